@@ -7,7 +7,6 @@ Everything here takes what has been read already and returns findings; it opens 
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -199,18 +198,18 @@ class ExpectedJobs:
     def of(cls, workloads: Sequence[Workload], platform: Platform) -> ExpectedJobs:
         """Count on the median host's highest speed."""
         speed_flops = reference_speed_flops(platform)
-        rows = array("d")
+        jobs = [job for workload in workloads for job in workload.jobs]
+        run_s: list[float] = []
+        computes: list[float] = []
         for workload in workloads:
-            profiles = workload.profiles
-            known: dict[tuple[str, int], tuple[float, float]] = {}
-            for job in workload.jobs:
-                key = (job.profile, job.res)
-                if key not in known:
-                    run_s = profile_run_s(job.profile, profiles, job.res, speed_flops)
-                    known[key] = run_s, float(_computes(profiles[job.profile], profiles))
-                walltime_s = math.inf if job.walltime is None else float(job.walltime)
-                rows.extend((job.subtime, known[key][0], walltime_s, job.res, known[key][1]))
-        return cls(*np.array(rows).reshape(-1, 5).T)
+            profiles, keys = workload.profiles, [(job.profile, job.res) for job in workload.jobs]
+            known_s = {key: profile_run_s(key[0], profiles, key[1], speed_flops) for key in set(keys)}
+            known = {name: float(_computes(profile, profiles)) for name, profile in profiles.items()}
+            run_s += [known_s[key] for key in keys]
+            computes += [known[name] for name, _ in keys]
+        walltimes_s = [math.inf if job.walltime is None else job.walltime for job in jobs]
+        columns = [job.subtime for job in jobs], run_s, walltimes_s, [job.res for job in jobs], computes
+        return cls(*(np.array(column, dtype=np.float64) for column in columns))
 
     @property
     def limited_run_s(self) -> FloatArray:

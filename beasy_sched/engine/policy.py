@@ -35,7 +35,7 @@ from beasy_sched.engine.power import SessionOptions
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.cluster import Cluster, Progress
-from beasy_sched.model.hosts import HostIds, HostSet, read_only
+from beasy_sched.model.hosts import HostSet, one_host, read_only
 from beasy_sched.model.jobs import Job, JobState, Outcomes
 from beasy_sched.model.workflow import Workflows
 
@@ -246,7 +246,7 @@ class View:
     def fastest(self, mask: BoolArray, count: int) -> HostSet:
         """Choose ``count`` hosts of ``mask``: the faster ones first, then the lower ids."""
         if self._cluster.uniform_speed:
-            return HostSet(_lowest(mask, count))
+            return _lowest(mask, count)
         ids = np.flatnonzero(mask)
         if len(ids) > count:
             speeds = self._cluster.speed_flops(ids)
@@ -257,14 +257,19 @@ class View:
 _LOOK_HOSTS: Final = 128
 
 
-def _lowest(mask: BoolArray, count: int) -> HostIds:
+def _lowest(mask: BoolArray, count: int) -> HostSet:
     """Return the ``count`` lowest ids of ``mask`` (all if there are fewer); reads no further than needed."""
-    first = mask.argmax() if len(mask) else 0
+    size = len(mask)
+    first = int(mask.argmax()) if size else 0
+    if count == 1 and size and mask[first]:
+        return one_host(first)
     look = max(4 * count, _LOOK_HOSTS)
     while True:
-        (ids,) = mask[first : first + look].nonzero()
-        if len(ids) >= count or first + look >= len(mask):
-            return ids[:count] + first
+        ids = mask[first : first + look].nonzero()[0]
+        if len(ids) >= count or first + look >= size:
+            ids = ids[:count]
+            ids += first
+            return HostSet(ids)
         look *= 4
 
 
@@ -273,6 +278,8 @@ _LARGEST_FACT = 10**18
 
 class PolicyCaller:
     """Calls a policy's methods and checks what they return before anything is carried out."""
+
+    __slots__ = ("_policy", "name")
 
     def __init__(self, policy: Policy) -> None:
         """Call ``policy``."""
@@ -364,12 +371,15 @@ def _words_problem(action: Any) -> str | None:
     if type(facts) is not dict and not isinstance(facts, Mapping):
         return f"facts {_shown(facts)}: expected a dictionary"
     for name, value in facts.items():
-        plain = isinstance(value, (float, str, np.generic)) or (
-            isinstance(value, int) and abs(value) <= _LARGEST_FACT
-        )
-        if type(name) is not str or not plain:
+        if type(name) is not str or not (type(value) is float or _is_plain(value)):
             return f"facts {_shown({name: value})}: expected a dictionary of numbers and short texts"
     return None
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, int):
+        return abs(value) <= _LARGEST_FACT
+    return isinstance(value, (float, str, np.generic))
 
 
 def _hosts_problem(hosts: object) -> str | None:

@@ -72,6 +72,44 @@ _NO_NEWS = frozenset((e.RequestedCall, e.EnergyAnswer))
 class Session:
     """Applies a message's events, asks the policy once, and answers with legal decisions."""
 
+    # With more than 30 attributes, calls of methods would take twice as long without.
+    __slots__ = (
+        "_account",
+        "_answered",
+        "_arrived",
+        "_calls",
+        "_decisions",
+        "_delays",
+        "_ended",
+        "_ended_in_step",
+        "_handlers",
+        "_ids",
+        "_kill_rules",
+        "_kills",
+        "_log",
+        "_no_more_jobs",
+        "_policy",
+        "_queries",
+        "_restless",
+        "_restless_until",
+        "_unknown",
+        "begun",
+        "cluster",
+        "commander",
+        "ended",
+        "now",
+        "options",
+        "outcomes",
+        "policy",
+        "power",
+        "reasons",
+        "replanning",
+        "view",
+        "warnings",
+        "windows",
+        "workflows",
+    )
+
     def __init__(
         self,
         policy: Policy,
@@ -147,33 +185,35 @@ class Session:
         Raises PeerError if the simulator violates the protocol, PolicyError if the policy returns an
         illegal action; the session is then over.
         """
-        if message.now < self.now - TIME_TOLERANCE_S:
-            raise PeerError(f"time runs backwards: a message for {message.now} s came after {self.now} s")
-        if not abs(message.now) <= LATEST_S:
-            raise PeerError(f"the message is for {message.now:g} s: no simulation lasts that long")
-        self.now = message.now
-        self._decisions = []
+        now = message.now
+        if now < self.now - TIME_TOLERANCE_S:
+            raise PeerError(f"time runs backwards: a message for {now} s came after {self.now} s")
+        if not abs(now) <= LATEST_S:
+            raise PeerError(f"the message is for {now:g} s: no simulation lasts that long")
+        self.now = now
+        decisions = self._decisions = []
         if self.begun:
             self._arrived = []
         elif not message.events or type(message.events[0]) is not e.SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
         if self._restless and (
-            message.now > self._restless_until or not _NO_NEWS.issuperset(map(type, message.events))
+            now > self._restless_until or not _NO_NEWS.issuperset(map(type, message.events))
         ):
             self._restless = 0
+        handlers = self._handlers
         for event in message.events:
             if not abs(event.timestamp) <= LATEST_S:
                 raise PeerError(
                     f"an event's timestamp is {event.timestamp:g} s: no simulation lasts that long"
                 )
-            self._handlers[type(event)](event)
+            handlers[type(event)](event)
         for path in message.unknown_fields:
             self._warn_of_unknown(f"unknown field {path.rpartition('].')[2]} (ignored)")
         if not self.ended:
             if self.workflows.held:
                 self._release()
             self._decide()
-        return d.Reply(message.now, self._decisions)
+        return d.Reply(now, decisions)
 
     def take_plan(self, answer: PlanAnswer) -> None:
         """Let the plan that was asked for take effect with the next step, or go on with the one there is."""
@@ -378,11 +418,12 @@ class Session:
     def _decide(self) -> None:
         if self.power is not None:
             self._advance_power(self.power)
-        if self._kills.jobs and (due := self._kills.due(self.now)):
+        kills = self._kills
+        if kills.jobs and (due := kills.due(self.now)):
             self._decisions.append(d.KillJobs(self.now, due))
         if self.commander.pending:
             self._send_wishes()
-        if not self._kills.jobs and (self.power is None or self.power.is_open(self.now)):
+        if not kills.jobs and (self.power is None or self.power.is_open(self.now)):
             self._schedule()
             while self._answered:  # where the simulator answers a query, another message brings the answer
                 self._arrived = []
@@ -432,9 +473,11 @@ class Session:
 
     def _commit(self, action: Action) -> None:
         if type(action) is Start:
-            hosts = self.cluster.start(action.job, action.hosts, self.now)
-            self._decisions.append(d.ExecuteJob(self.now, action.job.id, hosts))
-            self._note("start", action.rule, action.facts, action.job, hosts)
+            job, now = action.job, self.now
+            hosts = self.cluster.start(job, action.hosts, now)
+            self._decisions.append(d.ExecuteJob(now, job.id, hosts))
+            if self._log is not None:
+                self._log(now, "start", job.id, str(hosts), action.rule, action.facts)
         elif type(action) is Reject:
             if action.job.state is not JobState.WAITING:
                 raise PolicyError(f"job {action.job.id} is {action.job.state.value}: it cannot be rejected")

@@ -65,6 +65,47 @@ _OUT_OF_TRANSITION = (SWITCHING_OFF, ASLEEP), (SWITCHING_ON, IDLE)
 class Cluster:
     """The scheduler's picture of the site. Its arrays are for others to read only."""
 
+    # With more than 30 attributes, calls of methods would take twice as long without.
+    __slots__ = (
+        "_account",
+        "_counts",
+        "_ended",
+        "_ends",
+        "_ends_at",
+        "_has_speeds",
+        "_job_on",
+        "_one_speed",
+        "_order_on",
+        "_pace_flops",
+        "_reference_flops",
+        "_some_held",
+        "_some_left",
+        "_speeds",
+        "_starts",
+        "_wakes",
+        "_waking",
+        "all_available",
+        "available",
+        "free",
+        "free_count",
+        "held",
+        "leaving",
+        "load",
+        "openings",
+        "platform",
+        "power",
+        "pstate",
+        "queue",
+        "running",
+        "size",
+        "state",
+        "state_counts",
+        "state_since_s",
+        "switch_end_s",
+        "to_wake",
+        "uniform_speed",
+    )
+
     def __init__(self, platform: Platform) -> None:
         """All servers idle, or asleep where their initial P-state is one of sleep."""
         size = platform.size
@@ -76,6 +117,8 @@ class Cluster:
         """Present P-state; the target while switching."""
         self.state_counts = np.zeros((len(platform.kinds) or 1, len(HostState)), dtype=np.int64)
         """How many hosts of each kind are in each `HostState`, [kind, state]."""
+        self._counts = self.state_counts[0].data if len(self.state_counts) == 1 else None
+        """The same of the only kind, for changing single numbers in a fraction of the array's time."""
         self.load = np.zeros(size)
         """Share of full load that a job puts on each host: 1 on its slowest, 0 if it does not compute."""
         self.available = np.ones(size, dtype=np.bool_)
@@ -113,6 +156,7 @@ class Cluster:
         self.uniform_speed = True
         """Whether all hosts run at the same speed."""
         self._speeds = _table(platform, [kind.speeds_flops for kind in platform.kinds])
+        self._has_speeds = platform.has_speeds
         paces_flops = _paces_flops(platform)
         self._one_speed = len(paces_flops) < 2
         """Whether all computing P-states of all hosts have the same speed."""
@@ -177,7 +221,8 @@ class Cluster:
 
         Returns a copy of the hosts: the caller may modify its own array.
         """
-        ids = hosts.ids
+        hosts = hosts.kept()
+        ids, index = hosts.ids, hosts.index
         if job.state is not JobState.WAITING or job.place < 0:
             where = job.state.value if job.state is not JobState.WAITING else "not in the queue"
             raise PolicyError(f"job {job.id} is {where}: it cannot be started")
@@ -185,28 +230,26 @@ class Cluster:
             raise PolicyError(f"job {job.id} requests {job.res} hosts and was given {len(ids)} ({hosts})")
         self.queue.check_holds(job)
         self.check_hosts(hosts, f"job {job.id} was given")
-        if 0 in self.free[ids].tobytes():  # searched in less time than `all` takes to begin
+        if not self._are_free(index):
             raise PolicyError(f"job {job.id} was given hosts that are not free: {self._not_free(ids)}")
-        hosts = hosts.kept()
-        ids = hosts.ids
-        job.move(JobState.RUNNING)
+        job.state = JobState.RUNNING
         self.queue.remove(job)
         job.hosts = hosts
         job.start_s = now
         job.worked_until_s = now
-        if not self.platform.has_speeds:
+        if not self._has_speeds:
             job.work_flops = np.nan
         job.expected_end_s = now + job.walltime_s
         self.running[job.id] = job
         self._starts += 1
         job.start_order = self._starts
-        self._job_on[job.start_order] = job
-        self._order_on[ids] = job.start_order
+        self._job_on[self._starts] = job
+        self._order_on[index] = self._starts
         if self._account is not None:
             self.load[ids] = self.load_of(job, ids)
         self._count(ids, IDLE, BUSY)
-        self._set_state(ids, BUSY, now)
-        self.free[ids] = False
+        self._set_state(hosts, BUSY, now)
+        self.free[index] = False
         self.free_count -= len(ids)
         return hosts
 
@@ -219,10 +262,11 @@ class Cluster:
         job.end_s = now
         if job.start_order <= self._ends_at:
             self._ended.append(job)
-        ids = job.hosts.ids
+        hosts = job.hosts
+        ids, index = hosts.ids, hosts.index
         self._count_work(job, now)
         del self._job_on[job.start_order]
-        self._order_on[ids] = 0
+        self._order_on[index] = 0
         if self._account is not None:
             self._account.advance(now)
             job.energy_j = self._account.close_job(ids, now)
@@ -230,8 +274,8 @@ class Cluster:
         if self._some_left:
             self.leaving[ids] = False
         self._count(ids, BUSY, IDLE)
-        self._set_state(ids, IDLE, now)
-        self._free_again(ids)
+        self._set_state(hosts, IDLE, now)
+        self._free_again(hosts)
         return job
 
     def doom(self, job: Job) -> None:
@@ -291,7 +335,7 @@ class Cluster:
         self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
         self.pstate[hosts] = pstate
         self._count(hosts, None, state)
-        self._set_state(hosts, state, now)
+        self._set_state(HostSet(hosts), state, now)
         self._waking = int(np.count_nonzero(self.state == SWITCHING_ON))
         self._refresh_free(hosts)
 
@@ -328,7 +372,7 @@ class Cluster:
         for before, after in _OUT_OF_TRANSITION:
             some = hosts[was == before]
             self._count(some, before, after)
-            self._set_state(some, after, now)
+            self._set_state(HostSet(some), after, now)
         self._waking = int(np.count_nonzero(self.state == SWITCHING_ON))
         self._refresh_free(hosts)
         self._refresh_speed()
@@ -373,29 +417,36 @@ class Cluster:
                 f"{who} hosts {ids.tolist()[:20]}: expected some of 0 to {self.size - 1}, sorted, each once"
             )
 
-    def _set_state(self, ids: HostIds, state: int, now: float) -> None:
-        self.state[ids] = state
-        self.state_since_s[ids] = now
+    def _set_state(self, hosts: HostSet, state: int, now: float) -> None:
+        index = hosts.index
+        self.state[index] = state
+        self.state_since_s[index] = now
         if self._account is not None:
+            ids = hosts.ids
             self._account.change(ids, self.state[ids], self.pstate[ids], now, self.load[ids])
 
     def _count(self, ids: HostIds, before: int | None, after: int) -> None:
         """Update `state_counts`; ``before`` None means the hosts' present states, which may differ."""
-        counts, moved = self.state_counts, len(ids)
-        if before is not None and len(counts) == 1:
-            row = counts[0]
-            row[before] -= moved
-            row[after] += moved
+        counts, moved = self._counts, len(ids)
+        if counts is not None and before is not None:
+            counts[before] -= moved
+            counts[after] += moved
             return
         kinds = self.platform.kind_of[ids]
         was = self.state[ids] if before is None else np.full(moved, before)
-        np.subtract.at(counts, (kinds, was), 1)
-        np.add.at(counts, (kinds, np.full(moved, after)), 1)
+        np.subtract.at(self.state_counts, (kinds, was), 1)
+        np.add.at(self.state_counts, (kinds, np.full(moved, after)), 1)
 
-    def _free_again(self, ids: HostIds) -> None:
+    def _are_free(self, index: HostIds | int) -> bool:
+        if isinstance(index, int):
+            return bool(self.free[index])
+        return 0 not in self.free[index].tobytes()  # searched in less time than `all` takes to begin
+
+    def _free_again(self, hosts: HostSet) -> None:
+        ids = hosts.ids
         self.openings += 1
         if self.all_available and not self._some_held:
-            self.free[ids] = True
+            self.free[hosts.index] = True
             self.free_count += len(ids)
             return
         usable = self.available[ids] & ~self.held[ids]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import struct
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -231,7 +231,7 @@ def bounded_slowdown(wait_s: FloatArray | float, duration_s: FloatArray | float)
 
 _GONE = np.iinfo(np.int64).max
 """Number of hosts "requested" at an empty place: never available."""
-_NO_JOB: Final = Job(JobRequest("", 0.0, 0))
+_NO_JOB: Final = Job(JobRequest("", 0.0, int(_GONE)))
 """The job at an empty place."""
 
 
@@ -239,8 +239,22 @@ class JobQueue:
     """Waiting jobs by order of arrival.
 
     A job keeps its place until the queue is compacted, when most places are empty. Adding, removing and
-    finding the first job take amortized constant time.
+    finding the first job take amortized constant time. The columns of numbers are filled when they are read:
+    most jobs of a cluster with free hosts are gone by then.
     """
+
+    __slots__ = (
+        "_computes",
+        "_count",
+        "_filled",
+        "_head",
+        "_jobs",
+        "_places",
+        "_res",
+        "_seen",
+        "_subtime_s",
+        "_walltime_s",
+    )
 
     def __init__(self) -> None:
         """Start empty."""
@@ -251,6 +265,8 @@ class JobQueue:
         self._computes = np.zeros(64, dtype=np.bool_)
         self._seen = self._read_only()
         """Read-only views of the four arrays."""
+        self._filled = 0
+        """How many places the arrays hold."""
         self._head = 0
         self._count = 0
         self._places: IndexArray | None = None
@@ -277,20 +293,31 @@ class JobQueue:
     def append(self, job: Job) -> None:
         """Add a job at the end."""
         self._places = None
-        place = len(self._jobs)
-        if place == len(self._res):
-            self._res = np.resize(self._res, 2 * place)
-            self._walltime_s = np.resize(self._walltime_s, 2 * place)
-            self._subtime_s = np.resize(self._subtime_s, 2 * place)
-            self._computes = np.resize(self._computes, 2 * place)
-            self._seen = self._read_only()
-        self._res[place] = job.res
-        self._walltime_s[place] = job.walltime_s
-        self._subtime_s[place] = job.subtime_s
-        self._computes[place] = job.computes
+        job.place = len(self._jobs)
         self._jobs.append(job)
         self._count += 1
-        job.place = place
+
+    def _columns(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
+        """Return read-only views of the columns, which hold all jobs then."""
+        if self._filled < len(self._jobs):
+            self._fill()
+        return self._seen
+
+    def _fill(self) -> None:
+        size = len(self._jobs)
+        if size > len(self._res):
+            self._res = np.resize(self._res, 2 * size)
+            self._walltime_s = np.resize(self._walltime_s, 2 * size)
+            self._subtime_s = np.resize(self._subtime_s, 2 * size)
+            self._computes = np.resize(self._computes, 2 * size)
+            self._seen = self._read_only()
+        for place in range(self._filled, size):
+            job = self._jobs[place]
+            self._res[place] = job.res
+            self._walltime_s[place] = job.walltime_s
+            self._subtime_s[place] = job.subtime_s
+            self._computes[place] = job.computes
+        self._filled = size
 
     def check_holds(self, job: Job) -> None:
         """Raise PolicyError unless exactly this job is in the queue: not a copy, not one that has left."""
@@ -301,28 +328,30 @@ class JobQueue:
     def remove(self, job: Job) -> None:
         """Take a job out."""
         self._places = None
-        jobs = self._jobs
-        jobs[job.place] = _NO_JOB
-        self._res[job.place] = _GONE
+        jobs, place = self._jobs, job.place
+        jobs[place] = _NO_JOB
         job.place = -1
         self._count -= 1
         if not self._count:
             jobs.clear()
-            self._head = 0
+            self._head = self._filled = 0
             return
+        if place < self._filled:
+            self._res[place] = _GONE
         while jobs[self._head] is _NO_JOB:
             self._head += 1
         if len(jobs) > 64 and 2 * self._count < len(jobs):
             self._compact()
 
     def _compact(self) -> None:
+        self._fill()
         places = np.flatnonzero(self._res[: len(self._jobs)] != _GONE)
         for column in (self._res, self._walltime_s, self._subtime_s, self._computes):
             column[: len(places)] = column[places]
         self._jobs = [job for job in self._jobs if job is not _NO_JOB]
         for place, job in enumerate(self._jobs):
             job.place = place
-        self._head = 0
+        self._head, self._filled = 0, len(self._jobs)
 
     def at(self, place: int) -> Job:
         """Return the job at a place of the arrays."""
@@ -331,22 +360,22 @@ class JobQueue:
     @property
     def res(self) -> IntArray:
         """Hosts requested, by place; an empty place requests more than any platform has."""
-        return self._seen[0][self._head : len(self._jobs)]
+        return self._columns()[0][self._head : len(self._jobs)]
 
     @property
     def walltime_s(self) -> FloatArray:
         """Walltimes by place, s."""
-        return self._seen[1][self._head : len(self._jobs)]
+        return self._columns()[1][self._head : len(self._jobs)]
 
     @property
     def subtime_s(self) -> FloatArray:
         """Submission times by place, s."""
-        return self._seen[2][self._head : len(self._jobs)]
+        return self._columns()[2][self._head : len(self._jobs)]
 
     @property
     def computes(self) -> BoolArray:
         """Whether jobs load their hosts, by place."""
-        return self._seen[3][self._head : len(self._jobs)]
+        return self._columns()[3][self._head : len(self._jobs)]
 
     def places(self) -> IndexArray:
         """Return the places that hold a job, in order of arrival: a read-only array."""
@@ -357,7 +386,7 @@ class JobQueue:
 
 _COLUMNS = ("subtime_s", "start_s", "end_s", "walltime_s", "energy_j", "res")
 """The columns of `Outcomes`, by the jobs' attributes."""
-_row_of: Final = attrgetter(*_COLUMNS)
+_packed: Final = struct.Struct(f"{len(_COLUMNS)}d").pack
 _STATES = list(JobState)
 _CODES = {state: code for code, state in enumerate(_STATES)}
 
@@ -365,11 +394,13 @@ _CODES = {state: code for code, state in enumerate(_STATES)}
 class Outcomes:
     """One row per job that has left the system."""
 
+    __slots__ = ("_rows", "_state", "ids")
+
     def __init__(self) -> None:
         """No rows yet."""
         self.ids: list[str] = []
-        self._rows = array("d")
-        """The `_COLUMNS` of every job, one job after the other."""
+        self._rows = bytearray()
+        """The `_COLUMNS` of every job, one job after the other, as numbers of eight bytes."""
         self._state = array("b")
 
     def __len__(self) -> int:
@@ -378,7 +409,7 @@ class Outcomes:
     def add(self, job: Job) -> None:
         """Add a job whose state is final."""
         self.ids.append(job.id)
-        self._rows.extend(_row_of(job))
+        self._rows += _packed(job.subtime_s, job.start_s, job.end_s, job.walltime_s, job.energy_j, job.res)
         self._state.append(_CODES[job.state])
 
     def counts(self) -> dict[str, int]:

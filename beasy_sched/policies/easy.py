@@ -120,6 +120,22 @@ class Reservation(Struct):
 class EasyPass:
     """One scheduling pass; policies with rules of their own override its hooks."""
 
+    __slots__ = (
+        "_dear_from",
+        "_mask",
+        "actions",
+        "backfill",
+        "begin_s",
+        "free",
+        "priority",
+        "refused_by",
+        "refused_hosts",
+        "reservation",
+        "started",
+        "unwanted",
+        "view",
+    )
+
     def __init__(
         self, view: View, priority: Order = largest_slowdown, backfill: Order | None = smallest_size
     ) -> None:
@@ -200,17 +216,18 @@ class EasyPass:
         """
         if job.res > self.free or (job.computes and job.res >= self._dear_from):
             return False
-        mask = self.free_mask()
-        hosts = self.view.fastest(mask, job.res)
-        before_j = headroom_j(self.view)
-        if not self.granted(job, hosts.ids):
-            self._dear_from = min(self._dear_from, job.res)
-            return False
-        self._dear_from = np.inf  # other hosts are left now, which may draw less
-        mask[hosts.ids] = False
-        wanted = self.view.wants_facts
-        why = self.facts(job) | spent_facts(self.view, before_j) if wanted else NO_FACTS
-        self.give(job, hosts, self.rule, why)
+        view, mask = self.view, self.free_mask()
+        hosts = view.fastest(mask, job.res)
+        spent: FactDict = {}
+        if view.budget is not None:
+            before_j = view.budget.headroom_j
+            if not self.granted(job, hosts.ids):
+                self._dear_from = min(self._dear_from, job.res)
+                return False
+            self._dear_from = np.inf  # other hosts are left now, which may draw less
+            spent = spent_facts(view, before_j)
+        mask[hosts.index] = False
+        self.give(job, hosts, self.rule, self.facts(job) | spent if view.wants_facts else NO_FACTS)
         self.free -= job.res
         if late and self.reservation is not None:
             self.reservation.extra -= job.res

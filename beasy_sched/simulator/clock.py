@@ -5,7 +5,7 @@ decreases by that step, rounding each time; so two ends that are equal on paper 
 1e-10 s apart, and Batsim tells them in two messages. `StepClock` makes steps of the length that the next end
 needs, in double precision, operation by operation, and so gives the same doubles.
 
-It works lazily. Estimated ends, with a margin for the rounding, stand in a heap; only what may end in the
+It works lazily. Estimated ends, with a margin for the rounding, stand in an agenda; only what may end in the
 next step has the steps that it has missed applied to its rest, one by one, in one vectorized call.
 
 Within an instant the order is that in which Batsim's server process takes items out of its `Mailbox`.
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.limits import LATEST_S
 
 TIMING_PRECISION_S: Final = 1e-9
 """A wait that has less left than this has ended (SimGrid's ``precision/timing``)."""
@@ -35,6 +36,9 @@ _MARGIN_S: Final = 1e-5
 _MARGIN: Final = 1e-9
 """How much sooner than estimated an action may end: so many seconds, and this share of its length. Each
 step rounds a rest by 2.3e-16 of it at most, so that the share covers four million steps."""
+
+_SPAN_S: Final = 32.0
+"""Of so much time, ends are put in order together."""
 
 _FEW_STEPS: Final = 24
 """Up to so many steps are applied faster one by one."""
@@ -58,7 +62,7 @@ class Action(Struct, eq=False):
     _since: int
     _ticket: int = _OVER
     _limit: Action | None = None
-    """A wait that cannot come sooner at this rate, and therefore is not in the clock's heap."""
+    """A wait that cannot come sooner at this rate, and therefore is not in the clock's agenda."""
 
     @property
     def over(self) -> bool:
@@ -70,10 +74,53 @@ class Action(Struct, eq=False):
         self._ticket = _OVER
 
 
+_Entry = tuple[float, int, Action]
+"""The earliest end of an action, by a clock without rounding, and its ticket."""
+
+
+class _Agenda:
+    """Entries in order of time.
+
+    Those of the near future stand in a heap, all others wait in lists without order, one for each `_SPAN_S`.
+    With thousands of entries, this takes a fraction of the time of one large heap.
+    """
+
+    __slots__ = ("_later", "_spans", "_until", "near")
+
+    def __init__(self) -> None:
+        self.near: list[_Entry] = []
+        """A heap of the first entries; see `begins_by`."""
+        self._until = 0
+        """The last span of time whose entries are near."""
+        self._later: dict[int, list[_Entry]] = {}
+        """Later entries by span."""
+        self._spans: list[int] = []
+        """A heap of those spans."""
+
+    def add(self, entry: _Entry) -> None:
+        """Add an entry; an end that never comes may have no time (NaN), and is the last."""
+        span = int(min(LATEST_S, entry[0]) / _SPAN_S)
+        if span <= self._until:
+            heappush(self.near, entry)
+        elif span in self._later:
+            self._later[span].append(entry)
+        else:
+            self._later[span] = [entry]
+            heappush(self._spans, span)
+
+    def begins_by(self, time_s: float) -> bool:
+        """Whether there is an entry for ``time_s`` or before; the first one is in `near` then."""
+        if not self.near and self._spans:
+            self._until = heappop(self._spans)
+            self.near = self._later.pop(self._until)
+            heapify(self.near)
+        return bool(self.near) and self.near[0][0] <= time_s
+
+
 class StepClock:
     """The clock and everything that runs on it."""
 
-    __slots__ = ("_drift", "_heap", "_lengths", "_numbers", "_rests", "_steps", "now", "short")
+    __slots__ = ("_agenda", "_drift", "_lengths", "_numbers", "_rests", "_steps", "now", "short")
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -86,7 +133,7 @@ class StepClock:
         """Their lengths, s; then room for further ones."""
         self._rests: FloatArray = np.empty(1 + (1 << 10))
         """For calculations, with room for all steps."""
-        self._heap: list[tuple[float, int, Action]] = []
+        self._agenda = _Agenda()
         """Earliest ends; an entry counts only while its action has that ticket."""
         self.short: list[Action] = []
         """Actions made with nothing to do: a zero step ends them."""
@@ -132,7 +179,7 @@ class StepClock:
         if action.rate > 0.0:
             lasts_s = action.left / action.rate
             sooner_s = _MARGIN_S + _MARGIN * lasts_s
-            heappush(self._heap, (self.now + (self._drift + (lasts_s - sooner_s)), ticket, action))
+            self._agenda.add((self.now + (self._drift + (lasts_s - sooner_s)), ticket, action))
 
     def change_rate(self, action: Action, rate: float) -> None:
         """Go on with work at another rate."""
@@ -167,12 +214,12 @@ class StepClock:
 
     def step(self) -> list[Action]:
         """Make a step to the next end; return what has ended, by number (nothing: all is at rest)."""
-        heap = self._heap
+        agenda = self._agenda
         true_now = self.now + self._drift
         near: list[Action] = []
         length = until = _FOREVER
-        while heap and heap[0][0] <= until:
-            _, ticket, action = heappop(heap)
+        while agenda.begins_by(until):
+            _, ticket, action = heappop(agenda.near)
             if action._ticket == ticket:
                 near.append(action)
                 lasts = self.settle(action) / action.rate
@@ -199,8 +246,7 @@ class StepClock:
 
         The same as `wait` and `step`, in less time. Returns whether the step was made.
         """
-        heap = self._heap
-        if lasts_s < TIMING_PRECISION_S or (heap and heap[0][0] <= self.now + self._drift + lasts_s):
+        if lasts_s < TIMING_PRECISION_S or self._agenda.begins_by(self.now + self._drift + lasts_s):
             return False
         self._advance(lasts_s)
         return True

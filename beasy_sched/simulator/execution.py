@@ -12,11 +12,11 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous, Parallel, Profile
-from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.events import JobEnd
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.jobs import ENDED, NEVER, RUNNING, SimJob, Task, powers, speed_limit, start_task
-from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines, common_mode
+from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines
 from beasy_sched.simulator.world import LEAF, World
 
 _TINY = 1e-12
@@ -79,6 +79,8 @@ KILLED_TASK, KILLED_DELAY, OUT_OF_TIME = -2, -1, -1
 class Execution:
     """Moves jobs through their lives, with their rates and powers; who may run where is in `requests`."""
 
+    __slots__ = ("_energy", "_free_slots", "_sharing", "_world")
+
     def __init__(self, world: World) -> None:
         self._world = world
         self._free_slots: list[int] = []
@@ -89,15 +91,14 @@ class Execution:
 
     def _find_modes(self, job: SimJob, uniform: int | None) -> None:
         """Record the mode that the job's hosts have in common, and what they draw when idle."""
-        table = self._world.table
+        world = self._world
         if uniform is None:
-            modes = self._world.machines.mode[job.alloc.ids]
-            uniform = common_mode(modes)
-            if uniform < 0:
-                job.idle_w = float(table.idle_w[modes].sum())
+            uniform = world.machines.common_mode(job.alloc)
         job.uniform_mode = uniform
         if uniform >= 0:
-            job.idle_w = table.idle_of[uniform] * job.size
+            job.idle_w = world.table.idle_of[uniform] * job.size
+        else:
+            job.idle_w = float(world.table.idle_w[world.machines.mode[job.alloc.ids]].sum())
 
     def _change(self, job: SimJob) -> None:
         """Recompute rate, power and end after a change of the job's task or of its hosts' P-states."""
@@ -178,12 +179,12 @@ class Execution:
 
     # --- starting ---
 
-    def start(self, job: SimJob, decision: ExecuteJob, modes: IntArray, uniform: int) -> None:
-        """Start a job on hosts that have been checked; their modes are ``modes``."""
-        world, ids = self._world, decision.alloc.ids
+    def start(self, job: SimJob, hosts: HostSet, uniform: int) -> None:
+        """Start a job on hosts that have been checked, all in mode ``uniform`` (unless that is below 0)."""
+        world = self._world
         job.state = RUNNING
-        job.alloc = decision.alloc
-        job.size = len(ids)
+        job.alloc = hosts
+        job.size = len(hosts.ids)
         now = job.start = job.powered_at = job.owned_metering = world.now
         job.wall_left = job.walltime
         job.energy_j = 0.0 if self._energy else -1.0
@@ -195,10 +196,10 @@ class Execution:
             job.slot = len(world.slots)
             world.slots.append(job)
         if self._sharing:
-            world.machines.change_state(ids, COMPUTING, now)
-            world.machines.owner[ids] = job.slot
+            world.machines.change_state(hosts.ids, COMPUTING, now)
+            world.machines.owner[hosts.ids] = job.slot
         else:
-            world.machines.occupy(ids, modes, uniform, job.slot, now)
+            world.machines.occupy(hosts, uniform, job.slot, now)
         world.states_row()
         known = uniform >= 0 and not self._sharing
         self._find_modes(job, uniform + COMPUTING - IDLE if known else None)
@@ -255,22 +256,24 @@ class Execution:
     def _stop_clock(self, job: SimJob) -> None:
         if job.run is not None:
             job.run.cancel()
+            job.run = None
         if job.limit is not None:
             job.limit.cancel()
-        job.run = job.limit = None
+            job.limit = None
 
     # --- ends ---
 
     def leaf_ended(self, job: SimJob, action: Action) -> bool:
         """A leaf's end, or the walltime's, has come; return whether the job has ended."""
         world, leaf = self._world, job.leaf
-        if action is not job.run or (isinstance(leaf, Delay) and 0 <= job.wall_left <= leaf.delay_s):
+        delay_s = leaf.delay_s if isinstance(leaf, Delay) else None
+        if action is not job.run or (delay_s is not None and 0 <= job.wall_left <= delay_s):
             self._finish(job, JobEnd.WALLTIME_REACHED, OUT_OF_TIME)
             return True
-        if not isinstance(leaf, Delay):
+        if delay_s is None:
             job.wall_left -= world.now - job.leaf_start
         elif job.wall_left > 0:
-            job.wall_left -= leaf.delay_s
+            job.wall_left -= delay_s
         code = leaf.return_code
         if job.stack is not None and not code:
             self._stop_clock(job)
@@ -317,7 +320,7 @@ class Execution:
             world.meter.change(now, job.idle_w - job.power_w)
             mode = job.uniform_mode
             if mode >= 0 and world.table.state_of[mode] == COMPUTING and not job.moved:
-                world.machines.release(ids, mode, job.start, now)
+                world.machines.release(job.alloc, mode, job.start, now)
             else:  # those hosts that have become unavailable stay so
                 world.machines.owner[ids] = NOBODY
                 self._free_idle(ids)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
-from beasy_sched.model.hosts import distinct
+from beasy_sched.model.hosts import HostSet, distinct
 from beasy_sched.model.platform import Platform, ServerKind
 
 SLEEPING, SWITCHING_ON, SWITCHING_OFF, IDLE, COMPUTING, UNAVAILABLE = range(6)
@@ -95,13 +95,6 @@ class ModeTable:
         return next((s.off_pstate, s.on_pstate) for s in sleeps if s.pstate == sleep_pstate)
 
 
-def common_mode(modes: IndexArray) -> int:
-    """Return the mode that all of some hosts have, or -1."""
-    listed: list[int] = modes.tolist()
-    first = listed[0]
-    return first if listed.count(first) == len(listed) else -1
-
-
 class Machines:
     """State of every host, in arrays; counts and times are kept incrementally."""
 
@@ -121,26 +114,37 @@ class Machines:
         self.time_in = [0.0] * STATES
         """Machine-seconds of closed periods in each state."""
 
-    def occupy(self, ids: IntArray, modes: IntArray, uniform: int, slot: int, now: float) -> None:
-        """Put a job on idle hosts, whose modes are ``modes`` (all ``uniform``, unless that is below 0)."""
-        size = len(ids)
-        since = self.last_change[ids]
-        self.time_in[IDLE] += size * now - (sum(since.tolist()) if size <= _FEW else float(since.sum()))
-        self.counts[IDLE] -= size
-        self.counts[COMPUTING] += size
-        self.mode[ids] = (uniform if uniform >= 0 else modes) + (COMPUTING - IDLE)
-        self.last_change[ids] = now
-        self.owner[ids] = slot
+    def common_mode(self, hosts: HostSet) -> int:
+        """Return the mode that all of some hosts have, or -1."""
+        index = hosts.index
+        if isinstance(index, int):
+            return self.mode.item(index)
+        listed: list[int] = self.mode[index].tolist()
+        first = listed[0]
+        return first if listed.count(first) == len(listed) else -1
 
-    def release(self, ids: IntArray, uniform: int, since: float, now: float) -> None:
+    def occupy(self, hosts: HostSet, uniform: int, slot: int, now: float) -> None:
+        """Put a job on idle hosts, which are all in mode ``uniform``, unless that is below 0."""
+        index, size, counts = hosts.index, len(hosts.ids), self.counts
+        since = self.last_change[index]
+        if not isinstance(index, int):
+            since = sum(since.tolist()) if size <= _FEW else since.sum()
+        self.time_in[IDLE] += size * now - float(since)
+        counts[IDLE] -= size
+        counts[COMPUTING] += size
+        self.mode[index] = (uniform if uniform >= 0 else self.mode[index]) + (COMPUTING - IDLE)
+        self.last_change[index] = now
+        self.owner[index] = slot
+
+    def release(self, hosts: HostSet, uniform: int, since: float, now: float) -> None:
         """Take a job off hosts that it has had to itself, computing in mode ``uniform``, since ``since``."""
-        size = len(ids)
+        index, size, counts = hosts.index, len(hosts.ids), self.counts
         self.time_in[COMPUTING] += size * (now - since)
-        self.counts[COMPUTING] -= size
-        self.counts[IDLE] += size
-        self.mode[ids] = uniform + (IDLE - COMPUTING)
-        self.last_change[ids] = now
-        self.owner[ids] = NOBODY
+        counts[COMPUTING] -= size
+        counts[IDLE] += size
+        self.mode[index] = uniform + (IDLE - COMPUTING)
+        self.last_change[index] = now
+        self.owner[index] = NOBODY
 
     def change_state(self, ids: IntArray, state: int, now: float) -> None:
         """Bring hosts of any states to ``state``."""
@@ -194,14 +198,15 @@ class Meter:
 
     def change(self, now: float, by_w: float, wattmin_by_w: float = 0.0) -> None:
         """Charge for the time until now, and go on with another power."""
-        self.accrue(now)
+        if now > self._at:
+            self.accrue(now)
         self.power_w += by_w
         self.wattmin_w += wattmin_by_w
 
     def meter_all(self, now: float) -> float:
         """Meter every host, as Batsim does at rows of its energy file and at queries; return the energy."""
-        self.accrue(now)
         if now > self.metered_at:
+            self.accrue(now)
             self.metered_at = now
             if self._settle is not None:
                 settle, self._settle = self._settle, None

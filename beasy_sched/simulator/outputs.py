@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from beasy_sched.errors import Failures
 from beasy_sched.formats import run_files
@@ -15,7 +16,7 @@ from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import TIMING_PRECISION_S
 from beasy_sched.simulator.jobs import SimJob
-from beasy_sched.simulator.machines import STATE_NAMES, Machines
+from beasy_sched.simulator.machines import STATE_NAMES, UNAVAILABLE, Machines
 
 BATSIM_VERSION = "v4.2.1"
 """The version whose behaviour is reproduced, as the schedule file names it."""
@@ -39,6 +40,12 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 _ROWS = 4096
 """Rows that wait before they are written."""
+
+_FORMATS = {
+    run_files.STATES: "%g,%d,%d,%d,%d,%d\n",
+    run_files.ENERGY: "%.6f,%.6f,%s,%s,%s\n",
+}
+"""How rows of numbers are written: they wait as tuples, and become text together."""
 
 
 class Tracer:
@@ -69,11 +76,22 @@ class Tracer:
             for name in _HEADERS:
                 if written.get(name, True):
                     self._files[name] = PartFile(self._place(name))
+                    self._files[name].write(_HEADERS[name])
         except BaseException:
             self.discard()
             raise
-        self._rows = {name: [header] for name, header in _HEADERS.items()}
-        self._jobs, self._states, self._pstates, self._energy, self._schedule = self._rows.values()
+        self._jobs: list[str] = []
+        self._states: list[tuple[float | int, ...]] = []
+        self._pstates: list[str] = []
+        self._energy: list[tuple[float | str, ...]] = []
+        self._schedule: list[str] = []
+        self._rows: dict[str, list[Any]] = {
+            run_files.JOBS: self._jobs,
+            run_files.STATES: self._states,
+            run_files.PSTATES: self._pstates,
+            run_files.ENERGY: self._energy,
+            run_files.SCHEDULE: self._schedule,
+        }
         self._last_s = self._last_j = 0.0
         self._wattmin = (-1.0, "")
 
@@ -105,10 +123,10 @@ class Tracer:
     def _asked(self, job: SimJob) -> str:
         """Return the cells of a job's row that are known at its submission."""
         request = job.request
-        names = [request.id.partition("!")[2], job.workload, self._profile(job)]
-        if not "".join(names).isalnum():
-            names = [*map(_cell, names)]
-        return f"{','.join(names)},{job.subtime:.6f},{request.res},{job.walltime:.6f}"
+        job_id, workload, profile = request.id.partition("!")[2], job.workload, self._profile(job)
+        if not f"{job_id}{workload}{profile}".isalnum():
+            job_id, workload, profile = map(_cell, (job_id, workload, profile))
+        return f"{job_id},{workload},{profile},{job.subtime:.6f},{request.res},{job.walltime:.6f}"
 
     def job(self, job: SimJob, runtime: float) -> None:
         """Write the row of a job that ran for ``runtime`` s."""
@@ -131,8 +149,7 @@ class Tracer:
     def machine_states(self, now: float, counts: Sequence[int]) -> None:
         """Write how many hosts are in each state."""
         if self._writes_states:
-            asleep, on, off, idle, computing, _ = counts
-            self._states.append(f"{now:g},{asleep},{on},{off},{idle},{computing}\n")
+            self._states.append((now, *counts[:UNAVAILABLE]))
 
     def pstate(self, now: float, hosts: HostSet, pstate: int) -> None:
         """Write a P-state change: a number, -1 or -2 on the way to computing or asleep, -42 if unknown."""
@@ -147,13 +164,14 @@ class Tracer:
         power = f"{(energy_j - self._last_j) / lasted_s:.6f}" if lasted_s > TIMING_PRECISION_S else "NA"
         if wattmin_w != self._wattmin[0]:
             self._wattmin = (wattmin_w, f"{wattmin_w:.6f}")
-        self._energy.append(f"{now:.6f},{energy_j:.6f},{kind},{self._wattmin[1]},{power}\n")
+        self._energy.append((now, energy_j, kind, self._wattmin[1], power))
         self._last_s, self._last_j = now, energy_j
 
     def _flush(self, *names: str) -> None:
         for name in names:
-            self._files[name].write("".join(self._rows[name]))
-            self._rows[name].clear()
+            rows, form = self._rows[name], _FORMATS.get(name)
+            self._files[name].write("".join(rows if form is None else map(form.__mod__, rows)))
+            rows.clear()
 
     def keep(self) -> dict[str, int]:
         """Hand all rows to the system, so that they outlive this process; return each file's size, bytes.
@@ -206,6 +224,19 @@ _MEASURES = ("slowdown", "turnaround_time", "waiting_time")
 class Tally:
     """The figures of Batsim's schedule file: counts, sums and maxima, kept as the run goes."""
 
+    __slots__ = (
+        "_maxima",
+        "_sums",
+        "energy_at_first_submission_j",
+        "energy_at_last_end_j",
+        "finished",
+        "grouped_switches",
+        "machine_switches",
+        "makespan_s",
+        "rejected",
+        "success",
+    )
+
     def __init__(self) -> None:
         self.finished = self.success = self.rejected = 0
         self.makespan_s = 0.0
@@ -222,12 +253,18 @@ class Tally:
         if end is JobEnd.SUCCESS:
             self.success += 1
         finish = start + runtime
-        turnaround = finish - subtime
+        turnaround, waiting = finish - subtime, start - subtime
+        slowdown = turnaround / runtime
         sums, maxima = self._sums, self._maxima
-        for index, value in enumerate((turnaround / runtime, turnaround, start - subtime)):
-            sums[index] += value
-            if value > maxima[index]:
-                maxima[index] = value
+        sums[0] += slowdown
+        sums[1] += turnaround
+        sums[2] += waiting
+        if slowdown > maxima[0]:
+            maxima[0] = slowdown
+        if turnaround > maxima[1]:
+            maxima[1] = turnaround
+        if waiting > maxima[2]:
+            maxima[2] = waiting
         if finish > self.makespan_s:
             self.makespan_s = finish
 

@@ -37,7 +37,6 @@ from beasy_sched.simulator.machines import (
     SWITCHING_OFF,
     SWITCHING_ON,
     TRANSITION,
-    common_mode,
 )
 from beasy_sched.simulator.outputs import is_formula
 from beasy_sched.simulator.world import CALL, SWITCH, World
@@ -92,14 +91,13 @@ class Requests:
             raise DecisionRefused(
                 f"Cannot execute job '{decision.job_id}': its state ({word}) is not JOB_STATE_SUBMITTED."
             )
-        ids = decision.alloc.ids
-        self._check_hosts(ids)
-        modes = world.machines.mode[ids]
-        uniform = common_mode(modes)
-        if not (world.table.ready_of[uniform] if uniform >= 0 else world.table.ready[modes].all()):
+        hosts, table, machines = decision.alloc, world.table, world.machines
+        self._check_hosts(hosts.ids)
+        uniform = machines.common_mode(hosts)
+        if not (table.ready_of[uniform] if uniform >= 0 else table.ready[machines.mode[hosts.ids]].all()):
             self._check_readiness(decision)
         self._place(decision, job)
-        self._execution.start(job, decision, modes, uniform)
+        self._execution.start(job, hosts, uniform)
 
     def _place(self, decision: d.ExecuteJob, job: SimJob) -> None:
         """Find out which executor runs on which host, and whether the number of hosts will do."""

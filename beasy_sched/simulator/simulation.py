@@ -224,18 +224,19 @@ class Simulation:
         self._decisions = iter(reply.decisions)
         world, mailbox = self.world, self.world.mailbox
         wait_s = reply.now - world.now
-        if wait_s > 0.0 and not reply.decisions and mailbox.is_quiet() and world.clock.step_alone(wait_s):
-            world.advance()
-            self._ready = True
-            return
-        if wait_s <= 0.0 and mailbox.is_quiet():
-            apply = self._requests.apply
-            for decision in self._decisions:
-                self._check(decision)
-                apply[type(decision)](decision)
-                if not mailbox.is_quiet():
-                    break
-            else:
+        if mailbox.is_quiet():
+            if wait_s <= 0.0:
+                apply = self._requests.apply
+                for decision in self._decisions:
+                    self._check(decision)
+                    apply[type(decision)](decision)
+                    if not mailbox.is_quiet():
+                        break
+                else:
+                    self._ready = True
+                    return
+            elif not reply.decisions and world.clock.step_alone(wait_s):
+                world.advance()
                 self._ready = True
                 return
         self._go_on()
@@ -296,9 +297,10 @@ class Simulation:
         self._ready = False
         world = self.world
         events, world.outbox = world.outbox, []
-        for job in world.untold:
-            del world.jobs[job.request.id]
-        world.untold.clear()
+        if world.untold:
+            for job in world.untold:
+                del world.jobs[job.request.id]
+            world.untold.clear()
         return events
 
     def _wave(self, ended: list[Action]) -> None:

@@ -60,6 +60,29 @@ or its walltime, the wait of the scheduler's reply, the next reading of Batsim 5
 class World:
     """The state of a simulation."""
 
+    __slots__ = (
+        "before_time_passes",
+        "calls",
+        "clock",
+        "decimals",
+        "energy",
+        "jobs",
+        "machines",
+        "mailbox",
+        "meter",
+        "now",
+        "options",
+        "outbox",
+        "profiles",
+        "slots",
+        "stamp",
+        "switching",
+        "table",
+        "tally",
+        "tracer",
+        "untold",
+    )
+
     def __init__(
         self,
         platform: Platform,

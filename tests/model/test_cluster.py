@@ -83,6 +83,13 @@ def test_hosts_of_the_platform_each_once(hosts: list[int]) -> None:
         cluster.start(submit(cluster, res=2), HostSet(ids(*hosts)), 0.0)
 
 
+@pytest.mark.parametrize("host", [np.int64(-1), np.int64(5), np.uint64(2**64 - 1)])
+def test_a_single_host_of_the_platform(host: np.integer) -> None:
+    cluster = Cluster(platform())
+    with pytest.raises(PolicyError, match="expected some of 0 to 4, sorted, each once"):
+        cluster.start(submit(cluster), HostSet(np.array([host])), 0.0)
+
+
 def test_a_job_starts_once() -> None:
     cluster = Cluster(platform())
     job = submit(cluster)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.model.hosts import HostSet, is_rising
+from beasy_sched.model.hosts import HostSet, is_rising, one_host
 
 sets = st.sets(st.integers(0, 400), max_size=60)
 
@@ -25,6 +25,22 @@ def test_parts_in_any_order_overlapping_and_with_commas(ids: set[int], random: o
     parts = [f"{i}-{i + 2}" for i in ids] + [str(i) for i in ids]
     random.shuffle(parts)  # type: ignore[attr-defined]
     assert set(HostSet.parse(", ".join(parts))) == {j for i in ids for j in (i, i + 1, i + 2)}
+
+
+@pytest.mark.parametrize("ids", [[7], [2, 7], []])
+def test_what_picks_the_hosts_out_of_an_array(ids: list[int]) -> None:
+    for hosts in (HostSet.of(ids), HostSet.of(ids).kept(), HostSet.parse(str(HostSet.of(ids)))):
+        array = np.zeros(10)
+        array[hosts.index] = 1.0
+        assert np.flatnonzero(array).tolist() == ids
+
+
+def test_a_single_host_is_one_set_that_nobody_changes() -> None:
+    hosts = one_host(7)
+    assert HostSet.of([7]).kept() is hosts
+    assert (hosts.index, str(hosts)) == (7, "7")
+    with pytest.raises(ValueError, match="read-only"):
+        hosts.ids[0] = 8
 
 
 @given(sets, sets)

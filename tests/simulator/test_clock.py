@@ -133,6 +133,18 @@ def test_long_lives_are_summed_in_order():
     assert clock.now == plain.now
 
 
+def test_ends_come_in_order_whenever_they_were_begun():
+    clock = StepClock()
+    clock.work(WORK, "never", 5e-324)
+    for lasts in (5e5, 1e-3, 100.0, 31.9, 32.1, 64.0):
+        clock.wait(WAIT, lasts, lasts)
+    assert [clock.step()[0].subject for _ in range(2)] == [1e-3, 31.9]
+    clock.wait(WAIT, 50.0, 18.1)
+    clock.wait(WAIT, 32.0, 0.1)
+    ends = [clock.step()[0].subject for _ in range(6)]
+    assert ends == [32.0, 32.1, 50.0, 64.0, 100.0, 5e5]
+
+
 def test_ends_that_are_equal_on_paper_can_be_two_steps_of_no_length():
     clock = StepClock()
     ends = []
