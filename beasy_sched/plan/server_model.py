@@ -193,7 +193,7 @@ class PriceRows:
         grid = np.stack([part.ravel() for part in np.meshgrid(*choices, indexing="ij")], axis=1)
         extra_j = grid @ np.array([t.on_j[0] - t.rest_j for t in problem.tables])
         slowest = grid @ np.array([t.on_flops[0] for t in problem.tables])
-        moves = [move for move in problem.moves[0] if move.group % 2 == 0]  # of servers on for the whole step
+        moves = [move for move in problem.moves[0] if not move.waking]
         most = np.empty((len(self._prices), problem.steps))
         rows = max(1, _CELLS_A_PIECE // len(grid))
         for first in range(0, problem.steps, rows):
@@ -202,7 +202,7 @@ class PriceRows:
             flops = np.where(left_j < -_ROUNDING_J, -np.inf, slowest)
             left_j = np.maximum(left_j, 0.0)
             for move in moves:
-                used_j = np.minimum(left_j, grid[:, move.group // 2] * move.energy_j)
+                used_j = np.minimum(left_j, grid[:, move.kind] * move.energy_j)
                 flops += move.flops / move.energy_j * used_j
                 left_j -= used_j
             for price, gains in enumerate(self._through):
