@@ -5,9 +5,9 @@
    row of the model that links them has the form ``a - b <= whole number``, which such a rounding keeps; so
    on-times stay served. The number of servers on moves by less than one a kind, which P-states can mostly
    absorb.
-2. P-states are chosen for given numbers of servers (`pstates`), all steps at once: along the hulls, best flops
-   per joule first, as the relaxed optimum does; then what energy is left buys single faster P-states. A
-   step loses at most one server's step on the hull.
+2. P-states are chosen for given numbers of servers (`pstates`), all steps at once: along the hulls, best
+   flops per joule first, as the relaxed optimum does; then what energy is left buys single faster P-states.
+   A step loses at most one server's step on the hull.
 3. The plan is improved one server at a time: the best path of one server while the others keep theirs,
    exact, by dynamic programming over the steps.
 4. Numbers become single servers, which have ranks: the lowest that sleep are woken, and the highest that
@@ -256,12 +256,16 @@ def _kept(had: StateArray, wanted: IntArray) -> StateArray:
     """Give out ``wanted[d]`` times each P-state so that most keep what they had; the others move little."""
     if (had >= 0).all() and (np.bincount(had, minlength=len(wanted)) == wanted).all():
         return had
-    moves = had < 0
-    for pstate, most in enumerate(wanted):
-        moves[np.flatnonzero(had == pstate)[most:]] = True
-    missing = np.maximum(wanted - np.bincount(had[had >= 0], minlength=len(wanted)), 0)
-    order, result = np.argsort(had, kind="stable"), had.copy()
-    result[order[moves[order]]] = np.repeat(np.arange(len(wanted), dtype=np.int8), missing)
+    order = np.argsort(had, kind="stable")
+    held = had[order]
+    given, pstates = (
+        np.bincount(held[held >= 0], minlength=len(wanted)),
+        np.arange(len(wanted), dtype=np.int8),
+    )
+    place = np.arange(len(held)) - np.searchsorted(held, held)  # among those that had the same
+    moving = order[(held < 0) | (place >= wanted[held])]
+    result = had.copy()
+    result[moving] = np.repeat(pstates, np.maximum(wanted - given, 0))
     return result
 
 
