@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -239,33 +241,34 @@ def states_by_rank(
     In each step as many servers as can be keep the P-state that they had.
     """
     on = on_by_rank(counts.waking.sum(axis=1), counts.falling, start, minimum_on_steps)
-    states = np.full(on.shape, sleep_pstate, dtype=np.int8)
     useful = {int(number): index for index, number in enumerate(table.pstates)}
-    had = np.array([useful.get(int(state), -1) for state in start.states], dtype=np.int8)
-    was_on = start.on
-    for step, now_on in enumerate(on):
-        staying, waking = np.flatnonzero(now_on & was_on), np.flatnonzero(now_on & ~was_on)
-        had[staying] = _kept(had[staying], counts.whole[step])
-        had[waking] = np.repeat(np.arange(len(table.pstates), dtype=np.int8), counts.waking[step])
-        states[step, now_on] = table.pstates[had[now_on]]
-        was_on = now_on
-    return states
+    now = np.array([useful.get(int(state), -1) for state in start.states], dtype=np.int8)
+    pstates, was_on = np.empty(on.shape, dtype=np.int8), start.on
+    changes = (counts.falling > 0) | counts.waking.any(axis=1)
+    changes[1:] |= (counts.whole[1:] != counts.whole[:-1] + counts.waking[:-1]).any(axis=1)
+    changes[0] = True
+    for step, (now_on, change) in enumerate(zip(on, changes.tolist(), strict=True)):
+        if change:
+            staying, waking = (now_on & was_on).nonzero()[0], (now_on & ~was_on).nonzero()[0]
+            now[staying] = _kept(now[staying], counts.whole[step])
+            now[waking] = np.repeat(np.arange(len(table.pstates), dtype=np.int8), counts.waking[step])
+            was_on = now_on
+        pstates[step] = now
+    return np.where(on, table.pstates[pstates], np.int8(sleep_pstate))
 
 
 def _kept(had: StateArray, wanted: IntArray) -> StateArray:
     """Give out ``wanted[d]`` times each P-state so that most keep what they had; the others move little."""
-    if (had >= 0).all() and (np.bincount(had, minlength=len(wanted)) == wanted).all():
+    unknown, *numbers = np.bincount(had + 1, minlength=len(wanted) + 1).tolist()
+    missing = [most - number for most, number in zip(wanted.tolist(), numbers, strict=True)]
+    if not any(missing):
         return had
-    order = np.argsort(had, kind="stable")
-    held = had[order]
-    given, pstates = (
-        np.bincount(held[held >= 0], minlength=len(wanted)),
-        np.arange(len(wanted), dtype=np.int8),
-    )
-    place = np.arange(len(held)) - np.searchsorted(held, held)  # among those that had the same
-    moving = order[(held < 0) | (place >= wanted[held])]
+    moving = [np.flatnonzero(had < 0)] if unknown else []
+    moving += [
+        (had == pstate).nonzero()[0][wanted[pstate] :] for pstate, less in enumerate(missing) if less < 0
+    ]
     result = had.copy()
-    result[moving] = np.repeat(pstates, np.maximum(wanted - given, 0))
+    result[np.concatenate(moving)] = [pstate for pstate, more in enumerate(missing) for _ in range(more)]
     return result
 
 
@@ -355,22 +358,45 @@ def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> B
     ``values``: [4, T], what a step is worth on through, waking, falling asleep, asleep; ``least``: steps
     that a server stays on once woken. States: 0 asleep, a = 1..least on for a steps (at least, at the last).
     """
-    best = [-math.inf] * (least + 1)
-    best[max(1, least - obliged_steps) if on else 0] = 0.0
-    before_asleep, before_aged = [], []
-    """Per step, the state before when asleep, and when on for ``least`` steps."""
-    for through, waking, falling, asleep in values.T.tolist():  # few states: lists are faster than arrays
-        rest, sleep = best[0] + asleep, best[-1] + falling
-        aged = best[-1] + through
-        best = [max(rest, sleep), best[0] + waking, *[value + through for value in best[1:-1]]]
-        before_aged.append(least - 1 if best[-1] > aged else least)
-        before_asleep.append(0 if rest >= sleep else least)
-        best[-1] = max(best[-1], aged)
-    path = np.zeros(values.shape[1], dtype=np.bool_)
-    state = int(np.argmax(best))
-    for step in range(len(path) - 1, -1, -1):
-        path[step] = state > 0
-        state = {0: before_asleep[step], least: before_aged[step]}.get(state, state - 1)
+    through, waking, falling, asleep = values.tolist()
+    steps, still = len(through), min(obliged_steps, least - 1)
+    best_asleep = -math.inf if on else 0.0
+    best_aged = 0.0 if on and not still else -math.inf
+    grown = [-math.inf] * (steps + least)
+    """Per step, the value of a path that has then been on for just ``least`` steps."""
+    if on and still:
+        grown[still - 1] = reduce(add, through[:still], 0.0)
+    stays_asleep, stays_aged = [], []
+    for step in range(steps):  # few states: plain numbers are faster than arrays
+        rest, sleep = best_asleep + asleep[step], best_aged + falling[step]
+        woken, stayed = best_asleep + waking[step], best_aged + through[step]
+        aged = grown[step] if least > 1 else woken
+        stays_asleep.append(rest >= sleep)
+        stays_aged.append(stayed >= aged)
+        best_asleep, best_aged = max(rest, sleep), max(stayed, aged)
+        # A path that is not better than one on for longer never will be; the last ones have not grown up.
+        if woken > best_aged or step > steps - least:
+            grown[step + least - 1] = reduce(add, through[step + 1 : step + least], woken)
+    ends = [best_asleep, *reversed(grown[steps : steps + least - 1]), best_aged]
+    return _way_back(ends.index(max(ends)), stays_asleep, stays_aged, least)
+
+
+def _way_back(state: int, stays_asleep: list[bool], stays_aged: list[bool], least: int) -> BoolArray:
+    """The path that ends in ``state``; for each step, whether a state 0, or the last, was so before it."""
+    left = len(stays_asleep)
+    path = np.zeros(left, dtype=np.bool_)
+    while left > 0:
+        if state == 0:
+            left -= 1
+            state = 0 if stays_asleep[left] else least
+        elif state == least:
+            left -= 1
+            path[left] = True
+            state = least if stays_aged[left] else least - 1
+        else:  # woken ``state`` steps ago
+            path[max(left - state, 0) : left] = True
+            left -= state
+            state = 0
     return path
 
 
