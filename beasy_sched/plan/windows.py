@@ -144,7 +144,6 @@ def plan_window(
     start: WindowStart,
     options: OfflineOptions,
     provenance: Provenance,
-    *,
     explain: bool = True,
 ) -> tuple[Plan, ServerStart]:
     """Plan a window, or the rest of one; return its plan and the state of the servers at its end.
@@ -390,10 +389,10 @@ def _within_reach(
                 provenance,
             )
             try:
-                return attempt(explain=False)
+                return attempt(False)  # without telling why not
             except NoPlan:
                 attempts.append(attempt)
-    return attempts[0]()  # to tell why
+    return attempts[0]()  # raises again, and tells why
 
 
 def _with_sleep_paid(
