@@ -395,12 +395,14 @@ class PowerDecision:
     """Which exclusions had to be branched on."""
 
 
-def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> PowerDecision:
+def plan_power(
+    problem: PowerProblem, limits: SolverLimits | None = None, *, explain: bool = True
+) -> PowerDecision:
     """Find the best power plan of a window.
 
     A plan that is returned meets every constraint (`power_violations` finds none). Without one, the
-    outcome says why: no point, or infeasible and what cannot be met. Raises ConfigError where the
-    solver is not installed, and RuntimeError where a returned point would break a constraint.
+    outcome says why: no point, or infeasible and (with ``explain``) what cannot be met. Raises ConfigError
+    where the solver is not installed, and RuntimeError where a returned point would break a constraint.
     """
     limits = limits or SolverLimits()
     deadline_s = time.monotonic() + limits.time_s
@@ -408,7 +410,7 @@ def plan_power(problem: PowerProblem, limits: SolverLimits | None = None) -> Pow
     while True:
         run = _solved(PowerFlowModel(problem, switches), plain, limits, deadline_s)
         if run.values is None:
-            return PowerDecision(_without_point(run, limits), None, switches)
+            return PowerDecision(_without_point(run, limits, explain), None, switches)
         needed = broken_exclusions(run.model, run.values)
         if needed == switches:
             break
@@ -571,9 +573,11 @@ def _with_point(plan: PowerPlan, run: _Stages) -> SolverOutcome:
     return SolverOutcome(SolverStatus.FEASIBLE, message, plan.relax_factor, gap)
 
 
-def _without_point(run: _Stages, limits: SolverLimits) -> SolverOutcome:
+def _without_point(run: _Stages, limits: SolverLimits, explain: bool) -> SolverOutcome:
     if run.end is SearchEnd.INFEASIBLE:
-        why = explain_infeasible(run.model.problem, run.model.switches, limits)
+        why = "no plan meets all requirements"
+        if explain:
+            why = explain_infeasible(run.model.problem, run.model.switches, limits)
         return SolverOutcome(SolverStatus.INFEASIBLE, why)
     advice = "raise the limit or plan a shorter window"
     why = f"{run.end.value} ended the search before a plan was found: {advice}"

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.plan.server_problem import KindCounts, KindTable, ServerProblem
 from beasy_sched.plan.solver import LinearModel, Solver, Term
 
@@ -175,15 +175,14 @@ class PriceRows:
         limits = self._through @ through + self._waking @ waking + self._most + give_back * waking.sum(axis=0)
         prices = np.argmin(limits, axis=0)
         broken = np.flatnonzero(flops > limits.min(axis=0) + _VIOLATION * unit)
-        for step in broken:
-            price = prices[step]
-            values = []
-            for k, columns in enumerate(kinds):
-                gains = np.repeat((self._through[price, k], self._waking[price, k]), len(columns.states))
-                back = np.repeat((0.0, give_back[price, step]), len(columns.states))
-                values.append(columns.flops - gains - back)
-            indices = np.concatenate([columns.busy[step] for columns in kinds])
-            solver.add_row(indices, np.concatenate(values) / unit, upper=self._most[price, step] / unit)
+        price, values = prices[broken], []
+        for k, columns in enumerate(kinds):
+            gains = np.stack((self._through[price, k], self._waking[price, k]), axis=1)
+            back = np.stack((np.zeros(len(broken)), give_back[price, broken]), axis=1)
+            each = columns.flops - gains.repeat(len(columns.states), axis=1)
+            values.append(each - back.repeat(len(columns.states), axis=1))
+        busy = np.hstack([columns.busy[broken] for columns in kinds])
+        solver.add_rows(busy, np.hstack(values) / unit, self._most[price, broken] / unit)
         return len(broken)
 
     def _tabulate(self) -> FloatArray:
@@ -193,7 +192,7 @@ class PriceRows:
         grid = np.stack([part.ravel() for part in np.meshgrid(*choices, indexing="ij")], axis=1)
         extra_j = grid @ np.array([t.on_j[0] - t.rest_j for t in problem.tables])
         slowest = grid @ np.array([t.on_flops[0] for t in problem.tables])
-        moves = [move for move in problem.moves[0] if move.group % 2 == 0]  # of servers on for the whole step
+        moves = [move for move in problem.moves[0] if not move.waking]
         most = np.empty((len(self._prices), problem.steps))
         rows = max(1, _CELLS_A_PIECE // len(grid))
         for first in range(0, problem.steps, rows):
@@ -202,7 +201,7 @@ class PriceRows:
             flops = np.where(left_j < -_ROUNDING_J, -np.inf, slowest)
             left_j = np.maximum(left_j, 0.0)
             for move in moves:
-                used_j = np.minimum(left_j, grid[:, move.group // 2] * move.energy_j)
+                used_j = np.minimum(left_j, grid[:, move.kind] * move.energy_j)
                 flops += move.flops / move.energy_j * used_j
                 left_j -= used_j
             for price, gains in enumerate(self._through):
@@ -225,38 +224,17 @@ class WholeServerRows:
     def __init__(self, model: ServerModel) -> None:
         self._model = model
         (self._columns,) = model.columns
-        self._table = self._columns.table
         self._speeds = self._columns.flops / model.flops_unit
-        servers = self._table.servers
+        servers = self._columns.table.servers
+        self._steps = np.arange(model.problem.steps)
+        steady = np.arange(servers + 1)
+        self._steady_flops = self._most_flops(steady, np.zeros_like(steady), self._steps)
+        self._most_on = np.where(np.isfinite(self._steady_flops), steady, -1).max(axis=1)
         pairs = np.array([(n, w) for n in range(servers + 1) for w in range(1, n + 1)])
         self._on, self._waking = pairs[:, 0], pairs[:, 1]
-        steady = np.arange(servers + 1)
-        self._steady_flops = self._tabulate(steady, np.zeros_like(steady), slice(None))
-        self._most_on = np.where(np.isfinite(self._steady_flops), steady, -1).max(axis=1)
-        self._waking_flops = np.empty((model.problem.steps, len(pairs)))
-        self._most_on_slope = np.empty(model.problem.steps)
-        for piece in self._pieces():
-            flops = self._waking_flops[piece] = self._tabulate(self._on, self._waking, piece)
-            excess = np.where(np.isfinite(flops), self._on, -1) - self._most_on[piece, None]
-            self._most_on_slope[piece] = (excess / self._waking).max(axis=1).clip(min=0.0)
-
-    def _pieces(self) -> Iterator[slice]:
-        """The steps, a few at a time: a table of all pairs at all of them leaves the processor's caches."""
-        rows = max(1, _CELLS_A_PIECE // len(self._on))
-        return (slice(first, first + rows) for first in range(0, self._model.problem.steps, rows))
-
-    def _tabulate(self, on: IntArray, waking: IntArray, steps: slice) -> FloatArray:
-        """U by step and pair, in the model's unit of flops; minus infinity where the energy does not do."""
-        table, model = self._table, self._model
-        hull = table.hull
-        least_j = (on - waking) * table.on_j[0] + waking * table.waking_j[0]
-        least_j = least_j + (table.servers - on) * table.rest_j
-        spare_j = model.problem.allowed_j[steps, None] - least_j
-        worth = table.waking_flops[-1] / table.on_flops[-1]  # a waking server counts as this much of one
-        working = np.maximum(on - waking * (1.0 - worth), 1e-12)
-        each_j = np.maximum(spare_j, 0.0) / working
-        each = np.interp(each_j, table.on_j[hull] - table.on_j[0], table.on_flops[hull])
-        return np.where(spare_j >= -_ROUNDING_J, each * working, -np.inf) / model.flops_unit
+        """All pairs (n, w) with w > 0, by n."""
+        self._least_j = self._least_energy_j(self._on, self._waking)
+        self._most_on_slope = self._slopes_of_most_on()
 
     def add_broken(self, solver: Solver, point: FloatArray) -> int:
         """Add the rows that the point breaks; return their number."""
@@ -264,35 +242,99 @@ class WholeServerRows:
         woken, slept = point[columns.woken], point[columns.slept]
         on, waking = columns.start + woken - slept, np.diff(woken, prepend=0.0)
         flops = (point[columns.busy] * self._speeds).sum(axis=1)
-        slope, offset, waking_slope = self._lines(on)
-        broken = flops > slope * on + waking_slope * waking + offset + _VIOLATION
-        slope_on, most_on, nothing = self._most_on_slope, self._most_on, self._speeds[:0]
-        many = on > most_on + slope_on * waking + _VIOLATION
-        rows = [(t, self._speeds, -slope[t], -waking_slope[t], offset[t]) for t in np.flatnonzero(broken)]
-        rows += [(t, nothing, 1.0, -slope_on[t], most_on[t]) for t in np.flatnonzero(many)]
-        for step, speeds, each_on, each_waking, upper in rows:
-            # Flops (or nothing) + each_on * n + each_waking * w <= upper.
-            totals = [columns.woken[step], columns.slept[step], *columns.woken[max(step - 1, 0) : step]]
-            factors = [each_on + each_waking, -each_on, -each_waking][: len(totals)]
-            indices = np.concatenate((columns.busy[step, : len(speeds)], totals))
-            solver.add_row(indices, np.concatenate((speeds, factors)), upper=upper - each_on * columns.start)
-        return len(rows)
+        slope, offset = self._lines(on)
+        # Where none wakes, the slope of wake-ups has no part in whether the row is broken.
+        doubtful = np.flatnonzero((waking != 0.0) | (flops > slope * on + offset + _VIOLATION))
+        waking_slope = np.zeros(len(on))
+        waking_slope[doubtful] = self._waking_slopes(doubtful, slope, offset)
+        broken = np.flatnonzero(flops > slope * on + waking_slope * waking + offset + _VIOLATION)
+        self._add(solver, broken, -slope[broken], -waking_slope[broken], offset[broken], self._speeds)
+        slope_on, most_on = self._most_on_slope, self._most_on
+        many = np.flatnonzero(on > most_on + slope_on * waking + _VIOLATION)
+        self._add(solver, many, np.ones(len(many)), -slope_on[many], most_on[many], self._speeds[:0])
+        return len(broken) + len(many)
 
-    def _lines(self, on: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The lines through U at the whole numbers around ``on``, and what each wake-up adds at most."""
+    def _add(
+        self,
+        solver: Solver,
+        steps: IndexArray,
+        each_on: FloatArray,
+        each_waking: FloatArray,
+        upper: FloatArray,
+        speeds: FloatArray,
+    ) -> None:
+        """Add rows ``flops (or nothing) + each_on * n + each_waking * w <= upper`` of these steps."""
+        columns = self._columns
+        woken_before = np.where(steps > 0, columns.woken[steps - 1], -1)
+        totals = columns.woken[steps], columns.slept[steps], woken_before
+        indices = np.column_stack((columns.busy[steps, : len(speeds)], *totals))
+        factors = each_on + each_waking, -each_on, -each_waking
+        values = np.column_stack((np.tile(speeds, (len(steps), 1)), *factors))
+        solver.add_rows(indices, values, upper - each_on * columns.start)
+
+    def _lines(self, on: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Slope and offset of the lines through U(n, 0) at the whole numbers around ``on``."""
         steady = self._steady_flops
         below = np.clip(np.floor(on), 0, np.maximum(self._most_on - 1, 0)).astype(np.intp)
         above = np.minimum(below + 1, self._most_on)
-        rows = np.arange(len(on))
-        slope = steady[rows, above] - steady[rows, below]
-        offset = steady[rows, below] - slope * below
-        most = np.empty(len(on))
-        for piece in self._pieces():
-            over = self._waking_flops[piece] - slope[piece, None] * self._on
+        slope = steady[self._steps, above] - steady[self._steps, below]
+        return slope, steady[self._steps, below] - slope * below
+
+    def _waking_slopes(self, steps: IndexArray, slope: FloatArray, offset: FloatArray) -> FloatArray:
+        """What each wake-up adds at most to these lines, at ``steps``."""
+        most = np.full(len(slope), -np.inf)
+        for piece, pairs in self._pieces(steps):
+            on, waking = self._on[pairs], self._waking[pairs]
+            over = self._most_flops(on, waking, piece)
+            over -= slope[piece, None] * on
             over -= offset[piece, None]
-            over /= self._waking
-            most[piece] = over.max(axis=1)
-        return slope, offset, np.where(np.isfinite(most), most, 0.0)  # no server can wake: any slope holds
+            over /= waking
+            most[piece] = over.max(axis=1, initial=-np.inf)
+        return np.where(np.isfinite(most), most, 0.0)[steps]  # no server can wake: any slope holds
+
+    def _slopes_of_most_on(self) -> FloatArray:
+        """By how much each wake-up raises the greatest number of servers on at most, in each step."""
+        slopes = np.zeros(len(self._steps))
+        for piece, pairs in self._pieces(self._steps):
+            more = slice(int(np.searchsorted(self._on, self._most_on[piece].min(), side="right")), pairs.stop)
+            possible = self._spare_j(self._least_j[more], piece) >= -_ROUNDING_J
+            excess = np.where(possible, self._on[more], -1) - self._most_on[piece, None]
+            slopes[piece] = (excess / self._waking[more]).max(axis=1, initial=0.0)
+        return slopes
+
+    def _pieces(self, steps: IndexArray) -> Iterator[tuple[IndexArray, slice]]:
+        """Some steps at a time, of similar energy, with the pairs up to the last that any of them can feed.
+
+        A table of all pairs at all steps would leave the processor's caches.
+        """
+        allowed_j = self._model.problem.allowed_j
+        ordered = steps[np.argsort(allowed_j[steps], kind="stable")]
+        rows = max(1, _CELLS_A_PIECE // len(self._on))
+        for first in range(0, len(steps), rows):
+            piece = ordered[first : first + rows]
+            fed = np.flatnonzero(allowed_j[piece[-1]] - self._least_j >= -_ROUNDING_J)
+            yield piece, slice(0, int(fed[-1]) + 1 if fed.size else 0)
+
+    def _least_energy_j(self, on: IntArray, waking: IntArray) -> FloatArray:
+        """The least that all servers draw with ``on`` servers on, of which some wake."""
+        table = self._columns.table
+        least_j: FloatArray = (on - waking) * table.on_j[0] + waking * table.waking_j[0]
+        return least_j + (table.servers - on) * table.rest_j
+
+    def _spare_j(self, least_j: FloatArray, steps: IndexArray) -> FloatArray:
+        """What is left of the energy of each step: [steps, pairs]."""
+        return np.asarray(self._model.problem.allowed_j[steps, None] - least_j)
+
+    def _most_flops(self, on: IntArray, waking: IntArray, steps: IndexArray) -> FloatArray:
+        """U by step and pair, in the model's unit of flops; minus infinity where the energy does not do."""
+        table = self._columns.table
+        hull = table.hull
+        spare_j = self._spare_j(self._least_energy_j(on, waking), steps)
+        worth = table.waking_flops[-1] / table.on_flops[-1]  # a waking server counts as this much of one
+        working = np.maximum(on - waking * (1.0 - worth), 1e-12)
+        each_j = np.maximum(spare_j, 0.0) / working
+        each = np.interp(each_j, table.on_j[hull] - table.on_j[0], table.on_flops[hull])
+        return np.where(spare_j >= -_ROUNDING_J, each * working, -np.inf) / self._model.flops_unit
 
 
 def rows_for_whole_servers(model: ServerModel) -> WholeServerRows | PriceRows | None:

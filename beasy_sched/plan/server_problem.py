@@ -7,10 +7,10 @@ afterwards (`server_search.states_by_rank`). What one server computes and draws 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -121,9 +121,20 @@ class StepMove(NamedTuple):
 
     flops: float
     energy_j: float
-    group: int
-    low: int
-    high: int
+    kind: int
+    waking: bool
+    """Whether the server wakes in the step."""
+    source: int
+    target: int
+    """Its P-states before and after: rows of `pstates.PstateNumbers`."""
+
+
+class GainingMoves(NamedTuple):
+    """All changes of P-state that gain flops, one value each, in the order in which they are tried."""
+
+    source: IndexArray
+    target: IndexArray
+    energy_j: FloatArray
 
 
 @dataclass(frozen=True)
@@ -159,19 +170,32 @@ class ServerProblem:
         Each kind has two groups of servers: on for the whole step, and waking.
         """
         on_hull, gaining = [], []
-        for k, table in enumerate(self.tables):
+        for k, (table, first_row) in enumerate(zip(self.tables, self.first_rows, strict=False)):
             hull = set(pairwise(table.hull.tolist()))
             parts = (table.on_flops, table.on_j), (table.waking_flops, table.waking_j)
-            for group, (flops, energy_j) in enumerate(parts, start=2 * k):
+            for waking, (flops, energy_j) in enumerate(parts):
+                row = first_row + waking * len(flops)
                 for high in range(len(flops)):
                     for low in range(high):
                         more, more_j = float(flops[high] - flops[low]), float(energy_j[high] - energy_j[low])
-                        move = StepMove(more, more_j, group, low, high)
+                        move = StepMove(more, more_j, k, bool(waking), row + low, row + high)
                         on_hull += [move] * ((low, high) in hull)
-                        gaining += [move] * (more > 0)
+                        gaining += [move] * (more > 0 and more_j > 0)
         on_hull.sort(key=lambda m: -m.flops / m.energy_j if m.energy_j > 0 else -np.inf)
         gaining.sort(key=lambda m: -m.flops)
         return on_hull, gaining
+
+    @cached_property
+    def gaining(self) -> GainingMoves:
+        """All changes of P-state that gain, twice over: the first may leave others something to gain."""
+        moves = 2 * self.moves[1]
+        rows = np.array([(m.source, m.target) for m in moves], dtype=np.intp).reshape(-1, 2)
+        return GainingMoves(rows[:, 0], rows[:, 1], np.array([m.energy_j for m in moves]))
+
+    @cached_property
+    def first_rows(self) -> list[int]:
+        """Where each kind begins in `pstates.PstateNumbers.rows`, and how many rows there are."""
+        return [0, *accumulate(2 * len(table.pstates) for table in self.tables)]
 
     @cached_property
     def least_j(self) -> FloatArray:
@@ -180,13 +204,13 @@ class ServerProblem:
         From the moment when no on-time obliges, no plan draws less (unless falling asleep draws more
         than staying on).
         """
-        return energy_j(self, slowest(self, all_asleep(self)))
+        return least_energy_j(self, all_asleep(self))
 
 
 Trajectory = IntArray
 """What the servers of one kind do in each step, in numbers: [3, T]; the others sleep.
 
-Rows: on in the step before and in this one, waking, falling asleep.
+Rows: on in the step before and in this one, waking, falling asleep. Several at once: [3, how many, T].
 """
 
 
@@ -215,15 +239,20 @@ class KindCounts:
         """The same numbers without P-states."""
         return np.array([self.whole.sum(axis=1), self.waking.sum(axis=1), self.falling])
 
+    def at(self, number: int) -> KindCounts:
+        """One of several plans at once, whose arrays have one more axis, the first."""
+        return KindCounts(self.whole[number], self.waking[number], self.falling[number])
 
-def slowest(problem: ServerProblem, trajectories: Iterable[Trajectory]) -> tuple[KindCounts, ...]:
-    """Every server that is on at its P-state of least power."""
-    counts = []
+
+def least_energy_j(problem: ServerProblem, trajectories: Sequence[Trajectory]) -> FloatArray:
+    """Energy of each step with every server that is on at its P-state of least power, J: [..., T]."""
+    total_j = np.zeros(problem.steps)
     for table, path in zip(problem.tables, trajectories, strict=True):
-        whole, waking = np.zeros((2, problem.steps, len(table.pstates)), dtype=np.int64)
-        whole[:, 0], waking[:, 0], falling = path
-        counts.append(KindCounts(whole, waking, falling))
-    return tuple(counts)
+        through, waking, falling = path
+        sleeping = table.servers - path.sum(axis=0)
+        total_j = total_j + (through * table.on_j[0] + waking * table.waking_j[0])
+        total_j += sleeping * table.asleep_j + falling * table.falling_j
+    return total_j
 
 
 def energy_j(problem: ServerProblem, counts: tuple[KindCounts, ...]) -> FloatArray:

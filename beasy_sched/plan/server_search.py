@@ -5,9 +5,9 @@
    row of the model that links them has the form ``a - b <= whole number``, which such a rounding keeps; so
    on-times stay served. The number of servers on moves by less than one a kind, which P-states can mostly
    absorb.
-2. P-states are chosen for given numbers of servers, all steps at once: first along the hulls, best flops
-   per joule first, as the relaxed optimum does; then what energy is left buys single faster P-states. A
-   step loses at most one server's step on the hull.
+2. P-states are chosen for given numbers of servers (`pstates`), all steps at once: along the hulls, best
+   flops per joule first, as the relaxed optimum does; then what energy is left buys single faster P-states.
+   A step loses at most one server's step on the hull.
 3. The plan is improved one server at a time: the best path of one server while the others keep theirs,
    exact, by dynamic programming over the steps.
 4. Numbers become single servers, which have ranks: the lowest that sleep are woken, and the highest that
@@ -20,15 +20,16 @@ The distance of the best plan to the least bound is the proven gap.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import reduce
+from operator import add
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.server_model import ServerModel, rows_for_whole_servers
+from beasy_sched.plan.pstates import fill, most_flops
+from beasy_sched.plan.server_model import KindColumns, ServerModel, rows_for_whole_servers
 from beasy_sched.plan.server_problem import (
     KindCounts,
     KindTable,
@@ -36,50 +37,10 @@ from beasy_sched.plan.server_problem import (
     Trajectory,
     all_asleep,
     energy_j,
+    least_energy_j,
     objective_flops,
-    slowest,
 )
 from beasy_sched.plan.solver import SearchEnd, Solver, SolverLimits
-
-
-def fill(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> tuple[KindCounts, ...]:
-    """Choose the P-states. The least energy of the trajectories must be within the budget."""
-    counts = slowest(problem, trajectories)
-    _speed_up(problem, counts, thorough=True)
-    return counts
-
-
-def most_flops(problem: ServerProblem, trajectories: tuple[Trajectory, ...]) -> FloatArray:
-    """Flops of each step, nearly the most: [T]; minus infinity where the least energy is too much."""
-    counts = slowest(problem, trajectories)
-    enough = _speed_up(problem, counts, thorough=False)
-    flops = np.zeros(problem.steps)
-    for table, mine in zip(problem.tables, counts, strict=True):
-        flops += mine.whole @ table.on_flops
-        flops += mine.waking @ table.waking_flops
-    return np.where(enough, flops, -np.inf)
-
-
-def _speed_up(problem: ServerProblem, counts: tuple[KindCounts, ...], *, thorough: bool) -> BoolArray:
-    """Spend the spare energy on faster P-states, changing the counts; return whether any was spare: [T].
-
-    First along the hulls only; ``thorough`` then tries every change of P-state that the rest pays for.
-    """
-    groups = [numbers for mine in counts for numbers in (mine.whole, mine.waking)]
-    spare_j = problem.allowed_j - energy_j(problem, counts)
-    enough = spare_j >= 0.0
-    on_hull, gaining = problem.moves
-    for _, more_j, group, low, high in (*on_hull, *gaining, *gaining) if thorough else on_hull:
-        if not groups[group][:, low].any():
-            continue
-        number = groups[group][:, low].copy()
-        if more_j > 0:
-            number = np.minimum(number, np.maximum(0.0, spare_j / more_j).astype(np.int64))
-        groups[group][:, low] -= number
-        groups[group][:, high] += number
-        spare_j -= number * more_j
-    return enough
-
 
 _OFFSETS = (np.arange(24) + 0.5) / 24
 _SNAP = 1e6
@@ -113,44 +74,42 @@ class BestPlan:
     def offer(self, counts: tuple[KindCounts, ...]) -> None:
         """Keep these counts if they are within the budget and better than the best."""
         objective = objective_flops(self.problem, counts)
-        within = (energy_j(self.problem, counts) <= self.problem.allowed_j).all()
-        if within and objective > self.objective:
+        if objective > self.objective and (energy_j(self.problem, counts) <= self.problem.allowed_j).all():
             self.counts, self.objective = counts, objective
 
-    def offer_roundings(self, model: ServerModel, point: FloatArray, most: int | None = None) -> FloatArray:
-        """Round a point in up to ``most`` ways; return the steps' least excess over the budget, J: [T].
+    def offer_roundings(
+        self, model: ServerModel, point: FloatArray, offsets: FloatArray = _OFFSETS
+    ) -> FloatArray:
+        """Round a point with each offset; return the steps' least excess over the budget, J: [T].
 
         P-states are chosen anew. The excess is that of the rounding that fits best; it is zero where a
         plan was found.
         """
-        least = np.full(self.problem.steps, np.inf)
-        for paths in islice(roundings(model, point), most):
-            excess_j = energy_j(self.problem, slowest(self.problem, paths)) - self.problem.allowed_j
-            if (excess_j <= 0).all():
-                self.offer(fill(self.problem, paths))
-            if np.maximum(excess_j, 0.0).sum() < np.maximum(least, 0.0).sum():
-                least = excess_j
-        return np.asarray(np.maximum(least, 0.0))
+        paths = roundings(model, point, offsets)
+        excess_j = np.maximum(least_energy_j(self.problem, paths) - self.problem.allowed_j, 0.0)
+        fitting = np.flatnonzero(~excess_j.any(axis=1))
+        if fitting.size:
+            counts = fill(self.problem, [path[:, fitting] for path in paths])
+            for number in range(fitting.size):
+                self.offer(tuple(mine.at(number) for mine in counts))
+        return np.asarray(excess_j[np.argmin(excess_j.sum(axis=1))])
 
 
-def roundings(model: ServerModel, point: FloatArray) -> Iterator[tuple[Trajectory, ...]]:
-    """Round the running totals of a point of the relaxed model with each offset."""
-    seen = set()
-    for offset in _OFFSETS:
-        paths = tuple(
-            _rounded(point[k.woken], point[k.slept], start, offset)
-            for k, start in zip(model.columns, model.problem.on_at_start, strict=True)
-        )
-        key = b"".join(path.tobytes() for path in paths)
-        if key not in seen:
-            seen.add(key)
-            yield paths
+def roundings(model: ServerModel, point: FloatArray, offsets: FloatArray) -> list[Trajectory]:
+    """Round the running totals of a point of the relaxed model with each offset: [3, how many differ, T]."""
+    starts = model.problem.on_at_start
+    paths = [_rounded(point, k, start, offsets) for k, start in zip(model.columns, starts, strict=True)]
+    first: dict[bytes, int] = {}
+    for number in range(len(offsets)):
+        first.setdefault(b"".join(path[:, number].tobytes() for path in paths), number)
+    return [path[:, [*first.values()]] for path in paths]
 
 
-def _rounded(woken: FloatArray, slept: FloatArray, start: int, offset: float) -> Trajectory:
-    totals = np.round(np.stack([woken, slept]) * _SNAP) / _SNAP
-    waking, falling = np.diff(np.floor(totals + offset).astype(np.int64), prepend=0)
-    return np.array([start + np.cumsum(waking - falling) - waking, waking, falling])
+def _rounded(point: FloatArray, columns: KindColumns, start: int, offsets: FloatArray) -> Trajectory:
+    totals = np.round(point[np.stack([columns.woken, columns.slept])] * _SNAP) / _SNAP
+    whole = np.floor(totals[:, None] + offsets[:, None]).astype(np.int64)
+    waking, falling = np.diff(whole, prepend=0)
+    return np.array([start + np.cumsum(waking - falling, axis=-1) - waking, waking, falling])
 
 
 _ROW_ROUNDS = 8
@@ -282,29 +241,34 @@ def states_by_rank(
     In each step as many servers as can be keep the P-state that they had.
     """
     on = on_by_rank(counts.waking.sum(axis=1), counts.falling, start, minimum_on_steps)
-    states = np.full(on.shape, sleep_pstate, dtype=np.int8)
     useful = {int(number): index for index, number in enumerate(table.pstates)}
-    had = np.array([useful.get(int(state), -1) for state in start.states], dtype=np.int8)
-    was_on = start.on
-    for step, now_on in enumerate(on):
-        staying, waking = np.flatnonzero(now_on & was_on), np.flatnonzero(now_on & ~was_on)
-        had[staying] = _kept(had[staying], counts.whole[step])
-        had[waking] = np.repeat(np.arange(len(table.pstates), dtype=np.int8), counts.waking[step])
-        states[step, now_on] = table.pstates[had[now_on]]
-        was_on = now_on
-    return states
+    now = np.array([useful.get(int(state), -1) for state in start.states], dtype=np.int8)
+    pstates, was_on = np.empty(on.shape, dtype=np.int8), start.on
+    changes = (counts.falling > 0) | counts.waking.any(axis=1)
+    changes[1:] |= (counts.whole[1:] != counts.whole[:-1] + counts.waking[:-1]).any(axis=1)
+    changes[0] = True
+    for step, (now_on, change) in enumerate(zip(on, changes.tolist(), strict=True)):
+        if change:
+            staying, waking = (now_on & was_on).nonzero()[0], (now_on & ~was_on).nonzero()[0]
+            now[staying] = _kept(now[staying], counts.whole[step])
+            now[waking] = np.repeat(np.arange(len(table.pstates), dtype=np.int8), counts.waking[step])
+            was_on = now_on
+        pstates[step] = now
+    return np.where(on, table.pstates[pstates], np.int8(sleep_pstate))
 
 
 def _kept(had: StateArray, wanted: IntArray) -> StateArray:
     """Give out ``wanted[d]`` times each P-state so that most keep what they had; the others move little."""
-    if (had >= 0).all() and (np.bincount(had, minlength=len(wanted)) == wanted).all():
+    unknown, *numbers = np.bincount(had + 1, minlength=len(wanted) + 1).tolist()
+    missing = [most - number for most, number in zip(wanted.tolist(), numbers, strict=True)]
+    if not any(missing):
         return had
-    moves = had < 0
-    for pstate, most in enumerate(wanted):
-        moves[np.flatnonzero(had == pstate)[most:]] = True
-    missing = np.maximum(wanted - np.bincount(had[had >= 0], minlength=len(wanted)), 0)
-    order, result = np.argsort(had, kind="stable"), had.copy()
-    result[order[moves[order]]] = np.repeat(np.arange(len(wanted), dtype=np.int8), missing)
+    moving = [np.flatnonzero(had < 0)] if unknown else []
+    moving += [
+        (had == pstate).nonzero()[0][wanted[pstate] :] for pstate, less in enumerate(missing) if less < 0
+    ]
+    result = had.copy()
+    result[np.concatenate(moving)] = [pstate for pstate, more in enumerate(missing) for _ in range(more)]
     return result
 
 
@@ -355,8 +319,8 @@ class OneServerImprovement:
         start = self._starts[kind]
         was_on, old = bool(start.on[server]), self._on[kind][:, server]
         others = self._numbers[kind] - _doing(old, was_on)
-        doing = np.eye(4, 3, dtype=np.int64)[:, :, None]  # on through, waking, falling asleep, asleep
-        values = np.array([most_flops(self.problem, self._with(kind, others + one)) for one in doing])
+        doing = np.eye(3, 4, dtype=np.int64)[:, :, None]  # on through, waking, falling asleep, asleep
+        values = most_flops(self.problem, self._with(kind, others[:, None] + doing))
         values[1] -= self.problem.switch_cost_flops[kind]
         path = best_path(values, was_on, int(start.obliged_steps[server]), self.problem.minimum_on_steps)
         if (path == old).all():
@@ -394,22 +358,45 @@ def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> B
     ``values``: [4, T], what a step is worth on through, waking, falling asleep, asleep; ``least``: steps
     that a server stays on once woken. States: 0 asleep, a = 1..least on for a steps (at least, at the last).
     """
-    best = [-math.inf] * (least + 1)
-    best[max(1, least - obliged_steps) if on else 0] = 0.0
-    before_asleep, before_aged = [], []
-    """Per step, the state before when asleep, and when on for ``least`` steps."""
-    for through, waking, falling, asleep in values.T.tolist():  # few states: lists are faster than arrays
-        rest, sleep = best[0] + asleep, best[-1] + falling
-        aged = best[-1] + through
-        best = [max(rest, sleep), best[0] + waking, *[value + through for value in best[1:-1]]]
-        before_aged.append(least - 1 if best[-1] > aged else least)
-        before_asleep.append(0 if rest >= sleep else least)
-        best[-1] = max(best[-1], aged)
-    path = np.zeros(values.shape[1], dtype=np.bool_)
-    state = int(np.argmax(best))
-    for step in range(len(path) - 1, -1, -1):
-        path[step] = state > 0
-        state = {0: before_asleep[step], least: before_aged[step]}.get(state, state - 1)
+    through, waking, falling, asleep = values.tolist()
+    steps, still = len(through), min(obliged_steps, least - 1)
+    best_asleep = -math.inf if on else 0.0
+    best_aged = 0.0 if on and not still else -math.inf
+    grown = [-math.inf] * (steps + least)
+    """Per step, the value of a path that has then been on for just ``least`` steps."""
+    if on and still:
+        grown[still - 1] = reduce(add, through[:still], 0.0)
+    stays_asleep, stays_aged = [], []
+    for step in range(steps):  # few states: plain numbers are faster than arrays
+        rest, sleep = best_asleep + asleep[step], best_aged + falling[step]
+        woken, stayed = best_asleep + waking[step], best_aged + through[step]
+        aged = grown[step] if least > 1 else woken
+        stays_asleep.append(rest >= sleep)
+        stays_aged.append(stayed >= aged)
+        best_asleep, best_aged = max(rest, sleep), max(stayed, aged)
+        # A path that is not better than one on for longer never will be; the last ones have not grown up.
+        if woken > best_aged or step > steps - least:
+            grown[step + least - 1] = reduce(add, through[step + 1 : step + least], woken)
+    ends = [best_asleep, *reversed(grown[steps : steps + least - 1]), best_aged]
+    return _way_back(ends.index(max(ends)), stays_asleep, stays_aged, least)
+
+
+def _way_back(state: int, stays_asleep: list[bool], stays_aged: list[bool], least: int) -> BoolArray:
+    """The path that ends in ``state``; for each step, whether a state 0, or the last, was so before it."""
+    left = len(stays_asleep)
+    path = np.zeros(left, dtype=np.bool_)
+    while left > 0:
+        if state == 0:
+            left -= 1
+            state = 0 if stays_asleep[left] else least
+        elif state == least:
+            left -= 1
+            path[left] = True
+            state = least if stays_aged[left] else least - 1
+        else:  # woken ``state`` steps ago
+            path[max(left - state, 0) : left] = True
+            left -= state
+            state = 0
     return path
 
 
@@ -437,7 +424,7 @@ def sketch(problem: ServerProblem) -> BestPlan:
             path = _in_stretches(left_j / most_j, table.servers, started, obliged, problem.minimum_on_steps)
             left_j = left_j - path.sum(axis=0) * most_j
         paths.append(path)
-    if (energy_j(problem, slowest(problem, paths)) <= problem.allowed_j).all():
+    if (least_energy_j(problem, paths) <= problem.allowed_j).all():
         best.offer(fill(problem, tuple(paths)))
     return best
 
@@ -467,7 +454,7 @@ def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> BestPlan
         if solution.values is not None:
             best.bound = -solution.bound * small.flops_unit
             best.offer(small.counts(solution.values))
-            best.offer_roundings(small, solution.values, most=1)
+            best.offer_roundings(small, solution.values, _OFFSETS[:1])
         if best.ending is SearchEnd.DONE:
             return best
     relaxation = Relaxation(best, limits)

@@ -77,22 +77,30 @@ class LinearModel:
         """Add coefficients one by one: ``values`` of ``columns`` in ``rows``, no place twice."""
         self._entries.append((rows, columns, values))
 
-    def as_lp(self, highspy: Any) -> Any:
-        """The model as HiGHS takes it, without costs."""
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = self.column_count, self.row_count
-        lp.col_cost_ = np.zeros(self.column_count)
-        lp.col_lower_, lp.col_upper_, integer = _joined(self._columns)
-        lp.row_lower_, lp.row_upper_ = _joined(self._rows)
+    def pass_to(self, highs: Any, highspy: Any) -> None:
+        """Give the model to HiGHS, without costs: as arrays, which is much faster than as a ``HighsLp``."""
+        lower, upper, integer = _joined(self._columns)
+        row_lower, row_upper = _joined(self._rows)
         rows, columns, values = _joined(self._entries)
-        order = np.lexsort((columns, rows))
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=self.row_count))))
-        lp.a_matrix_.index_, lp.a_matrix_.value_ = columns[order], values[order]
-        if self.is_mip:
-            kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
-            lp.integrality_ = [kinds[int(whole)] for whole in integer]
-        return lp
+        order = np.argsort(rows * self.column_count + columns, kind="stable")
+        starts = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=self.row_count))))
+        highs.passModel(
+            self.column_count,
+            self.row_count,
+            len(values),
+            int(highspy.MatrixFormat.kRowwise),
+            int(highspy.ObjSense.kMinimize),
+            0.0,
+            np.zeros(self.column_count),
+            lower,
+            upper,
+            row_lower,
+            row_upper,
+            starts.astype(np.int32),
+            columns[order].astype(np.int32),
+            values[order],
+            integer.astype(np.int32),
+        )
 
 
 def _spread(values: float | FloatArray, count: int) -> FloatArray:
@@ -213,7 +221,7 @@ class Solver:
             **dict.fromkeys(tolerances if tolerance is not None else (), tolerance),
         }.items():
             self._highs.setOptionValue(option, value)
-        self._highs.passModel(model.as_lp(self._highspy))
+        model.pass_to(self._highs, self._highspy)
 
     def minimize(self, *costs: tuple[IntArray, float | FloatArray]) -> Solution:
         """Minimize the sum of columns times costs; columns that are not named cost nothing."""
@@ -242,6 +250,23 @@ class Solver:
         count = len(columns)
         spread = _spread(values, count).copy()
         self._highs.addRow(-math.inf, upper, count, columns.astype(np.int32), spread)
+
+    def add_rows(self, columns: IntArray, values: FloatArray, upper: FloatArray) -> None:
+        """Add rows ``sum of columns times values <= upper``; the arrays are [rows, terms], ``upper`` [rows].
+
+        Terms whose column is below 0 are left out.
+        """
+        there = columns >= 0
+        starts = np.concatenate(([0], np.cumsum(there.sum(axis=1))))
+        self._highs.addRows(
+            len(upper),
+            np.full(len(upper), -math.inf),
+            upper,
+            int(starts[-1]),
+            starts[:-1].astype(np.int32),
+            columns[there].astype(np.int32),
+            values[there],
+        )
 
     def _solution(self) -> Solution:
         status, states = self._highs.getModelStatus(), self._highspy.HighsModelStatus

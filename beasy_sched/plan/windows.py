@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Protocol
 
 import numpy as np
@@ -143,10 +144,12 @@ def plan_window(
     start: WindowStart,
     options: OfflineOptions,
     provenance: Provenance,
+    explain: bool = True,
 ) -> tuple[Plan, ServerStart]:
     """Plan a window, or the rest of one; return its plan and the state of the servers at its end.
 
-    The forecasts have one value (W) for each step to plan. Raises NoPlan.
+    The forecasts have one value (W) for each step to plan. Raises NoPlan; with ``explain``, its message says
+    what cannot be met.
     """
     steps, step_s, rules, window = len(load_w), site.step_s, options.rules, start.window
     floor_w = least_power_w(platform, steps, step_s, start.servers)
@@ -165,7 +168,7 @@ def plan_window(
         base_w=site.base_w,
         tank_from_surplus=bool(options.tank_targets_kg),
     )
-    power = plan_power(problem, options.limits)
+    power = plan_power(problem, options.limits, explain=explain)
     if power.plan is None:
         raise NoPlan(f"window {window}: {power.outcome.message}")
     envelope_w = power.plan.envelope_w
@@ -369,25 +372,27 @@ def _within_reach(
     above the level as keeps it there: a run's guard goes below SoC_min for them. Raises NoPlan, for the
     first target.
     """
-    first: NoPlan | None = None
+    attempts = []
     higher = replace(start, storage=_with_sleep_paid(site, platform, part, start))
     for begin in dict.fromkeys((start.storage, higher.storage)):
         for storage in _targets(options.storage_of(site, part.window), begin):
             if options.tank_targets_kg and storage.hydrogen is not None:
                 options = replace(options, tank_targets_kg=(storage.hydrogen.level_target_kg,))
+            attempt = partial(
+                plan_window,
+                replace(site, storage=storage),
+                platform,
+                part.load_w,
+                part.renew_w,
+                replace(start, storage=begin),
+                options,
+                provenance,
+            )
             try:
-                return plan_window(
-                    replace(site, storage=storage),
-                    platform,
-                    part.load_w,
-                    part.renew_w,
-                    replace(start, storage=begin),
-                    options,
-                    provenance,
-                )
-            except NoPlan as error:
-                first = first or error
-    raise first or NoPlan(f"window {start.window}: no target")
+                return attempt(False)  # without telling why not
+            except NoPlan:
+                attempts.append(attempt)
+    return attempts[0]()  # raises again, and tells why
 
 
 def _with_sleep_paid(
