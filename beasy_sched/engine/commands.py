@@ -42,7 +42,8 @@ class Commander:
         self._sent: Counter[tuple[HostSet, int, bool]] = Counter()
         """Unanswered commands: hosts, target, and whether it is a switch (not a change of speed)."""
         self._seen_openings = -1
-        """The cluster's ``openings`` when it was last looked which wishes can be sent."""
+        """The cluster's ``openings`` after the last look at the wishes: no host is ready that was not, before
+        it changes."""
         kinds = cluster.platform.kinds
         self._sleep_of = cluster.platform.sleep_of_kind
         self._computing = [frozenset(kind.computing) for kind in kinds]
@@ -103,7 +104,7 @@ class Commander:
         self._seen_openings = self.cluster.openings
 
     def _ready(self, now: float) -> Iterator[SetResourceState]:
-        """Yield the commands that may go out now, and mark their hosts."""
+        """Yield the commands for hosts that are ready; forget wishes that have come true."""
         cluster = self.cluster
         hosts = (self._wish != _NO_WISH).nonzero()[0]
         wish, state = self._wish[hosts], cluster.state[hosts]

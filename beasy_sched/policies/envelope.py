@@ -8,6 +8,7 @@ step, on or asleep in the step before, and in the same state in the step after.
 from __future__ import annotations
 
 import operator
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -163,9 +164,8 @@ class GreedyMoves:
             self._find_top(situation, energy_j)
         reached: dict[int, int] = {}
         while tops:
-            situation, move, while_j, once = self._choose(energy_j)
-            group, goal = groups[situation], groups[move.situation]
-            count, most = 0, 1 if once else len(group)
+            situation, move, while_j, most = self._choose(energy_j)
+            group, goal, count = groups[situation], groups[move.situation], 0
             while count < most and while_j <= energy_j:
                 energy_j -= move.energy_j
                 count += 1
@@ -191,11 +191,11 @@ class GreedyMoves:
         else:
             self._tops.pop(situation, None)
 
-    def _choose(self, energy_j: float) -> tuple[int, Move, float, bool]:
+    def _choose(self, energy_j: float) -> tuple[int, Move, float, int]:
         """Find the best move that costs or saves at most ``energy_j``, and the situation of its servers.
 
-        It stays the best while servers of the situation and as much energy as the third value are left; the
-        fourth tells whether to choose again after a single server.
+        It stays the best while as much energy as the third value is left, for the number of servers that is
+        the fourth.
         """
         best = max(self._tops.values(), key=_worth)
         least = best.worth - WORTH_TOLERANCE * abs(best.worth)
@@ -210,10 +210,14 @@ class GreedyMoves:
                         equals.append((move.switches, move.row, first, situation, move))
         equals.sort()
         *_, situation, move = equals[0]
-        rivals = len(equals) > 1 and equals[1][:2] == equals[0][:2]
+        group = self._groups[situation]
+        most = len(group)
+        if len(equals) > 1 and equals[1][:2] == equals[0][:2]:
+            most = bisect_left(group, equals[1][2])  # then it is the turn of a rival, whose id is lower
         ahead = self._top(move.situation, energy_j)
-        overtakes = ahead is not None and ahead.worth >= least
-        return situation, move, max(move.energy_j, best.energy_j), rivals or overtakes
+        if ahead is not None and ahead.worth >= least:
+            most = 1  # what has moved may be the next to move
+        return situation, move, max(move.energy_j, best.energy_j), most
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
         """The best move in a situation that costs or saves at most ``energy_j``."""

@@ -162,15 +162,15 @@ class PlannedEasyPass(EasyPass):
     def _earliest(self, job: Job, step: int, end_step: int, ready: FloatArray) -> Reservation | None:
         """Return the reservation if it starts before ``end_step``."""
         plan = self.plan
+        end_s = plan.start_of(end_step) - 2 * TIME_TOLERANCE_S if end_step < plan.steps else np.inf
         opens_s, closes_s = self._openings(step, end_step, ready)
-        if len(opens_s) < job.res:
+        if np.count_nonzero(opens_s < end_s) < job.res:
             return None
         times_s = np.concatenate([opens_s, closes_s])
         change = np.ones(len(times_s), dtype=np.intp)
         change[len(opens_s) :] = -1
         order = times_s.argsort()  # the order of changes at one moment does not matter
         times_s, count = times_s[order], change[order].cumsum()
-        end_s = plan.start_of(end_step) - 2 * TIME_TOLERANCE_S if end_step < plan.steps else np.inf
         last = len(times_s) - 1
         for place in (count >= job.res).nonzero()[0].tolist():
             start_s = times_s.item(place)

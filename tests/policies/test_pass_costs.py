@@ -12,13 +12,15 @@ from talk import Talk, only, production, small_battery, submitted
 from worlds import World, random_world, rich_world, run, session_of
 
 from beasy_sched.energy.site import GuardMode
+from beasy_sched.engine.commands import Commander
+from beasy_sched.engine.policy import View
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import Message
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.beasy.policy import BeasyPass
 from beasy_sched.policies.easy import EasyPass, Places
-from beasy_sched.policies.follow_plan import PlannedEasyPass
+from beasy_sched.policies.follow_plan import PlannedEasyPass, PlannedRuns
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.testing.witness import LoggedAction
 
@@ -61,7 +63,10 @@ def decided(world: World, policy: str) -> tuple[list[d.Decision], list[LoggedAct
 @settings(max_examples=40, deadline=None)
 @given(seeds, st.booleans(), st.sampled_from(["easy", "peak", "follow-plan", "power-reactive", "beasy"]))
 def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: str) -> None:
-    """The same decisions, for the same reasons, where every job is tried, and every reservation made."""
+    """The same decisions, for the same reasons, where every job is tried, and every reservation made anew.
+
+    And where every message asks which wishes can be sent.
+    """
     rng = np.random.default_rng(seed)
     world = (rich_world if rich else random_world)(rng, most_jobs=40)
     world = world.but(veto=True, mode=GuardMode.SHED)
@@ -70,10 +75,15 @@ def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: 
     def all_of_them(self: EasyPass, places: Places) -> Places:
         return places
 
+    def none_stands(self: PlannedRuns, view: View, job: Job, step: int) -> None:
+        return None
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(EasyPass, "_affordable", all_of_them)
         patch.setattr(PlannedEasyPass, "needs_reservation", EasyPass.needs_reservation)
         patch.setattr(BeasyPass, "needs_reservation", EasyPass.needs_reservation)
+        patch.setattr(PlannedRuns, "reserved", none_stands)
+        patch.setattr(Commander, "send", Commander._ready)
         assert decided(world, policy) == found
 
 
