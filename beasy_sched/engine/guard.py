@@ -40,7 +40,10 @@ def energy_tolerance_j(*energies_j: float) -> float:
 
     Infinite energies are ignored.
     """
-    largest_j = max((abs(energy_j) for energy_j in energies_j if math.isfinite(energy_j)), default=0.0)
+    largest_j = 0.0
+    for energy_j in energies_j:
+        if largest_j < abs(energy_j) < math.inf:
+            largest_j = abs(energy_j)
     return ENERGY_TOLERANCE * largest_j + _LEAST_TOLERANCE_J
 
 

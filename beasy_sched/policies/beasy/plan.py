@@ -23,7 +23,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.jobs import Job
+from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.working_plan import (
     CellPowers,
     JobHosts,
@@ -407,6 +407,8 @@ class LivePlan:
         self._most_speed = float(self._speed(np.arange(view.platform.size), self.fastest).min())
         self.promised: Promise | None = None
         """The last reservation that was found."""
+        self._longest: tuple[IndexArray | None, float] = (None, 0.0)
+        """The places of the queue that were looked at last for `longest_walltime_s`, and what was found."""
         self._on_of: tuple[HostIds, int, int, int] | None = None
         """What `has_on` has found last."""
         self._held: dict[str, _Held] = {}
@@ -465,6 +467,13 @@ class LivePlan:
         """Speeds as shares of the reference speed."""
         return np.asarray(self.ladder.speed_flops(hosts, pstates) / self.ladder.reference_flops[hosts])
 
+    def longest_walltime_s(self, queue: JobQueue) -> float:
+        """The longest walltime of the waiting jobs, s; found anew where the queue has changed."""
+        places = queue.places()
+        if places is not self._longest[0]:
+            self._longest = places, float(np.maximum.reduce(queue.walltime_s[places], initial=0.0))
+        return self._longest[1]
+
     def has_on(self, hosts: HostIds, first: int, end: int) -> bool:
         """Whether ``hosts`` are planned on in all steps from ``first`` to ``end`` - 1.
 
@@ -488,7 +497,7 @@ class LivePlan:
         """
         plan = self.plan
         end_step = plan.horizon(step)
-        if view.now + float(view.queue.walltime_s.max(initial=0.0)) > plan.start_of(end_step):
+        if view.now + self.longest_walltime_s(view.queue) > plan.start_of(end_step):
             end_step = max(end_step, self._last_end_step(view, step))
         plan.cover(step, end_step)
         rows = slice(step, min(end_step + 1, plan.steps))

@@ -116,7 +116,7 @@ class BeasyPass(EasyPass):
     @cached_property
     def _all_in_time(self) -> bool:
         """Whether every waiting job would reach its walltime before the last known window ends."""
-        longest_s = float(np.maximum.reduce(self.view.queue.walltime_s, initial=0.0))
+        longest_s = self.live.longest_walltime_s(self.view.queue)
         return self.view.now + longest_s <= self.live.plan.end_s + TIME_TOLERANCE_S
 
     def _those_in_time(self, places: Places) -> Places:
