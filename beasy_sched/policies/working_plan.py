@@ -726,9 +726,10 @@ class Rest:
         """Levels that derive from measured ones count as equal up to this difference, J."""
         return energy_tolerance_j(self.battery.capacity_j)
 
-    def levels_j(self, extra_j: FloatArray | float = 0.0) -> FloatArray:
+    def levels_j(self, extra_j: FloatArray | None = None) -> FloatArray:
         """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row."""
-        net_w = (self.supply_j - self.demand_j - extra_j) / self.dt_s
+        net_j = self.supply_j - self.demand_j
+        net_w = (net_j if extra_j is None else net_j - extra_j) / self.dt_s
         if self.projection is None:
             self.projection = LevelProjection(self.battery, float(self.dt_s[-1]))
         return self.projection.levels_j(self.first_step, self.start_j, net_w)[1:]

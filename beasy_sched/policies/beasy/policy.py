@@ -36,6 +36,7 @@ from beasy_sched.policies.easy import (
     Reservation,
     headroom_j,
     largest_slowdown,
+    one_by_one,
     reservation_facts,
     sleep,
     smallest_size,
@@ -470,19 +471,20 @@ class Beasy(Policy):
 
         A job that can end in the ``steps_left`` of the window takes no more than these.
         """
-        queue = view.queue
+        queue, live = view.queue, self.live
         if not len(queue):
             return
         order = smallest_size if dangerous else largest_slowdown
-        wake_s = self.live.longest_wake_s
-        places = order(queue, queue.places(), view.now)
-        places = places[np.isfinite(queue.walltime_s[places])]
-        walltime_s, step_s = queue.walltime_s[places], self.live.plan.step_s
-        rows = np.ceil((wake_s + walltime_s) / step_s).astype(np.intp)
-        least = np.ceil((wake_s + self.live.most_s(view, step, walltime_s)) / step_s).astype(np.intp)
-        rows = np.where(least <= steps_left, np.minimum(rows, steps_left), rows)
-        res = queue.res[places]
-        yield from zip(res.tolist(), rows.tolist(), strict=True)
+        wake_s, step_s = live.longest_wake_s, live.plan.step_s
+        for place in one_by_one(order, queue, queue.places(), view.now):
+            job = queue.at(place)
+            if math.isinf(job.walltime_s):
+                continue
+            rows = math.ceil((wake_s + job.walltime_s) / step_s)
+            most_s = live.most_s(view, step, np.array([job.walltime_s])).item()
+            if math.ceil((wake_s + most_s) / step_s) <= steps_left:
+                rows = min(rows, steps_left)
+            yield job.res, rows
 
     # --- every event --------------------------------------------------------------------------------------
 
