@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -82,14 +82,10 @@ class _Part(NamedTuple):
         return cls(np.tile(asleep, (steps, 1)), none_w, none_w, none_w, none_w)
 
 
-CellNumber = Callable[[StateArray, HostIds], npt.NDArray[np.generic]]
-"""A number of each cell, [L, n], from P-states of servers in consecutive steps ([L, n]) and the servers."""
+class _AsleepSums(NamedTuple):
+    """How many steps each server sleeps, summed up along its steps as far as this has been asked for."""
 
-
-class _StepSums(NamedTuple):
-    """Sums of a `CellNumber` along each server's steps, as far as they have been asked for."""
-
-    before: npt.NDArray[np.generic]
+    before: npt.NDArray[np.int32]
     """The sum of earlier steps, for each covered step and the one after them: [N, steps + 1]."""
     first: IntArray
     """Sums count from this step on, [N]."""
@@ -157,7 +153,7 @@ class WorkingPlan:
         self.energy_j = np.concatenate((self.energy_j[:step], energy_j))
         count = states.shape[1]
         self._covered = range(0)
-        self._sums: dict[CellNumber, _StepSums] = {}
+        self._sums: _AsleepSums | None = None
         self._runs, self._runs_from = Runs.of(self.on[:0]), 0
         self._run_known = np.zeros(count, dtype=np.bool_)
         self.version += 1
@@ -243,8 +239,8 @@ class WorkingPlan:
         self.energy_j[rows] += np.add.reduce(change_j, axis=1)
         self.states[first_step:end_step, hosts] = pstate
         self.on[first_step:end_step, hosts] = pstate != self.sleep[hosts]
-        for sums in self._sums.values():
-            sums.end[hosts] = 0
+        if self._sums is not None:
+            self._sums.end[hosts] = 0
         self._run_known[hosts] = False
         self.version += 1
         self.changes += 1
@@ -282,53 +278,37 @@ class WorkingPlan:
             return
         end = max(self.horizon(step), self.window_end(end_step - 1))
         self._covered = range(first, end)
-        self._sums.clear()
+        self._sums = None
         self._runs, self._runs_from = Runs.of(self.on[:0]), 0
         self._run_known[:] = False
 
     def asleep_steps(
-        self, hosts: HostIds, first_step: IntArray | int, end_step: IntArray | int
+        self, hosts: HostIds, first_step: int, end_step: IntArray | int
     ) -> npt.NDArray[np.int32]:
         """In how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
 
-        The steps may differ from host to host.
+        ``end_step`` may differ from host to host, and there may be several rows of them. Taken from sums
+        along each server's steps, which are made again for servers whose states have changed.
         """
-        return self.summed(self._asleep, hosts, first_step, end_step)
-
-    def _asleep(self, states: StateArray, hosts: HostIds) -> npt.NDArray[np.int32]:
-        return np.asarray(states == self.sleep[hosts], dtype=np.int32)
-
-    def summed(
-        self, number: CellNumber, hosts: HostIds, first_step: IntArray | int, end_step: IntArray | int
-    ) -> npt.NDArray[Any]:
-        """Add up ``number`` over the cells of each of ``hosts`` from ``first_step`` up to ``end_step``.
-
-        The steps may differ from host to host. Taken from sums along each server's steps, which are made
-        again for servers whose states have changed.
-        """
-        first = first_step if isinstance(first_step, int) else int(first_step.min())
         end = end_step if isinstance(end_step, int) else int(end_step.max())
-        if not self._covered.start <= first <= end <= self._covered.stop:
-            self.cover(first, end)
-        before, start = self._sums_of(number, hosts, first, end).before, self._covered.start
+        if not self._covered.start <= first_step <= end <= self._covered.stop:
+            self.cover(first_step, end)
+        before, start = self._sums_of(hosts, first_step, end).before, self._covered.start
         return np.asarray(before[hosts, end_step - start] - before[hosts, first_step - start])
 
-    def _sums_of(self, number: CellNumber, hosts: HostIds, first: int, end: int) -> _StepSums:
-        """The sums of ``number``, those of ``hosts`` known at least from ``first`` to ``end``."""
+    def _sums_of(self, hosts: HostIds, first: int, end: int) -> _AsleepSums:
+        """The sums, those of ``hosts`` known at least from ``first`` to ``end``."""
         start, stop, count = self._covered.start, self._covered.stop, self.states.shape[1]
-        sums = self._sums.get(number)
+        sums = self._sums
         if sums is None:
-            kind = number(self.states[:0, :0], hosts[:0]).dtype
-            before = np.zeros((count, len(self._covered) + 1), dtype=kind)
-            sums = self._sums[number] = _StepSums(before, np.zeros(count, np.intp), np.zeros(count, np.intp))
+            before = np.zeros((count, len(self._covered) + 1), dtype=np.int32)
+            sums = self._sums = _AsleepSums(before, np.zeros(count, np.intp), np.zeros(count, np.intp))
         stale = hosts[(sums.first[hosts] > first) | (sums.end[hosts] < end)]
         if len(stale):
             end = min(end + (end - first) // 4, stop)  # the next questions reach a little further
-            values = number(self.states[first:end, stale], stale)
+            asleep = self.states[first:end, stale] == self.sleep[stale]
             sums.before[stale, first - start] = 0
-            sums.before[stale, first - start + 1 : end - start + 1] = values.T.cumsum(
-                axis=1, dtype=values.dtype
-            )
+            sums.before[stale, first - start + 1 : end - start + 1] = asleep.T.cumsum(axis=1, dtype=np.int32)
             sums.first[stale], sums.end[stale] = first, end
         return sums
 

@@ -1,9 +1,9 @@
 """BEASY's changing plan: the servers that jobs hold in it, and the test whether it can pay for another job.
 
 `EnergyTest` answers whether a job can be started and finished on given servers (Section IV-B, 1 and 2a-2c of
-the paper). Upper bounds of what sleep saves, summed up along the plan (`SleepBound`), rule out hopeless
-cases, and tell how many steps must at least be scanned for idle servers. A test that fails copies nothing,
-and `EnergyTest.apply` writes only the cells that change.
+the paper). Upper bounds of what sleep saves (`SleepBound`) rule out hopeless cases, and tell how many steps
+must at least be scanned for idle servers. A test that fails copies nothing, and `EnergyTest.apply` writes
+only the cells that change.
 
 `LivePlan` is the plan together with what running jobs hold of it.
 """
