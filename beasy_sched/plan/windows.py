@@ -389,7 +389,7 @@ def _within_reach(
                 provenance,
             )
             try:
-                return attempt(False)  # without telling why not
+                return attempt(explain=False)
             except NoPlan:
                 attempts.append(attempt)
     return attempts[0]()  # raises again, and tells why
