@@ -129,10 +129,10 @@ def test_a_window_may_have_a_target_of_its_own() -> None:
 def test_a_later_window_without_a_plan_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     plan_first = windows.plan_window
 
-    def only_first(*given: Any) -> Any:
+    def only_first(*given: Any, **named: Any) -> Any:
         if given[4].window > 0:
             raise NoPlan("it rained")
-        return plan_first(*given)
+        return plan_first(*given, **named)
 
     monkeypatch.setattr(windows, "plan_window", only_first)
     assert [plan.start_s for plan in made(request(0, at_pct(50.0)))] == [0.0]
