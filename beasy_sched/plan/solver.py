@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -194,6 +194,11 @@ class SolverOutcome:
         return self.status in (SolverStatus.OPTIMAL, SolverStatus.FEASIBLE)
 
 
+_DUAL_SIMPLEX: Final = 1
+_PRIMAL_SIMPLEX: Final = 4
+"""Values of the option ``simplex_strategy`` of HiGHS; the first is its default."""
+
+
 class Solver:
     """A model inside HiGHS: minimize one objective after the other, adding rows and bounds between."""
 
@@ -237,6 +242,15 @@ class Solver:
             # HiGHS counts the time of all runs of one instance.
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left_s)
         self._highs.run()
+        found = self._solution()
+        return self._solve_again() if found.ending is SearchEnd.FAILED else found
+
+    def _solve_again(self) -> Solution:
+        """Begin anew with the primal simplex method, where the dual one has failed."""
+        self._highs.clearSolver()
+        self._highs.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
+        self._highs.run()
+        self._highs.setOptionValue("simplex_strategy", _DUAL_SIMPLEX)
         return self._solution()
 
     def set_bounds(self, columns: IntArray, lower: float | FloatArray, upper: float | FloatArray) -> None:
