@@ -47,6 +47,8 @@ _FEW_ROWS: Final = 32
 """Energy for half of the jobs is found within so many rows."""
 _FURTHER: Final = 4
 """How many times as many rows are looked at next."""
+_CELLS_A_LOOK: Final = 1_000_000
+"""Not more cells are looked at together, unless in the shortest look, so that arrays stay small."""
 _NEAR_ROWS: Final = 128
 """Energy for a job is usually found within so many rows."""
 _ABOVE_ROUNDING: Final = 1.0 + 1e-9
@@ -145,11 +147,11 @@ class SleepBound:
 
     def rows_to(self, least_j: float, limit: int) -> int:
         """The least number of rows in which ``least_j`` may be saved; 0 if that is not before ``limit``."""
-        end = min(_FEW_ROWS, limit)
+        end, at_once = min(_FEW_ROWS, limit), max(_FEW_ROWS, _CELLS_A_LOOK // len(self._first))
         while self.before_j(end) < least_j:
             if end == limit:
                 return 0
-            end = min(_FURTHER * end, limit)
+            end = min(_FURTHER * end, end + at_once, limit)
         return int(self._most_j.searchsorted(least_j / _ABOVE_ROUNDING))
 
     def _look(self, end: int) -> None:
