@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -185,12 +186,18 @@ def _daily(run: RunData, column: str, how: str) -> FloatArray:
     return np.minimum.reduceat(values, np.searchsorted(day, np.arange(day[-1] + 1)))
 
 
+def _draw_daily(panel: Any, run: RunData, values: FloatArray, **style: Any) -> None:
+    """Draw a value for each day of a run, whose last day may be a part of one."""
+    edges = np.minimum(np.arange(math.ceil(_days(run)) + 1), _days(run))
+    panel.stairs(values[: len(edges) - 1], edges, baseline=0.0 if "fill" in style else None, **style)
+
+
 def _draw_energy(panel: Any, runs: Sequence[RunData]) -> None:
     made = _daily(runs[0], "renewable_w", "sum")
-    panel.fill_between(np.arange(len(made)), made, step="post", color=_PRODUCTION, label="sun and wind")
+    _draw_daily(panel, runs[0], made, fill=True, color=_PRODUCTION, label="sun and wind")
     for color, run in zip(_cycled(runs), runs, strict=True):
         used = _daily(run, "demand_w", "sum")
-        panel.step(np.arange(len(used)), used, where="post", color=color, linewidth=0.9, label=run.name)
+        _draw_daily(panel, run, used, color=color, linewidth=0.9, label=run.name)
     panel.set_ylabel("energy per day, kWh")
     panel.set_ylim(bottom=0.0)
 
@@ -198,7 +205,7 @@ def _draw_energy(panel: Any, runs: Sequence[RunData]) -> None:
 def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
     for color, run in zip(_cycled(runs), runs, strict=True):
         level = _daily(run, "soc_pct", "min")
-        panel.step(np.arange(len(level)), level, where="post", color=color, linewidth=0.9, label=run.name)
+        _draw_daily(panel, run, level, color=color, linewidth=0.9, label=run.name)
     if "soc_min_pct" in runs[0].site:
         panel.axhline(float(runs[0].site["soc_min_pct"]), color="#444444", linestyle=":")
     panel.set_ylabel("lowest charge of a day, %\n(dotted: minimum)")

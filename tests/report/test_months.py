@@ -6,6 +6,7 @@ import pytest
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.jobs import JobState
+from beasy_sched.report import months
 from beasy_sched.report.months import draw_year, month_lines, months_of
 from beasy_sched.report.run_data import OUTCOMES, RunData, RunJobs
 
@@ -100,3 +101,16 @@ def test_the_picture_is_a_png():
     picture = draw_year(runs, "45 days")
     assert picture.startswith(b"\x89PNG")
     assert picture == draw_year(runs, "45 days")
+
+
+def test_the_last_day_is_drawn(monkeypatch):
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    drawn = []
+    monkeypatch.setattr(months, "figure_bytes", lambda figure, suffix: drawn.append(figure) or b"")
+    run = hand_run(3)
+    run.trace.loc[3] = {**run.trace.iloc[-1], "start_s": 3 * DAY_S, "duration_s": 0.001}  # the run ends
+    draw_year([run], "three days")
+    energy, level, *_ = drawn[0].axes
+    for panel, values in ((energy, [24.0] * 3), (level, [90.0, 89.0, 88.0])):
+        shown, edges, _ = panel.patches[0].get_data()
+        assert (shown.tolist(), edges.tolist()) == (values, [0.0, 1.0, 2.0, 3.0])
