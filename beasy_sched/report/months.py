@@ -18,6 +18,8 @@ from beasy_sched.report.drawing import PALETTE, figure_bytes, stacked_panels
 from beasy_sched.report.run_data import OUTCOMES, RunData
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
+_MOST_DAYS: Final = 62
+"""Longer runs are drawn by weeks."""
 _BLOCK_DAYS: Final = 30
 """Length of a month where the date of time 0 is unknown."""
 
@@ -157,7 +159,7 @@ _PRODUCTION: Final = "#bbbbbb"
 
 
 def draw_year(runs: Sequence[RunData], title: str) -> bytes:
-    """Draw production and consumption by day, and the levels of the storages, of several runs (PNG).
+    """Draw production, consumption and the levels of the storages of several runs by day, or by week (PNG).
 
     Raises ConfigError for a run without an energy trace, and where matplotlib is not installed.
     """
@@ -176,39 +178,67 @@ def draw_year(runs: Sequence[RunData], title: str) -> bytes:
     return figure_bytes(figure, ".png")
 
 
-def _daily(run: RunData, column: str, how: str) -> FloatArray:
-    """A column of the energy trace by day: ``sum`` of a power as kWh, or ``min`` of a level."""
-    day = (run.trace["start_s"].to_numpy() // SECONDS_PER_DAY).astype(np.int64)
-    values = run.trace[column].to_numpy()
-    if how == "sum":
-        joules = values * run.trace["duration_s"].to_numpy()
-        return np.bincount(day, joules).astype(np.float64) / JOULES_PER_KWH
-    return np.minimum.reduceat(values, np.searchsorted(day, np.arange(day[-1] + 1)))
+class _Stretches:
+    """A run in stretches of a day, or of a week where that would be too many to look at."""
 
+    def __init__(self, run: RunData) -> None:
+        whole = _days(run)
+        self.days = 1 if whole <= _MOST_DAYS else 7
+        self.edges = np.minimum(np.arange(math.ceil(whole / self.days) + 1) * self.days, whole)
+        """Where they begin and end, days."""
+        self._trace = run.trace
+        start_s, self._duration_s = (run.trace[name].to_numpy() for name in ("start_s", "duration_s"))
+        self._place = (start_s // (self.days * SECONDS_PER_DAY)).astype(np.int64)
 
-def _draw_daily(panel: Any, run: RunData, values: FloatArray, **style: Any) -> None:
-    """Draw a value for each day of a run, whose last day may be a part of one."""
-    edges = np.minimum(np.arange(math.ceil(_days(run)) + 1), _days(run))
-    panel.stairs(values[: len(edges) - 1], edges, baseline=0.0 if "fill" in style else None, **style)
+    def kwh_per_day(self, column: str) -> FloatArray:
+        """Mean of a power over each stretch, as energy."""
+        return np.asarray(self._joules(column) / (JOULES_PER_KWH * np.diff(self.edges)))
+
+    def mean(self, column: str) -> FloatArray:
+        """Mean of a level over each stretch."""
+        seconds = np.bincount(self._place, self._duration_s)
+        return np.asarray(self._joules(column) / seconds[: len(self.edges) - 1])
+
+    def lowest(self, column: str) -> FloatArray:
+        """Least of a level in each stretch."""
+        begins = np.searchsorted(self._place, np.arange(len(self.edges) - 1))
+        return np.asarray(np.minimum.reduceat(self._trace[column].to_numpy(), begins))
+
+    def draw(self, panel: Any, values: FloatArray, **style: Any) -> None:
+        """Draw a value for each stretch, as a step."""
+        panel.stairs(values, self.edges, baseline=0.0 if "fill" in style else None, **style)
+
+    def _joules(self, column: str) -> FloatArray:
+        sums = np.bincount(self._place, self._trace[column].to_numpy() * self._duration_s)
+        return np.asarray(sums[: len(self.edges) - 1])  # a last step of a moment may stand alone
 
 
 def _draw_energy(panel: Any, runs: Sequence[RunData]) -> None:
-    made = _daily(runs[0], "renewable_w", "sum")
-    _draw_daily(panel, runs[0], made, fill=True, color=_PRODUCTION, label="sun and wind")
+    every = _Stretches(runs[0])
+    made = every.kwh_per_day("renewable_w")
+    every.draw(panel, made, fill=True, color=_PRODUCTION, label="sun and wind")
     for color, run in zip(_cycled(runs), runs, strict=True):
-        used = _daily(run, "demand_w", "sum")
-        _draw_daily(panel, run, used, color=color, linewidth=0.9, label=run.name)
-    panel.set_ylabel("energy per day, kWh")
+        each = _Stretches(run)
+        each.draw(panel, each.kwh_per_day("demand_w"), color=color, linewidth=1.1, label=run.name)
+    panel.set_ylabel("energy per day, kWh" + ("\n(mean of a week)" if every.days > 1 else ""))
     panel.set_ylim(bottom=0.0)
 
 
 def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
+    """Draw the lowest charge of each day; of each week its mean, and the lowest as a thin line."""
     for color, run in zip(_cycled(runs), runs, strict=True):
-        level = _daily(run, "soc_pct", "min")
-        _draw_daily(panel, run, level, color=color, linewidth=0.9, label=run.name)
+        each = _Stretches(run)
+        lowest = each.lowest("soc_pct")
+        if each.days > 1:
+            each.draw(panel, each.mean("soc_pct"), color=color, linewidth=1.4, label=run.name)
+            each.draw(panel, lowest, color=color, linewidth=0.7, alpha=0.5)
+        else:
+            each.draw(panel, lowest, color=color, linewidth=1.1, label=run.name)
     if "soc_min_pct" in runs[0].site:
         panel.axhline(float(runs[0].site["soc_min_pct"]), color="#444444", linestyle=":")
-    panel.set_ylabel("lowest charge of a day, %\n(dotted: minimum)")
+    weekly = _Stretches(runs[0]).days > 1
+    label = "charge, mean of a week, %\n(thin: lowest," if weekly else "lowest charge of a day, %\n("
+    panel.set_ylabel(label + (" " if weekly else "") + "dotted: minimum)")
     panel.set_ylim(0.0, 100.0)
 
 

@@ -114,3 +114,17 @@ def test_the_last_day_is_drawn(monkeypatch):
     for panel, values in ((energy, [24.0] * 3), (level, [90.0, 89.0, 88.0])):
         shown, edges, _ = panel.patches[0].get_data()
         assert (shown.tolist(), edges.tolist()) == (values, [0.0, 1.0, 2.0, 3.0])
+
+
+def test_a_long_run_is_drawn_by_weeks(monkeypatch):
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    drawn = []
+    monkeypatch.setattr(months, "figure_bytes", lambda figure, suffix: drawn.append(figure) or b"")
+    draw_year([hand_run(65)], "65 days")
+    energy, level, *_ = drawn[0].axes
+    made, edges, _ = energy.patches[0].get_data()
+    assert edges.tolist() == [0, 7, 14, 21, 28, 35, 42, 49, 56, 63, 65]
+    assert made.tolist() == [24.0] * 10
+    mean, lowest = (patch.get_data().values for patch in level.patches)
+    assert mean.tolist() == [90.0 - 3 - 7 * week for week in range(9)] + [90.0 - 63.5]
+    assert lowest.tolist() == [90.0 - 6 - 7 * week for week in range(9)] + [90.0 - 64]
