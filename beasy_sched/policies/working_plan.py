@@ -745,10 +745,10 @@ class JobHosts:
 class JobTable:
     """Running jobs as compensation sees them: arrays with one entry per job, and one per host of all jobs."""
 
-    def __init__(self, of: JobHosts, left_s: FloatArray, remaining_flops: FloatArray) -> None:
+    def __init__(self, layout: JobHosts, left_s: FloatArray, remaining_flops: FloatArray) -> None:
         """Keep the arrays."""
-        self.of = of
-        self.hosts, self.first = of.ids, of.first
+        self.layout = layout
+        self.hosts, self.first = layout.ids, layout.first
         self.left_s = left_s
         """Time of each job to its walltime, s."""
         self.remaining_flops = remaining_flops
@@ -757,7 +757,7 @@ class JobTable:
     def only(self, job: int) -> JobTable:
         """The table of one job."""
         entry = slice(job, job + 1)
-        return JobTable(self.of.only(job), self.left_s[entry], self.remaining_flops[entry])
+        return JobTable(self.layout.only(job), self.left_s[entry], self.remaining_flops[entry])
 
     def least(self, values: FloatArray) -> FloatArray:
         """The least value among each job's hosts; ``values``' last axis is that of the hosts."""

@@ -395,9 +395,9 @@ class LivePlan:
         self.on_s: FloatArray = view.power_model.on_s[view.platform.kind_of]
         """How long each host takes to wake, s."""
         self.longest_wake_s = float(view.power_model.on_s.max())
-        self.none: BoolArray = np.zeros(view.platform.size, dtype=np.bool_)
+        self.no_servers: BoolArray = np.zeros(view.platform.size, dtype=np.bool_)
         """No server: for others to read only."""
-        self.none.flags.writeable = False
+        self.no_servers.flags.writeable = False
         self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
         """Of compensation, whose rests do not count what servers have drawn beyond the plan."""
         self._gone = (-1, 0.0)

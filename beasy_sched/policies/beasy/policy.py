@@ -69,7 +69,7 @@ class BeasyPass(EasyPass):
         self.step = step
         self._dangerous = dangerous
         self._last_pass_s = last_pass_s
-        self._reserved = live.none
+        self._reserved = live.no_servers
         """Which servers are reserved."""
         self._promised: tuple[int, int] | None = None
         """The rows for which the test does not know yet that the reserved servers are to stay on."""

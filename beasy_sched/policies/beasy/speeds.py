@@ -186,7 +186,7 @@ class _Slowing:
                 return True
             chosen = np.zeros(some.shape, dtype=np.bool_)
             chosen[rows, jobs] = True
-            self.states = np.where(chosen[:, self.table.of.job_of], new, self.states)
+            self.states = np.where(chosen[:, self.table.layout.job_of], new, self.states)
 
     def _speeds(self, states: StateArray) -> FloatArray:
         return self.table.least(self.ladder.speed_flops(self.table.hosts, states))
@@ -206,7 +206,7 @@ class _Slowing:
     def _actions(self, rows: IntArray, jobs: IntArray, new: StateArray, changes: BoolArray) -> _Actions:
         """One action per row and job, for all its hosts."""
         table = self.table
-        action, offset = _expand(table.of.counts[jobs])
+        action, offset = _expand(table.layout.counts[jobs])
         row, place = rows[action], table.first[jobs][action] + offset
         old = self.states[row, place]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -280,7 +280,7 @@ class Spending:
         """
         rest, ladder, hosts = self.rest, self.ladder, table.hosts
         states = rest.states[: int(np.maximum.reduce(ends)), hosts]
-        counts = np.arange(len(states))[:, None] < ends[table.of.job_of]
+        counts = np.arange(len(states))[:, None] < ends[table.layout.job_of]
         rises = np.logical_or.reduce(ladder.can_rise(hosts, states) & counts, axis=0)
         if not np.count_nonzero(rises):
             return np.full(len(ends), np.inf)
