@@ -372,7 +372,7 @@ def _within_reach(
     above the level as keeps it there: a run's guard goes below SoC_min for them. Raises NoPlan, for the
     first target.
     """
-    attempts = []
+    first: Callable[[], tuple[Plan, ServerStart]] | None = None
     higher = replace(start, storage=_with_sleep_paid(site, platform, part, start))
     for begin in dict.fromkeys((start.storage, higher.storage)):
         for storage in _targets(options.storage_of(site, part.window), begin):
@@ -391,8 +391,10 @@ def _within_reach(
             try:
                 return attempt(explain=False)
             except NoPlan:
-                attempts.append(attempt)
-    return attempts[0]()  # raises again, and tells why
+                first = first or attempt
+    if first is None:
+        raise NoPlan(f"window {start.window}: no target")
+    return first()  # raises again, and tells why
 
 
 def _with_sleep_paid(
