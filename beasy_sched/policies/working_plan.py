@@ -232,10 +232,11 @@ class WorkingPlan:
             raise ValueError(f"steps {first_step} to {end_step} are not within the {self.steps} of the plan")
         rows = slice(first_step, min(end_step + 1, self.steps))
         old = self._from_before(hosts, rows.start, rows.stop)
-        new = old.copy(order="K")
-        new[1 : 1 + end_step - first_step] = pstate
-        energy_j = self._steps.server_energy_j
-        change_j = energy_j(new[1:], new[:-1], hosts) - energy_j(old[1:], old[:-1], hosts)
+        both = np.empty((2, *old.shape[::-1]), dtype=np.int8).transpose(0, 2, 1)  # in memory as ``old`` is
+        both[:] = old
+        both[0, 1 : 1 + end_step - first_step] = pstate
+        new_j, old_j = self._steps.server_energy_j(both[:, 1:], both[:, :-1], hosts)
+        change_j = new_j - old_j
         self.energy_j[rows] += np.add.reduce(change_j, axis=1)
         self.states[first_step:end_step, hosts] = pstate
         self.on[first_step:end_step, hosts] = pstate != self.sleep[hosts]
@@ -425,8 +426,9 @@ class CellPowers:
     ) -> FloatArray:
         """Energy of each cell, J: [L, n] (Eq. 3.18 to 3.21).
 
-        ``states`` and ``was_asleep`` (the step before) are [L, n], columns in the order of ``hosts``; all
-        steps but the first are equally long. A transition stands at the beginning of its step.
+        ``states`` and ``was_asleep`` (the step before) are [L, n], columns in the order of ``hosts``, or
+        several such arrays at once: [.., L, n]; all steps but the first are equally long. A transition stands
+        at the beginning of its step.
         ``idle`` marks cells without a job, which count at idle power with the option ``idle_power``.
         """
         code = np.multiply(was_asleep, self._width, dtype=np.int16)
@@ -438,7 +440,7 @@ class CellPowers:
         place = self._row_of[hosts] + code
         energy_j = np.asarray(self._table(float(dt_s[-1]))[place])  # in the order of ``states``, as sums are
         if dt_s[0] != dt_s[-1]:
-            energy_j[0] = self._table(float(dt_s[0])).take(place[0])
+            energy_j[..., 0, :] = self._table(float(dt_s[0])).take(place[..., 0, :])
         return energy_j
 
     def most_saved_j(self, states: StateArray, dt_s: float) -> FloatArray:
@@ -472,13 +474,14 @@ class CellPowers:
 
         ``before``: which of ``hosts`` were asleep in the step before the first row.
         """
-        new = old.copy()
-        new[: len(columns)] = columns
-        new_j, old_j = (
-            self.energy_j(states, shifted(self.asleep(states, hosts), before), hosts, dt_s)
-            for states in (new, old)
-        )
-        return new_j - old_j
+        both = np.empty((2, *old.shape), dtype=np.int8)
+        both[:] = old
+        both[0, : len(columns)] = columns
+        was_asleep = np.empty(both.shape, dtype=np.bool_)
+        was_asleep[:, 0] = before
+        np.equal(both[:, :-1], self.sleep_pstate[hosts], out=was_asleep[:, 1:])
+        new_j, old_j = self.energy_j(both, was_asleep, hosts, dt_s)
+        return np.asarray(new_j - old_j)
 
     def _table(self, length_s: float) -> FloatArray:
         """Energies of all cells of one length: by kind, idle or not, asleep before or not, P-state."""
