@@ -128,6 +128,8 @@ class WorkingPlan:
         self.load_w = self.renew_w = self.envelope_w = self.given_w = np.empty(0)
         self.energy_j = np.empty(0)
         """Planned worst-case energy of all servers in each step, J (Eq. 3.17): busy, with transitions."""
+        self.steps_s = np.empty(0)
+        """Length of each step, s: all the same; for others to read only."""
         self._lay_out(0)
 
     def _lay_out(self, step: int) -> None:
@@ -151,6 +153,8 @@ class WorkingPlan:
         self.envelope_w = np.concatenate((self.envelope_w[:step], envelope_w))
         self.given_w = np.concatenate((self.given_w[:step], given_w))
         self.energy_j = np.concatenate((self.energy_j[:step], energy_j))
+        self.steps_s = np.full(len(self.states), self.step_s)
+        self.steps_s.flags.writeable = False
         count = states.shape[1]
         self._covered = range(0)
         self._sums: _AsleepSums | None = None
@@ -322,7 +326,7 @@ class WorkingPlan:
         self.cover(step, end_step or self.horizon(step))
         if step < self._runs_from:
             self._run_known[:], self._runs_from = False, 0
-        if not self._run_known.all():
+        if not np.logical_and.reduce(self._run_known):
             self._runs_from = max(self._runs_from, step)
             again = (~self._run_known).nonzero()[0]
             stay = self._run_known[self._runs.host]

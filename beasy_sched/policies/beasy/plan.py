@@ -225,8 +225,10 @@ class EnergyTest:
         outlook, own = self.outlook, placement.hosts
         if placement.asleep is not None:
             rows, sleepers = placement.asleep
-            hosts = np.union1d(own, sleepers)
-            states = outlook.states[: max(placement.end, int(rows.max()) + 1), hosts]
+            concerned = np.zeros(outlook.states.shape[1], dtype=np.bool_)
+            concerned[own] = concerned[sleepers] = True
+            hosts = concerned.nonzero()[0]
+            states = outlook.states[: max(placement.end, int(np.maximum.reduce(rows)) + 1), hosts]
             states[rows, hosts.searchsorted(sleepers)] = self.cells.sleep_pstate[sleepers]
             states[: placement.end, hosts.searchsorted(own)] = placement.columns
             outlook.write(hosts, states)
@@ -254,7 +256,8 @@ class EnergyTest:
         """2a: sum of Ed' - Ed, the transitions in and just after the job's rows included."""
         outlook, cells, rows = self.outlook, self.cells, slice(0, len(columns) + 1)
         before, dt_s = cells.asleep(outlook.now_states[hosts], hosts), outlook.dt_s[rows]
-        return float(cells.change_j(outlook.states[rows, hosts], columns, before, hosts, dt_s).sum())
+        changes_j = cells.change_j(outlook.states[rows, hosts], columns, before, hosts, dt_s)
+        return float(np.add.reduce(changes_j, axis=None))
 
     # --- 2b: what idle servers would save -------------------------------------------------------------
 
@@ -324,7 +327,7 @@ class EnergyTest:
         if placement.end < rows:
             states[: placement.end, hosts.searchsorted(placement.hosts)] = placement.columns
         idle = self._idle(hosts, states, first[hosts], seen)
-        some = idle[:rows].any(axis=0)
+        some = np.logical_or.reduce(idle[:rows], axis=0)
         hosts, states, idle = hosts[some], states[:, some], idle[:, some]
         dt_s, before = outlook.dt_s[: seen + 1], cells.asleep(outlook.now_states[hosts], hosts)
         saved_j = sleep_savings_j(cells, states, before, hosts, dt_s, idle)
@@ -483,7 +486,7 @@ class LivePlan:
         """
         of, known = self._on_of, self.plan.changes
         if of is None or of[0] is not hosts or of[1:] != (first, end, known):
-            if not self.plan.on[first:end, hosts].all():
+            if not np.logical_and.reduce(self.plan.on[first:end, hosts], axis=None):
                 return False
             self._on_of = (hosts, first, end, known)
         return True
@@ -503,7 +506,7 @@ class LivePlan:
             end_step = max(end_step, self._last_end_step(view, step))
         plan.cover(step, end_step)
         rows = slice(step, min(end_step + 1, plan.steps))
-        dt_s = np.full(rows.stop - step, plan.step_s)
+        dt_s = plan.steps_s[rows].copy()
         dt_s[0] = max(plan.start_of(step + 1) - view.now, TIME_TOLERANCE_S)
         outlook = PlanAhead(
             states=plan.states[rows],
@@ -642,7 +645,7 @@ class LivePlan:
             states=plan.states[rows].copy(),
             now_asleep=np.asarray(view.pstate == plan.sleep),
             reserved_until=np.maximum(self.until - step, 0),
-            dt_s=np.full(end - step, plan.step_s),
+            dt_s=plan.steps_s[rows],
             supply_j=(plan.renew_w[rows] + plan.given_w[rows]) * plan.step_s,
             demand_j=plan.energy_j[rows].copy(),
             battery=plan.battery,
@@ -654,8 +657,8 @@ class LivePlan:
     def adopt(self, step: int, rest: Rest) -> None:
         """Copy the states of ``rest`` to the plan."""
         differs = rest.states != self.plan.states[step : step + len(rest.states)]
-        hosts = differs.any(axis=0).nonzero()[0]
+        hosts = np.logical_or.reduce(differs, axis=0).nonzero()[0]
         if len(hosts):
-            rows = differs.any(axis=1).nonzero()[0]
+            rows = np.logical_or.reduce(differs, axis=1).nonzero()[0]
             first, end = int(rows[0]), int(rows[-1]) + 1
             self.plan.set_states(hosts, step + first, step + end, rest.states[first:end, hosts])

@@ -166,7 +166,7 @@ class BeasyPass(EasyPass):
         if len(ids) > job.res:
             changes = plan.asleep_steps(ids, self.step, self.step + end)
             if self.reservation is not None:
-                asleep = np.sort(changes)[: job.res].sum(keepdims=True)
+                asleep = np.add.reduce(np.sort(changes)[: job.res], keepdims=True)
                 if not self._payable(asleep, np.array([job.res]))[0]:
                     self.refused_by = PLAN_CANNOT_PAY
                     return False
@@ -247,7 +247,7 @@ class BeasyPass(EasyPass):
     def _payable(self, asleep: npt.NDArray[np.integer], count: npt.NDArray[np.integer]) -> BoolArray:
         """Whether the plan can perhaps pay for jobs on ``count`` servers in so many steps ``asleep``."""
         needed_j = self._test.least_needed_j(asleep, count)
-        if needed_j.max(initial=0.0) <= 0.0:
+        if np.maximum.reduce(needed_j, initial=0.0) <= 0.0:
             return needed_j <= 0.0
         return needed_j <= self._test.most_payable_j()
 
@@ -355,7 +355,7 @@ class BeasyPass(EasyPass):
 
     def fill(self, promise: Reservation) -> None:
         """Backfill without putting promised servers to sleep while they are promised."""
-        if np.isfinite(promise.start_s):
+        if math.isfinite(promise.start_s):
             plan = self.live.plan
             first = int((promise.start_s - plan.start_s + TIME_TOLERANCE_S) / plan.step_s)
             end = self.live.end_step(promise.start_s + promise.job.walltime_s)

@@ -234,7 +234,7 @@ class Spending:
         battery = rest.battery
         self._lost_a_joule = max(battery.charge_efficiency, battery.drawn_per_delivered())
         comp_j = compensation_j(battery, float(self._floor_j[-1]) - battery.target_j)
-        self.left_j = max(0.0, min(comp_j, float(self._floor_j.min()) - battery.min_j))
+        self.left_j = max(0.0, min(comp_j, float(np.minimum.reduce(self._floor_j)) - battery.min_j))
         """What may still be spent, J."""
 
     def has_left(self) -> bool:
@@ -288,7 +288,7 @@ class Spending:
         prices_j = np.add.reduceat(extra_w, table.first) * float(rest.dt_s[0])
         unsure = self.cells.asleep(states, hosts) & counts  # a step spent waking costs less
         if not ladder.rising or np.count_nonzero(unsure):
-            some = np.logical_or.reduceat(unsure.any(axis=0), table.first)
+            some = np.logical_or.reduceat(np.logical_or.reduce(unsure, axis=0), table.first)
             prices_j[some | (not ladder.rising)] = -np.inf
         return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
 
@@ -333,9 +333,9 @@ class Spending:
         """
         hosts, rows = job.hosts, self.rest.states[:end, job.hosts]
         faster = np.where(self.cells.asleep(rows, hosts), rows, self.ladder.faster(hosts, rows))
-        if np.array_equal(faster, rows) or not self._pay(hosts, end, faster):
+        if not np.count_nonzero(faster != rows) or not self._pay(hosts, end, faster):
             return 0
-        if not self.ladder.can_rise(hosts, faster).any():
+        if not np.count_nonzero(self.ladder.can_rise(hosts, faster)):
             return 0
         return int(self._ends(job)[0])
 
@@ -344,8 +344,9 @@ class Spending:
         rest, rows = self.rest, slice(0, end + 1)
         old, before = rest.states[rows, hosts], rest.now_asleep[hosts]
         extra_j = np.zeros(len(rest.states))
-        extra_j[rows] = self.cells.change_j(old, columns, before, hosts, rest.dt_s[rows]).sum(axis=1)
-        cost_j = float(extra_j.sum())
+        change_j = self.cells.change_j(old, columns, before, hosts, rest.dt_s[rows])
+        extra_j[rows] = np.add.reduce(change_j, axis=1)
+        cost_j = float(np.add.reduce(extra_j))
         if cost_j > self.left_j + self.rest.tolerance_j:
             return False
         floor_j = self._floor_j - self._lost_a_joule * np.maximum(extra_j, 0.0).cumsum()
@@ -364,4 +365,4 @@ class Spending:
         """Whether the target is reached, and SoC_min kept on the way."""
         battery = self.rest.battery
         reached = levels_j[-1] >= battery.target_j - self.rest.tolerance_j
-        return bool(reached and levels_j.min() >= battery.min_j - self.rest.tolerance_j)
+        return bool(reached and np.minimum.reduce(levels_j) >= battery.min_j - self.rest.tolerance_j)
