@@ -659,7 +659,7 @@ class Ladder:
 
     def raised_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """What the next faster P-state draws more at full power, W; 0 at the top."""
-        return np.asarray(self._raised_w.take(self._row_of[hosts] + pstates))
+        return np.asarray(self._raised_w[self._row_of[hosts] + pstates])
 
     def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
         """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""

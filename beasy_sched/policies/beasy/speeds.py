@@ -280,7 +280,7 @@ class Spending:
         """
         rest, ladder, hosts = self.rest, self.ladder, table.hosts
         states = rest.states[: int(np.maximum.reduce(ends)), hosts]
-        counts = np.arange(len(states))[:, None] < ends[table.layout.job_of]
+        counts = (np.arange(len(states)) < ends[table.layout.job_of][:, None]).T  # in memory as ``states`` is
         rises = np.logical_or.reduce(ladder.can_rise(hosts, states) & counts, axis=0)
         if not np.count_nonzero(rises):
             return np.full(len(ends), np.inf)
