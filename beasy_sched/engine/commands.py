@@ -9,12 +9,10 @@ moment late.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 
-from beasy_sched.arrays import PStateArray
+from beasy_sched.arrays import PStateArray, any_of
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.decisions import SetResourceState
@@ -39,8 +37,9 @@ class Commander:
         """Number of times that hosts were sent to sleep or woken."""
         self.speed_changes = 0
         """Number of times that hosts changed to another computing P-state."""
-        self._sent: Counter[tuple[HostSet, int, bool]] = Counter()
-        """Unanswered commands: hosts, target, and whether it is a switch (not a change of speed)."""
+        self._sent: dict[tuple[HostSet, int, bool], int] = {}
+        """How many of each command are unanswered: hosts, target, and whether it is a switch (not a change of
+        speed)."""
         self._seen_openings = -1
         """The cluster's ``openings`` after the last look at the wishes: no host is ready that was not, before
         it changes."""
@@ -78,10 +77,13 @@ class Commander:
         return {name: count for name, count in counts.items() if count}
 
     def cancel(self, hosts: HostIds) -> None:
-        """Forget the wishes of some hosts."""
-        self._wish[hosts] = _NO_WISH
+        """Forget the wishes of hosts that have one."""
+        self._forget(hosts)
         self.cluster.unhold(hosts)
-        self.pending = int(np.count_nonzero(self._wish != _NO_WISH))
+
+    def _forget(self, hosts: HostIds) -> None:
+        self._wish[hosts] = _NO_WISH
+        self.pending -= len(hosts)
 
     def wished(self) -> PStateArray:
         """Return each host's wish: a P-state, or -1."""
@@ -92,47 +94,54 @@ class Commander:
         """Whether any wish or command is pending."""
         return bool(self.pending or self._sent)
 
-    def send(self, now: float) -> Iterator[SetResourceState]:
-        """Yield the commands that may go out now, and mark their hosts.
+    def send(self, now: float) -> list[SetResourceState]:
+        """Return the commands that go out now, and mark their hosts.
 
         Hosts that finish together are sent in one group, which gets one acknowledgement. Hosts out of
         service are not switched: Batsim would consider them back in service.
         """
         if not self.pending or self.cluster.openings == self._seen_openings:
-            return
-        yield from self._ready(now)
+            return []
+        commands = self._ready(now)
         self._seen_openings = self.cluster.openings
+        return commands
 
-    def _ready(self, now: float) -> Iterator[SetResourceState]:
-        """Yield the commands for hosts that are ready; forget wishes that have come true."""
+    def _ready(self, now: float) -> list[SetResourceState]:
+        """Return the commands for hosts that are ready; forget wishes that have come true."""
         cluster = self.cluster
         hosts = (self._wish != _NO_WISH).nonzero()[0]
-        wish, state = self._wish[hosts], cluster.state[hosts]
-        at_rest = (state != SWITCHING_OFF) & (state != SWITCHING_ON)
-        done = at_rest & (cluster.pstate[hosts] == wish)
-        if np.count_nonzero(done):
+        hosts = hosts[cluster.state[hosts] < SWITCHING_OFF]  # at rest: neither falling asleep nor waking
+        wish = self._wish[hosts]
+        done = cluster.pstate[hosts] == wish
+        if any_of(done):
             self.cancel(hosts[done])
-            hosts, wish, state, at_rest = (values[~done] for values in (hosts, wish, state, at_rest))
-        kinds = cluster.platform.kind_of[hosts]
+            hosts, wish = hosts[~done], wish[~done]
+        if not len(hosts):
+            return []
+        kinds, state = cluster.platform.kind_of[hosts], cluster.state[hosts]
         to_sleep, asleep = wish == self._sleep_of[kinds], state == ASLEEP
-        ready = np.where(to_sleep, state == IDLE, at_rest)
-        ready &= cluster.available[hosts] | ~(to_sleep | asleep)
-        if not np.count_nonzero(ready):
-            return
+        ready = ~to_sleep | (state == IDLE)
+        if not cluster.all_available:
+            ready &= cluster.available[hosts] | ~(to_sleep | asleep)
+        if not any_of(ready):
+            return []
         alike = (wish.astype(np.intp) * 2 + asleep) * len(self._computing) + kinds
+        commands = []
         for number in distinct(alike[ready]):
             group = (ready & (alike == number)).nonzero()[0]
             first = group[0]
-            yield self._command(
-                hosts[group], int(wish[first]), bool(asleep[first]), bool(to_sleep[first]), now
+            commands.append(
+                self._command(hosts[group], int(wish[first]), bool(asleep[first]), bool(to_sleep[first]), now)
             )
+        return commands
 
     def _command(
         self, hosts: HostIds, pstate: int, waking: bool, to_sleep: bool, now: float
     ) -> SetResourceState:
         group = HostSet(hosts)
-        self.cancel(hosts)
-        self._sent[group, pstate, to_sleep or waking] += 1
+        command = (group, pstate, to_sleep or waking)
+        self._sent[command] = self._sent.get(command, 0) + 1
+        self._forget(hosts)
         if to_sleep or waking:
             self.switches += len(hosts)
         else:
@@ -143,6 +152,7 @@ class Commander:
             self.cluster.begin_switch(hosts, SWITCHING_ON, pstate, now)
         else:
             self.cluster.change_speed(hosts, pstate, now)
+            self.cluster.unhold(hosts)
         return SetResourceState(now, group, pstate)
 
     def acknowledge(self, event: ResourceStateChanged) -> None:
@@ -152,10 +162,9 @@ class Commander:
         """
         for switch in (False, True) if event.switch is None else (event.switch,):
             command = (event.resources, event.state, switch)
-            if self._sent[command]:
-                self._sent[command] -= 1
-                if not self._sent[command]:
-                    del self._sent[command]
+            if unanswered := self._sent.pop(command, 0):
+                if unanswered > 1:
+                    self._sent[command] = unanswered - 1
                 if switch:
                     self.cluster.end_switch(event.resources.ids, event.state, event.timestamp)
                 return
@@ -184,7 +193,8 @@ class Calls:
 
     def want(self, at: float, now: float) -> None:
         """Request a call at a time (s), at the earliest a moment from now."""
-        self.wanted_s = min(self.wanted_s, max(at, now + MOMENT_S))
+        if at < self.wanted_s:
+            self.wanted_s = min(self.wanted_s, max(at, now + MOMENT_S))
 
     def arrived(self, timestamp: float) -> None:
         """Note a call that has arrived."""
@@ -195,7 +205,7 @@ class Calls:
         """Return the time (s) of the call to request, or None if a pending one is early enough."""
         at = self.wanted_s
         self.wanted_s = math.inf
-        if math.isinf(at) or (self._pending and self._pending[0] <= at + TIME_TOLERANCE_S):
+        if at == math.inf or (self._pending and self._pending[0] <= at + TIME_TOLERANCE_S):
             return None
         self._pending.insert(0, at)
         return at

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray, all_of, any_of, total
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.hosts import HostIds, HostSet, distinct, is_rising
 from beasy_sched.model.jobs import Job, JobQueue, JobState
@@ -59,7 +59,8 @@ class Progress(NamedTuple):
     """Energy of its hosts since it started, their idle power included, J; NaN if energy is not counted."""
 
 
-_OUT_OF_TRANSITION = (SWITCHING_OFF, ASLEEP), (SWITCHING_ON, IDLE)
+_OUT_OF_TRANSITION = {SWITCHING_OFF: ASLEEP, SWITCHING_ON: IDLE}
+_INTO_TRANSITION = {after: before for before, after in ((IDLE, SWITCHING_OFF), (ASLEEP, SWITCHING_ON))}
 
 
 class Cluster:
@@ -83,7 +84,6 @@ class Cluster:
         "_speeds",
         "_starts",
         "_wakes",
-        "_waking",
         "all_available",
         "available",
         "free",
@@ -140,7 +140,6 @@ class Cluster:
         self.power = PowerModel(platform)
         self.switch_end_s = np.zeros(size)
         """When a host in transition will complete it, s."""
-        self._waking = 0
         self._wakes: list[tuple[float, int]] | None = None
         """What `wakes` tells, until hosts change."""
         self.openings = 0
@@ -196,6 +195,8 @@ class Cluster:
 
     def any_in(self, state: int) -> bool:
         """Tell whether any host is in a `HostState`."""
+        if self._counts is not None:
+            return bool(self._counts[state])
         return bool(np.count_nonzero(self.state_counts[:, state]))
 
     @property
@@ -245,10 +246,10 @@ class Cluster:
         job.start_order = self._starts
         self._job_on[self._starts] = job
         self._order_on[index] = self._starts
+        load: FloatArray | float = 1.0
         if self._account is not None:
-            self.load[ids] = self.load_of(job, ids)
-        self._count(ids, IDLE, BUSY)
-        self._set_state(hosts, BUSY, now)
+            self.load[ids] = load = self.load_of(job, ids)
+        self._move(hosts, IDLE, BUSY, now, load)
         self.free[index] = False
         self.free_count -= len(ids)
         return hosts
@@ -268,13 +269,11 @@ class Cluster:
         del self._job_on[job.start_order]
         self._order_on[index] = 0
         if self._account is not None:
-            self._account.advance(now)
-            job.energy_j = self._account.close_job(ids, now)
+            job.energy_j = self._account.job_spent_j(ids, now)
             self.load[ids] = 0.0
         if self._some_left:
             self.leaving[ids] = False
-        self._count(ids, BUSY, IDLE)
-        self._set_state(hosts, IDLE, now)
+        self._move(hosts, BUSY, IDLE, now)
         self._free_again(hosts)
         return job
 
@@ -330,14 +329,12 @@ class Cluster:
     # --- hosts --------------------------------------------------------------------------------
 
     def begin_switch(self, hosts: HostIds, state: int, pstate: int, now: float) -> None:
-        """Start falling asleep or waking, towards ``pstate``."""
+        """Start falling asleep or waking, towards ``pstate``: what was wished of ``hosts``, all alike."""
         duration_s = self.power.on_s if state == SWITCHING_ON else self.power.off_s
         self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
         self.pstate[hosts] = pstate
-        self._count(hosts, None, state)
-        self._set_state(HostSet(hosts), state, now)
-        self._waking = int(np.count_nonzero(self.state == SWITCHING_ON))
-        self._refresh_free(hosts)
+        self._move(HostSet(hosts), _INTO_TRANSITION[state], state, now)
+        self.unhold(hosts)
 
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
         """Change hosts that are on to another computing P-state immediately."""
@@ -349,7 +346,10 @@ class Cluster:
             for job in jobs:
                 self.load[job.hosts.ids] = self.load_of(job, job.hosts.ids)
             hosts = np.unique(np.concatenate([hosts, *(job.hosts.ids for job in jobs)]))
-            self._account.change(hosts, self.state[hosts], self.pstate[hosts], now, self.load[hosts])
+            state = self.state[hosts]
+            for same in distinct(state):
+                some = hosts[state == same]
+                self._account.change(some, same, same, self.pstate[some], now, self.load[some])
         self._refresh_speed()
 
     def load_of(self, job: Job, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray | float:
@@ -360,20 +360,19 @@ class Cluster:
         if not job.computes:
             return 0.0
         speeds = self.speed_flops(hosts, pstate)
-        slowest = speeds.min() if len(speeds) else 0.0
-        if slowest <= 0.0:
+        listed = speeds.tolist()
+        slowest = min(listed, default=0.0)
+        if slowest <= 0.0 or listed.count(slowest) == len(listed):
             return 1.0
         return slowest / speeds
 
     def end_switch(self, hosts: HostIds, pstate: int, now: float) -> None:
         """End a transition: hosts are now asleep or awake in ``pstate``."""
-        was = self.state[hosts]
+        state = self.state[hosts]
         self.pstate[hosts] = pstate
-        for before, after in _OUT_OF_TRANSITION:
-            some = hosts[was == before]
-            self._count(some, before, after)
-            self._set_state(HostSet(some), after, now)
-        self._waking = int(np.count_nonzero(self.state == SWITCHING_ON))
+        for before in distinct(state):
+            if before in _OUT_OF_TRANSITION:
+                self._move(HostSet(hosts[state == before]), before, _OUT_OF_TRANSITION[before], now)
         self._refresh_free(hosts)
         self._refresh_speed()
 
@@ -392,7 +391,7 @@ class Cluster:
 
     def wakes(self) -> list[tuple[float, int]]:
         """Return the hosts that are waking to be used: (when ready in s, how many), sorted."""
-        if not self._waking:
+        if not self.any_in(SWITCHING_ON):
             return []
         if self._wakes is None:
             waking = (self.state == SWITCHING_ON) & self.available & ~self.held
@@ -402,7 +401,7 @@ class Cluster:
     def set_available(self, hosts: HostIds, available: bool) -> None:
         """Take hosts out of service, or put them back."""
         self.available[hosts] = available
-        self.all_available = bool(self.available.all())
+        self.all_available = all_of(self.available)
         self._refresh_free(hosts)
 
     def speed_flops(self, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray:
@@ -417,30 +416,27 @@ class Cluster:
                 f"{who} hosts {ids.tolist()[:20]}: expected some of 0 to {self.size - 1}, sorted, each once"
             )
 
-    def _set_state(self, hosts: HostSet, state: int, now: float) -> None:
-        index = hosts.index
-        self.state[index] = state
+    def _move(
+        self, hosts: HostSet, before: int, after: int, now: float, load: FloatArray | float = 1.0
+    ) -> None:
+        """Bring hosts from one `HostState` to another; ``load`` is the share of full load of busy ones."""
+        ids, index, counts = hosts.ids, hosts.index, self._counts
+        if counts is not None:
+            counts[before] -= len(ids)
+            counts[after] += len(ids)
+        else:
+            by_kind = np.bincount(self.platform.kind_of[ids], minlength=len(self.state_counts))
+            self.state_counts[:, before] -= by_kind
+            self.state_counts[:, after] += by_kind
+        self.state[index] = after
         self.state_since_s[index] = now
         if self._account is not None:
-            ids = hosts.ids
-            self._account.change(ids, self.state[ids], self.pstate[ids], now, self.load[ids])
-
-    def _count(self, ids: HostIds, before: int | None, after: int) -> None:
-        """Update `state_counts`; ``before`` None means the hosts' present states, which may differ."""
-        counts, moved = self._counts, len(ids)
-        if counts is not None and before is not None:
-            counts[before] -= moved
-            counts[after] += moved
-            return
-        kinds = self.platform.kind_of[ids]
-        was = self.state[ids] if before is None else np.full(moved, before)
-        np.subtract.at(self.state_counts, (kinds, was), 1)
-        np.add.at(self.state_counts, (kinds, np.full(moved, after)), 1)
+            self._account.change(ids, before, after, self.pstate[ids], now, load)
 
     def _are_free(self, index: HostIds | int) -> bool:
         if isinstance(index, int):
             return bool(self.free[index])
-        return 0 not in self.free[index].tobytes()  # searched in less time than `all` takes to begin
+        return all_of(self.free[index])
 
     def _free_again(self, hosts: HostSet) -> None:
         ids = hosts.ids
@@ -462,8 +458,8 @@ class Cluster:
 
     def _refresh_speed(self) -> None:
         if self.size and not self._one_speed:
-            speeds = self.speed_flops(np.arange(self.size))
-            self.uniform_speed = bool((speeds == speeds[0]).all())
+            speeds = self._speeds[self.platform.kind_of, self.pstate]
+            self.uniform_speed = all_of(speeds == speeds[0])
             self._pace_flops = float(speeds[0]) if self.uniform_speed else None
 
     def _not_free(self, ids: HostIds) -> str:
@@ -509,9 +505,15 @@ class PowerModel:
         ]
         self._unloaded_w = np.stack([self.idle_w, self.idle_w, *by_kind])
         """Power by state, kind and P-state, without a job's load."""
+        self._loaded_w = self.epsilon_w + (self.full_w - self.epsilon_w)
+        """Power at full load, as `busy_w` adds it up."""
+        self._full_job_w = self._loaded_w - self.idle_w
         for table in vars(self).values():
             table.flags.writeable = False
-        self._full_job_w = self.epsilon_w + (self.full_w - self.epsilon_w) - self.idle_w
+
+    def state_w(self, hosts: HostIds, state: int, pstate: PStateArray) -> FloatArray:
+        """Power of ``hosts`` that are all in one state, which is not that of a job, W."""
+        return np.asarray(self._unloaded_w[state, self.kind_of[hosts], pstate])
 
     def draw_w(
         self,
@@ -522,11 +524,8 @@ class PowerModel:
     ) -> FloatArray:
         """Power of ``hosts`` in these states (arrays of the same length), W; ``load`` of the busy, 0 to 1."""
         busy = state == BUSY
-        count = np.count_nonzero(busy)
-        if count == len(busy):
-            return self.busy_w(hosts, pstate, load)
         draw_w: FloatArray = self._unloaded_w[state, self.kind_of[hosts], pstate]
-        if count:
+        if any_of(busy):
             loads = load if isinstance(load, float) else load[busy]
             draw_w[busy] = self.busy_w(hosts[busy], pstate[busy], loads)
         return draw_w
@@ -534,6 +533,8 @@ class PowerModel:
     def busy_w(self, hosts: HostIds, pstate: PStateArray, load: FloatArray | float = 1.0) -> FloatArray:
         """Power of ``hosts`` at a share of full load, W: idle power at 0, epsilon to full above."""
         kinds = self.kind_of[hosts]
+        if isinstance(load, float) and load == 1.0:
+            return np.asarray(self._loaded_w[kinds, pstate])
         least_w = self.epsilon_w[kinds, pstate]
         loaded_w = least_w + (self.full_w[kinds, pstate] - least_w) * load
         return np.where(np.asarray(load) > 0.0, loaded_w, self.idle_w[kinds, pstate])
@@ -541,9 +542,9 @@ class PowerModel:
     def job_w(self, hosts: HostIds, pstate: PStateArray, load: FloatArray | None = None) -> float:
         """What a job adds to the idle power of its hosts, W; at full load where ``load`` is not given."""
         if load is None:
-            return float(self._full_job_w[self.kind_of[hosts], pstate].sum())
+            return total(self._full_job_w[self.kind_of[hosts], pstate])
         idle_w = self.idle_w[self.kind_of[hosts], pstate]
-        return float((self.busy_w(hosts, pstate, load) - idle_w).sum())
+        return total(self.busy_w(hosts, pstate, load) - idle_w)
 
 
 class PowerAccount:
@@ -556,13 +557,13 @@ class PowerAccount:
         self.now_s = 0.0
         self._energy_by_use_j = [0.0] * len(USES)
         self._power_by_use_w = [0.0] * len(USES)
-        self._use = state.copy()
-        self._hosts_by_use: list[int] = np.bincount(state, minlength=len(USES)).tolist()
-        self.draw_w = np.zeros(size)
+        self._hosts_by_use = [0] * len(USES)
+        self.draw_w = model.draw_w(np.arange(size), state, pstate)
         """Present power of each host, W."""
         self._since_s = np.zeros(size)
         self._job_j = np.zeros(size)
-        self.change(np.arange(size), state, pstate, 0.0)
+        for use in distinct(state):
+            self._add_up(use, self.draw_w[state == use], operator.add, 1)
 
     @property
     def power_w(self) -> float:
@@ -584,50 +585,49 @@ class PowerAccount:
     def change(
         self,
         hosts: HostIds,
-        state: StateArray,
+        before: int,
+        after: int,
         pstate: PStateArray,
         now: float,
         load: FloatArray | float = 1.0,
     ) -> None:
-        """Change hosts to new states at ``now``; ``load`` is the share of full load of busy ones."""
+        """Change hosts at ``now`` from one `HostState` to another, or from busy to busy in other P-states.
+
+        ``load`` is the share of full load of busy ones. The job of hosts that were busy is over, if they are
+        not busy any more.
+        """
         self.advance(now)
-        use, old_w = self._use[hosts], self.draw_w[hosts]
-        if np.count_nonzero(busy := use == BUSY):
-            self._job_j[hosts] += np.where(busy, old_w * (now - self._since_s[hosts]), 0.0)
-        new_w = self.model.draw_w(hosts, state, pstate, load)
-        self._add_up(use, old_w, operator.sub, -1)
-        self._add_up(state, new_w, operator.add, 1)
-        for number, power_w in enumerate(self._power_by_use_w):
+        old_w = self.draw_w[hosts]
+        if after == BUSY:
+            new_w = self.model.busy_w(hosts, pstate, load)
+        else:
+            new_w = self.model.state_w(hosts, after, pstate)
+        if before == BUSY:
+            spent_j = old_w * (now - self._since_s[hosts])
+            self._job_j[hosts] = self._job_j[hosts] + spent_j if after == BUSY else 0.0
+        self._add_up(before, old_w, operator.sub, -1)
+        self._add_up(after, new_w, operator.add, 1)
+        for use in (before, after):
             # Remove rounding errors: no power is below 0, and no hosts draw none.
-            if power_w < 0.0 or not self._hosts_by_use[number]:
-                self._power_by_use_w[number] = 0.0
+            if self._power_by_use_w[use] < 0.0 or not self._hosts_by_use[use]:
+                self._power_by_use_w[use] = 0.0
         self.draw_w[hosts] = new_w
-        self._use[hosts] = state
         self._since_s[hosts] = now
 
     def _add_up(
-        self, uses: StateArray, draw_w: FloatArray, apply: Callable[[float, float], float], sign: int
+        self, use: int, draw_w: FloatArray, apply: Callable[[float, float], float], sign: int
     ) -> None:
-        """Add the powers of hosts to those of their ``uses`` one by one, or take them off, and count them."""
-        numbers = distinct(uses)
-        for use in numbers:
-            some_w = draw_w if len(numbers) == 1 else draw_w[uses == use]
-            self._power_by_use_w[use] = reduce(apply, some_w.tolist(), self._power_by_use_w[use])
-            self._hosts_by_use[use] += sign * len(some_w)
+        """Add the powers of hosts to that of their ``use`` one by one, or take them off, and count them."""
+        self._power_by_use_w[use] = reduce(apply, draw_w.tolist(), self._power_by_use_w[use])
+        self._hosts_by_use[use] += sign * len(draw_w)
 
     def spent_j(self, now: float) -> FloatArray:
         """Energy that each busy host has spent on its present job, J; undefined for other hosts."""
         return np.asarray(self._job_j + self.draw_w * (now - self._since_s))
 
     def job_spent_j(self, hosts: HostIds, now: float) -> float:
-        """Energy that busy hosts have spent since their job started, J."""
-        return float((self._job_j[hosts] + self.draw_w[hosts] * (now - self._since_s[hosts])).sum())
-
-    def close_job(self, hosts: HostIds, now: float) -> float:
-        """Return a job's energy (J) and reset the count of its hosts. Call it before the hosts change."""
-        spent_j = self.job_spent_j(hosts, now)
-        self._job_j[hosts] = -(self.draw_w[hosts] * (now - self._since_s[hosts]))
-        return spent_j
+        """Energy that busy hosts have spent since their job started, J; call it before the job ends."""
+        return total(self._job_j[hosts] + self.draw_w[hosts] * (now - self._since_s[hosts]))
 
 
 def _table(platform: Platform, rows: list[tuple[float, ...]]) -> FloatArray:

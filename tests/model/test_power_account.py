@@ -54,17 +54,18 @@ def test_transition_times() -> None:
 def test_energy_of_a_job_and_of_the_time_around_it() -> None:
     state, pstate = np.zeros(3, dtype=np.int8), np.zeros(3, dtype=np.int16)
     account = PowerAccount(MODEL, state, pstate)
-    host, busy = np.array([0]), np.array([HostState.BUSY], dtype=np.int8)
-    account.change(host, busy, pstate[:1], 10.0)  # idle for 10 s
+    host, idle, busy = np.array([0]), HostState.IDLE, HostState.BUSY
+    account.change(host, idle, busy, pstate[:1], 10.0)  # idle for 10 s
     assert account.power_w == 300.0
     assert account.job_spent_j(host, 13.0) == 600.0
-    assert account.close_job(host, 15.0) == 1000.0
-    account.change(host, state[:1], pstate[:1], 15.0)
-    account.change(host, busy, pstate[:1], 20.0, load=0.0)  # a delay job
-    assert account.close_job(host, 21.0) == 100.0
+    account.change(host, busy, busy, pstate[:1], 14.0, load=0.5)
+    assert account.job_spent_j(host, 15.0) == 800.0 + 160.0
+    account.change(host, busy, idle, pstate[:1], 15.0)
+    account.change(host, idle, busy, pstate[:1], 20.0, load=0.0)  # a delay job
+    assert account.job_spent_j(host, 21.0) == 100.0
     account.advance(21.0)
     account.advance(20.0)
-    assert account.energy_by_use_j.tolist() == [1500.0 + 2100.0, 1100.0, 0.0, 0.0, 0.0]
+    assert account.energy_by_use_j.tolist() == [1500.0 + 2100.0, 1060.0, 0.0, 0.0, 0.0]
 
 
 def test_no_power_is_left_of_hosts_that_have_gone_to_another_use() -> None:
@@ -74,15 +75,15 @@ def test_no_power_is_left_of_hosts_that_have_gone_to_another_use() -> None:
     count = len(kinds)
     platform = Platform(kinds, np.arange(count), tuple(f"n{i}" for i in range(count)))
     idle, pstate = np.zeros(count, dtype=np.int8), np.zeros(count, dtype=np.int16)
-    busy = np.array([HostState.BUSY], dtype=np.int8)
     account = PowerAccount(PowerModel(platform), idle, pstate)
     left = []
     for seed in range(50):
         order = np.random.default_rng(seed).permutation(count)
         for now, host in enumerate(order, count * seed):
-            account.change(np.array([host]), busy, pstate[:1], float(now))
+            account.change(np.array([host]), HostState.IDLE, HostState.BUSY, pstate[:1], float(now))
         before_j = account.energy_by_use_j[HostState.IDLE]
         account.advance(count * (seed + 1))
         left.append(account.energy_by_use_j[HostState.IDLE] - before_j)
-        account.change(np.arange(count), idle, pstate, count * (seed + 1.0))
+        end_s = count * (seed + 1.0)
+        account.change(np.arange(count), HostState.BUSY, HostState.IDLE, pstate, end_s)
     assert left == [0.0] * 50
