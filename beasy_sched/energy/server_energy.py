@@ -17,7 +17,7 @@ _CELLS_A_PIECE = 1_000_000
 
 def stretch_energy_j(
     power: PowerModel,
-    kinds: IndexArray | slice,
+    kinds: IndexArray | slice | int,
     steady_w: FloatArray,
     dt_s: FloatArray | float,
     *,

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, PStateArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, PStateArray, all_of, any_of, total
 from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState
@@ -83,13 +83,12 @@ class StepBudget:
         """Take the energy that waking sleeping ``hosts`` adds to this step, for as many as it suffices."""
         if not len(hosts):
             return 0
-        costs_j, kinds = self._wake_costs_j(pstate), self.cluster.platform.kind_of[hosts]
         most_j = self.headroom_j + self._tolerance_j if self.veto else math.inf
-        if costs_j[kinds[0]] > most_j:
+        if self._wake_costs_j(self.cluster.platform.kind_of.item(hosts[0]), pstate) > most_j:
             return 0
-        total_j = costs_j[kinds].cumsum()
+        total_j = self.wake_cost_j(hosts, pstate).cumsum()
         fits = total_j <= most_j
-        count = len(hosts) if fits.all() else int(fits.argmin())
+        count = len(hosts) if all_of(fits) else int(fits.argmin())
         self.headroom_j -= float(total_j[count - 1])
         return count
 
@@ -103,20 +102,20 @@ class StepBudget:
 
     def wake_cost_j(self, hosts: HostIds, pstate: int) -> FloatArray:
         """Energy that waking each of ``hosts`` adds in this step, J: the transition, then idling."""
-        return self._wake_costs_j(pstate)[self.cluster.platform.kind_of[hosts]]
+        return np.asarray(self._wake_costs_j(self.cluster.platform.kind_of[hosts], pstate))
 
-    def _wake_costs_j(self, pstate: int) -> FloatArray:
-        """The same of a server of each kind."""
+    def _wake_costs_j(self, kinds: IndexArray | int, pstate: int) -> FloatArray:
+        """The same of servers of these kinds, or of one of a single kind."""
         power, left_s = self.cluster.power, self.remaining_s
-        waking_s, idle_w = np.minimum(power.on_s, left_s), power.idle_w[:, pstate]
-        awake_j = stretch_energy_j(power, slice(None), idle_w, left_s, on_s=waking_s)
-        return awake_j - power.sleep_w * left_s
+        waking_s, idle_w = np.minimum(power.on_s[kinds], left_s), power.idle_w[kinds, pstate]
+        awake_j = stretch_energy_j(power, kinds, idle_w, left_s, on_s=waking_s)
+        return awake_j - power.sleep_w[kinds] * left_s
 
     def release(self, hosts: HostIds) -> None:
         """Give back what the job that is leaving ``hosts`` will not use. Call it before they become idle."""
         cluster = self.cluster
         idle_w = cluster.power.idle_w[cluster.platform.kind_of[hosts], cluster.pstate[hosts]]
-        self.headroom_j += float((cluster.draw_w[hosts] - idle_w).sum()) * self.remaining_s
+        self.headroom_j += total(cluster.draw_w[hosts] - idle_w) * self.remaining_s
 
     def _take(self, cost_j: float) -> bool:
         if self.veto and cost_j > self.headroom_j and cost_j > self.headroom_j + self._tolerance_j:
@@ -137,7 +136,7 @@ def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: fl
     """
     power, kinds, state, wished = cluster.power, cluster.platform.kind_of, cluster.state, wish >= 0
     pstate, draw_w = cluster.pstate, cluster.draw_w
-    if any_wished := np.count_nonzero(wished) > 0:
+    if any_wished := any_of(wished):
         pstate, draw_w = _speeds_to_come(cluster, wish, wished)
     energy_j = draw_w * dt_s
     if cluster.any_in(SWITCHING_OFF):
@@ -148,7 +147,7 @@ def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: fl
         left_s = np.minimum(np.maximum(cluster.switch_end_s[on] - now, 0.0), dt_s)
         idle_w = power.idle_w[kinds[on], pstate[on]]
         energy_j[on] = stretch_energy_j(power, kinds[on], idle_w, dt_s, on_s=left_s)
-    if np.count_nonzero(cluster.leaving):
+    if any_of(cluster.leaving):
         leaving = cluster.leaving.nonzero()[0]
         energy_j[leaving] = power.idle_w[kinds[leaving], pstate[leaving]] * dt_s
     if not any_wished:
@@ -193,7 +192,7 @@ def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> FloatArray:
 def _falling_s(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> FloatArray:
     """How much of ``dt_s`` servers that are falling asleep still need for it, s; 0 for others."""
     falling = cluster.state[hosts] == SWITCHING_OFF
-    if not np.count_nonzero(falling):
+    if not any_of(falling):
         return np.zeros(len(hosts))
     return np.where(falling, np.minimum(np.maximum(cluster.switch_end_s[hosts] - now, 0.0), dt_s), 0.0)
 
@@ -202,12 +201,12 @@ def _speeds_to_come(cluster: Cluster, wish: PStateArray, wished: BoolArray) -> t
     """P-state and draw (W) of each server once those that are on have the speeds ``wished`` for."""
     on = (cluster.state != ASLEEP) & (cluster.state != SWITCHING_OFF)
     changed = wished & ~cluster.held & on & (wish != cluster.pstate)
-    if not np.count_nonzero(changed):
+    if not any_of(changed):
         return cluster.pstate, cluster.draw_w
     pstate, load = np.where(changed, wish, cluster.pstate), cluster.load.copy()
     for job in cluster.running.values():
         hosts = job.hosts.ids
-        if changed[hosts].any():
+        if any_of(changed[hosts]):
             load[hosts] = cluster.load_of(job, hosts, pstate[hosts])
     return pstate, cluster.power.draw_w(np.arange(cluster.size), cluster.state, pstate, load)
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from beasy_sched.arrays import BoolArray
+from beasy_sched.arrays import BoolArray, all_of
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.actions import (
     NO_FACTS,
@@ -247,11 +247,13 @@ class View:
         """Choose ``count`` hosts of ``mask``: the faster ones first, then the lower ids."""
         if self._cluster.uniform_speed:
             return _lowest(mask, count)
-        ids = np.flatnonzero(mask)
-        if len(ids) > count:
-            speeds = self._cluster.speed_flops(ids)
-            ids = np.sort(ids[np.argsort(-speeds, kind="stable")[:count]])
-        return HostSet(ids)
+        ids = mask.nonzero()[0]
+        if len(ids) <= count:
+            return HostSet(ids)
+        speeds = self._cluster.speed_flops(ids)
+        if all_of(speeds == speeds[0]):
+            return HostSet(ids[:count])
+        return HostSet(np.sort(ids[np.argsort(-speeds, kind="stable")[:count]]))
 
 
 _LOOK_HOSTS: Final = 128

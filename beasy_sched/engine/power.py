@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import numpy as np
 from msgspec import Struct
@@ -74,6 +74,7 @@ class SessionOptions:
     sees, and warns."""
 
 
+@final
 @dataclass
 class Waiting:
     """No step has begun: the production is not known yet."""
@@ -82,6 +83,7 @@ class Waiting:
     """Whether production has been announced."""
 
 
+@final
 @dataclass(frozen=True)
 class Open:
     """A step is under way."""
@@ -89,6 +91,7 @@ class Open:
     budget: StepBudget
 
 
+@final
 @dataclass
 class Asking:
     """A step has ended, and the simulator has been asked for its energy."""
@@ -98,6 +101,7 @@ class Asking:
     """The answer: energy used since time 0, J."""
 
 
+@final
 @dataclass(frozen=True)
 class Over:
     """The last window has ended."""
@@ -201,6 +205,8 @@ class PowerSide:
         """What the plan sets for the present step."""
         self._committed_j = np.zeros(cluster.size)
         """Energy of each server over the present step, as committed when it was opened, J."""
+        self._headroom_j = 0.0
+        """What the supply of the step exceeds that by, J."""
         self._consumed_j = 0.0
         self._reserve_j = 0.0
         self.settled = Settled(0.0, self.account.energy_by_use_j, (), self.account.spent_j(0.0))
@@ -221,9 +227,10 @@ class PowerSide:
     @property
     def next_call_s(self) -> float | None:
         """When the clock must be called at the latest, s; None if no call is needed."""
-        if isinstance(self.phase, Waiting):
-            return MOMENT_S
-        return self.phase.budget.end_s + MOMENT_S if isinstance(self.phase, Open) else None
+        phase = self.phase
+        if type(phase) is Open:
+            return phase.budget.end_s + MOMENT_S
+        return MOMENT_S if type(phase) is Waiting else None
 
     def expected_level(self, now: float) -> StorageState:
         """What the storage will hold at the end of the present step if nothing changes."""
@@ -306,9 +313,10 @@ class PowerSide:
 
     def release(self, job: Job, now: float) -> None:
         """Return the energy that an ended job will not use to the step. Call it before its hosts are idle."""
-        if self.budget is not None:
-            self.budget.now = now
-            self.budget.release(job.hosts.ids)
+        budget = self.budget
+        if budget is not None:
+            budget.now = now
+            budget.release(job.hosts.ids)
 
     def advance(self, now: float) -> Phase | None:
         """Advance to ``now``; return the phase entered, or None if it has not changed.
@@ -316,16 +324,16 @@ class PowerSide:
         After `Open`, let the policy act, then call `shed`; after `Asking`, query the energy.
         """
         before = self.phase
-        if isinstance(before, Waiting):
+        if type(before) is Waiting:
             if not before.announced and now < MOMENT_S - TIME_TOLERANCE_S:
                 return None
             if not before.announced:
                 self.warnings.append("no production was announced by time 0: assuming 0 W until announced")
             return self._open_step(now)
-        if isinstance(before, Over):
+        if type(before) is Over:
             return None
         before.budget.now = now
-        if isinstance(before, Asking):
+        if type(before) is Asking:
             if before.answer_j is None:
                 return None
             used_j = before.answer_j
@@ -344,6 +352,9 @@ class PowerSide:
 
         ``as_opened``: nothing has been decided about servers and jobs since.
         """
+        if as_opened and self._headroom_j > 0.0:
+            budget.headroom_j = self._headroom_j
+            return []
         actions, budget.headroom_j = self.guard.shed(
             budget.supply_j,
             self._commander.wished(),
@@ -471,6 +482,7 @@ class PowerSide:
         )
         wished = self._commander.wished()
         self._committed_j = committed_energy_j(self.cluster, wished, now, end_s - now)
+        self._headroom_j = supply_j - float(self._committed_j.sum())
         budget = StepBudget(
             cluster=self.cluster,
             step=index,
@@ -479,7 +491,7 @@ class PowerSide:
             renew_w=self._renew_w,
             soc_pct=storage.battery.soc_pct(self.storage.battery_j),
             supply_j=supply_j,
-            headroom_j=supply_j - float(self._committed_j.sum()),
+            headroom_j=self._headroom_j,
             veto=self.site.guard.veto,
             now=now,
         )

@@ -446,11 +446,11 @@ class Session:
     def _advance_power(self, power: PowerSide) -> None:
         """Settle and open steps as they fall due."""
         entered = power.advance(self.now)
-        if isinstance(entered, Open):
+        if type(entered) is Open:
             self._begin_step(power, entered.budget)
-        elif isinstance(entered, Asking):
+        elif type(entered) is Asking:
             self._query(for_power_side=True)
-        elif self._over:
+        elif type(power.phase) is Over:
             self._finish()
 
     def _begin_step(self, power: PowerSide, budget: StepBudget) -> None:

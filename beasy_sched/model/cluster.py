@@ -206,10 +206,11 @@ class Cluster:
         for job in self._ended:
             del ends[bisect_left(ends, (job.expected_end_s, job.start_order))]
         self._ended.clear()
-        new = takewhile(lambda job: job.start_order > self._ends_at, reversed(self._job_on.values()))
-        for job in new:
-            insort(ends, (job.expected_end_s, job.start_order, job))
-        self._ends_at = self._starts
+        if self._ends_at < self._starts:
+            new = takewhile(lambda job: job.start_order > self._ends_at, reversed(self._job_on.values()))
+            for job in new:
+                insort(ends, (job.expected_end_s, job.start_order, job))
+            self._ends_at = self._starts
         return ends
 
     def submit(self, job: Job) -> Job:

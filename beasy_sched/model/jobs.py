@@ -254,6 +254,7 @@ class JobQueue:
         "_seen",
         "_subtime_s",
         "_walltime_s",
+        "hosts_asked",
     )
 
     def __init__(self) -> None:
@@ -269,6 +270,8 @@ class JobQueue:
         """How many places the arrays hold."""
         self._head = 0
         self._count = 0
+        self.hosts_asked = 0
+        """Hosts that all waiting jobs ask for together."""
         self._places: IndexArray | None = None
         """What `places` has found, until the queue changes."""
 
@@ -296,6 +299,7 @@ class JobQueue:
         job.place = len(self._jobs)
         self._jobs.append(job)
         self._count += 1
+        self.hosts_asked += job.res
 
     def _columns(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
         """Return read-only views of the columns, which hold all jobs then."""
@@ -332,6 +336,7 @@ class JobQueue:
         jobs[place] = _NO_JOB
         job.place = -1
         self._count -= 1
+        self.hosts_asked -= job.res
         if not self._count:
             jobs.clear()
             self._head = self._filled = 0

@@ -12,13 +12,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.arrays import BoolArray, FloatArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, StateArray, any_of
 from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, SetPState, Start
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import ASLEEP
@@ -59,7 +60,7 @@ def _minus_slowdowns(queue: JobQueue, places: Places, now: float) -> FloatArray:
     walltime_s = queue.walltime_s[places]
     wait_s = now - queue.subtime_s[places]
     endless = np.isinf(walltime_s)
-    if not np.count_nonzero(endless):
+    if not any_of(endless):
         return -bounded_slowdown(wait_s, walltime_s)
     duration_s = np.where(endless, 1.0, walltime_s)
     return -np.where(endless, 1.0, bounded_slowdown(wait_s, duration_s))
@@ -254,12 +255,13 @@ class EasyPass:
 
     def _releases(self) -> Iterable[tuple[float, int]]:
         """When hosts become free by walltimes, s, and how many."""
-        view = self.view
-        ends = ((end_s, view.usable_hosts(job)) for end_s, _, job in view.ends)
-        if not self.started and not view.wakes:
+        view, wakes = self.view, self.view.wakes
+        hosts_of = attrgetter("res") if view.all_available else view.usable_hosts
+        ends = ((end_s, hosts_of(job)) for end_s, _, job in view.ends)
+        if not self.started and not wakes:
             return ends
         new = sorted((view.now + job.walltime_s, job.res) for job in self.started)
-        return heapq.merge(ends, new, view.wakes)
+        return heapq.merge(ends, new, wakes)
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
         """Return the places of jobs that fit now without delaying the reservation."""
@@ -326,8 +328,11 @@ class EasyPass:
         if self.backfill is None or not self.free:
             return
         queue = self.view.queue
-        places = self._affordable(self.fitting(np.flatnonzero(queue.res <= self.free), promise))
-        places = self.backfill(queue, places, self.view.now)
+        places = (queue.res <= self.free).nonzero()[0]
+        if len(places):
+            places = self._affordable(self.fitting(places, promise))
+        if len(places) > 1:
+            places = self.backfill(queue, places, self.view.now)
         barred = self.placed() | self.unwanted | {promise.job}
         tried, dear_from = 0, self._dear_from
         while tried < len(places):
@@ -440,9 +445,7 @@ def _by_target(view: View, hosts: HostIds, targets: StateArray) -> list[tuple[Ho
 
 def hosts_wanted(view: View, started: int) -> int:
     """Number of hosts that waiting jobs ask for, without the ``started`` ones of jobs that start now."""
-    queue = view.queue
-    wanted = int(queue.res[queue.places()].sum()) if len(queue) else 0
-    return min(wanted - started, view.platform.size)
+    return min(view.queue.hosts_asked - started, view.platform.size)
 
 
 def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
@@ -451,9 +454,11 @@ def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
     ``free`` hosts are idle and have no job.
     """
     awaited = free + sum(count for _, count in view.wakes)
-    asleep = np.flatnonzero((view.host_state == ASLEEP) & view.available)
     missing = wanted - awaited
-    if missing <= 0 or not len(asleep) or not view.power_actions_allowed:
+    if missing <= 0 or not view.power_actions_allowed:
+        return []
+    asleep = ((view.host_state == ASLEEP) & view.available).nonzero()[0]
+    if not len(asleep):
         return []
     facts: FactDict = {"hosts_wanted": wanted, "hosts_awaited": awaited}
     return wake(view, asleep[:missing], "waiting jobs want it", facts)
