@@ -33,6 +33,7 @@ from beasy_sched.energy.storage import (
     fuel_cell_power,
     level_after_step,
 )
+from beasy_sched.units import j_to_kwh
 
 _TOLERANCE = 1e-9
 """Powers with a smaller relative difference are equal: rounding at a full or empty tank."""
@@ -80,6 +81,11 @@ class StepRecord(Struct, frozen=True, gc=False):
     """What always runs beside the servers; not part of ``demand_w``."""
     import_w: float = 0.0
     export_w: float = 0.0
+
+    @property
+    def consumed_kwh(self) -> float:
+        """What the servers used, kWh."""
+        return j_to_kwh(self.consumed_j)
 
     @property
     def residual_j(self) -> float:

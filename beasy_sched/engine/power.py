@@ -133,6 +133,21 @@ class TraceRow(Struct, frozen=True, gc=False):
     sun_w: float | None = None
     """What of the production came from the sun, W; None where it is not known for all of the step."""
 
+    @property
+    def price_per_kwh(self) -> float | None:
+        """Mean import price; None without a grid, as are the next two."""
+        return None if self.metered is None else self.metered.price_per_kwh
+
+    @property
+    def cost(self) -> float | None:
+        """What the import cost."""
+        return None if self.metered is None else self.metered.cost
+
+    @property
+    def carbon_g(self) -> float | None:
+        """Carbon of the import; None where the intensity is unknown, too."""
+        return None if self.metered is None else self.metered.carbon_g
+
 
 @dataclass(frozen=True)
 class Settled:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -29,44 +30,44 @@ from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import brief_summary, summarize
 from beasy_sched.plan.plan import Plan, PlanStore
 from beasy_sched.settings import RunSettings
-from beasy_sched.units import j_to_kwh
 
-_GRID: Final[dict[str, Callable[[TraceRow], float | None]]] = {
-    "base_w": lambda row: row.record.base_w,
-    "grid_import_w": lambda row: row.record.import_w,
-    "grid_export_w": lambda row: row.record.export_w,
-    "import_price_per_kwh": lambda row: getattr(row.metered, "price_per_kwh", None),
-    "import_cost": lambda row: getattr(row.metered, "cost", None),
-    "carbon_g": lambda row: getattr(row.metered, "carbon_g", None),
-    "predicted_renewable_w": lambda row: row.predicted_w,
-    "clear_sky_w": lambda row: row.clear_sky_w,
+_GRID: Final[dict[str, str]] = {
+    "base_w": "record.base_w",
+    "grid_import_w": "record.import_w",
+    "grid_export_w": "record.export_w",
+    "import_price_per_kwh": "price_per_kwh",
+    "import_cost": "cost",
+    "carbon_g": "carbon_g",
+    "predicted_renewable_w": "predicted_w",
+    "clear_sky_w": "clear_sky_w",
 }
 """Columns of a site with a grid or a base load only; empty where a value is unknown."""
 
 _SUN: Final = "sun_w"
 
-_COLUMNS: Final[dict[str, Callable[[TraceRow], float | None]]] = {
-    "step": lambda row: row.step,
-    "start_s": lambda row: row.start_s,
-    "duration_s": lambda row: row.record.dt_s,
-    "renewable_w": lambda row: row.record.renew_w,
-    _SUN: lambda row: row.sun_w,
-    "demand_w": lambda row: row.record.demand_w,
-    "charge_w": lambda row: row.record.charge_w,
-    "discharge_w": lambda row: row.record.discharge_w,
-    "electrolyzer_w": lambda row: row.record.electrolyzer_w,
-    "fuel_cell_w": lambda row: row.record.fuel_cell_w,
-    "curtailed_w": lambda row: row.record.curtailed_w,
-    "unserved_w": lambda row: row.record.unserved_w,
+_COLUMNS: Final[dict[str, str]] = {
+    "step": "step",
+    "start_s": "start_s",
+    "duration_s": "record.dt_s",
+    "renewable_w": "record.renew_w",
+    _SUN: "sun_w",
+    "demand_w": "record.demand_w",
+    "charge_w": "record.charge_w",
+    "discharge_w": "record.discharge_w",
+    "electrolyzer_w": "record.electrolyzer_w",
+    "fuel_cell_w": "record.fuel_cell_w",
+    "curtailed_w": "record.curtailed_w",
+    "unserved_w": "record.unserved_w",
     **_GRID,
-    "planned_electrolyzer_w": lambda row: row.record.planned_electrolyzer_w,
-    "planned_fuel_cell_w": lambda row: row.record.planned_fuel_cell_w,
-    "consumed_kwh": lambda row: j_to_kwh(row.record.consumed_j),
-    "soc_pct": lambda row: row.record.soc_after_pct,
-    "hydrogen_kg": lambda row: row.record.hydrogen_after_kg,
-    "residual_j": lambda row: row.record.residual_j,
+    "planned_electrolyzer_w": "record.planned_electrolyzer_w",
+    "planned_fuel_cell_w": "record.planned_fuel_cell_w",
+    "consumed_kwh": "record.consumed_kwh",
+    "soc_pct": "record.soc_after_pct",
+    "hydrogen_kg": "record.hydrogen_after_kg",
+    "residual_j": "record.residual_j",
 }
-"""Columns of the trace in order; powers are means over the step, levels those at its end."""
+"""Columns of the trace in order, and what of a `TraceRow` they hold; powers are means over the step, levels
+those at its end."""
 
 _PLANNED: Final[dict[str, Callable[[Plan], npt.NDArray[Any] | None]]] = {
     "planned_renewable_w": lambda plan: plan.power.renew_w,
@@ -95,15 +96,15 @@ def trace_csv(
     ``header``, the text continues another.
     """
     columns = {
-        name: get
-        for name, get in _COLUMNS.items()
+        name: path
+        for name, path in _COLUMNS.items()
         if (metered or name not in _GRID) and (sun or name != _SUN)
     }
     lines = [",".join((*columns, *(_PLANNED if plans is not None else ())))] if header else []
-    getters = tuple(columns.values())
+    read = attrgetter(*columns.values())
     window, planned = -1, [""]
     for row in rows:
-        values = [_cell(get(row)) for get in getters]
+        values = ["" if value is None or value != value else repr(value) for value in read(row)]
         if plans is not None:
             place = plans.place(row.start_s)
             if place is not None and place.window != window:
@@ -118,10 +119,6 @@ def _planned_cells(plan: Plan) -> list[str]:
     columns = [get(plan) for get in _PLANNED.values()]
     cells = ([""] * plan.steps if column is None else map(repr, column.tolist()) for column in columns)
     return [",".join(row) for row in zip(*cells, strict=True)]
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None or value != value else repr(value)
 
 
 _CHUNK = 1 << 16

@@ -174,11 +174,11 @@ def rounded(value: Any, decimals: int = 6) -> Any:
     """Return a JSON value with all reals, at any depth, rounded as when written."""
     if isinstance(value, float):
         return round(value, decimals)
+    if not isinstance(value, (dict, list)):
+        return value
     if isinstance(value, dict):
         return {name: rounded(item, decimals) for name, item in value.items()}
-    if isinstance(value, list):
-        return [rounded(item, decimals) for item in value]
-    return value
+    return [rounded(item, decimals) for item in value]
 
 
 _EXACT_DIGITS = 15

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray, total
 from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous, Parallel, Profile
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
@@ -155,8 +155,8 @@ class Execution:
         before: IndexArray = mode[ids]
         world.machines.change_pstate(ids, pstate)
         after = mode[ids]
-        wattmin_by_w = float((table.epsilon_w[after] - table.epsilon_w[before]).sum())
-        by_w = float(table.resting_w[after].sum()) - float(table.resting_w[before].sum())
+        wattmin_by_w = total(table.epsilon_w[after] - table.epsilon_w[before])
+        by_w = total(table.resting_w[after]) - total(table.resting_w[before])
         world.meter.change(world.now, by_w, wattmin_by_w)
         if self._sharing:
             self._share()

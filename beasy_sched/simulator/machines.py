@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray, total
 from beasy_sched.model.hosts import HostSet, distinct
 from beasy_sched.model.platform import Platform, ServerKind
 
@@ -151,7 +151,7 @@ class Machines:
         old = self.table.states[self.mode[ids]]
         for was in distinct(old):
             some = ids[old == was]
-            self.time_in[was] += len(some) * now - float(self.last_change[some].sum())
+            self.time_in[was] += len(some) * now - total(self.last_change[some])
             self.counts[was] -= len(some)
         self.counts[state] += len(ids)
         self.mode[ids] += state - old

@@ -410,9 +410,10 @@ class PowerStates:
         mailbox = self._world.mailbox
         for _ in range(len(ids) - 1):
             mailbox.put(Item())
-        mailbox.put(Item(partial(self._complete, ids, pstate)))
+        mailbox.put(Item(partial(self.complete, ids, pstate)))
 
-    def _complete(self, ids: IntArray, pstate: int) -> None:
+    def complete(self, ids: IntArray, pstate: int) -> None:
+        """Answer what the arrival of hosts completes, if anything."""
         if self._answer(ids, pstate):
             self._world.states_row()
 

@@ -333,6 +333,11 @@ class Simulation:
                 self.world.tell_end(subject)
         elif kind == ARRIVAL:
             subject.woken(alone=True)
+        elif kind == CALL:
+            self._tell_call(subject)
+        elif kind == SWITCH:
+            self._power_states.arrived(*subject)
+            self._power_states.complete(*subject)
         elif kind == REPLY and subject is None:
             self._ready = True
         else:

@@ -45,7 +45,7 @@ def test_every_row_has_type_and_meaning() -> None:
 
 def test_powers_and_kinds_are_listed_and_exist() -> None:
     told = rows()
-    powers = public(PowerModel(a_view().platform)) - {"kind_of", "sleep_pstate", "busy_w"}
+    powers = public(PowerModel(a_view().platform)) - {"kind_of", "sleep_pstate", "busy_w", "state_w"}
     assert powers <= set(re.findall(r"`(\w+)", told["power_model"]))
     named = set(re.findall(r"`([a-z]\w+)", told["platform.kinds[k]"])) - {"pstate", "off_pstate", "on_pstate"}
     assert named <= public(FAST)
