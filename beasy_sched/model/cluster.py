@@ -346,7 +346,8 @@ class Cluster:
         if self._account is not None:
             for job in jobs:
                 self.load[job.hosts.ids] = self.load_of(job, job.hosts.ids)
-            hosts = np.unique(np.concatenate([hosts, *(job.hosts.ids for job in jobs)]))
+            if jobs:
+                hosts = np.unique(np.concatenate([hosts, *(job.hosts.ids for job in jobs)]))
             state = self.state[hosts]
             for same in distinct(state):
                 some = hosts[state == same]

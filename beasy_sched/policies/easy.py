@@ -79,6 +79,9 @@ _SEARCHED: Final = 4
 
 def one_by_one(order: Order, queue: JobQueue, places: Places, now: float) -> Iterator[int]:
     """Yield places in ``order``, the first few without sorting: most passes ask for no more than two."""
+    if len(places) < 2:
+        yield from places.tolist()
+        return
     known = 0
     if order in _KEYS and len(places) > _SEARCHED:
         key = _KEYS[order](queue, places, now)
@@ -439,6 +442,8 @@ def wake(
 
 def _by_target(view: View, hosts: HostIds, targets: StateArray) -> list[tuple[HostIds, int]]:
     """Group ``hosts`` by the P-state that ``targets`` lists for their kind."""
+    if len(targets) == 1 and len(hosts):
+        return [(hosts, targets.item())]
     wanted = targets[view.platform.kind_of[hosts]]
     return [(hosts[wanted == pstate], pstate) for pstate in distinct(wanted)]
 

@@ -334,7 +334,7 @@ class PowerStates:
     def __init__(self, world: World, execution: Execution) -> None:
         self._world = world
         self._execution = execution
-        self._waiting: dict[int, list[tuple[HostSet, IntArray]]] = {}
+        self._waiting: dict[int, list[tuple[HostSet, set[int]]]] = {}
         """By P-state: the hosts of each request, and those of them that are not there yet."""
 
     def request(self, hosts: HostSet, pstate: int) -> None:
@@ -345,10 +345,11 @@ class PowerStates:
         world = self._world
         table, machines = world.table, world.machines
         modes = machines.mode[hosts.ids]
-        by_mode = [(mode, hosts.ids[modes == mode]) for mode in distinct(modes)]
+        found = distinct(modes)
+        by_mode = [(mode, hosts.ids if len(found) == 1 else hosts.ids[modes == mode]) for mode in found]
         for mode, ids in by_mode:
             self._check(mode, ids, pstate)
-        self._waiting.setdefault(pstate, []).append((hosts, hosts.ids))
+        self._waiting.setdefault(pstate, []).append((hosts, set(hosts.ids.tolist())))
         world.meter_row("p")
         if world.tracer is not None:
             wanted = table.sort_of_pstate(modes.item(0), pstate)
@@ -364,7 +365,7 @@ class PowerStates:
             elif was == SLEEP:
                 self._begin(ids, table.transition(mode, table.pstate_of[mode])[1], SWITCHING_ON, pstate)
         if at_once:
-            ids = np.sort(np.concatenate(at_once))
+            ids = at_once[0] if len(at_once) == 1 else np.sort(np.concatenate(at_once))
             self._execution.change_pstate(ids, pstate)
             self._answer(ids, pstate)
         world.states_row()
@@ -384,8 +385,7 @@ class PowerStates:
                 "Switching from a sleep pstate to a non-computation pstate on machine"
                 f" {ids[0]} : {table.pstate_of[mode]} -> {pstate}, which is forbidden"
             )
-        busy = ids[self._world.machines.owner[ids] >= 0]
-        if wanted == SLEEP and len(busy):
+        if wanted == SLEEP and len(busy := ids[self._world.machines.owner[ids] >= 0]):
             raise DecisionRefused(f"jobs are running on machine {busy[0]}")
 
     def _begin(self, ids: IntArray, through: int, state: int, target: int) -> Action:
@@ -419,20 +419,13 @@ class PowerStates:
 
     def _answer(self, ids: IntArray, pstate: int) -> bool:
         """Mark hosts as arrived, and answer the requests that this completes, if any."""
-        finished: list[HostSet] = []
-        still: list[tuple[HostSet, IntArray]] = []
-        for hosts, waiting in self._waiting[pstate]:
-            left = waiting
-            if len(waiting) == len(ids) and np.array_equal(waiting, ids):
-                left = ids = ids[:0]
-            elif len(ids):
-                left = np.setdiff1d(waiting, ids, assume_unique=True)
-                ids = np.setdiff1d(ids, waiting, assume_unique=True)
-            if len(left):
-                still.append((hosts, left))
-            else:
-                finished.append(hosts)
-        self._waiting[pstate] = still
+        arrived, requests = set(ids.tolist()), self._waiting[pstate]
+        for _, waiting in requests:
+            there = waiting & arrived
+            waiting -= there
+            arrived -= there
+        finished = [hosts for hosts, waiting in requests if not waiting]
+        self._waiting[pstate] = [request for request in requests if request[1]]
         world = self._world
         for hosts in finished:
             if world.tracer is not None:
