@@ -165,7 +165,12 @@ def settle_step(
         consumed_j=consumed_j,
         renew_w=renew_w,
         demand_w=demand_w,
-        **flows._asdict(),
+        charge_w=flows.charge_w,
+        discharge_w=flows.discharge_w,
+        electrolyzer_w=flows.electrolyzer_w,
+        fuel_cell_w=flows.fuel_cell_w,
+        curtailed_w=flows.curtailed_w,
+        unserved_w=flows.unserved_w,
         planned_electrolyzer_w=planned.electrolyzer_w,
         planned_fuel_cell_w=planned.fuel_cell_w,
         battery_before_j=state.battery_j,
@@ -177,6 +182,8 @@ def settle_step(
         hydrogen_after_kg=after.hydrogen_kg,
         deviations=_deviations(storage.hydrogen, planned, allowed, flows),
         base_w=base_w,
+        import_w=flows.import_w,
+        export_w=flows.export_w,
     )
     return record, after
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, PStateArray, all_of, any_of, total
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, all_of, any_of, total
 from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState
@@ -84,7 +84,7 @@ class StepBudget:
         if not len(hosts):
             return 0
         most_j = self.headroom_j + self._tolerance_j if self.veto else math.inf
-        if self._wake_costs_j(self.cluster.platform.kind_of.item(hosts[0]), pstate) > most_j:
+        if self._wake_cost_j(self.cluster.platform.kind_of.item(hosts[0]), pstate) > most_j:
             return 0
         total_j = self.wake_cost_j(hosts, pstate).cumsum()
         fits = total_j <= most_j
@@ -102,14 +102,16 @@ class StepBudget:
 
     def wake_cost_j(self, hosts: HostIds, pstate: int) -> FloatArray:
         """Energy that waking each of ``hosts`` adds in this step, J: the transition, then idling."""
-        return np.asarray(self._wake_costs_j(self.cluster.platform.kind_of[hosts], pstate))
+        platform = self.cluster.platform
+        costs_j = np.array([self._wake_cost_j(kind, pstate) for kind in range(len(platform.kinds))])
+        return costs_j[platform.kind_of[hosts]]
 
-    def _wake_costs_j(self, kinds: IndexArray | int, pstate: int) -> FloatArray:
-        """The same of servers of these kinds, or of one of a single kind."""
+    def _wake_cost_j(self, kind: int, pstate: int) -> float:
+        """The same of one server of a kind."""
         power, left_s = self.cluster.power, self.remaining_s
-        waking_s, idle_w = np.minimum(power.on_s[kinds], left_s), power.idle_w[kinds, pstate]
-        awake_j = stretch_energy_j(power, kinds, idle_w, left_s, on_s=waking_s)
-        return awake_j - power.sleep_w[kinds] * left_s
+        waking_s, idle_w = min(power.on_s.item(kind), left_s), power.idle_w[kind, pstate]
+        awake_j = stretch_energy_j(power, kind, idle_w, left_s, on_s=waking_s)
+        return float(awake_j - power.sleep_w[kind] * left_s)
 
     def release(self, hosts: HostIds) -> None:
         """Give back what the job that is leaving ``hosts`` will not use. Call it before they become idle."""
@@ -265,8 +267,8 @@ class Guard:
         """Servers wished awake stay asleep; those already waking go back as soon as they can."""
         cluster, state = self.cluster, self.cluster.state
         down = (state == ASLEEP) | (state == SWITCHING_OFF)
-        pending = np.flatnonzero((self.wish >= 0) & ~cluster.held & down)
-        waking = np.flatnonzero(state == SWITCHING_ON)
+        pending = ((self.wish >= 0) & ~cluster.held & down).nonzero()[0]
+        waking = (state == SWITCHING_ON).nonzero()[0]
         if not len(pending) and not len(waking):
             return 0.0
         resting_j = resting_energy_j(cluster, pending, self.now, self.dt_s)
@@ -279,12 +281,14 @@ class Guard:
         """Put servers that are (or will be) idle to sleep, the best savers first, until enough is saved."""
         cluster = self.cluster
         unused = ((cluster.state == IDLE) | cluster.leaving) & ~cluster.held
-        idle = np.flatnonzero(unused & (self.sleep >= 0) & cluster.available)
+        idle = (unused & (self.sleep >= 0) & cluster.available).nonzero()[0]
+        if not len(idle):
+            return 0.0
         saves_j = self.energy_j[idle] - sleep_energy_j(cluster, idle, self.dt_s)
         order = np.lexsort((-idle, -saves_j))
         order = order[saves_j[order] > 0]
-        total_j = np.cumsum(saves_j[order])
-        chosen = order[: int(np.searchsorted(total_j, self.missing_j - self.tolerance_j)) + 1]
+        total_j = saves_j[order].cumsum()
+        chosen = order[: int(total_j.searchsorted(self.missing_j - self.tolerance_j)) + 1]
         saved_j = float(saves_j[chosen].sum())
         self._to_sleep(idle[chosen], NO_ENERGY, {**self.facts, "saves_j": saved_j})
         return saved_j
@@ -292,7 +296,7 @@ class Guard:
     def _kill(self) -> float:
         """Kill jobs, those that have spent least first, until enough is saved; all of them by `kill-all`."""
         cluster = self.cluster
-        jobs = [job for job in cluster.running.values() if not cluster.leaving[job.hosts.ids].any()]
+        jobs = [job for job in cluster.running.values() if not any_of(cluster.leaving[job.hosts.ids])]
         victims = [(self.account.job_spent_j(job.hosts.ids, self.now), job) for job in jobs]
         victims.sort(key=lambda victim: (victim[0], victim[1].start_order))
         saves_j = [self._kill_saves_j(job.hosts.ids) for _, job in victims]
@@ -316,7 +320,7 @@ class Guard:
         idle_w = cluster.power.idle_w[cluster.platform.kind_of[hosts], cluster.pstate[hosts]]
         sleeps = (self.sleep[hosts] >= 0) & cluster.available[hosts]
         after_j = np.where(sleeps, sleep_energy_j(cluster, hosts, self.dt_s), idle_w * self.dt_s)
-        return float((self.energy_j[hosts] - after_j).sum())
+        return total(self.energy_j[hosts] - after_j)
 
     def _to_sleep(self, hosts: HostIds, rule: str, facts: Facts) -> None:
         targets = self.sleep[hosts]

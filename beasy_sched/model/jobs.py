@@ -385,7 +385,8 @@ class JobQueue:
     def places(self) -> IndexArray:
         """Return the places that hold a job, in order of arrival: a read-only array."""
         if self._places is None:
-            self._places = read_only((self.res != _GONE).nonzero()[0])
+            self._places = (self.res != _GONE).nonzero()[0]
+            self._places.setflags(write=False)
         return self._places
 
 

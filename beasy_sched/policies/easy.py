@@ -43,12 +43,12 @@ def by_arrival(queue: JobQueue, places: Places, now: float) -> Places:
 
 def smallest_size(queue: JobQueue, places: Places, now: float) -> Places:
     """Smallest walltime x hosts first."""
-    return places[np.argsort(_sizes_host_s(queue, places, now), kind="stable")]
+    return places[_sizes_host_s(queue, places, now).argsort(kind="stable")]
 
 
 def largest_slowdown(queue: JobQueue, places: Places, now: float) -> Places:
     """Largest bounded slowdown first, by walltimes (Eq. 4 of the BEASY paper)."""
-    return places[np.argsort(_minus_slowdowns(queue, places, now), kind="stable")]
+    return places[_minus_slowdowns(queue, places, now).argsort(kind="stable")]
 
 
 def _sizes_host_s(queue: JobQueue, places: Places, now: float) -> FloatArray:

@@ -320,13 +320,13 @@ class EnvelopeRefit:
 
 def _by_peak(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:
     """By envelope, the largest first; the earlier of equals."""
-    return steps[np.argsort(-plan.energy_j[steps], kind="stable")]
+    return steps[(-plan.energy_j[steps]).argsort(kind="stable")]
 
 
 def _by_unmet(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:
     """By predicted demand minus envelope: the largest first for a surplus, else the smallest."""
     unmet_w = plan.load_w[steps] - plan.energy_j[steps] / plan.step_s
-    return steps[np.argsort(-unmet_w if surplus else unmet_w, kind="stable")]
+    return steps[(-unmet_w if surplus else unmet_w).argsort(kind="stable")]
 
 
 ORDERS: Final[dict[str, Callable[[WorkingPlan, IntArray, bool], IntArray]]] = {

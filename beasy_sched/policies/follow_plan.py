@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IndexArray
+from beasy_sched.arrays import FloatArray, IndexArray, all_of, any_of
 from beasy_sched.engine.actions import Action, FactDict, Kill, Start
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.model.cluster import BUSY
@@ -113,7 +113,7 @@ class PlannedEasyPass(EasyPass):
         end = math.floor((last.start_s + _A_WHILE_S - plan.start_s) / plan.step_s) + 1
         if not step < first < end < plan.horizon(step):
             return False
-        hosts = plan.on[first:end].all(axis=0) & self.view.available
+        hosts = np.logical_and.reduce(plan.on[first:end]) & self.view.available
         for end_s, _, other in reversed(self.view.ends):
             if end_s <= last.start_s:
                 break
@@ -191,7 +191,7 @@ class PlannedEasyPass(EasyPass):
         counts = opens_s < closes_s - TIME_TOLERANCE_S
         if not self.view.all_available:
             counts &= self.view.available[runs.host]
-        if not counts.all():
+        if not all_of(counts):
             opens_s, closes_s = opens_s[counts], closes_s[counts]
         return opens_s, closes_s[closes_s < np.inf]
 
@@ -235,7 +235,7 @@ class FollowPlan(Policy):
     def _kills(self, view: View, step: int) -> Iterator[Kill]:
         """Kill jobs on servers that are to sleep in ``step``."""
         to_sleep = view.available & ~self.plan.on[step]
-        if not np.count_nonzero(to_sleep & (view.host_state == BUSY)):
+        if not any_of(to_sleep & (view.host_state == BUSY)):
             return
         for job in view.running.values():
             count = int(np.count_nonzero(to_sleep[job.hosts.ids]))

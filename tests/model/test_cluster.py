@@ -273,6 +273,9 @@ class Life:
         busy = sorted(host for job in cluster.running.values() for host in job.hosts)
         assert busy == np.flatnonzero(cluster.state == HostState.BUSY).tolist()
         assert cluster.all_available == cluster.available.all()
+        for kind, counts in enumerate(cluster.state_counts):
+            states = cluster.state[cluster.platform.kind_of == kind]
+            assert counts.tolist() == np.bincount(states, minlength=len(HostState)).tolist()
 
 
 @settings(max_examples=60, deadline=None)

@@ -47,6 +47,7 @@ class QueueBesideAList(RuleBasedStateMachine):
         assert len(queue) == len(model)
         assert list(queue) == model
         assert queue.first is (model[0] if model else None)
+        assert queue.hosts_asked == sum(job.res for job in model)
         places = queue.places()
         assert [queue.at(place) for place in places.tolist()] == model
         assert queue.res[places].tolist() == [job.res for job in model]
