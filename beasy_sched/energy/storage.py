@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -135,15 +136,19 @@ class BatterySpec:
 
         sigma per step follows from the rate per day so that a day of steps of any length loses the same.
         """
-        if self.self_discharge_per_day == 0.0:
-            return 1.0
-        return float((1.0 - self.self_discharge_per_day) ** (dt_s / SECONDS_PER_DAY))
+        return _kept_fraction(self.self_discharge_per_day, dt_s)
 
     def drawn_per_delivered(self) -> float:
         """Joules that leave the cells for each joule delivered, by the loss convention."""
         if self.loss is LossConvention.PRINTED:
             return self.discharge_efficiency
         return 1.0 / self.discharge_efficiency
+
+
+@lru_cache(maxsize=64)
+def _kept_fraction(loss_per_day: float, dt_s: float) -> float:
+    """See `BatterySpec.kept_fraction`. Nearly all steps are of one length."""
+    return 1.0 if loss_per_day == 0.0 else float((1.0 - loss_per_day) ** (dt_s / SECONDS_PER_DAY))
 
 
 NO_BATTERY: Final = BatterySpec(0.0, soc_min_pct=0.0, soc_max_pct=100.0)
