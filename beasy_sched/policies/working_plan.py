@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray, all_of, any_of
 from beasy_sched.energy.server_energy import ServerSteps, StepEnergies
 from beasy_sched.energy.storage import BatterySpec, LevelProjection
 from beasy_sched.engine.actions import Action, FactDict, SetPState
@@ -326,7 +326,7 @@ class WorkingPlan:
         self.cover(step, end_step or self.horizon(step))
         if step < self._runs_from:
             self._run_known[:], self._runs_from = False, 0
-        if not np.logical_and.reduce(self._run_known):
+        if not all_of(self._run_known):
             self._runs_from = max(self._runs_from, step)
             again = (~self._run_known).nonzero()[0]
             stay = self._run_known[self._runs.host]
@@ -584,7 +584,7 @@ def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -
         poor = idle[0] & (saved_j[0] <= 0.0)
         if len(idle) > 1:
             poor &= ~idle[1]
-        if not poor.any():
+        if not any_of(poor):
             return idle
         good = idle.copy()
         good[0] &= ~poor
@@ -592,7 +592,7 @@ def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -
     hosts, starts, ends = Runs.of(idle)
     before_j = np.where(starts > 0, saved_j[np.maximum(starts - 1, 0), hosts], 0.0)
     poor = saved_j[ends - 1, hosts] - before_j <= 0.0
-    if not poor.any():
+    if not any_of(poor):
         return idle
     edges = np.zeros((len(idle) + 1, idle.shape[1]), dtype=np.int8)
     np.add.at(edges, (starts[poor], hosts[poor]), 1)

@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray, all_of, any_of
 from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
@@ -210,7 +210,7 @@ class EnergyTest:
         old = outlook.states[:end, hosts]
         asleep = self.cells.asleep(old, hosts)
         woken = int(np.count_nonzero(asleep))
-        faster = speed is not None and bool((old[1:] != speed).any())
+        faster = speed is not None and any_of(old[1:] != speed)
         if not (woken or faster):
             return Placement(hosts, end, old)  # Verification 1
         columns = kept_on(old, asleep, outlook.now_states[hosts])
@@ -486,7 +486,7 @@ class LivePlan:
         """
         of, known = self._on_of, self.plan.changes
         if of is None or of[0] is not hosts or of[1:] != (first, end, known):
-            if not np.logical_and.reduce(self.plan.on[first:end, hosts], axis=None):
+            if not all_of(self.plan.on[first:end, hosts]):
                 return False
             self._on_of = (hosts, first, end, known)
         return True
@@ -609,7 +609,7 @@ class LivePlan:
             if not len(hosts) or not len(before):
                 continue
             changed = self.cells.asleep(before, hosts) | held.faster
-            if changed.any():
+            if any_of(changed):
                 self._write(view, step, hosts, np.where(changed, before, plan.states[step:end, hosts]))
 
     # --- compensation ---------------------------------------------------------------------------------

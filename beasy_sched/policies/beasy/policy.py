@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.arrays import BoolArray, FloatArray, all_of
 from beasy_sched.engine.actions import NO_FACTS, Action, Compensate, FactDict, Postpone, Start
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import IDLE
@@ -89,7 +89,7 @@ class BeasyPass(EasyPass):
         if self._all_in_time:
             return places
         in_time = self._in_time(places)
-        if self.view.wants_facts and not in_time.all():
+        if self.view.wants_facts and not all_of(in_time):
             self._set_aside(places[~in_time])
         return places[in_time]
 
@@ -273,7 +273,7 @@ class BeasyPass(EasyPass):
         free = live.ends_s[last.hosts] <= start_s
         if not self.view.all_available:
             free &= self.view.available[last.hosts]
-        return bool(np.count_nonzero(free) == len(free))
+        return all_of(free)
 
     def reserve(self, job: Job) -> Reservation:
         """Reserve for ``job`` from when enough servers are free and planned on for its whole walltime.

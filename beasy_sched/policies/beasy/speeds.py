@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray, any_of
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.policies.working_plan import (
     CellPowers,
@@ -174,7 +174,7 @@ class _Slowing:
         while True:
             new = self.ladder.thriftier(self.table.hosts, self.states)
             changes = new != self.states
-            if not changes.any():
+            if not any_of(changes):
                 return False
             some = np.logical_or.reduceat(changes, self.table.first, axis=1)
             lost_flops = (self._speeds(self.states) - self._speeds(new)) * self.lengths_s
@@ -282,12 +282,12 @@ class Spending:
         states = rest.states[: int(np.maximum.reduce(ends)), hosts]
         counts = (np.arange(len(states)) < ends[table.layout.job_of][:, None]).T  # in memory as ``states`` is
         rises = np.logical_or.reduce(ladder.can_rise(hosts, states) & counts, axis=0)
-        if not np.count_nonzero(rises):
+        if not any_of(rises):
             return np.full(len(ends), np.inf)
         extra_w = np.add.reduce(ladder.raised_w(hosts, states) * counts, axis=0)
         prices_j = np.add.reduceat(extra_w, table.first) * float(rest.dt_s[0])
         unsure = self.cells.asleep(states, hosts) & counts  # a step spent waking costs less
-        if not ladder.rising or np.count_nonzero(unsure):
+        if not ladder.rising or any_of(unsure):
             some = np.logical_or.reduceat(np.logical_or.reduce(unsure, axis=0), table.first)
             prices_j[some | (not ladder.rising)] = -np.inf
         return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
@@ -333,9 +333,9 @@ class Spending:
         """
         hosts, rows = job.hosts, self.rest.states[:end, job.hosts]
         faster = np.where(self.cells.asleep(rows, hosts), rows, self.ladder.faster(hosts, rows))
-        if not np.count_nonzero(faster != rows) or not self._pay(hosts, end, faster):
+        if not any_of(faster != rows) or not self._pay(hosts, end, faster):
             return 0
-        if not np.count_nonzero(self.ladder.can_rise(hosts, faster)):
+        if not any_of(self.ladder.can_rise(hosts, faster)):
             return 0
         return int(self._ends(job)[0])
 
