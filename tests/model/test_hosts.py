@@ -1,4 +1,4 @@
-"""Host sets and their text form, beside procset as an independent reader and writer."""
+"""Host sets and their text form, beside procset as an independent reader and writer; values by host."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.model.hosts import HostSet, is_rising, one_host
+from beasy_sched.model.hosts import HostSet, all_of, any_of, is_rising, one_host, total
 
 sets = st.sets(st.integers(0, 400), max_size=60)
 
@@ -121,3 +121,16 @@ def test_any_text_is_a_set_or_a_value_error(text: str) -> None:
         return
     assert (np.diff(hosts.ids) > 0).all()
     assert HostSet.parse(str(hosts)) == hosts
+
+
+@given(st.lists(st.floats(-1e12, 1e12), max_size=20))
+def test_a_total_has_the_same_bits(values: list[float]) -> None:
+    array = np.array(values, dtype=np.float64)
+    assert total(array) == float(array.sum())
+
+
+@given(st.lists(st.booleans(), max_size=20), st.integers(1, 3))
+def test_any_and_all(values: list[bool], stride: int) -> None:
+    mask = np.array(values, dtype=np.bool_)[::stride]
+    assert any_of(mask) is bool(mask.any())
+    assert all_of(mask) is bool(mask.all())
