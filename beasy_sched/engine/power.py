@@ -221,7 +221,7 @@ class PowerSide:
         self._committed_j = np.zeros(cluster.size)
         """Energy of each server over the present step, as committed when it was opened, J."""
         self._headroom_j = 0.0
-        """What the supply of the step exceeds that by, J."""
+        """What the step's supply exceeded all of that by then, J."""
         self._consumed_j = 0.0
         self._reserve_j = 0.0
         self.settled = Settled(0.0, self.account.energy_by_use_j, (), self.account.spent_j(0.0))

@@ -483,7 +483,7 @@ class CellPowers:
         both[0, : len(columns)] = columns
         was_asleep = np.empty(both.shape, dtype=np.bool_)
         was_asleep[:, 0] = before
-        np.equal(both[:, :-1], self.sleep_pstate[hosts], out=was_asleep[:, 1:])
+        was_asleep[:, 1:] = self.asleep(both[:, :-1], hosts)
         new_j, old_j = self.energy_j(both, was_asleep, hosts, dt_s)
         return np.asarray(new_j - old_j)
 
