@@ -274,8 +274,8 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
         if (spent := cost_so_far(run)) is not None:
             costs.line(run.name, *spent, paint, dash=dash)
         if run.jobs is not None and run.jobs.ids:
-            curve = waiting(run, run.jobs).thinned(run.end_s)
-            queues.steps(run.name, curve.times_s, curve.values[:, 0], paint, dash=dash)
+            curve = waiting(run, run.jobs).thinned()
+            queues.steps(run.name, curve.edges_s, curve.values[:, 0], paint, dash=dash)
             waits[run.name] = (waits_s(run, run.jobs), paint, dash)
     for name, field in BATTERY_LIMITS.items():
         found = {run.site[field] for run in runs if field in run.site}
