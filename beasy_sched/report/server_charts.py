@@ -223,10 +223,11 @@ def utilization(run: RunData, prefix: str) -> Chart:
     for name, whole, paint in (("of the servers that are on", on, "asked"), ("of all", of_all, "computing")):
         share_pct = np.divide(100.0 * computing, whole, out=np.zeros(len(whole)), where=whole > 0.0)
         chart.steps(name, curve.edges_s, share_pct, paint)
-    lasts_s = np.diff(curve.edges_s)
-    whole = float(of_all @ lasts_s)
-    mean = f"On average {100.0 * float(computing @ lasts_s) / whole:.2f} % of all." if whole > 0.0 else ""
-    return chart.chart(*curve.notes, *([mean] if mean else []), range=[0, 102])
+    share = (run.summary.get("quality") or {}).get("utilization")
+    if share is None and (whole_s := float(of_all @ np.diff(curve.edges_s))) > 0.0:
+        share = float(computing @ np.diff(curve.edges_s)) / whole_s
+    mean = [] if share is None else [f"On average {100.0 * share:.2f} % of all."]
+    return chart.chart(*curve.notes, *mean, range=[0, 102])
 
 
 # --- the map of servers by state and P-state ----------------------------------------------------------------

@@ -58,4 +58,9 @@ def test_utilization(tmp_path: Path) -> None:
     of_on, of_all = chart.spec["traces"]
     assert of_all["y"].tolist() == [0.0, 75.0, 50.0, 25.0, 25.0, 25.0, 25.0]
     assert of_on["y"].tolist() == pytest.approx([0.0, 75.0, 100.0, 50.0, 50.0, 100 / 3, 100 / 3])
-    assert "On average 36.25 % of all." in chart.note
+    assert "On average 50.00 % of all." in chart.note  # as the summary has it
+
+
+def test_utilization_without_a_summary(tmp_path: Path) -> None:
+    run = read_run_data("a", write_run(tmp_path / "a", summary=None))
+    assert "On average 36.25 % of all." in utilization(run, "r").note
