@@ -70,17 +70,22 @@ def waits_over_time(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
 
 
 def wait_distribution(waited_s: Mapping[str, tuple[FloatArray, str, str]], key: str, title: str) -> Chart:
-    """Which share of the jobs waited how long at most: by name the waits (s), with colour and dash."""
+    """Which share of the jobs waited how long at most: by name the waits (s), with colour and dash.
+
+    All curves end at the longest wait of all, or at 10 s: beyond the longest wait of its own, a run's share
+    remains 100 %.
+    """
     traces: list[dict[str, Any]] = []
+    longest_s = max(10.0, *(float(waits.max()) for waits, *_ in waited_s.values()))
     for name, (waits, paint, dash) in waited_s.items():
         x, y = shares(waits)
+        x, y = np.append(np.maximum(x, 1.0), longest_s), np.append(y, 100.0)
         traces.append({
-            "type": "scatter", "mode": "lines", "name": plain(name), "x": np.maximum(x, 1.0), "y": y,
+            "type": "scatter", "mode": "lines", "name": plain(name), "x": x, "y": y,
             "line": {"color": color(paint), "width": 1.8, "dash": dash, "shape": "hv"},
             "hovertemplate": "%{y:.2f} % waited %{x:,.0f} s at most",
         })  # fmt: skip
-    longest_s = max(float(waits.max()) for waits, *_ in waited_s.values())
-    ticks = [tick for tick in _TICKS if tick <= max(longest_s, 10.0)]
+    ticks = [tick for tick in _TICKS if tick <= longest_s]
     layout = {
         "xaxis": {"type": "log", "title": {"text": "waited at most"}, "tickmode": "array", "tickvals": ticks,
                   "ticktext": [_TICKS[tick] for tick in ticks], "fixedrange": True},

@@ -48,9 +48,18 @@ def test_distribution() -> None:
     waits = {"a": (np.array([0.0, 7200.0]), "run-0", "solid"), "b<": (np.array([9.0]), "run-1", "dash")}
     chart = wait_distribution(waits, "k", "t")
     first, second = chart.spec["traces"]
-    assert (first["x"].tolist(), first["y"].tolist()) == ([1.0, 7200.0], [50.0, 100.0])
-    assert (second["name"], second["x"].tolist()) == ("b&lt;", [9.0])
+    assert (first["x"].tolist(), first["y"].tolist()) == ([1.0, 7200.0, 7200.0], [50.0, 100.0, 100.0])
+    assert (second["name"], second["x"].tolist(), second["y"].tolist()) == (
+        "b&lt;",
+        [9.0, 7200.0],
+        [100.0, 100.0],
+    )
     assert chart.spec["layout"]["xaxis"]["ticktext"][-1] == "1 h"
+
+
+def test_runs_in_which_nobody_waited_are_seen() -> None:
+    (trace,) = wait_distribution({"a": (np.zeros(3), "run-0", "solid")}, "k", "t").spec["traces"]
+    assert (trace["x"].tolist(), trace["y"].tolist()) == ([1.0, 10.0], [100.0, 100.0])
 
 
 def test_utilization(tmp_path: Path) -> None:
