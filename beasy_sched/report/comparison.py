@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.report.intervals import NOT_NEGATIVE, PERCENT, UNLIMITED, Mean, Range, mean_of
+from beasy_sched.report.intervals import NOT_NEGATIVE, PERCENT, UNLIMITED, Range, RunMean, mean_of
 
 BEST_MARK = "\u2605"
 """What stands in a cell that no other one beats."""
@@ -167,8 +167,10 @@ class Figure:
     better: Better = Better.NEITHER
     range: Range = UNLIMITED
     """The values that it can have; intervals of means do not go beyond."""
+    signed: bool = False
+    """Whether a plus is written, too."""
 
-    def text(self, mean: Mean) -> str:
+    def text(self, mean: RunMean) -> str:
         """A mean as it is shown, without its unit, with its interval where that is known; ``-`` for none."""
         if math.isnan(mean.value):
             return "-"
@@ -179,9 +181,9 @@ class Figure:
     @property
     def as_column(self) -> ComparedColumn:
         """Its column in a table of policies."""
-        return ComparedColumn(self.title, self.unit, self.better, self.digits)
+        return ComparedColumn(self.title, self.unit, self.better, self.digits, self.signed)
 
-    def mean_of(self, runs: Any, policy: str) -> Mean:
+    def mean_of(self, runs: Any, policy: str) -> RunMean:
         """The mean of a policy's runs."""
         return mean_of(values_of(runs, policy, self.column), self.range)
 
@@ -200,7 +202,7 @@ MEASURES: Final = {
         Figure("killed_as_in_paper_pct", "Killed, as the BEASY paper counts", "%", 2, Better.LOW, PERCENT),
         Figure("postponed_pct", "Postponed jobs", "%", 2, Better.LOW, PERCENT),
         Figure("soc_distance_points", "Final state of charge less target", "points", SOC_POINTS_DIGITS,
-               Better.NOT_NEGATIVE, Range(-100.0, 100.0)),
+               Better.NOT_NEGATIVE, Range(-100.0, 100.0), signed=True),
         Figure("soc_lowest_pct", "Lowest state of charge", "%", 2, Better.HIGH, PERCENT),
         Figure("wasted_kwh", "Wasted energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
         Figure("curtailed_kwh", "Curtailed energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),

@@ -31,7 +31,7 @@ UNLIMITED: Final = Range()
 
 
 @dataclass(frozen=True)
-class Mean:
+class RunMean:
     """The mean of some runs, with its 95 % interval: NaN where there are no runs, or only one."""
 
     value: float
@@ -44,15 +44,15 @@ class Mean:
         return not np.isnan(self.low)
 
 
-def mean_of(values: FloatArray, within: Range = UNLIMITED) -> Mean:
+def mean_of(values: FloatArray, within: Range = UNLIMITED) -> RunMean:
     """Return the mean of n runs and its interval (Student's t), cut to what a mean can be at all.
 
     The mean cannot lie outside the figure's range, so the interval contains it as often with the cut as
     without.
     """
     if len(values) < 2:
-        return Mean(float(values[0]) if len(values) else np.nan)
+        return RunMean(float(values[0]) if len(values) else np.nan)
     freedom = len(values) - 1
     t = _T975[freedom - 1] if freedom <= len(_T975) else 1.96 + 2.46 / freedom
     mean, half = float(values.mean()), float(t * values.std(ddof=1) / np.sqrt(len(values)))
-    return Mean(mean, max(mean - half, within.least), min(mean + half, within.most))
+    return RunMean(mean, max(mean - half, within.least), min(mean + half, within.most))
