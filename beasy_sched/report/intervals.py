@@ -1,4 +1,4 @@
-"""The interval of a mean of few runs, the same wherever runs of a campaign are averaged."""
+"""Means of few runs with their intervals, and the values that a figure can have."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ class Range:
 
     least: float = -np.inf
     most: float = np.inf
+
+    def cut(self, low: float, high: float) -> tuple[float, float]:
+        """Return the part of an interval that lies within."""
+        return min(max(low, self.least), self.most), max(min(high, self.most), self.least)
 
 
 PERCENT: Final = Range(0.0, 100.0)
@@ -55,4 +59,4 @@ def mean_of(values: FloatArray, within: Range = UNLIMITED) -> RunMean:
     freedom = len(values) - 1
     t = _T975[freedom - 1] if freedom <= len(_T975) else 1.96 + 2.46 / freedom
     mean, half = float(values.mean()), float(t * values.std(ddof=1) / np.sqrt(len(values)))
-    return RunMean(mean, max(mean - half, within.least), min(mean + half, within.most))
+    return RunMean(mean, *within.cut(mean - half, mean + half))
