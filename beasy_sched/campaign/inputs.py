@@ -393,6 +393,7 @@ def make_plan(task: PlanTask) -> bytes:
             load_uncertainty=options.uncertainty("load"),
             renew_uncertainty=options.uncertainty("renew"),
             rules=ServerRules(minimum_on_s=options.minimum_on_s),
+            forecast_step_s=parse_duration(options.forecast_step) if options.forecast_step else 0.0,
             tank_targets_kg=targets_kg,
         ),
         provenance=made_by,

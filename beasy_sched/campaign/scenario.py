@@ -71,6 +71,8 @@ class SyntheticWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag
     run_log_sd: float = 1.3
     run_cap_s: float = 21_600.0
     gap_log_sd: float = 1.0
+    quiet_end_h: float = 0.0
+    """Hours at the end in which no job arrives, of 72."""
     host_shares: dict[int, float] = msgspec.field(default_factory=lambda: {1: 70.0, 2: 15.0, 4: 15.0})
 
     @property
@@ -178,6 +180,8 @@ class PlanPart(Part, frozen=True, kw_only=True):
     minimum_on_s: float = 3600.0
     demand_factor: float = 1.0
     """The demand that is planned for over that of the workload, both above that of a sleeping site."""
+    forecast_step: str = ""
+    """The demand that is planned for is the mean over this time, such as ``1h``; empty: over each step."""
     replan: str = ""
     """When plans are made during the runs, as ``--replan`` says it; empty: all are made before."""
     season: str = ""
