@@ -23,7 +23,9 @@ from beasy_sched.generate.power import SYNTHETIC_START, Gaps, Route, SyntheticWe
 from beasy_sched.generate.workload import Chains
 from beasy_sched.plan.forecast import Uncertainty
 from beasy_sched.plan.power_problem import Surplus
-from beasy_sched.units import SECONDS_PER_HOUR
+from beasy_sched.plan.servers import ServerRules
+from beasy_sched.plan.windows import OfflineOptions
+from beasy_sched.units import SECONDS_PER_HOUR, parse_duration
 
 SiteSections = dict[str, dict[str, Any]]
 """The site file's sections; values are as in TOML, except that times are texts."""
@@ -192,6 +194,17 @@ class PlanPart(Part, frozen=True, kw_only=True):
         """Return u of the demand or of the production. Raises ConfigError."""
         at_once, later = getattr(self, f"{name}_uncertainty_pct")
         return Uncertainty(at_once / 100.0, later / 100.0)
+
+    def offline_options(self, tank_targets_kg: tuple[float, ...] = ()) -> OfflineOptions:
+        """Return how plans are made. Raises ConfigError and ValueError."""
+        return OfflineOptions(
+            surplus=self.surplus,
+            load_uncertainty=self.uncertainty("load"),
+            renew_uncertainty=self.uncertainty("renew"),
+            rules=ServerRules(minimum_on_s=self.minimum_on_s),
+            forecast_step_s=parse_duration(self.forecast_step) if self.forecast_step else 0.0,
+            tank_targets_kg=tank_targets_kg,
+        )
 
 
 class ForecastPart(Part, frozen=True, kw_only=True):

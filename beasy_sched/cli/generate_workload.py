@@ -230,6 +230,13 @@ class _ForSynthetic(CommandOptions):
         "Arrival rate in the night over that at 14:00 (default: 1, no cycle; 0.3 for uniform).",
         type=click.FloatRange(0, 1, min_open=True),
     )
+    quiet_end_h: float = option(
+        "Hours at the end of the last day in which no job arrives.",
+        "--quiet-end",
+        type=click.FloatRange(0, 24, max_open=True),
+        default=0.0,
+        metavar="H",
+    )
     gap_log_sd: float = option(
         "Log-sd of the gaps between arrivals: 0 is even, 1 is as irregular as real users.",
         type=click.FloatRange(0, 10),
