@@ -178,7 +178,7 @@ def attribution_table(
     runs: pd.DataFrame, varied: pd.DataFrame, variants: Sequence[Variant], title: str
 ) -> TextTable:
     """How far each variant agrees with the paper: of all days together, and of each alone on average."""
-    body = []
+    body: list[tuple[str, ...]] = []
     for variant in variants:
         study = study_in_variant(runs, varied, variant)
         if set(study) < set(runs["scenario"].unique()):
@@ -201,8 +201,8 @@ def attribution_table(
         )
     head = ("Reading", "Claims true", "by day", "Cells of Table I", "rho", "D2", "within")
     note = (
-        "Claims that are true of the means of all executions, and of one day's on average; places of Table I that"
-        " are the same; mean correlation with Table I; sum of squared distances to the printed numbers, in units of"
-        " their tolerances; printed numbers within their tolerance."
+        "Claims that are true of the means of all executions, and of one day's on average; places of Table I"
+        " that are the same; mean correlation with Table I; sum of squared distances to the printed numbers, in"
+        " units of their tolerances; printed numbers within their tolerance."
     )
     return TextTable(title, head, body, head[1:], note)

@@ -418,8 +418,8 @@ def ablation_table(runs: pd.DataFrame) -> TextTable:
             cells.append("" if own.empty else " / ".join(_means(own)))
         body.append((variant.title, *cells))
     note = (
-        "Each cell: finished % / killed % (as in Table I) / final SoC % / wasted kWh / bounded slowdown; means"
-        " over the four critical scenarios."
+        "Each cell: finished % / killed % (as in Table I) / final SoC % / wasted kWh / bounded slowdown;"
+        " means over the four critical scenarios."
     )
     return TextTable(f"Ablation ({_seeds(runs)})", ("Variant", *POLICIES), body, POLICIES, note)
 
