@@ -29,12 +29,23 @@ LONGEST_ERROR: Final = 4000
 MOST_ACTIONS: Final = 10_000_000
 """Actions that a policy may return at once."""
 
+LARGEST_NUMBER: Final = 1e18
+"""No number in a file, or of an option, is larger, unless its field says so."""
+LARGEST_WHOLE: Final = 2**63 - 1
+"""No whole number is larger: it fits into 64 bits."""
+MOST_WINDOWS: Final = 1_000_000
+"""Of a site, in one run or plan."""
+SILENT_PIPE_S: Final = 5.0
+"""A pipe that nobody opens to write to is given up after this time, s."""
+
 LATEST_S: Final = 1e15
 """No time of a simulation is later, s; sums over time stay finite."""
 LARGEST_POWER_W: Final = 1e15
 """Of a site's production, or of one host."""
 LARGEST_ENERGY_J: Final = 1e30
 """That a simulator's meter may show."""
+MOST_FLOPS: Final = 1e30
+"""Of a job, on each of its hosts or on all of them."""
 MOST_RESTLESS: Final = 20_000
 """Times that a policy may ask to be called at once, or measure, within a simulated minute of no news."""
 

@@ -35,13 +35,13 @@ from beasy_sched.campaign.sweep import check_sweep
 from beasy_sched.energy.storage import FieldError, require
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.formats.forecast_source import read_forecast
-from beasy_sched.formats.reading import as_type, parse_toml, read_text
+from beasy_sched.formats.reading import as_type, check_numbers, parse_toml, read_text
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.deadlines import parse_deadlines
 from beasy_sched.generate.noise import gaussian_factors
 from beasy_sched.generate.platform import load_server
-from beasy_sched.limits import shortened
+from beasy_sched.limits import MOST_WINDOWS, shortened
 from beasy_sched.plan.season import season_steps
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
 from beasy_sched.preflight import rates_too_short
@@ -58,6 +58,8 @@ _MOST_SEEDS: Final = 100_000
 _MOST_SERVERS: Final = 1_000_000
 _LARGEST_FACTOR: Final = 100.0
 _MOST_JOBS: Final = 100_000_000
+_INFINITE: Final = ("import_limit_kw", "export_limit_kw")
+"""Fields that may be infinite: limits that there are not."""
 
 
 def find_scenario(name: str, *, allowed: Collection[str] = ()) -> Scenario:
@@ -86,7 +88,7 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Coll
     """
     raw = parse_toml(text, path)
     try:
-        _check_numbers(raw)
+        check_numbers(raw, infinite=_INFINITE)
         _check_lists(raw.get("sweep", {}))
         scenario = scenario_of(_filled_in(raw, Path(path).parent.absolute()))
         check_scenario(scenario, allowed)
@@ -99,18 +101,6 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Coll
 def scenario_of(values: dict[str, Any]) -> Scenario:
     """Return the scenario that ``msgspec.to_builtins`` made ``values`` of. Raises ConfigError."""
     return as_type(values, Scenario, shorthands=SHORTHANDS)
-
-
-def _check_numbers(value: Any, place: str = "") -> None:
-    """Raise ConfigError, naming the field, for a number that is none: TOML knows nan."""
-    if isinstance(value, dict):
-        for name, part in value.items():
-            _check_numbers(part, f"{place}.{name}".lstrip("."))
-    elif isinstance(value, list):
-        for number, part in enumerate(value):
-            _check_numbers(part, f"{place}[{number}]")
-    elif isinstance(value, float) and math.isnan(value):
-        raise ConfigError(f"{place}: found nan, expected a number")
 
 
 def _check_lists(sweep: Any) -> None:
@@ -278,7 +268,8 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     _check_name("name", scenario.name)
     with _at("site"):
         scenario.parsed_site()
-    require(scenario.windows >= 1, "windows", scenario.windows, "1 or more")
+    most = MOST_WINDOWS
+    require(1 <= scenario.windows <= most, "windows", scenario.windows, f"a whole number from 1 to {most}")
     _check_platform(scenario)
     for number, part in enumerate(scenario.tuples):
         prefix = f"tuples[{number}]." if len(scenario.tuples) > 1 else ""

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -24,9 +23,11 @@ from beasy_sched.formats.batsim_versions import (
     event_from_batsim5,
     is_generic_event,
 )
-from beasy_sched.formats.reading import reading
-from beasy_sched.limits import MOST_HOSTS_NAMED
+from beasy_sched.formats.decoding import JsonDecoder, Malformed
+from beasy_sched.formats.reading import read_lines
+from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED, shortened
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.numbers import wrong_number
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
 POWER_FIELD = "power_available"
@@ -72,20 +73,19 @@ def read_external_events(
     """
     events: list[ExternalEvent] = []
     hosts = 0
-    with reading(path), open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            text = line.strip()
-            if not text:
-                continue
-            try:
-                event = _event(text, forward_unknown, f"{os.fspath(path)}:{number}", translate)
-                event.number = len(events)
-                hosts += 0 if event.hosts is None else len(event.hosts)
-                if hosts > MOST_HOSTS_NAMED:
-                    raise ValueError(f"the events name more than {MOST_HOSTS_NAMED:,} hosts in total")
-            except ValueError as error:
-                raise InputError(path, str(error), line=number) from None
-            events.append(event)
+    for number, line in read_lines(path):
+        text = line.strip()
+        if not text:
+            continue
+        try:
+            event = _event(text, forward_unknown, f"{os.fspath(path)}:{number}", translate)
+            event.number = len(events)
+            hosts += 0 if event.hosts is None else len(event.hosts)
+            if hosts > MOST_HOSTS_NAMED:
+                raise ValueError(f"the events name more than {MOST_HOSTS_NAMED:,} hosts in total")
+        except ValueError as error:
+            raise InputError(path, str(error), line=number) from None
+        events.append(event)
     events.sort(key=_sort_key)
     return events
 
@@ -94,23 +94,28 @@ def _sort_key(event: ExternalEvent) -> tuple[float, int]:
     return event.timestamp, _ORDER.get(event.kind, 2) if event.text is None else 0
 
 
-_DECODER = msgspec.json.Decoder(dict[str, Any])
+_DECODER: JsonDecoder[dict[str, Any]] = JsonDecoder(dict[str, Any])
 
 
 def _decoded(line: bytes) -> dict[str, Any]:
     """Read one line, and check what every event has. Raises ValueError."""
     try:
         data = _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except Malformed as error:
         message = f"an event could not be parsed: expected one JSON object per line ({error})"
         raise ValueError(message) from None
+    for name, value in data.items():
+        if (wrong := wrong_number(value)) is not None:
+            raise ValueError(f"{shortened(name)}: {wrong}")
     kind, timestamp = data.get("type"), data.get("timestamp")
     if not isinstance(kind, str):
         raise ValueError("the event has no 'type' text")
-    if isinstance(timestamp, bool) or not isinstance(timestamp, (int, float)) or not math.isfinite(timestamp):
+    if isinstance(timestamp, bool) or not isinstance(timestamp, (int, float)):
         raise ValueError("the event has no 'timestamp' number")
     if timestamp < 0:
         raise ValueError(f"the event's timestamp is {timestamp:g}: expected 0 or more")
+    if timestamp > LATEST_S:
+        raise ValueError(f"the event's timestamp is {timestamp:g}: expected at most {LATEST_S:g} s")
     return data
 
 
