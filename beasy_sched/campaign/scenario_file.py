@@ -268,8 +268,7 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     _check_name("name", scenario.name)
     with _at("site"):
         scenario.parsed_site()
-    most = MOST_WINDOWS
-    require(1 <= scenario.windows <= most, "windows", scenario.windows, f"a whole number from 1 to {most}")
+    check_sizes(scenario)
     _check_platform(scenario)
     for number, part in enumerate(scenario.tuples):
         prefix = f"tuples[{number}]." if len(scenario.tuples) > 1 else ""
@@ -298,6 +297,12 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     check_sweep(scenario)
     _check_distinct("guards", [guard.label for guard in scenario.guards])
     _check_distinct("seeds", scenario.seeds)
+
+
+def check_sizes(scenario: Scenario) -> None:
+    """Raise ConfigError, naming the field, for numbers of which runs are counted and made."""
+    most = MOST_WINDOWS
+    require(1 <= scenario.windows <= most, "windows", scenario.windows, f"a whole number from 1 to {most}")
     for seed in scenario.seeds:
         require(0 <= seed < _LARGEST_SEED, "seeds", seed, "whole numbers from 0 to 2**63 - 1")
 

@@ -28,10 +28,11 @@ _AT_BYTE: Final = re.compile(r"\s*\(byte (\d+)\)$")
 class Malformed(ValueError):
     """Bytes that cannot be read: the text says why, ``line`` (from 1) where, as far as it is known."""
 
-    def __init__(self, message: str, line: int | None = None) -> None:
-        """Say what is wrong, and in which line of the bytes."""
+    def __init__(self, message: str, line: int | None = None, *, ends_early: bool = False) -> None:
+        """Say what is wrong, and in which line of the bytes; or that only their end is missing."""
         super().__init__(message)
         self.line = line
+        self.ends_early = ends_early
 
     def of_file(self, path: PathLike, line: int | None = None) -> InputError:
         """Return the error for a file; ``line`` is that of the bytes where they are a single line of it."""
@@ -101,9 +102,11 @@ def _not_json(data: bytes, message: str) -> Malformed:
     at = _AT_BYTE.search(message)
     if at is None:
         if not data.strip():
-            return Malformed("is not valid JSON: it is empty")
-        line = line_at(data, len(data.rstrip())) if "truncated" in message else None
-        return Malformed("is not valid JSON: " + message[:1].lower() + message[1:], line)
+            return Malformed("is not valid JSON: it is empty", ends_early=True)
+        if "truncated" in message:
+            line = line_at(data, len(data.rstrip()))
+            return Malformed("is not valid JSON: it ends in the middle", line, ends_early=True)
+        return Malformed("is not valid JSON: " + message[:1].lower() + message[1:])
     what = _AT_BYTE.sub("", message).removeprefix("JSON is malformed: ")
     return Malformed(f"is not valid JSON: {what}", line_at(data, int(at[1])))
 
