@@ -221,7 +221,7 @@ def policy_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
     for row in rows:
         for name, value in row.items():
             if "." in name:
-                kind: ColumnType = "integer" if isinstance(value, int) else "number"
+                kind: ColumnType = "integer" if ANY_WHOLE.holds(value) else "number"
                 kinds[name] = "number" if "number" in (kind, kinds.get(name)) else kind
     return tuple(RunColumn(name, kind, "", "a result of the policy") for name, kind in kinds.items())
 

@@ -52,7 +52,7 @@ class JsonDecoder(Generic[T]):
         try:
             return self._decoded(data)
         except msgspec.ValidationError as error:
-            raise _out_of_range(data, str(error)) or Malformed(self._reworded(str(error), data)) from None
+            raise _out_of_range(data, str(error)) or self._misfit(str(error), data) from None
 
     def attempt(self, data: bytes) -> T | None:
         """Decode UTF-8 bytes; None for JSON of another shape. Raises Malformed for what is no JSON."""
@@ -76,11 +76,16 @@ class JsonDecoder(Generic[T]):
         except RecursionError:
             raise Malformed("is nested too deeply") from None
 
-    def _reworded(self, message: str, data: bytes) -> str:
+    def _misfit(self, message: str, data: bytes) -> Malformed:
+        """The error for data of another shape, which may be no JSON behind that place."""
         try:
-            return shortened(_in_words(message, msgspec.json.decode(data), self._kind))
-        except (msgspec.MsgspecError, LookupError, TypeError, RecursionError):
-            return shortened(message)
+            return Malformed(shortened(_in_words(message, msgspec.json.decode(data), self._kind)))
+        except RecursionError:
+            return Malformed("is nested too deeply")
+        except msgspec.ValidationError:
+            return Malformed(shortened(message))
+        except msgspec.DecodeError as error:
+            return _not_json(data, str(error))
 
 
 _NUMBER: Final = re.compile(rb"-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?(?=[\s,}\]]|$)")
