@@ -128,6 +128,26 @@ def find_runs(places: Sequence[PathLike]) -> dict[str, str]:
     return dict(zip(_names([*prefixes]), prefixes.values(), strict=True))
 
 
+def runs_among(places: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Tell runs from what else a shell names for ``out/*``; returns both.
+
+    The folder of a campaign counts as a run, and so does what does not exist, so that it is not missed.
+    Raises InputError where all places exist, and none is a run.
+    """
+    runs, others = [], []
+    for place in places:
+        try:
+            if os.path.exists(place) and not Path(place, "campaign.json").exists():
+                _prefixes(place)
+            runs.append(place)
+        except InputError as error:
+            others.append(place)
+            reason = error
+    if not runs:
+        raise reason
+    return runs, others
+
+
 def _prefixes(place: str) -> list[str]:
     """The prefixes of all runs at a place; in a folder without runs, those in the folders in it.
 

@@ -16,7 +16,8 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.site_file import read_site_text
-from beasy_sched.limits import shortened
+from beasy_sched.limits import LATEST_S, MOST_WINDOWS, shortened
+from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.settings import ReplanSettings, RunSettings, read_options
 
 if TYPE_CHECKING:
@@ -25,7 +26,55 @@ if TYPE_CHECKING:
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
-ABOVE_0: Final = click.FloatRange(0, min_open=True)
+
+
+class _Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """What the types of numeric options share: finite numbers in a range, refused in the same words."""
+
+    range: Range
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number. Raises BadParameter that says what was found and expected."""
+        try:
+            return self.range.read(value) if isinstance(value, str) else self.range.checked(value)
+        except ValueError as error:
+            return self.fail(str(error), param, ctx)
+
+
+class Number(_Number, click.FloatRange):
+    """An option's number: finite, and in a range."""
+
+    def __init__(self, least: float | None = None, most: float | None = None, *, above: bool = False) -> None:
+        """From ``least`` (which ``above`` leaves out) to ``most``; None: those of any number."""
+        super().__init__(least, most, min_open=above)
+        lowest, highest = ANY_NUMBER.least, ANY_NUMBER.most
+        self.range = Range(lowest if least is None else least, highest if most is None else most, above=above)
+
+
+class Whole(_Number, click.IntRange):
+    """An option's whole number, in a range."""
+
+    def __init__(self, least: int | None = None, most: int | None = None) -> None:
+        """From ``least`` to ``most``, those of any whole number where they are None."""
+        super().__init__(least, most)
+        lowest, highest = ANY_WHOLE.least, ANY_WHOLE.most
+        self.range = Range(lowest if least is None else least, highest if most is None else most, whole=True)
+
+
+class DeclaredOption(click.Option):
+    """An option of a command that knows the type of the attribute by which it was declared."""
+
+    def __init__(self, *names: Any, hint: Any = None, **attributes: Any) -> None:
+        """``hint`` is that type; the rest is as in `click.Option`."""
+        super().__init__(*names, **attributes)
+        self.hint = hint
+
+
+ABOVE_0: Final = Number(0, above=True)
+SECONDS: Final = Number(0, LATEST_S, above=True)
+COUNT: Final = Whole(1)
+SEED: Final = Whole(0)
+WINDOWS: Final = Whole(1, MOST_WINDOWS)
 T = TypeVar("T", bound="CommandOptions")
 
 
@@ -67,7 +116,8 @@ def with_options(kind: type[T]) -> Callable[[Callable[..., Any]], Callable[..., 
             names, attributes = getattr(kind, name)
             long = [] if any("--" in one for one in names) else [f"--{name.replace('_', '-')}"]
             attributes = attributes if "type" in attributes else {**_typed(hints[name]), **attributes}
-            click.option(*names, *long, name, **attributes)(called)
+            declared = click.option(*names, *long, name, cls=DeclaredOption, hint=hints[name], **attributes)
+            declared(called)
         return called
 
     return add
@@ -88,7 +138,9 @@ def _typed(hint: Any) -> dict[str, Any]:
         }
     if hint is Path:
         return {"type": FILE, "metavar": "FILE"}
-    return {"is_flag": True} if hint is bool else {"type": hint}
+    if hint is bool:
+        return {"is_flag": True}
+    return {"type": {int: Whole(), float: Number()}.get(hint, hint)}
 
 
 def parsed(read: Callable[[str], Any]) -> Callable[[Any], Any]:
@@ -222,7 +274,7 @@ class SiteOptions(CommandOptions):
     )
     windows: int = option(
         "How many of the site's windows (72 h each by default) the run has.",
-        type=click.IntRange(1),
+        type=WINDOWS,
         default=1,
     )
     replan: str | None = option(
@@ -245,7 +297,7 @@ class SiteOptions(CommandOptions):
     replan_limit: float | None = option(
         "With --replan: real time after which a plan is given up, and the one before goes on."
         " [default: 60 for serve, 600 for simulate]",
-        type=ABOVE_0,
+        type=SECONDS,
         metavar="S",
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from beasy_sched.cli.options import (
+    SECONDS,
     CommandOptions,
     RunOptions,
     known_platform,
@@ -45,7 +46,7 @@ class _ServeOptions(CommandOptions):
     )
     timeout: float | None = option(
         "Give up if no simulator has connected by then (default: wait forever).",
-        type=click.FloatRange(min=0, min_open=True),
+        type=SECONDS,
         metavar="SECONDS",
     )
     keep_serving: bool = option("Serve one simulation after another.")

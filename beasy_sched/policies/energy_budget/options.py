@@ -17,6 +17,7 @@ from msgspec import Struct
 from beasy_sched.arrays import FloatArray
 from beasy_sched.engine.policy import Options
 from beasy_sched.errors import ConfigError
+from beasy_sched.limits import LARGEST_ENERGY_J
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState, PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform, ServerKind
@@ -105,7 +106,8 @@ def _amount(budget: float | str) -> tuple[float, bool]:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not value >= 0 or (not unit and 1 < value < math.inf):
+    too_much = value < math.inf and value * _JOULES.get(unit, 1.0) > LARGEST_ENERGY_J
+    if not value >= 0 or too_much or (not unit and 1 < value < math.inf):
         raise ConfigError(
             f'budget: found {budget!r}, expected a share such as 0.6 or "60%", or an energy such as'
             ' "500 kWh" or "1.2e12 J"'
