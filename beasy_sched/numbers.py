@@ -35,7 +35,7 @@ class Range:
         """Return a value that is such a number. Raises ValueError that says what was found and expected."""
         if self.holds(value):
             return value
-        raise ValueError(f"found {found_text(value)}, expected {self.expected}")
+        raise ValueError(f"found {found_text(value)}, expected {self.expected_not(value)}")
 
     def read(self, text: str) -> Any:
         """Return the number that a text holds. Raises ValueError that says what was found and expected."""
@@ -44,17 +44,31 @@ class Range:
         except ValueError:
             value = None
         if value is None or not self.holds(value):
-            raise ValueError(f"found {shortened(text, _LONGEST)!r}, expected {self.expected}")
+            raise ValueError(f"found {shortened(text, _LONGEST)!r}, expected {self.expected_not(value)}")
         return value
 
     @property
     def expected(self) -> str:
         """What is expected, for messages."""
         what = "a whole number" if self.whole else "a number"
-        least, most = self.least, self.most
-        if self.above:
-            return f"{what} above {_plain(least)} and at most {_plain(most)}"
-        return f"{what} from {_plain(least)} to {_plain(most)}"
+        some = ANY_WHOLE if self.whole else ANY_NUMBER
+        lowest, highest = self.least <= some.least, self.most >= some.most
+        if not (lowest or highest or self.above):
+            return f"{what} from {self.least:.15g} to {self.most:.15g}"
+        if not lowest:
+            what += f" above {self.least:.15g}" if self.above else f", {self.least:.15g} or more"
+        return what if highest else f"{what}, at most {self.most:.15g}"
+
+    def expected_not(self, value: object) -> str:
+        """What is expected where ``value`` was found, with the bound that goes without saying elsewhere."""
+        if isinstance(value, (int, float)) and value > self.most:
+            bound = "2**63 - 1" if self.most == LARGEST_WHOLE else f"{self.most:g}"
+            return (
+                self.expected
+                if "at most" in self.expected or " to " in self.expected
+                else (f"{self.expected}, at most {bound}")
+            )
+        return self.expected
 
 
 ANY_NUMBER: Final = Range()
@@ -68,7 +82,9 @@ def wrong_number(value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     allowed = ANY_WHOLE if isinstance(value, int) else ANY_NUMBER
-    return None if allowed.holds(value) else f"found {found_text(value)}, expected {allowed.expected}"
+    return (
+        None if allowed.holds(value) else f"found {found_text(value)}, expected {allowed.expected_not(value)}"
+    )
 
 
 def found_text(value: object) -> str:
@@ -78,10 +94,3 @@ def found_text(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > _LONGEST_BITS:
         return f"a whole number of {math.floor(math.log10(abs(value))) + 1} digits"
     return shortened(repr(value), _LONGEST)
-
-
-def _plain(value: float) -> str:
-    """A bound of a range, as short as can be."""
-    if abs(value) >= LARGEST_WHOLE:
-        return f"{'-' if value < 0 else ''}2**63" + (" - 1" if value > 0 else "")
-    return f"{value:.15g}"

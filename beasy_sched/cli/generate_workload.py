@@ -241,7 +241,7 @@ class _ForTrace(CommandOptions):
 
 
 class _ForSynthetic(CommandOptions):
-    jobs: int = option("Number of jobs.", type=Whole(1, MOST_HOSTS), default=900)
+    jobs: int = option("Number of jobs.", type=Whole(1), default=900)
     arrivals: str = option(
         "Three days with 75, 17 and 8 % of the arrivals; the same backwards; or three equal days with a "
         "day and night cycle.",

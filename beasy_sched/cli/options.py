@@ -76,6 +76,8 @@ COUNT: Final = Whole(1)
 SEED: Final = Whole(0)
 WINDOWS: Final = Whole(1, MOST_WINDOWS)
 T = TypeVar("T", bound="CommandOptions")
+_LONGEST_FOUND: Final = 60
+"""Characters of an option's text that a message repeats."""
 
 
 class CommandOptions:
@@ -150,7 +152,7 @@ def parsed(read: Callable[[str], Any]) -> Callable[[Any], Any]:
         try:
             return read(value) if isinstance(value, str) else value
         except ValueError as error:
-            raise click.BadParameter(str(error)) from None
+            raise click.BadParameter(str(error).replace(value, shortened(value, _LONGEST_FOUND))) from None
 
     return value_of
 

@@ -10,7 +10,6 @@ refused by name.
 from __future__ import annotations
 
 import gc
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -170,7 +169,7 @@ def _unknown(name: str, kind: str) -> WorkloadError:
 
 def _number(name: str, raw: Mapping[str, Any], field: str, *, positive: bool = False) -> float:
     value = raw.get(field)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         found = "is missing" if field not in raw else f"is {found_text(value)}"
         raise WorkloadError(f"profile {name!r}: {field!r} {found}, expected a number")
     most = LATEST_S if field == "delay" else MOST_FLOPS

@@ -98,7 +98,9 @@ def _out_of_range(data: bytes, message: str) -> Malformed | None:
     for found in _NUMBER.finditer(data):
         if abs(float(found[0])) == float("inf"):
             text = shortened(found[0].decode(), 40)
-            return Malformed(f"found {text}, expected {ANY_NUMBER.expected}", line_at(data, found.start()))
+            return Malformed(
+                f"found {text}, expected a number, at most {ANY_NUMBER.most:g}", line_at(data, found.start())
+            )
     return None
 
 

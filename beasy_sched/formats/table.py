@@ -69,7 +69,8 @@ class Table:
         if wrong.any():
             at = int(np.argmax(wrong))
             raise self.error(
-                at, f"{name}: found {shortened(texts[at], 40)!r}, expected {ANY_NUMBER.expected}"
+                at,
+                f"{name}: found {shortened(texts[at], 40)!r}, expected {ANY_NUMBER.expected_not(values[at])}",
             )
         return values
 

@@ -436,7 +436,7 @@ def _read_jobs(run: RunTables, endings: list[LogLine] | None) -> RunJobs | None:
     if table is None:
         return None
     frame, path = table.frame, table.path
-    states = frame["final_state"].fillna("nothing").astype(str)
+    states = frame["final_state"].astype(object).fillna("nothing").astype(str)
     if unknown := sorted(set(states) - set(_BATSIM_STATES)):
         raise InputError(path, f"final_state: found {unknown[0]!r}, expected {', '.join(_BATSIM_STATES)}")
     servers = table.numbers("requested_number_of_resources", least=1, most=(1 << 31) - 1, whole=True)
