@@ -92,5 +92,6 @@ def found_text(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int) and value.bit_length() > _LONGEST_BITS:
-        return f"a whole number of {math.floor(math.log10(abs(value))) + 1} digits"
+        digits = math.floor(math.log10(abs(value)))
+        return f"a whole number of {digits + (abs(value) >= 10**digits)} digits"
     return shortened(repr(value), _LONGEST)

@@ -134,18 +134,18 @@ def runs_among(places: Sequence[str]) -> tuple[list[str], list[str]]:
     The folder of a campaign counts as a run, and so does what does not exist, so that it is not missed.
     Raises InputError where all places exist, and none is a run.
     """
-    runs, others = [], []
+    runs, others, prefixes = [], [], []
     for place in places:
         try:
             if os.path.exists(place) and not Path(place, "campaign.json").exists():
-                _prefixes(place)
+                prefixes += [f"{prefix}_" for prefix in _prefixes(place)]
             runs.append(place)
         except InputError as error:
             others.append(place)
             reason = error
     if not runs:
         raise reason
-    return runs, others
+    return runs, [place for place in others if not place.startswith(tuple(prefixes))]
 
 
 def _prefixes(place: str) -> list[str]:
