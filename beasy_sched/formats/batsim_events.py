@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.errors import InputError, PathLike
+from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.batsim_versions import (
     DEFAULT_EVENT_TYPE,
     GENERIC_EVENT,
@@ -24,10 +24,9 @@ from beasy_sched.formats.batsim_versions import (
     is_generic_event,
 )
 from beasy_sched.formats.decoding import JsonDecoder, Malformed
-from beasy_sched.formats.reading import read_lines
-from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED, shortened
+from beasy_sched.formats.reading import check_numbers, has_usual_numbers, read_lines
+from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.numbers import wrong_number
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
 POWER_FIELD = "power_available"
@@ -104,9 +103,11 @@ def _decoded(line: bytes) -> dict[str, Any]:
     except Malformed as error:
         message = f"an event could not be parsed: expected one JSON object per line ({error})"
         raise ValueError(message) from None
-    for name, value in data.items():
-        if (wrong := wrong_number(value)) is not None:
-            raise ValueError(f"{shortened(name)}: {wrong}")
+    if not has_usual_numbers(data):
+        try:
+            check_numbers(data)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
     kind, timestamp = data.get("type"), data.get("timestamp")
     if not isinstance(kind, str):
         raise ValueError("the event has no 'type' text")

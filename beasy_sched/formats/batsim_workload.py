@@ -33,7 +33,7 @@ from beasy_sched.formats.batsim_versions import (
     profile_from_batsim5,
 )
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, convert_json
-from beasy_sched.formats.reading import check_numbers, in_file, read_bytes
+from beasy_sched.formats.reading import check_numbers, has_usual_numbers, in_file, read_bytes
 from beasy_sched.limits import LATEST_S, MOST_FLOPS
 from beasy_sched.model.jobs import Terms, TermsError, read_terms
 from beasy_sched.model.platform import Platform
@@ -427,11 +427,12 @@ def _checked(
             f"job {job_id!r} has an invalid walltime ({found_text(limit)}): expected -1 (no walltime)"
             f" or a strictly positive number, at most {LATEST_S:g} s"
         )
-    if extras is not None:
+    if extras is not None and not has_usual_numbers(extras):
         try:
             check_numbers(extras)
         except ConfigError as error:
             raise WorkloadError(f"job {job_id!r}: {error}") from None
+    if extras is not None:
         extras = _renamed(rounded(extras), job_id)
     return WorkloadJob(job_id, subtime, job.res, job.profile, limit, extras)
 

@@ -50,31 +50,31 @@ class JsonDecoder(Generic[T]):
     def decode(self, data: bytes) -> T:
         """Decode UTF-8 bytes. Raises Malformed."""
         try:
-            return self._decoded(data)
-        except msgspec.ValidationError as error:
-            raise _out_of_range(data, str(error)) or self._misfit(str(error), data) from None
+            if not data.isascii():
+                data.decode("utf-8")
+            return self._decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise self._explained(error, data) from None
 
     def attempt(self, data: bytes) -> T | None:
         """Decode UTF-8 bytes; None for JSON of another shape. Raises Malformed for what is no JSON."""
-        try:
-            return self._decoded(data)
-        except msgspec.ValidationError:
-            return None
-
-    def _decoded(self, data: bytes) -> T:
-        """Decode. Raises Malformed, and ValidationError."""
         try:
             if not data.isascii():
                 data.decode("utf-8")
             return self._decode(data)
         except msgspec.ValidationError:
-            raise
-        except msgspec.DecodeError as error:
-            raise _not_json(data, str(error)) from None
-        except UnicodeDecodeError as error:
-            raise Malformed(not_utf8(error.object, error.start), line_at(error.object, error.start)) from None
-        except RecursionError:
-            raise Malformed("is nested too deeply") from None
+            return None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise self._explained(error, data) from None
+
+    def _explained(self, error: Exception, data: bytes) -> Malformed:
+        if isinstance(error, RecursionError):
+            return Malformed("is nested too deeply")
+        if isinstance(error, UnicodeDecodeError):
+            return Malformed(not_utf8(error.object, error.start), line_at(error.object, error.start))
+        if isinstance(error, msgspec.ValidationError):
+            return _out_of_range(data, str(error)) or self._misfit(str(error), data)
+        return _not_json(data, str(error))
 
     def _misfit(self, message: str, data: bytes) -> Malformed:
         """The error for data of another shape, which may be no JSON behind that place."""

@@ -25,7 +25,7 @@ import msgspec
 
 from beasy_sched import limits
 from beasy_sched.errors import ConfigError, InputError, PathLike
-from beasy_sched.limits import shortened
+from beasy_sched.limits import LARGEST_NUMBER, shortened
 from beasy_sched.numbers import found_text, wrong_number
 
 if sys.version_info >= (3, 11):
@@ -218,6 +218,18 @@ def as_type(
         return msgspec.convert(values, kind, str_keys=True)
     except msgspec.ValidationError as error:
         raise ConfigError(reworded(str(error), values, kind, shorthands)) from None
+
+
+def has_usual_numbers(members: dict[str, Any]) -> bool:
+    """Whether an object needs no `check_numbers`, seen at a glance: usual numbers, texts, nothing nested."""
+    for value in members.values():
+        kind = value.__class__
+        if kind is float or kind is int:
+            if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+                return False
+        elif kind is dict or kind is list:
+            return False
+    return True
 
 
 def check_numbers(value: Any, infinite: Collection[str] = (), place: str = "") -> None:
