@@ -34,6 +34,8 @@ LONGEST_NAME: Final = 200
 """Characters of a name, or of a text that was found, that a message repeats."""
 LONGEST_ERROR: Final = 4000
 """Characters of an error's whole message."""
+MOST_JOBS: Final = 10_000_000
+"""Jobs that a simulator may submit in one simulation."""
 MOST_ACTIONS: Final = 10_000_000
 """Actions that a policy may return at once."""
 

@@ -48,6 +48,7 @@ from beasy_sched.limits import (
     LARGEST_ENERGY_J,
     LARGEST_POWER_W,
     LATEST_S,
+    MOST_JOBS,
     MOST_RESTLESS,
     MOST_UNKNOWN,
     shortened,
@@ -336,6 +337,8 @@ class Session:
         request = event.job
         if request.id in self._ids:
             raise PeerError(f"job {request.id} was submitted twice")
+        if len(self._ids) >= MOST_JOBS:
+            raise PeerError(f"more than {MOST_JOBS:,} jobs were submitted: no simulation has that many")
         self._ids.add(request.id)
         job = Job(request)
         if request.extras is not None:

@@ -126,7 +126,7 @@ class ZmqScheduler:
             return None
         if len(frames) != 1:
             raise PeerError(
-                f"found a reply with {len(frames)} frames from {self.endpoint}, expected one: is it a scheduler?"
+                f"found a reply with {len(frames)} frames from {self.endpoint}, expected one: no scheduler?"
             )
         return frames[0]
 
