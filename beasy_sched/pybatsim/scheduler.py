@@ -17,13 +17,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from beasy_sched.extras import import_problem
+
 try:
     from batsim.batsim import BatsimScheduler
     from procset import ProcSet
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        f"{missing}: pybatsim is needed here (pip install 'beasy-sched[pybatsim]')", name=missing.name
-    ) from None
+except Exception as problem:  # other people's packages may raise anything on import
+    raise import_problem(problem, "batsim", "beasy-sched[pybatsim]", "running inside pybatsim") from problem
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import BeasyError, ConfigError, PeerError
