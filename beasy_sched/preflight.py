@@ -443,6 +443,8 @@ def _plan(inputs: RunInputs) -> Iterator[Finding]:
         except ConfigError as error:
             yield fails("plan-other", f"the plan does not fit this run: {error}")
             return
+    if (finding := plan_start(plans)) is not None:
+        yield finding
     finding = plan_length(plans, site, inputs.windows)
     if finding is not None and inputs.replan is None:
         yield finding
@@ -467,6 +469,20 @@ def _forecast(inputs: RunInputs) -> Iterator[Finding]:
             f"the forecast reaches {_kw(expected_w)}, the power {_kw(peak_w)}: are they for plants of the"
             " same size? (capacity_kw in a predictor's TOML file)",
         )
+
+
+def plan_start(plans: PlanStore) -> Finding | None:
+    """Return a finding if a plan starts above the battery's level, because sleeping servers need that."""
+    return sleep_short(plans[0].shortage) if plans[0].shortage else None
+
+
+def sleep_short(shortage: str) -> Finding:
+    """Return the finding that a site lacks something even with all servers asleep: the plan's own words."""
+    return odd(
+        "sleep-short",
+        f"{shortage}; the plan starts at a higher level, and the run goes below soc_min_pct for sleeping"
+        " servers",
+    )
 
 
 def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:

@@ -22,10 +22,9 @@ from beasy_sched.formats.forecast_source import read_forecast, with_own_events
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site, read_site_text
-from beasy_sched.model.platform import Platform
-from beasy_sched.plan.windows import ReplanRule
-from beasy_sched.preflight import Finding, Level, RunInputs, facts, fails, figures, look_at, odd
-from beasy_sched.replan import replan_rule, with_own_inputs
+from beasy_sched.plan.windows import NoPlan
+from beasy_sched.preflight import Finding, Level, RunInputs, facts, fails, figures, look_at, odd, sleep_short
+from beasy_sched.replan import first_plan_shortage, replan_rule, with_own_inputs
 from beasy_sched.settings import RunSettings
 
 P = ParamSpec("P")
@@ -82,7 +81,7 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
     def attempt(code: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
             return read(*args, **kwargs)
-        except (InputError, ConfigError) as error:
+        except (InputError, ConfigError, NoPlan) as error:
             prefix = "Batsim would abort: " if code == "platform-batsim" else ""
             problems.append(fails(code, f"{prefix}{error}"))
             return None
@@ -99,10 +98,15 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
     site = attempt("site-bad", read_site, given.site) if given.site else None
     if given.forecast is not None and given.site is None:
         problems.append(fails("forecast-bad", "a forecast requires a site: give --site FILE"))
-    planned = attempt("replan-bad", _read_replan, given, described.platform if described else None)
+    platform = described.platform if described else None
+    settings = attempt("replan-bad", _replan_settings, given)
+    planned = attempt("replan-bad", replan_rule, settings, platform) if settings else None
+    if settings and planned and platform and platform.has_powers and settings.plan is None:
+        shortage = attempt("plan-none", first_plan_shortage, settings, planned, platform)
+        problems += [sleep_short(shortage)] if shortage else []
     read_lists = [one for one in lists if one is not None]
     inputs = RunInputs(
-        platform=described.platform if described else None,
+        platform=platform,
         workloads=[workload for workload in jobs if workload is not None],
         events=merge_events(read_lists) if read_lists else None,
         energy=given.metering,
@@ -120,8 +124,8 @@ def _read_forecast(given: _CheckOptions, site: Site) -> ForecastSource:
     return read_forecast(text or "none", site, given.windows)
 
 
-def _read_replan(given: _CheckOptions, platform: Platform | None) -> ReplanRule | None:
-    """What plans made during the run are made from; None without --replan."""
+def _replan_settings(given: _CheckOptions) -> RunSettings | None:
+    """What the run's settings say of plans made during it; None without --replan."""
     replan = replan_of(given)
     if replan is None:
         return None
@@ -133,7 +137,7 @@ def _read_replan(given: _CheckOptions, platform: Platform | None) -> ReplanRule 
         windows=given.windows,
         replan=replan,
     )
-    return replan_rule(with_own_inputs(settings, given.workloads, given.events), platform)
+    return with_own_inputs(settings, given.workloads, given.events)
 
 
 def _print_table(given: RunInputs, found: list[Finding], code: int) -> None:

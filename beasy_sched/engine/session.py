@@ -59,7 +59,7 @@ from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError, read_terms
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.model.workflow import Workflows
-from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
+from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, plan_start, short_runs
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _OVER = "the run is over"
@@ -308,8 +308,10 @@ class Session:
                 options.plans.check_fits(self.cluster.platform, site)
             except ConfigError as error:
                 raise ConfigError(f"the plan does not fit this run: {error}") from None
-            finding = plan_length(options.plans, site, options.windows)
-            if finding is not None and not options.inputs_checked and options.replan is None:
+            found = [plan_start(options.plans)] if options.replan or not options.inputs_checked else []
+            if not (options.replan or options.inputs_checked):
+                found.append(plan_length(options.plans, site, options.windows))
+            for finding in filter(None, found):
                 self._warn(finding.text)
         return PowerSide(site, self.cluster, self.commander, replace(options, energy=energy))
 
