@@ -108,6 +108,21 @@ class TestTwoDaysOfSunAndTwoWithout:
             plan_season(problem, (dark[:3],), provenance=MADE_BY)
 
 
+@pytest.mark.parametrize(("drawn", "stored"), [(1.2, True), (39.5, True), (40.4, True), (41.2, False)])
+def test_what_is_left_at_the_end_has_its_worth(drawn: float, stored: bool) -> None:
+    """Only the last of 48 hours has a surplus: it is stored where its worth, 0.4 (1 + 1/48) of what the fuel
+    cell makes of it, exceeds the throughput's price of 0.01. The fuel cell draws ``drawn`` times the
+    hydrogen that the electrolyzer makes of the same energy.
+    """
+    load_w = np.full(48, 1e3)
+    sun_w = load_w + 1e3 * (np.arange(48) == 47)
+    efficiency = (IN_KWH / OUT_KWH / drawn) ** 0.5
+    spec = tank(electrolyzer_efficiency=efficiency, fuel_cell_efficiency=efficiency)
+    season = planned(load_w, sun_w, Storage(NO_BATTERY, spec), HOUR_S)
+    assert season.hydrogen_kg[-1] == pytest.approx(efficiency / IN_KWH if stored else 0.0, abs=1e-9)
+    np.testing.assert_allclose(season.hydrogen_kg[:-1], 0.0, atol=1e-9)
+
+
 def test_sleeping_servers_come_before_demand() -> None:
     """Nothing arrives; 10 kWh of hydrogen are there, and the sleeping servers need 4 kWh in each hour."""
     spec = tank(level_start_kg=10.0 / OUT_KWH)
