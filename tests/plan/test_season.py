@@ -123,6 +123,37 @@ def test_what_is_left_at_the_end_has_its_worth(drawn: float, stored: bool) -> No
     np.testing.assert_allclose(season.hydrogen_kg[:-1], 0.0, atol=1e-9)
 
 
+LOSSLESS = {"charge_efficiency": 1.0, "discharge_efficiency": 1.0, "self_discharge_per_day": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("sun_kw", "unmet_kw", "stored_kwh"),
+    [
+        ([0, 2, 0, 2], [0, 0, 0, 0], [5, 4, 5, 4, 5]),  # within a window, the battery may give
+        ([0, 1, 0, 1], [1, 0, 1, 0], [5, 5, 5, 5, 5]),  # at its end, the target comes before the demand
+    ],
+)
+def test_the_battery_has_its_target_at_the_end_of_each_window(
+    sun_kw: list[float], unmet_kw: list[float], stored_kwh: list[float]
+) -> None:
+    cells = battery(10.0, soc_start_pct=50.0, soc_target_pct=50.0, **LOSSLESS)
+    sun_w = 1e3 * np.array(sun_kw)
+    season = planned([1e3] * 4, sun_w, Storage(cells, tank()), HOUR_S, window_s=2 * HOUR_S)
+    np.testing.assert_allclose(season.years[0].battery_j[::2], kwh_to_j(1.0) * np.array(stored_kwh)[::2])
+    windows_kw = season.years[0].unmet_w.reshape(2, 2).sum(axis=1) / 1e3
+    np.testing.assert_allclose(windows_kw, np.array(unmet_kw).reshape(2, 2).sum(axis=1), atol=1e-6)
+
+
+def test_what_a_battery_loses_at_its_least_is_missing_before_the_charger() -> None:
+    """Nothing arrives: to keep the battery at SoC_min, twice its loss would have to be charged."""
+    changes = LOSSLESS | {"charge_efficiency": 0.5, "self_discharge_per_day": 0.1}
+    cells = battery(10.0, soc_min_pct=50.0, soc_start_pct=50.0, soc_target_pct=50.0, **changes)
+    season = planned([0.0] * 2, [0.0] * 2, Storage(cells, tank()), DAY_S)
+    lost_w = 0.1 * kwh_to_j(5.0) / DAY_S
+    np.testing.assert_allclose(season.years[0].unmet_w, lost_w / 0.5, rtol=1e-6)
+    np.testing.assert_allclose(season.years[0].battery_j, kwh_to_j(5.0))
+
+
 def test_sleeping_servers_come_before_demand() -> None:
     """Nothing arrives; 10 kWh of hydrogen are there, and the sleeping servers need 4 kWh in each hour."""
     spec = tank(level_start_kg=10.0 / OUT_KWH)

@@ -63,6 +63,11 @@ def test_a_plan_counts_from_its_start_to_its_end(now: float, renew_w: list[float
     assert seen_at(now, len(renew_w)) == renew_w
 
 
+def test_levels_of_the_plan_are_those_at_the_ends_of_its_steps() -> None:
+    seen = foresight(plans=PlanStore([PLAN])).look(START_S + HOUR_S, 2, SEEN_W)
+    assert seen.planned_j.tolist() == PLAN.power.battery_j[2:].tolist()
+
+
 def test_without_a_plan_what_was_seen_counts() -> None:
     assert foresight().look(START_S, 2, SEEN_W).renew_w.tolist() == [SEEN_W, SEEN_W]
 
