@@ -199,3 +199,16 @@ def test_other_definitions_are_refused():
         check_definitions({**EDGES, "soc": (0.5,)})
     with pytest.raises(ConfigError, match="other features"):
         check_definitions({"comp": EDGES["comp"]})
+
+
+def test_a_bandit_sees_the_features_that_it_is_not_without():
+    """They are inputs as numbers, the others 0; the last input is the constant."""
+    blind = LinearBandit.new(("a", "b"), without=("soc", "night"))
+    expected = [
+        0.0 if name in ("soc", "night") else value
+        for name, value in zip(FEATURES, as_numbers(HERE), strict=True)
+    ]
+    assert blind.inputs(HERE).tolist() == [*expected, 1.0]
+    assert blind.inputs(HERE).tolist() == blind.inputs(THERE).tolist()
+    seeing = LinearBandit.new(("a", "b"))
+    assert seeing.inputs(HERE).tolist() == [*as_numbers(HERE).tolist(), 1.0]
