@@ -32,7 +32,7 @@ from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.table import POWER, TimeSeries
 from beasy_sched.limits import shortened
-from beasy_sched.model.platform import POWERS_PROPERTY, Platform
+from beasy_sched.model.platform import POWERS_PROPERTY, SPEEDS_PROPERTY, Platform
 from beasy_sched.plan.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.plan.windows import ReplanRule
@@ -254,6 +254,27 @@ def missing_powers(platform: Platform) -> Finding | None:
     return odd(
         "no-powers",
         f"{which} no powers (host {name!r} lacks {POWERS_PROPERTY}): the energy of such hosts is 0 J",
+    )
+
+
+def unknown_speeds(platform: Platform) -> Finding | None:
+    """Return a finding if the hosts' speeds are not known, but matter: hosts sleep, or have several P-states.
+
+    Batsim 4 sends no speeds, only properties of hosts; its platform file has them.
+    """
+    kinds = [kind for kind in platform.kinds if not kind.speeds_flops]
+    sleeps = any(kind.sleeps for kind in kinds)
+    if not sleeps and not any(len(kind.computing) > 1 for kind in kinds):
+        return None
+    name = platform.names[int(np.argmax(platform.kind_of == platform.kinds.index(kinds[0])))]
+    lasting = ", and so how long they take to switch on and off," if sleeps else ""
+    lost = "no server counts as faster than another"
+    if sleeps:
+        lost += ", waking one counts as instantaneous, and servers that are idle are not put to sleep"
+    return odd(
+        "no-speeds",
+        f"the servers' speeds{lasting} are not known (the simulator tells no {SPEEDS_PROPERTY} of host"
+        f" {name!r}): {lost}; pass Batsim's platform file with -p FILE",
     )
 
 
@@ -560,6 +581,12 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
     options = [*["-E"] * (inputs.site is not None), *["--forward-unknown-events"] * forwards]
     if options and _formats(inputs) != {BatsimFormat.BATSIM5}:
         yield "Batsim needs", " ".join(options)
+    if platform is not None and platform.properties and not _tells_speeds(platform):
+        yield "serve needs", "-p with this platform: Batsim 4 does not send the speeds of its hosts"
+
+
+def _tells_speeds(platform: Platform) -> bool:
+    return all(SPEEDS_PROPERTY in properties for properties in platform.properties)
 
 
 def _site(site: Site) -> str:

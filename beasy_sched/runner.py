@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from beasy_sched.engine.policy import Policy
@@ -43,6 +44,7 @@ def run_in_process(
     """
     settings = files.settings
 
+    @cache
     def platform() -> Platform:
         return read_simgrid_platform(inputs.platform, master=inputs.master).platform
 
@@ -50,6 +52,7 @@ def run_in_process(
         log = files.log if watch is None else watch.log(files.log)
         session = build_session(
             settings,
+            platform=platform(),  # its messages need not tell the speeds
             log=log,
             inputs_checked=True,
             replan=replanner.rule,

@@ -59,7 +59,7 @@ from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError, read_terms
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.model.workflow import Workflows
-from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
+from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs, unknown_speeds
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _OVER = "the run is over"
@@ -293,6 +293,8 @@ class Session:
                 f" for host {host!r}: pass the platform file with -p/--platform, or use one made by"
                 " 'beasy-sched generate platform'"
             )
+        if not platform.has_speeds and (found := unknown_speeds(platform)):
+            self._warn(found.text)
 
     def _power_side(self, site: Site, answers_queries: bool) -> PowerSide:
         options = self.options

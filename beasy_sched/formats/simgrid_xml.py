@@ -250,7 +250,7 @@ class _Kinds:
                 )
             idle, epsilon, full = host_powers(properties, cores)
             states = parse_sleep_states(properties.get("sleep_pstates", ""))
-            kind = ServerKind(f"kind{len(self.built)}", speeds, idle, epsilon, full, states, cores)
+            kind = ServerKind(host.name, speeds, idle, epsilon, full, states, cores)
             _check_pstates(kind, computes)
         except (ConfigError, ValueError) as error:
             raise host.error(f"host {host.name!r}: {error}") from None
