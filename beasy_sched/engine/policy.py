@@ -33,6 +33,7 @@ from beasy_sched.engine.actions import (
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.power import SessionOptions
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
+from beasy_sched.formats.reading import as_type
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.cluster import Cluster, Progress
 from beasy_sched.model.hosts import HostSet, all_of, one_host, read_only
@@ -68,10 +69,9 @@ class Policy:
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError that names the option."""
         try:
-            self.options = msgspec.convert(dict(options or {}), self.options_type)
-        except msgspec.ValidationError as error:
-            known = ", ".join(self.options_type.__struct_fields__) or "none"
-            raise ConfigError(f"options of policy {self.name!r}: {error} (known options: {known})") from None
+            self.options = as_type(dict(options or {}), self.options_type)
+        except ConfigError as error:
+            raise ConfigError(f"options of policy {self.name!r}: {error}") from None
 
     def begin(self, view: View) -> None:
         """Called once, when the platform is known."""

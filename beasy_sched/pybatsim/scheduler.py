@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 try:
@@ -27,6 +26,7 @@ except ModuleNotFoundError as missing:
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import BeasyError, ConfigError, PeerError
+from beasy_sched.formats.reading import as_type
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
@@ -81,10 +81,9 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
 def read_options(options: Mapping[str, Any]) -> PybatsimOptions:
     """Check the JSON object. Raises ConfigError that names the option."""
     try:
-        return msgspec.convert(dict(options), PybatsimOptions)
-    except msgspec.ValidationError as error:
-        known = ", ".join(PybatsimOptions.__struct_fields__)
-        raise ConfigError(f"options: {error} (known options: {known})") from None
+        return as_type(dict(options), PybatsimOptions)
+    except ConfigError as error:
+        raise ConfigError(f"options: {error}") from None
 
 
 class MessageTap:
