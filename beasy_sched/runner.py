@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from beasy_sched.engine.policy import Policy
+from beasy_sched.engine.policy import Policy, PolicyCaller
 from beasy_sched.errors import why
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
@@ -75,6 +75,7 @@ def run_in_process(
             site=session.options.site,
             plans=None if settings.replan else session.options.plans,
             windows=session.options.windows,
+            policy=PolicyCaller(session.policy),
         )
         files.begin()
         tracer = simulation.world.tracer

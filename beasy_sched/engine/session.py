@@ -59,7 +59,16 @@ from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError, read_terms
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.model.workflow import Workflows
-from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs, unknown_speeds
+from beasy_sched.preflight import (
+    SHORT_RUN_SHARE,
+    RunInputs,
+    look_at_start,
+    missing_powers,
+    plan_length,
+    short_runs,
+    unknown_speeds,
+    unused_power,
+)
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _OVER = "the run is over"
@@ -277,6 +286,8 @@ class Session:
             self._account = self.cluster.open_account() if self.power is None else self.power.account
         self._show()
         self._check_speeds(platform)
+        if not options.inputs_checked:
+            self._look_at_start(platform)
         self._policy.begin(self.view, self.now)
 
     def _set_up(self, cluster: Cluster) -> None:
@@ -295,6 +306,12 @@ class Session:
             )
         if not platform.has_speeds and (found := unknown_speeds(platform)):
             self._warn(found.text)
+
+    def _look_at_start(self, platform: Platform) -> None:
+        options = self.options
+        known = RunInputs(platform, site=options.site, windows=options.windows, policy=self._policy)
+        for finding in look_at_start(known):
+            self._warn(finding.text)
 
     def _power_side(self, site: Site, answers_queries: bool) -> PowerSide:
         options = self.options
@@ -328,6 +345,8 @@ class Session:
         """Warn of inputs that could not be checked before the run."""
         if self.power is not None and (short := self.power.short_production()):
             self._warn(short.text)
+        for finding in self._policy.check_inputs(RunInputs(came=self.workflows.with_deadline)):
+            self._warn(finding.text)
         if self._delays:
             return  # their run time does not depend on the hosts
         share = self.outcomes.median_run_share()
@@ -388,7 +407,11 @@ class Session:
         if event.kind in ("event_machine_unavailable", "event_machine_available"):
             hosts = _hosts_of(event.data, self.cluster.size)
             self.cluster.set_available(hosts.ids, event.kind == "event_machine_available")
-        elif POWER_FIELD in event.data and self.power is not None:
+        elif POWER_FIELD in event.data:
+            if self.power is None:
+                if not self.options.inputs_checked:
+                    self._warn(unused_power().text)
+                return
             power_w = _power_of(event.data)
             self.power.set_production(power_w, event.timestamp, _sun_of(event.data, power_w))
             if PRICE_FIELD in event.data or CARBON_FIELD in event.data:

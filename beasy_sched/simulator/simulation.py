@@ -34,7 +34,7 @@ from beasy_sched.model.events import (
 )
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.preflight import RunInputs, bad_rate, look_at
+from beasy_sched.preflight import ChecksInputs, RunInputs, bad_rate, look_at
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution
@@ -482,19 +482,23 @@ def simulation_from_files(
     site: Site | None = None,
     plans: PlanStore | None = None,
     windows: int = 1,
+    policy: ChecksInputs | None = None,
 ) -> Simulation:
     """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
 
     ``tell_start`` adds to the first message, as properties, in which P-state hosts start, which Batsim does
     not tell. ``note`` is told what the user should know about the files; they are checked together with the
-    ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
+    ``site``, its ``plans``, the ``windows`` of the run and its ``policy``, where these are known. Raises
+    InputError.
     """
     platform, workloads, lists = inputs.read(options)
     events = merge_events(lists) if inputs.events else None
     if tell_start:
         platform = replace(platform, platform=platform.platform.telling_start())
     if note is not None:
-        given = RunInputs(platform.platform, workloads, events, options.energy, site, plans, windows)
+        given = RunInputs(
+            platform.platform, workloads, events, options.energy, site, plans, windows, policy=policy
+        )
         note_findings(platform, given, note)
     tracer = None
     if prefix is not None:
