@@ -332,6 +332,12 @@ class _HostReader:
         try:
             self._parser.Parse(data.lstrip(), True)
         except expat.ExpatError as error:
+            if data.lstrip()[:1] in (b"{", b"["):
+                raise InputError(
+                    self.path,
+                    "is JSON, as workloads are, but a platform is XML: are platform (-p) and workload (-w)"
+                    " swapped?",
+                ) from None
             reason = expat.ErrorString(error.code)
             raise InputError(self.path, f"not well-formed XML: {reason}", line=error.lineno) from None
         return self.hosts

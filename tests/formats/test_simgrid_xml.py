@@ -234,6 +234,7 @@ def test_a_wrong_file_is_told_with_its_path(tmp_path, body, message):
         ),
         ('<platform version="3"/>', "version '3'"),
         ("", "not well-formed"),
+        ('{"nb_res": 4}', "is JSON, as workloads are"),
         ("<platform version='4.1'>\x00", "not well-formed"),
     ],
 )
