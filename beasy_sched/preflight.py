@@ -153,6 +153,11 @@ class RunInputs:
     came: Sequence[Job] = ()
     """Jobs with a deadline that came, where the workloads are not seen."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all inputs of a run: it has no site, and no events, where none are here."""
+        return self.policy is not None and self.platform is not None and bool(self.workloads)
+
     @cached_property
     def due_jobs(self) -> list[DueJob]:
         """The jobs that have a deadline; those whose members cannot be read are left out."""
@@ -417,12 +422,15 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
             "power-bad",
             f"{bad.where}: {POWER_FIELD} is {bad.data[POWER_FIELD]!r}, expected watts, 0 or more",
         )
-    if inputs.events is not None and not len(inputs.powers.times_s) and bad is None and inputs.site:
-        yield odd("power-none", f"no event has the field {POWER_FIELD!r}: the site's production is 0 W")
+    if not len(inputs.powers.times_s) and bad is None and inputs.site:
+        if inputs.events is not None:
+            yield odd("power-none", f"no event has the field {POWER_FIELD!r}: the site's production is 0 W")
+        elif inputs.is_whole:
+            yield odd("power-none", "no events are given: the site's production is 0 W")
     powers, end_s = inputs.powers, inputs.end_s
     if not len(powers.times_s):
         return
-    if inputs.site is None and inputs.policy is not None and inputs.platform is not None and inputs.workloads:
+    if inputs.site is None and inputs.is_whole:
         yield unused_power()
     if powers.times_s[0] > TIME_TOLERANCE_S:
         until = _hours(float(powers.times_s[0]))

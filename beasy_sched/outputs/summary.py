@@ -64,7 +64,7 @@ def brief_summary(session: Session, settings: RunSettings, error: str) -> dict[s
     failures = Failures()
     summary = _section("settings and jobs", lambda: _head(session, settings, error), failures)
     summary["quality"] = _section("quality", lambda: _quality_part(session), failures)
-    return {**summary, "warnings": [*session.warnings, *map(str, failures.all)]}
+    return {**summary, "warnings": [*dict.fromkeys((*session.warnings, *map(str, failures.all)))]}
 
 
 def _head(session: Session, settings: RunSettings, error: str | None) -> dict[str, Any]:

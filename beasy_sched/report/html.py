@@ -115,17 +115,24 @@ def _facts(run: RunData) -> Iterator[str]:
         yield "a grid"
 
 
+def _warnings(runs: Sequence[RunData]) -> list[str]:
+    """What the runs warned of, each text once, with the names of its runs where there are several."""
+    told: dict[str, list[str]] = {}
+    for run in runs:
+        for text in dict.fromkeys((_ended_early(run), *run.summary.get("warnings", ()))):
+            if text:
+                told.setdefault(text, []).append(run.name)
+    if len(runs) == 1:
+        return [*told]
+    every = f"all {len(runs)} runs"
+    return [f"{every if len(n) == len(runs) else ', '.join(n)}: {text}" for text, n in told.items()]
+
+
 def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]:
     several = len(runs) > 1
-    warnings = [
-        f"{run.name}: {text}" if several else text
-        for run in runs
-        for text in (_ended_early(run), *run.summary.get("warnings", ()))
-        if text
-    ]
     first = comparison_html(*compared(runs), "run") if several else cards_html(cards(runs[0]))
     overview: list[Chart | Absent | str] = [
-        warning_html(warnings),
+        warning_html(_warnings(runs)),
         first,
         '<div class="pair">',
         *overall_bars(runs),

@@ -181,7 +181,7 @@ def test_what_batsim_aborts_on(place: Path, capsys: pytest.CaptureFixture[str]) 
     text = (place / "p.xml").read_text()
     assert host in text
     (place / "p.xml").write_text(text.replace(host, host + '<prop id="role" value="master"/>'))
-    assert codes(place, capsys, events="") == ["platform-batsim"]
+    assert codes(place, capsys, events="") == ["platform-batsim", "power-none"]
 
 
 def test_files_that_cannot_be_read_are_all_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,6 +238,20 @@ def test_power_without_a_site(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert "power is announced, but without a site it is ignored" in told
     assert "pass --site FILE" in told
     assert simulated(place, capsys, "--site", str(place / "site.toml")) == []
+
+
+def test_missing_power_is_told_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site = ("--site", str(place / "site.toml"))
+    power(place / "power.txt", 72, skip=range(2))
+    assert codes(place, capsys) == ["power-late"]
+    (late,) = simulated(place, capsys, *site)
+    assert "the first power is announced at 2 h: assuming 0 W until then" in late
+    (place / "power.txt").write_text("")
+    assert codes(place, capsys) == ["power-none"]
+    (none,) = simulated(place, capsys, *site)
+    assert "no event has the field 'power_available'" in none
+    assert codes(place, capsys, events="") == ["power-none"]
+    assert codes(place, capsys, events="", w="") == []
 
 
 @pytest.mark.parametrize(
@@ -334,7 +348,7 @@ def test_a_forecast_that_is_odd(place: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_forecast_that_would_fail(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert codes(place, capsys, "--forecast", "perfect", site="", p="") == ["forecast-bad"]
-    assert codes(place, capsys, "--forecast", "perfect", events="") == ["forecast-bad"]
+    assert codes(place, capsys, "--forecast", "perfect", events="", w="") == ["forecast-bad"]
     assert codes(place, capsys, "--forecast", str(place / "gone.csv")) == ["forecast-bad"]
     assert codes(place, capsys, "--forecast", f"predictor:{place / 'f.csv'}") == ["forecast-bad"]
     capsys.readouterr()

@@ -107,6 +107,19 @@ def test_warnings_and_early_ends_are_told(tmp_path: Path) -> None:
     ]
 
 
+def test_a_warning_of_several_runs_is_told_once(tmp_path: Path) -> None:
+    told = {"a": ["gap", "step"], "b": ["gap", "gap", "stairs"], "c": ["gap", "step"]}
+    places = [
+        write_run(tmp_path / name, summary=json.dumps(summary(warnings=texts)))
+        for name, texts in told.items()
+    ]
+    assert re.findall(r'<p class="warning">(.*?)</p>', page_of(*places)) == [
+        "all 3 runs: gap",
+        "a, c: step",
+        "b: stairs",
+    ]
+
+
 @pytest.mark.parametrize(
     ("array", "packed"),
     [
