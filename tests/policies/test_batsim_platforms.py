@@ -167,6 +167,18 @@ def test_without_the_file_the_daemon_warns(tmp_path: Path) -> None:
     assert warnings(generated) == []
 
 
+def test_a_recording_is_replayed_with_the_file(
+    in_batsims_style: SmallSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, record = in_batsims_style, str(tmp_path / "run.rec")
+    files = ("-p", str(made.platform), "-m", "none", "-w", str(made.workload))
+    assert exit_code("simulate", *files, "--policy", "workload-reactive", "--record", record, "-q") == 0
+    assert exit_code("replay", record, "-p", str(made.platform)) == 0
+    capsys.readouterr()
+    assert exit_code("replay", record) == 1
+    assert "if the run had them from a platform file, give it with -p" in capsys.readouterr().err
+
+
 def test_check_tells_that_the_daemon_needs_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
