@@ -7,7 +7,7 @@ import heapq
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -157,9 +157,31 @@ def is_rate(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
 
 
-def merge_events(files: Iterable[list[ExternalEvent]]) -> list[ExternalEvent]:
-    """Put the events of several files into one order."""
-    return list(heapq.merge(*files, key=_sort_key))
+def merge_events(files: Sequence[Sequence[ExternalEvent]]) -> list[ExternalEvent]:
+    """Put the events of several files, each sorted as Batsim plays it, into the order of a run.
+
+    Each file has a sender of its own, which waits from one of its timestamps to the next; of events with the
+    same timestamp, those come first whose senders have waited longest.
+    """
+    positions = [0] * len(files)
+    waiting = [(events[0].timestamp, number, number) for number, events in enumerate(files) if events]
+    heapq.heapify(waiting)
+    waits = len(files)
+    merged: list[ExternalEvent] = []
+    while waiting:
+        timestamp, _, number = waiting[0]
+        events, first = files[number], positions[number]
+        after = first + 1
+        while after < len(events) and events[after].timestamp == timestamp:
+            after += 1
+        merged += events[first:after]
+        positions[number] = after
+        if after < len(events):
+            waits += 1
+            heapq.heapreplace(waiting, (events[after].timestamp, waits, number))
+        else:
+            heapq.heappop(waiting)
+    return merged
 
 
 def power_event_lines(

@@ -97,13 +97,13 @@ class Simulation:
         self,
         platform: SimGridPlatform,
         workloads: Sequence[Workload],
-        events: Sequence[ExternalEvent] | None = None,
+        events: Sequence[Sequence[ExternalEvent]] = (),
         options: SimulationOptions | None = None,
         tracer: Tracer | None = None,
     ) -> None:
         """Set everything up at time 0, from what has been read from the input files.
 
-        ``events`` is None where there is no events file; ``tracer`` (or none) writes Batsim's files.
+        ``events`` has a list for each events file; ``tracer`` (or none) writes Batsim's files.
         """
         self._platform = platform
         self._workloads = workloads
@@ -128,7 +128,7 @@ class Simulation:
 
     dialect = Dialect()
 
-    def _make_arrivals(self, events: Sequence[ExternalEvent] | None) -> Arrivals:
+    def _make_arrivals(self, events: Sequence[Sequence[ExternalEvent]]) -> Arrivals:
         return Arrivals(self.world, self._execution, self._workloads, events)
 
     def _make_requests(self) -> Requests:
@@ -489,12 +489,12 @@ def simulation_from_files(
     not tell. ``note`` is told what the user should know about the files; they are checked together with the
     ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
     """
-    platform, workloads, lists = inputs.read(options)
-    events = merge_events(lists) if inputs.events else None
+    platform, workloads, events = inputs.read(options)
     if tell_start:
         platform = replace(platform, platform=platform.platform.telling_start())
     if note is not None:
-        given = RunInputs(platform.platform, workloads, events, options.energy, site, plans, windows)
+        merged = merge_events(events) if events else None
+        given = RunInputs(platform.platform, workloads, merged, options.energy, site, plans, windows)
         note_findings(platform, given, note)
     tracer = None
     if prefix is not None:

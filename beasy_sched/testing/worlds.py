@@ -195,7 +195,7 @@ class SmallWorld:
         """Return the simulator, with the jobs and events of the world."""
         options = SimulationOptions(energy=True, forward_unknown_events=True)
         return Simulation(
-            SimGridPlatform(self.platform, "master"), [self._workload()], self._events(), options
+            SimGridPlatform(self.platform, "master"), [self._workload()], [self._events()], options
         )
 
     def batsim5(self) -> Batsim5Simulation:

@@ -87,7 +87,7 @@ def test_each_workload_has_a_submitter_of_its_own(tmp_path):
     workloads = [read_workload(first, "w0"), read_workload(second, "w1")]
     scheduler = InOrder()
     options = SimulationOptions(energy=True)
-    Simulation(read_simgrid_platform(platform), workloads, None, options).run(scheduler)
+    Simulation(read_simgrid_platform(platform), workloads, (), options).run(scheduler)
     assert [
         (now, events) for now, events in told(scheduler) if events[0][0] == "+" or "no_more" in events[0]
     ] == [(0.0, ["+a"]), (3.0, ["+a"]), (7.0, ["+b"]), (7.0, ["no_more_static_job_to_submit"])]
@@ -102,7 +102,8 @@ def test_events_come_before_the_first_submission_whose_energy_is_measured(tmp_pa
     for energy, expected in ((True, [["p", "+a"], ["p", "+b"]]), (False, [["+a", "p"], ["+b", "p"]])):
         scheduler = InOrder()
         options = SimulationOptions(energy=energy)
-        Simulation(read_simgrid_platform(platform), [read_workload(workload)], events, options).run(scheduler)
+        workloads = [read_workload(workload)]
+        Simulation(read_simgrid_platform(platform), workloads, [events], options).run(scheduler)
         assert [events[:2] for _, events in told(scheduler) if "p" in events] == expected
 
 
@@ -115,7 +116,7 @@ def test_without_energy_a_late_decision_comes_after_all_else_of_its_time(tmp_pat
     options = SimulationOptions(energy=False, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
     late = d.RegisterJob(10, "w0!x", {"res": 1, "profile": "w"})
     scheduler = Scripted([], [late])
-    Simulation(read_simgrid_platform(platform), workloads, None, options).run(scheduler)
+    Simulation(read_simgrid_platform(platform), workloads, (), options).run(scheduler)
     assert told(scheduler)[1:] == [
         (5.0, ["+a"]),
         (10.0, ["+c", "+d", "+x", "no_more_static_job_to_submit"]),

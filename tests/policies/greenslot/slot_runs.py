@@ -137,5 +137,5 @@ def run_slots(
         for slot, watts in enumerate(sun_w.tolist())
     ]
     simulator = SimulationOptions(energy=True, forward_unknown_events=True)
-    Simulation(SimGridPlatform(platform, "master"), [workload], events, simulator).run(decide)
+    Simulation(SimGridPlatform(platform, "master"), [workload], [events], simulator).run(decide)
     return done
