@@ -37,7 +37,7 @@ class Sender:
     say_hello: Callable[[], None] | None = None
     """What the server does when it first hears of the file, if anything."""
     meters: bool = False
-    """Whether energy is measured before the first group is sent."""
+    """Whether energy is measured before the first group is sent, unless another sender has done so."""
     next: int = 0
     """Position of the first entry that has not been sent."""
     over: bool = False
@@ -55,7 +55,7 @@ class Sender:
         after = first + 1
         while after < len(times_s) and times_s[after] <= self._seen_s:
             after += 1
-        if first == 0 and self.meters:
+        if self.measures:
             world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
         self.next = after
         if alone and after < len(
@@ -69,7 +69,7 @@ class Sender:
     @property
     def measures(self) -> bool:
         """Whether energy is measured before the next group is sent, so that it comes a little later."""
-        return self.meters and self.next == 0
+        return self.meters and self.next == 0 and self.world.tally.energy_at_first_submission_j < 0.0
 
     def _send(self, first: int, after: int) -> None:
         for entry in self.entries[first:after]:

@@ -107,6 +107,21 @@ def test_events_come_before_the_first_submission_whose_energy_is_measured(tmp_pa
         assert [events[:2] for _, events in told(scheduler) if "p" in events] == expected
 
 
+def test_only_the_first_submission_of_all_workloads_is_measured_and_comes_later(tmp_path):
+    platform, first = write_files(tmp_path, [job("a", 3), job("b", 9)])
+    second = tmp_path / "second.json"
+    second.write_text(json.dumps({**json.loads(first.read_text()), "jobs": [job("c", 9)]}))
+    (tmp_path / "events.txt").write_text(
+        '{"type":"p","timestamp":3,"power":1}\n{"type":"p","timestamp":9,"power":2}\n'
+    )
+    events = read_external_events(tmp_path / "events.txt", forward_unknown=True)
+    workloads = [read_workload(first, "w0"), read_workload(second, "w1")]
+    scheduler = InOrder()
+    options = SimulationOptions(energy=True)
+    Simulation(read_simgrid_platform(platform), workloads, [events], options).run(scheduler)
+    assert [events[:3] for _, events in told(scheduler) if "p" in events] == [["p", "+a"], ["+c", "p", "+b"]]
+
+
 def test_without_energy_a_late_decision_comes_after_all_else_of_its_time(tmp_path):
     """The reply was there before the submission of d was waited for."""
     platform, first = write_files(tmp_path, [job("a", 5)])

@@ -56,6 +56,22 @@ def test_usual_ids_are_written_as_batsim_writes_them(tmp_path: Path) -> None:
     assert (tmp_path / "out_jobs.csv").read_text().endswith(',""\n')
 
 
+@pytest.mark.parametrize("submitted_s", [(5, 20), (20, 5)])
+def test_consumed_joules_begin_with_the_first_submission_of_all_workloads(
+    tmp_path: Path, submitted_s: tuple[int, int]
+) -> None:
+    workloads = []
+    for number, at in enumerate(submitted_s):
+        xml, written = write_files(tmp_path, [job("a", at)])
+        workloads.append(written.rename(tmp_path / f"w{number}.json"))
+    simulation_from_files(Inputs(xml, workloads), SimulationOptions(energy=True), tmp_path / "out").run(
+        InOrder()
+    )
+    [figures] = csv.DictReader((tmp_path / "out_schedule.csv").open())
+    idle_j, working_j = 4 * 100 * 25, 2 * 100 * 10
+    assert float(figures["consumed_joules"]) == idle_j + working_j
+
+
 @pytest.mark.parametrize("text", FORMULAS)
 @pytest.mark.parametrize("place", ["job id", "profile"])
 def test_what_a_spreadsheet_would_run_is_refused(tmp_path: Path, text: str, place: str) -> None:
