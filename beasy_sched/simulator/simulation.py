@@ -477,7 +477,7 @@ def simulation_from_files(
     prefix: PathLike | None = None,
     *,
     machine_states: bool = True,
-    tell_start: bool = False,
+    tell_hosts: bool = False,
     note: Callable[[str], None] | None = None,
     site: Site | None = None,
     plans: PlanStore | None = None,
@@ -485,13 +485,14 @@ def simulation_from_files(
 ) -> Simulation:
     """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
 
-    ``tell_start`` adds to the first message, as properties, in which P-state hosts start, which Batsim does
-    not tell. ``note`` is told what the user should know about the files; they are checked together with the
-    ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
+    ``tell_hosts`` adds to the first message, as properties, what Batsim does not tell of its hosts: in which
+    P-state they start, and their cores. ``note`` is told what the user should know about the files; they are
+    checked together with the ``site``, its ``plans`` and the ``windows`` of the run, where these are known.
+    Raises InputError.
     """
     platform, workloads, events = inputs.read(options)
-    if tell_start:
-        platform = replace(platform, platform=platform.platform.telling_start())
+    if tell_hosts:
+        platform = replace(platform, platform=platform.platform.telling_hosts())
     if note is not None:
         merged = merge_events(events) if events else None
         given = RunInputs(platform.platform, workloads, merged, options.energy, site, plans, windows)

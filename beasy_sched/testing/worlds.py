@@ -189,7 +189,7 @@ class SmallWorld:
             tuple({"role": "", **host_properties(kinds[kind])} for kind in kind_of),
             ({},) * self.hosts,
         )
-        return platform.telling_start()
+        return platform.telling_hosts()
 
     def simulation(self) -> Simulation:
         """Return the simulator, with the jobs and events of the world."""

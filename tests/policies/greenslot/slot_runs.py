@@ -114,7 +114,7 @@ def run_slots(
         np.zeros(nodes, dtype=np.intp),
         ({"role": "", **host_properties(NODE)},) * nodes,
         ({},) * nodes,
-    ).telling_start()
+    ).telling_hosts()
     witness = Witness(platform)
     done = SlotRun(Session(maker, session_options, witness.log), [], witness)
 
