@@ -229,6 +229,7 @@ class Batsim5Requests(Requests):
 
     def _register_job(self, decision: d.RegisterJob) -> None:
         job = {name: value for name, value in decision.job.items() if name != "rigid"}
+        job.setdefault("subtime", self._world.stamp)
         super()._register_job(msgspec.structs.replace(decision, job=job))
 
     def _force_stop(self, decision: d.ForceStop) -> None:

@@ -129,7 +129,7 @@ def test_without_energy_a_late_decision_comes_after_all_else_of_its_time(tmp_pat
     second.write_text(json.dumps({**json.loads(first.read_text()), "jobs": [job("c", 7), job("d", 10)]}))
     workloads = [read_workload(first, "w0"), read_workload(second, "w1")]
     options = SimulationOptions(energy=False, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
-    late = d.RegisterJob(10, "w0!x", {"res": 1, "profile": "w"})
+    late = d.RegisterJob(10, "w0!x", {"subtime": 10, "res": 1, "profile": "w"})
     scheduler = Scripted([], [late])
     Simulation(read_simgrid_platform(platform), workloads, (), options).run(scheduler)
     assert told(scheduler)[1:] == [
@@ -143,7 +143,7 @@ def test_a_job_without_work_ends_later_where_energy_is_measured(tmp_path, energy
     """The third decision of the reply then comes before the end of the job that the first has started."""
     nothing = {"type": "parallel_homogeneous", "cpu": 0, "com": 0}
     start = d.ExecuteJob(0, "w0!a", HostSet.of([0]))
-    more = [d.RegisterJob(0, f"w0!{name}", {"res": 1, "profile": "w"}) for name in "xy"]
+    more = [d.RegisterJob(0, f"w0!{name}", {"subtime": 0, "res": 1, "profile": "w"}) for name in "xy"]
     scheduler = Scripted([], [start, *more])
     options = SimulationOptions(energy=energy, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
     simulation(tmp_path, [job("a")], {"w": nothing}, options=options).run(scheduler)

@@ -85,7 +85,7 @@ def test_what_a_spreadsheet_would_run_is_refused(tmp_path: Path, text: str, plac
 
 def test_so_are_jobs_that_the_scheduler_registers(tmp_path: Path) -> None:
     options = SimulationOptions(energy=True, dynamic_jobs=True)
-    register = d.RegisterJob(0, "w0!=1+1", {"id": "w0!=1+1", "res": 1, "profile": "w"})
+    register = d.RegisterJob(0, "w0!=1+1", {"id": "w0!=1+1", "subtime": 0, "res": 1, "profile": "w"})
     for files in (True, False):
         started = simulation(tmp_path, [job("a")], files=files, options=options)
         script = Scripted([register, d.FinishRegistration(0)], [d.ExecuteJob(0, "w0!a", HostSet.of([0]))])
