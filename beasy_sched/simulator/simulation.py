@@ -56,6 +56,11 @@ _NO_NETWORK = (
     " here, so its times would be later by some latencies"
 )
 
+_SHARED_UNEVENLY = (
+    "jobs with different hosts or different work on them shared hosts: SimGrid may give such jobs other"
+    " rates, and meters their hosts less often, so times and energies can differ from a real Batsim's"
+)
+
 Decide = Callable[[Message], Reply]
 """A scheduler, as seen from here."""
 
@@ -394,6 +399,11 @@ class Simulation:
         if world.tracer is not None:
             row = world.tally.row(world.machines, (self._in_scheduler_s, elapsed_s))
             files = world.tracer.commit(row)
+        notes = []
+        if self._platform.has_network:
+            notes.append(_NO_NETWORK)
+        if self._execution.shared_unevenly:
+            notes.append(_SHARED_UNEVENLY)
         return SimulationResult(
             ending=ending,
             end_s=world.now,
@@ -405,7 +415,7 @@ class Simulation:
             waiting=tuple(itertools.islice(world.jobs, 100)),
             makespan_s=world.tally.makespan_s,
             files=tuple(files),
-            notes=(_NO_NETWORK,) if self._platform.has_network else (),
+            notes=tuple(notes),
         )
 
 

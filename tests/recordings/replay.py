@@ -36,6 +36,7 @@ class Outcome:
     """As a scheduler would read them from the wire."""
     refusal: str = ""
     ended: str = ""
+    notes: tuple[str, ...] = ()
     csv: dict[str, str] = field(default_factory=dict)
 
 
@@ -55,7 +56,7 @@ def replay(recording: Recording) -> Outcome:
             feed(recorded_replies(recording), simulation, outcome)
         except (DecisionRefused, InputError, ProtocolError) as error:
             outcome.refusal = str(error)
-        simulation._result(None, 0.0)  # type: ignore[arg-type]
+        outcome.notes = simulation._result(None, 0.0).notes  # type: ignore[arg-type]
         outcome.csv = {p.stem.removeprefix("out_"): p.read_text() for p in Path(folder).glob("*.csv")}
     return outcome
 

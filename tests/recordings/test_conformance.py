@@ -19,6 +19,11 @@ def test_a_recording_is_matched_or_refused_alike(name):
     assert judge(recordings()[name]).faults == ()
 
 
+@pytest.mark.parametrize("name", ["share", "cores_share2"])
+def test_recorded_sharing_is_not_doubted(name):
+    assert not replay(recordings()[name]).notes
+
+
 def test_no_recording_is_left_out():
     runs = recordings()
     assert len(runs) == 152
