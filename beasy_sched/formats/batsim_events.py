@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import itertools
 import json
 import math
 import os
@@ -41,6 +42,8 @@ SUN_ROUNDING = 2e-6
 """The share of the production, or watts if that is more, by which rounding may put the sun above it."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
 """Batsim 4 sorts events of one timestamp so, and all others after these; Batsim 5 leaves their order."""
+_KEPT_IN_ORDER = 16
+"""Of more events than this, Batsim 4 may mix up equal ones: its sort, C++'s ``std::sort``, is not stable."""
 
 
 class ExternalEvent(Struct, gc=False):
@@ -182,6 +185,24 @@ def merge_events(files: Sequence[Sequence[ExternalEvent]]) -> list[ExternalEvent
         else:
             heapq.heappop(waiting)
     return merged
+
+
+def mixed_up(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ExternalEvent] | None:
+    """Return two different events that Batsim 4 may play in another order than their file has, if any.
+
+    ``events`` are those of one or more files, in the order of a run (`merge_events`).
+    """
+    for first, second in itertools.pairwise(events):
+        tied = first.timestamp == second.timestamp and _sort_key(first) == _sort_key(second)
+        if tied and first.text is None and first.data != second.data:
+            file = _file_of(first)
+            if file == _file_of(second) and sum(file == _file_of(event) for event in events) > _KEPT_IN_ORDER:
+                return first, second
+    return None
+
+
+def _file_of(event: ExternalEvent) -> str:
+    return event.where.rpartition(":")[0]
 
 
 def power_event_lines(
