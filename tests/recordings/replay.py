@@ -12,6 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from recordings.archive import Recording, inputs, options
 
 from beasy_sched.errors import DecisionRefused, InputError, ProtocolError
@@ -93,6 +94,12 @@ def recorded_replies(recording: Recording) -> list[str]:
 def on_the_wire(now: float, events: list[e.Event]) -> e.Message:
     """Take a message through the codec."""
     return decode_message(encode_message(e.Message(now, events)))
+
+
+def with_profiles_turned(begins: e.SimulationBegins) -> e.SimulationBegins:
+    """Return the same event with the profiles in the opposite order."""
+    turned = {name: dict(reversed(profiles.items())) for name, profiles in begins.profiles.items()}
+    return msgspec.structs.replace(begins, profiles=turned)
 
 
 def compare_messages(told: list[e.Message], recorded: list[e.Message]) -> list[str]:
