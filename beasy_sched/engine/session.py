@@ -275,6 +275,8 @@ class Session:
                 self.replanning = Replanning(rule, options.plans, options.site, platform, windows)
         if not event.answers_queries:
             self._account = self.cluster.open_account() if self.power is None else self.power.account
+        if event.awaits_registration:  # no policy registers jobs
+            self._decisions.append(d.FinishRegistration(self.now))
         self._show()
         self._check_speeds(platform)
         self._policy.begin(self.view, self.now)
