@@ -58,7 +58,7 @@ from beasy_sched.model.cluster import Cluster, PowerAccount
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError, read_terms
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
-from beasy_sched.model.workflow import Workflows
+from beasy_sched.model.workflow import PHASE_CAME_LATE, Workflows
 from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -348,7 +348,7 @@ class Session:
                 wrong = {"member": str(error)}
                 self._refuse(job, JobState.REJECTED, "one of its members cannot be read", wrong)
                 return
-        waits = job.terms is not NO_TERMS and not self.workflows.submit(job)
+        waits = job.terms is not NO_TERMS and self._waits(job)
         if job.res < 1:
             self._refuse(job, JobState.REJECTED, "asks for no host", {"hosts_asked": job.res})
             return
@@ -360,6 +360,16 @@ class Session:
             job.computes = _computes(event, self._delays)
         if not waits:
             self._arrived.append(self.cluster.submit(job))
+
+    def _waits(self, job: Job) -> bool:
+        """Take a job into its workflow; return whether it has to wait for others."""
+        workflows = self.workflows
+        known = len(workflows.early)
+        waits = not workflows.submit(job, self.now)
+        if len(workflows.early) > known:
+            for early in [*workflows.early.values()][known:]:
+                self._note("queue", PHASE_CAME_LATE, {"lower_phase": job.terms.phase or 0}, early)
+        return waits
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         state = ENDS[event.end]

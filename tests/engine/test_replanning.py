@@ -226,7 +226,8 @@ class FourSteps:
 
 @pytest.mark.parametrize(
     ("step", "count", "rows"),
-    [(1, 1, [0]), (3, 2, [1, 2]), (4, 1, [3]), (3, 3, [0, 1, 2]), (2, 5, [0, 1]), (6, 3, [3]), (3, 0, []), (0, 2, [])],
+    [(1, 1, [0]), (3, 2, [1, 2]), (4, 1, [3]), (3, 3, [0, 1, 2]), (2, 5, [0, 1]), (6, 3, [3]), (3, 0, []),
+     (0, 2, [])],
 )  # fmt: skip
 def test_the_states_planned_before_a_step(step: int, count: int, rows: list[int]) -> None:
     """The last ``count`` steps before it, none of them before time 0, as far as they are planned."""
