@@ -54,7 +54,7 @@ from beasy_sched.limits import (
 )
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.cluster import Cluster, PowerAccount
+from beasy_sched.model.cluster import SWITCHING_OFF, Cluster, PowerAccount
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError, read_terms
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
@@ -92,6 +92,7 @@ class Session:
         "_queries",
         "_restless",
         "_restless_until",
+        "_switching_told",
         "_unknown",
         "begun",
         "cluster",
@@ -148,6 +149,8 @@ class Session:
         self._restless = 0
         """How often the policy has asked for an immediate call since anything happened."""
         self._restless_until = -math.inf
+        self._switching_told = False
+        """Whether it was said that hosts went out of service while they were switched."""
         self._ids: set[str] = set()
         self._no_more_jobs = False
         """Whether all jobs have been submitted."""
@@ -397,12 +400,25 @@ class Session:
             self._no_more_jobs = True
         if event.kind in ("event_machine_unavailable", "event_machine_available"):
             hosts = _hosts_of(event.data, self.cluster.size)
-            self.cluster.set_available(hosts.ids, event.kind == "event_machine_available")
+            available = event.kind == "event_machine_available"
+            if not available:
+                self._tell_switching(hosts, event.timestamp)
+            self.cluster.set_available(hosts.ids, available)
         elif POWER_FIELD in event.data and self.power is not None:
             power_w = _power_of(event.data)
             self.power.set_production(power_w, event.timestamp, _sun_of(event.data, power_w))
             if PRICE_FIELD in event.data or CARBON_FIELD in event.data:
                 self.power.set_rates(_rates_of(event.data), event.timestamp)
+
+    def _tell_switching(self, hosts: HostSet, now: float) -> None:
+        """Warn, once, of hosts that go out of service while they are switched on or off."""
+        switching = hosts.ids[self.cluster.state[hosts.ids] >= SWITCHING_OFF]
+        if len(switching) and not self._switching_told:
+            self._switching_told = True
+            self._warn(
+                f"hosts {HostSet(switching)} went out of service at {now:g} s while they were switched on or"
+                " off: Batsim 4 aborts where such hosts come back into service after the end of the switch"
+            )
 
     def _on_answer(self, event: e.EnergyAnswer) -> None:
         if not 0 <= event.consumed_energy_j <= LARGEST_ENERGY_J:

@@ -1,7 +1,7 @@
 """Workflows: which job waits for which, and by when each must end for its successors' deadlines.
 
-Batsim submits every job at its time; the scheduler holds those whose predecessors have not ended, and those of
-a higher phase until all jobs of their instant have come.
+Batsim submits every job at its time; the scheduler holds those whose predecessors have not ended, and those
+of a higher phase until all jobs of their instant have come.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ SETTLED_S: Final = 1e-3
 class Workflows:
     """Holds back submitted jobs until their predecessors have finished, and their think time is over.
 
-    Jobs without predecessors pass through. What one message tells may be in any order: ask `release` after all
-    of it. A job with a phase above 0 is held for `SETTLED_S` at least: jobs of lower phases that were submitted
-    at the same time may still come.
+    Jobs without predecessors pass through. What one message tells may be in any order: ask `release` after
+    all of it. A job with a phase above 0 is held for `SETTLED_S` at least: jobs of lower phases that were
+    submitted at the same time may still come.
     """
 
     def __init__(self, outcomes: Outcomes) -> None:
@@ -135,7 +135,7 @@ class Workflows:
         """Jobs by id that were released before a job of a lower phase of their workflow came."""
 
     def submit(self, job: Job, now: float) -> bool:
-        """Take a job in that came at ``now`` (s); return whether it may be queued at once, else it is held."""
+        """Take a job in that came at ``now`` (s); return whether it may be queued at once, or is held."""
         terms = job.terms
         if terms.deadline_s < math.inf:
             self.with_deadline.append(job)

@@ -343,7 +343,7 @@ def test_a_lower_phase_that_comes_within_the_think_time_is_waited_for():
 
 
 def test_jobs_that_could_not_wait_for_a_lower_phase_are_named():
-    """Those that were in the queue or had started before it came: not one that was refused, nor one still held."""
+    """Those that were in the queue or had started before it came: not one that was refused or is held."""
     world = World()
     ran, queued, refused = (job(name, workflow="x", phase=2) for name in ("ran", "queued", "refused"))
     apart = job("apart", workflow="y", phase=2)
