@@ -29,6 +29,7 @@ from beasy_sched.formats.batsim_events import (
     is_power,
     is_rate,
     is_sun,
+    mixed_up,
 )
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
@@ -276,7 +277,7 @@ def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
 def look_at(inputs: RunInputs) -> list[Finding]:
     """Return everything odd about ``inputs`` or that would end a run, failures first."""
     checks = (
-        *(_platform, _versions, _machines, _workload, _production, _battery, _grid, _plan, _forecast),
+        *(_platform, _versions, _machines, _workload, _order, _production, _battery, _grid, _plan, _forecast),
         _policy,
     )
     found = [finding for check in checks for finding in check(inputs)]
@@ -412,6 +413,18 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
 def short_runs(share: float, question: str) -> Finding:
     """Return the finding that jobs run only for ``share`` of their walltimes."""
     return odd("flops-few", f"the median job runs for {100 * share:.2g} % of its walltime: {question}")
+
+
+def _order(inputs: RunInputs) -> Iterator[Finding]:
+    pair = mixed_up(inputs.events or ())
+    if pair is not None:
+        first, second = pair
+        line = second.where.rpartition(":")[2]
+        yield odd(
+            "events-tied",
+            f"{first.where}: line {line} has the same timestamp, {first.timestamp:g} s: in a file of more"
+            " than 16 lines, Batsim 4 may play such events in another order; write one line per timestamp",
+        )
 
 
 def _production(inputs: RunInputs) -> Iterator[Finding]:

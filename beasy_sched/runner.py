@@ -70,7 +70,7 @@ def run_in_process(
             inputs,
             options,
             files.prefix,
-            tell_start=metering,
+            tell_hosts=metering,
             note=note,
             site=session.options.site,
             plans=None if settings.replan else session.options.plans,

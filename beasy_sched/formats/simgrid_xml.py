@@ -242,12 +242,6 @@ class _Kinds:
             if cores < 1:
                 raise ValueError(f"core={cores}: expected 1 or more")
             _check_off_powers(properties)
-            text = properties.get(POWERS_PROPERTY, "")
-            if cores > 1 and any(part.count(":") < 2 for part in text.split(",") if part.strip()):
-                raise ValueError(
-                    f"{POWERS_PROPERTY} {text!r} gives two powers for a host of {cores} cores: SimGrid wants"
-                    " 'idle:epsilon:all_cores' there"
-                )
             idle, epsilon, full = host_powers(properties, cores)
             states = parse_sleep_states(properties.get("sleep_pstates", ""))
             kind = ServerKind(host.name, speeds, idle, epsilon, full, states, cores)

@@ -211,5 +211,6 @@ _SENDERS: dict[type[d.Decision], Callable[[Any, Any], None]] = {
     d.SetResourceState: lambda bs, x: bs.set_resource_state(ProcSet.from_str(str(x.resources)), x.state),
     d.CallMeLater: lambda bs, x: bs.wake_me_up_at(x.at),
     d.QueryEnergy: lambda bs, x: bs.request_consumed_energy(),
+    d.FinishRegistration: lambda bs, x: bs.notify_registration_finished(),
 }
 """How each decision of a session is passed to pybatsim."""

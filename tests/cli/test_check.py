@@ -110,6 +110,17 @@ def test_power_that_ends_before_the_run(place: Path, capsys: pytest.CaptureFixtu
     assert "the power covers 72 h, the run needs 96 h: its last value, 1 kW, is kept" in out
 
 
+def test_events_that_batsim_may_play_in_another_order(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (place / "power.txt").open("a") as file:
+        file.write('{"type": "mark", "timestamp": 3600}\n')
+    assert codes(place, capsys) == ["events-tied"]
+    assert check(place) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "power.txt:2: line 73 has the same timestamp, 3600 s: in a file of more than 16 lines" in out
+
+
 def test_power_that_is_odd(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     power(place / "power.txt", 72, skip=range(1))
     assert codes(place, capsys) == ["power-late"]

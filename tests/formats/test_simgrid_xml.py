@@ -194,10 +194,6 @@ SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"
             MASTER + '<host id="n" speed="1f,2f"><prop id="wattage_per_state" value="1:2"/></host>',
             "1 entries",
         ),
-        (
-            MASTER + '<host id="n" speed="1f" core="2"><prop id="wattage_per_state" value="1:2"/></host>',
-            "idle:epsilon",
-        ),
         (MASTER + '<host id="n" speed="1f"><prop id="wattage_per_state" value="a:b"/></host>', "in watts"),
         (MASTER + '<cluster id="c" prefix="n" radical="5-1" speed="1f"/>', "'5-1' runs backwards"),
         (
