@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import msgspec
 
 from beasy_sched.errors import ConfigError, InputError, PathLike
+from beasy_sched.extras import load_optional
 from beasy_sched.formats import run_files as files
 from beasy_sched.formats.atomic import leftover
 from beasy_sched.formats.reading import read_text, reading
@@ -44,10 +45,7 @@ def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_
     """A field of `RunTables`: a file as a data frame, read when it is asked for."""
 
     def frame(run: RunTables) -> pd.DataFrame:
-        try:
-            import pandas
-        except ImportError:
-            raise ConfigError("data frames need pandas: pip install 'beasy-sched[data]'") from None
+        pandas = load_optional("pandas", "beasy-sched[data]", "data frames")
         path = files.path_of(run.prefix, name)
         try:
             with reading(path):

@@ -321,6 +321,11 @@ def _decode(data: bytes) -> _WorkloadFile[Any]:
     except msgspec.ValidationError as error:
         raise WorkloadError(f"not a Batsim workload: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if data.lstrip()[:1] == b"<":
+            raise WorkloadError(
+                "is XML, as platforms are, but a workload is JSON: are platform (-p) and workload (-w)"
+                " swapped?"
+            ) from None
         raise WorkloadError(f"not valid JSON: {error}") from None
     except RecursionError:
         raise WorkloadError("nested too deeply") from None

@@ -87,8 +87,9 @@ def test_what_is_odd_and_yet_allowed(tmp_path: Path, capfd: Capture) -> None:
     summary = daemon.summary()
     assert summary["complete"] is True
     assert summary["jobs"]["rejected"] == 1
-    unknown = sorted(summary["warnings"])
+    no_site, *unknown = sorted(summary["warnings"])
     assert len(unknown) == 2
+    assert no_site.startswith("power is announced, but without a site it is ignored")
     assert "'NEWS'" in unknown[0]
     assert "version" in unknown[1]
 
