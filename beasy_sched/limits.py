@@ -18,14 +18,24 @@ MOST_UNPACKED_BYTES: Final = 1 << 30
 """What a compressed trace, or a plan file, may unpack to."""
 MOST_TABLE_BYTES: Final = 1 << 28
 """What a table of weather or power may have, unpacked: it is held in memory as text."""
-MOST_MESSAGE_BYTES: Final = 1 << 31
-"""Of one message of a simulator's."""
+MOST_MESSAGE_BYTES: Final = 1 << 30
+"""Of one message of a simulator's; and of all that connections have sent before a simulation begins."""
+MOST_START_BYTES: Final = 1 << 20
+"""Of the init text of a Batsim 5."""
+MOST_CONNECTIONS: Final = 100
+"""To the daemon, beside its simulator's."""
+MOST_OTHERS_BYTES: Final = 1 << 26
+"""That these may have sent together during a simulation."""
+MOST_CANDIDATES: Final = 100
+"""Peers that have been greeted and have not begun a simulation."""
 MOST_UNKNOWN: Final = 100
 """Unknown event types and fields that a run's warnings name; one more line says that there were others."""
 LONGEST_NAME: Final = 200
 """Characters of a name, or of a text that was found, that a message repeats."""
 LONGEST_ERROR: Final = 4000
 """Characters of an error's whole message."""
+MOST_JOBS: Final = 10_000_000
+"""Jobs that a simulator may submit in one simulation."""
 MOST_ACTIONS: Final = 10_000_000
 """Actions that a policy may return at once."""
 

@@ -81,10 +81,8 @@ def build_session(
     Raises ConfigError and InputError.
     """
     policy = policy or make_policy(settings.policy, settings.options)
-    if policy.needs_power and settings.site is None:
-        raise ConfigError(f"policy {settings.policy!r} requires a site: pass --site FILE")
-    if policy.needs_plan and settings.plan is None and plans is None:
-        raise ConfigError(f"policy {settings.policy!r} requires an offline plan: pass --plan FILE")
+    planned = settings.plan is not None or plans is not None
+    check_needs(policy, settings.policy, site=settings.site is not None, plan=planned)
     if not _WINDOWS.holds(settings.windows):
         raise ConfigError(f"windows: found {settings.windows}, expected {_WINDOWS.expected}")
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
@@ -115,6 +113,14 @@ def build_session(
         replan=replan,
     )
     return Session(policy, options, log)
+
+
+def check_needs(policy: Policy, name: str, *, site: bool, plan: bool) -> None:
+    """Raise ConfigError unless the run has what the policy called ``name`` requires."""
+    if policy.needs_power and not site:
+        raise ConfigError(f"policy {name!r} requires a site: pass --site FILE")
+    if policy.needs_plan and not plan:
+        raise ConfigError(f"policy {name!r} requires an offline plan: pass --plan FILE")
 
 
 def read_options(text: str = "{}", single: Sequence[str] = ()) -> dict[str, Any]:

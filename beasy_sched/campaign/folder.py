@@ -33,7 +33,7 @@ from beasy_sched.campaign.scenario import FileProduction, Scenario, SwfWorkload
 from beasy_sched.campaign.scenario_file import check_sizes, scenario_of
 from beasy_sched.campaign.tasks import TRACE, Keep, RunResult
 from beasy_sched.errors import BeasyError, ConfigError, InputError
-from beasy_sched.formats.atomic import remove_if_dead, write_atomic
+from beasy_sched.formats.atomic import own_folder, remove_if_dead, write_atomic
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
 from beasy_sched.formats.forecast_source import forecast_files
 from beasy_sched.formats.plan_file import read_plans
@@ -121,7 +121,7 @@ class Folder:
             for left in self.path.rglob(".*.part"):  # by one that was killed
                 remove_if_dead(left)
             for name in ("inputs", "rows"):
-                (self.path / name).mkdir(exist_ok=True)
+                own_folder(self.path / name)
             yield
 
     def running_since_s(self) -> float | None:
@@ -178,16 +178,14 @@ class Folder:
     def add(self, run: str, row: dict[str, Any], result: RunResult, keep: Keep) -> None:
         """Write what is kept of a run, then its row. Raises InputError."""
         if keep == "everything":
-            folder = self.path / "runs" / run
-            if folder.is_dir():
-                shutil.rmtree(folder)  # of the same run, when it failed
-            folder.mkdir(parents=True)
+            folder = own_folder(own_folder(self.path / "runs") / run)
+            shutil.rmtree(folder)  # of the same run, when it failed
+            folder.mkdir()
             for name, content in result.files.items():
-                (folder / name).parent.mkdir(exist_ok=True)
+                own_folder((folder / name).parent)
                 write_atomic(folder / name, content)
         elif keep == "trace" and TRACE in result.files:
-            (self.path / "traces").mkdir(exist_ok=True)
-            write_atomic(self.path / "traces" / f"{run}.csv", result.files[TRACE])
+            write_atomic(own_folder(self.path / "traces") / f"{run}.csv", result.files[TRACE])
         ended = Ended(row, result.wall_s, result.cpu_s, result.trace)
         write_atomic(self.row_path(run), msgspec.json.encode(ended))
 

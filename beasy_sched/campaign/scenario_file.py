@@ -52,6 +52,7 @@ _OF_TUPLES: Final = ("workload", "production", "real_workload")
 """Sections of a file that stand for those of its tuples."""
 SHORTHANDS: Final = (*_OF_TUPLES, "grid")
 """Sections of a file that a `Scenario` has elsewhere."""
+_NO_BATTERY: Final = "none"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST_SEED: Final = 1 << 63
 _MOST_SEEDS: Final = 100_000
@@ -165,7 +166,11 @@ def _tuples(raw: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
 
 
 def _site(raw: dict[str, Any], folder: Path) -> Any:
-    """The sections of the site; a guard in a file of its own is left out, those of the scenario count."""
+    """The sections of the site; a guard in a file of its own is left out, those of the scenario count.
+
+    Raises ConfigError for sections that do not say whether there is a battery: who writes only
+    ``[site.time]`` might expect the default site's.
+    """
     site = raw.get("site", DEFAULT_SITE)
     if isinstance(site, str):
         path = site if site == DEFAULT_SITE else os.path.abspath(folder / site)
@@ -173,9 +178,16 @@ def _site(raw: dict[str, Any], folder: Path) -> Any:
         parse_site(text, path)
         sections = {name: section for name, section in parse_toml(text, path).items() if name != "guard"}
         return _located(sections, Path(path).parent)
-    if isinstance(site, dict) and "guard" in site:
+    if not isinstance(site, dict):
+        return site
+    if "guard" in site:
         raise ConfigError("site.guard: a scenario's guards belong in [[guards]]")
-    return _located(site, folder)
+    if "battery" not in site:
+        raise ConfigError(
+            "site: has no [site.battery]: the sections of [site] are the whole site, and nothing of the"
+            f' default site is added; for a site without a battery, write battery = "{_NO_BATTERY}" in [site]'
+        )
+    return _located({name: part for name, part in site.items() if part != _NO_BATTERY}, folder)
 
 
 def _with_grid(site: Any, raw: dict[str, Any], folder: Path) -> Any:

@@ -5,7 +5,6 @@ Also a campaign's status and its mean results, as lines for a terminal.
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from beasy_sched.campaign.folder import Folder, Manifest, damaged_row, read_mani
 from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.sweep import AXES, RunSpec, expand
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.decoding import read_frame
 from beasy_sched.numbers import ANY_WHOLE, Range, found_text
@@ -294,13 +294,12 @@ def _found(summary: dict[str, Any] | None, place: str) -> Any:
 
 
 def check_installed(scenarios: Sequence[Scenario]) -> None:
-    """Raise ConfigError, before any run, where a package is missing that the campaign will need."""
+    """Raise ConfigError, before any run, where a package cannot be imported that the campaign will need."""
     needed = {"pandas": "data", "pyarrow": "data"}
     if any(scenario.plan.make for scenario in scenarios):
         needed["highspy"] = "plan"
     for name, extra in needed.items():
-        if importlib.util.find_spec(name) is None:
-            raise ConfigError(f"this campaign needs {name}: pip install 'beasy-sched[{extra}]'")
+        load_optional(name, f"beasy-sched[{extra}]", "this campaign")
 
 
 def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
@@ -374,12 +373,7 @@ def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> byte
 
 def _imported(name: str) -> Any:
     """Import a package that tables need. Raises ConfigError without it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ConfigError(
-            "tables of campaigns need pandas and pyarrow: pip install 'beasy-sched[data]'"
-        ) from None
+    return load_optional(name, "beasy-sched[data]", "a campaign's table")
 
 
 def _table(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> Any:

@@ -235,10 +235,10 @@ def _one_of(option: str, given: str | None, known: Sequence[str]) -> str:
 def _figures(measures: Sequence[str]) -> Sequence[Figure]:
     """What is drawn of each column named. Raises ConfigError for one that has no numbers."""
     from beasy_sched.campaign.table import COLUMNS
-    from beasy_sched.report.comparison import Figure
+    from beasy_sched.report.comparison import MEASURES, Figure
     from beasy_sched.report.sweeps import SWEEP_FIGURES
 
-    known = {figure.column: figure for figure in SWEEP_FIGURES}
+    known = {**MEASURES, **{figure.column: figure for figure in SWEEP_FIGURES}}
     columns = {column.name: column for column in COLUMNS if column.kind in ("number", "integer")}
     for name in measures:
         if name not in columns:

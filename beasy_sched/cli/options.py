@@ -233,7 +233,9 @@ class InputOptions(CommandOptions):
     )
 
 
-class _PolicyOptions(CommandOptions):
+class PolicyOptions(CommandOptions):
+    """Which policy decides, and its options."""
+
     policy: str = option(
         "Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
         default="easy",
@@ -252,6 +254,20 @@ class _PolicyOptions(CommandOptions):
         metavar="JSON|@FILE",
         default="{}",
         show_default=False,
+    )
+    budget: str | None = option(
+        "Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers would use"
+        " computing, or '500kWh', '1.2e12J', 'inf'.",
+        metavar="AMOUNT",
+    )
+    period: str | None = option(
+        "When the budget holds, after time 0: '2d:5d', '0:12h', '172800:432000'.", metavar="START:END"
+    )
+    shutdown: Literal["none", "opportunistic"] | None = option(
+        "Whether servers that are idle during the period are switched off."
+    )
+    allocation: Literal["any", "contiguous"] | None = option(
+        "Whether a job's servers must have consecutive numbers."
     )
 
 
@@ -304,7 +320,7 @@ class SiteOptions(CommandOptions):
     )
 
 
-class RunOptions(SiteOptions, _PolicyOptions):
+class RunOptions(SiteOptions, PolicyOptions):
     """What `serve` and `simulate` share."""
 
     energy: EnergySource = option(
@@ -319,27 +335,13 @@ class RunOptions(SiteOptions, _PolicyOptions):
         " decisions."
     )
     record: Path | None = option("Record every message, for 'beasy-sched replay'.")
-    budget: str | None = option(
-        "Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers would use"
-        " computing, or '500kWh', '1.2e12J', 'inf'.",
-        metavar="AMOUNT",
-    )
-    period: str | None = option(
-        "When the budget holds, after time 0: '2d:5d', '0:12h', '172800:432000'.", metavar="START:END"
-    )
-    shutdown: Literal["none", "opportunistic"] | None = option(
-        "Whether servers that are idle during the period are switched off."
-    )
-    allocation: Literal["any", "contiguous"] | None = option(
-        "Whether a job's servers must have consecutive numbers."
-    )
 
 
 def settings_of(given: RunOptions) -> RunSettings:
     """Read what the options name. Raises ConfigError and InputError."""
     return RunSettings(
         policy=given.policy,
-        options=_with_budget(given, read_options(given.policy_options, given.single_options)),
+        options=policy_options(given),
         site=None if given.site is None else read_site_text(given.site),
         site_name=str(given.site),
         plan=given.plan,
@@ -366,8 +368,12 @@ def replan_of(given: SiteOptions) -> ReplanSettings | None:
     return ReplanSettings(given.replan, workloads, demand, production, given.replan_limit, season)
 
 
-def _with_budget(given: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
-    """Add what the budget's flags stand for. Raises ConfigError where both say the same thing."""
+def policy_options(given: PolicyOptions) -> dict[str, Any]:
+    """Read the policy's options, and what the budget's flags stand for.
+
+    Raises ConfigError and InputError, also where both say the same thing.
+    """
+    options = read_options(given.policy_options, given.single_options)
     flags = ("budget", "shutdown", "allocation")
     found = {name: (name, text) for name in flags if (text := getattr(given, name)) is not None}
     if given.period is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,8 @@ SUN_ROUNDING = 2e-6
 """The share of the production, or watts if that is more, by which rounding may put the sun above it."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
 """Batsim 4 sorts events of one timestamp so, and all others after these; Batsim 5 leaves their order."""
+_KEPT_IN_ORDER = 16
+"""Of more events than this, Batsim 4 may mix up equal ones: its sort, C++'s ``std::sort``, is not stable."""
 
 
 class ExternalEvent(Struct, gc=False):
@@ -163,9 +166,49 @@ def is_rate(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
 
 
-def merge_events(files: Iterable[list[ExternalEvent]]) -> list[ExternalEvent]:
-    """Put the events of several files into one order."""
-    return list(heapq.merge(*files, key=_sort_key))
+def merge_events(files: Sequence[Sequence[ExternalEvent]]) -> list[ExternalEvent]:
+    """Put the events of several files, each sorted as Batsim plays it, into the order of a run.
+
+    Each file has a sender of its own, which waits from one of its timestamps to the next; of events with the
+    same timestamp, those come first whose senders have waited longest.
+    """
+    positions = [0] * len(files)
+    waiting = [(events[0].timestamp, number, number) for number, events in enumerate(files) if events]
+    heapq.heapify(waiting)
+    waits = len(files)
+    merged: list[ExternalEvent] = []
+    while waiting:
+        timestamp, _, number = waiting[0]
+        events, first = files[number], positions[number]
+        after = first + 1
+        while after < len(events) and events[after].timestamp == timestamp:
+            after += 1
+        merged += events[first:after]
+        positions[number] = after
+        if after < len(events):
+            waits += 1
+            heapq.heapreplace(waiting, (events[after].timestamp, waits, number))
+        else:
+            heapq.heappop(waiting)
+    return merged
+
+
+def mixed_up(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ExternalEvent] | None:
+    """Return two different events that Batsim 4 may play in another order than their file has, if any.
+
+    ``events`` are those of one or more files, in the order of a run (`merge_events`).
+    """
+    for first, second in itertools.pairwise(events):
+        tied = first.timestamp == second.timestamp and _sort_key(first) == _sort_key(second)
+        if tied and first.text is None and first.data != second.data:
+            file = _file_of(first)
+            if file == _file_of(second) and sum(file == _file_of(event) for event in events) > _KEPT_IN_ORDER:
+                return first, second
+    return None
+
+
+def _file_of(event: ExternalEvent) -> str:
+    return event.where.rpartition(":")[0]
 
 
 def power_event_lines(

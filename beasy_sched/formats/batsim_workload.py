@@ -297,6 +297,11 @@ def read_workload(path: PathLike, name: str = "w0") -> Workload:
         try:
             file = _decode(data)
         except Malformed as error:
+            if data.lstrip()[:1] == b"<":
+                raise WorkloadError(
+                    "is XML, as platforms are, but a workload is JSON: are platform (-p) and workload (-w)"
+                    " swapped?"
+                ) from None
             what = "" if error.line is not None else "not a Batsim workload: "
             raise InputError(path, f"{what}{error}", line=error.line) from None
         del data

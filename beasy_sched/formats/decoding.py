@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 import msgspec
 
 from beasy_sched.errors import ConfigError, InputError, PathLike
+from beasy_sched.extras import load_optional
 from beasy_sched.formats.reading import as_text, check_numbers, line_at, not_utf8, read_bytes, reworded
 from beasy_sched.limits import shortened
 from beasy_sched.numbers import ANY_NUMBER
@@ -224,8 +225,4 @@ def read_frame_of_lines(path: PathLike) -> pd.DataFrame:
 
 
 def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise ConfigError("data frames need pandas: pip install 'beasy-sched[data]'") from None
-    return pandas
+    return load_optional("pandas", "beasy-sched[data]", "data frames")

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 from importlib import resources
 from types import UnionType
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -256,6 +256,7 @@ def field_names(struct: type[Any], shorthands: Sequence[str] = ()) -> list[str]:
     return [*([tag] if tag else []), *shorthands, *own]
 
 
+_UNIONS: Final = (Union, UnionType)
 _QUOTED: Final = re.compile("`(.+?)`")
 _STEP: Final = re.compile(r"\.?([A-Za-z_]+)|\[(\d+|\.\.\.)\]")
 _LIMIT: Final = re.compile(r"` (>=|<=|>|<) (\S+)$")
@@ -265,6 +266,7 @@ _KINDS: Final = {
     "float": "a number",
     "int": "a whole number",
     "bool": "true or false",
+    "null": "nothing",
     "array": "a list",
 }
 
@@ -279,7 +281,8 @@ def reworded(
     kind, found = _at(place, values, root)
     if "unknown field" in what:
         known = ", ".join(field_names(kind, shorthands if kind is root else ()))
-        return f"{place}.{quoted[0]}: no such field, expected one of {known}".lstrip(".")
+        expected = f"one of {known}" if known else "no field at all"
+        return f"{place}.{quoted[0]}: no such field, expected {expected}".lstrip(".")
     if "missing required field" in what:
         return f"{place}.{quoted[0]}: is missing".lstrip(".")
     return (
@@ -299,7 +302,7 @@ def _at(place: str, values: Any, root: Any) -> tuple[Any, Any]:
             kind = (get_args(kind) or (Any,))[0 if get_origin(kind) is tuple else -1]
         else:
             found = found.get(name, found) if isinstance(found, dict) else found
-            if get_origin(kind) is UnionType:  # the place is the tag that tells the options apart
+            if get_origin(kind) in _UNIONS:  # the place is the tag that tells the options apart
                 break
             fields = msgspec.structs.fields(kind) if _is_struct(kind) else ()
             kind = next((field.type for field in fields if field.encode_name == name), Any)
@@ -311,7 +314,7 @@ def _at(place: str, values: Any, root: Any) -> tuple[Any, Any]:
 def _chosen(kind: Any, found: dict[str, Any]) -> Any:
     """The struct among the options of a union that ``found`` is meant to be."""
     structs = [option for option in get_args(kind) if _is_struct(option)]
-    for option in structs if get_origin(kind) is UnionType else ():
+    for option in structs if get_origin(kind) in _UNIONS else ():
         config = option.__struct_config__
         if len(structs) == 1 or config.tag == found.get(config.tag_field):
             return option
@@ -320,11 +323,11 @@ def _chosen(kind: Any, found: dict[str, Any]) -> Any:
 
 def _expected(kind: Any, what: str, quoted: list[str], section: str) -> str:
     options = get_args(kind)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return "one of " + ", ".join(member.value for member in kind)
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(map(str, options))
-    if get_origin(kind) is UnionType and all(_is_struct(option) for option in options):
+    if (isinstance(kind, type) and issubclass(kind, Enum)) or get_origin(kind) is Literal:
+        return f"one of {', '.join(_allowed(kind))}"
+    if what.startswith("Invalid enum value") and (allowed := _allowed(kind)):
+        return f"one of {', '.join(allowed)}"
+    if get_origin(kind) in _UNIONS and all(_is_struct(option) for option in options):
         return "one of " + ", ".join(option.__struct_config__.tag for option in options)
     if what.startswith("Expected") and quoted:
         kinds = {**_KINDS, "object": section}
@@ -333,6 +336,16 @@ def _expected(kind: Any, what: str, quoted: list[str], section: str) -> str:
         limit = _LIMIT.search(what)
         return f"{told}, {_LIMITS[limit[1]]} {limit[2]}" if limit else told
     return what[:1].lower() + what[1:]
+
+
+def _allowed(kind: Any) -> list[str]:
+    """The values of an enumeration or a literal, also where it is one option of several."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [str(member.value) for member in kind]
+    options = get_args(kind)
+    if get_origin(kind) is Literal:
+        return [*map(str, options)]
+    return [name for option in options for name in _allowed(option)]
 
 
 def _is_struct(kind: Any) -> bool:

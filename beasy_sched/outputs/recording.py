@@ -11,6 +11,7 @@ from typing import Any
 import msgpack
 import msgspec
 
+from beasy_sched.engine import Session
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import PartFile
 from beasy_sched.formats.decoding import Malformed, convert_json
@@ -19,6 +20,7 @@ from beasy_sched.limits import shortened
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import check_named_in_data
+from beasy_sched.preflight import unknown_speeds
 from beasy_sched.protocol.detection import Talk, meet
 from beasy_sched.replan import replanned
 from beasy_sched.settings import RunSettings, build_session
@@ -144,9 +146,19 @@ def replay(
             if reply != recorded:
                 replies = talk.decode_reply(recorded), talk.decode_reply(reply)
                 if replies[0] != replies[1]:
-                    return count, _difference(count + 1, *replies)
+                    return count, _difference(count + 1, *replies) + _lacking(session)
             count += 1
     return count, None
+
+
+def _lacking(session: Session) -> str:
+    """Advice where decisions differ perhaps because the platform file of the run is missing, or ""."""
+    if session.options.platform is not None or not unknown_speeds(session.cluster.platform):
+        return ""
+    return (
+        "\n  the recording does not tell the speeds of its hosts: if the run had them from a platform file,"
+        " give it with -p"
+    )
 
 
 def _difference(number: int, recorded: Reply, found: Reply) -> str:

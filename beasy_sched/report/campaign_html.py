@@ -6,6 +6,7 @@ By policy it shows what became of the jobs, and figures of the runs with their s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -19,9 +20,9 @@ from beasy_sched.report.comparison import (
     Figure,
     comparison_html,
     figures_of,
-    mean_and_half_width,
     values_of,
 )
+from beasy_sched.report.intervals import METHOD, mean_of
 from beasy_sched.report.page import Absent, Chart, Section, bars, color, page, plain, warning_html
 from beasy_sched.report.run_data import OUTCOME_COLORS, OUTCOMES
 from beasy_sched.report.sweeps import SweptAxis, sweep_charts
@@ -55,18 +56,18 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
         "fillcolor": color("box"), "hoveron": "points",
         "hovertemplate": f"%{{x:,.{figure.digits}f}}{unit}<extra></extra>",
     }  # fmt: skip
-    means = [mean_and_half_width(values) for values in by_policy.values()]
-    middles, half_widths = np.array(means).T
+    means = [mean_of(values, figure.range) for values in by_policy.values()]
     marks = {
         "type": "scatter", "mode": "markers", "name": "mean, 95 % interval",
-        "x": middles, "y": [plain(policy) for policy in by_policy],
+        "x": np.array([mean.value for mean in means]), "y": [plain(policy) for policy in by_policy],
         "marker": {"symbol": "diamond", "size": 9, "color": color("run-1")},
-        "error_x": {"type": "data", "array": np.nan_to_num(half_widths), "color": color("run-1"),
-                    "thickness": 2},
+        "error_x": {"type": "data", "symmetric": False, "color": color("run-1"), "thickness": 2,
+                    "array": np.nan_to_num([mean.high - mean.value for mean in means]),
+                    "arrayminus": np.nan_to_num([mean.value - mean.low for mean in means])},
         "customdata": [
-            f"{figure.text(mean)} {figure.unit}, one run" if np.isnan(half_width)
-            else f"mean {figure.text(mean, half_width)} {figure.unit}"
-            for mean, half_width in means
+            f"mean {figure.text(mean)} {figure.unit}" if mean.has_interval
+            else f"{figure.text(mean)} {figure.unit}, one run"
+            for mean in means
         ],
         "hovertemplate": "%{customdata}<extra></extra>",
     }  # fmt: skip
@@ -81,11 +82,11 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
 
 def load_bars(runs: Any, policies: Sequence[str], key: str) -> Chart | None:
     """The mean energy of the load, green and from the grid, one bar per policy; None without a grid."""
-    if "grid.green_kwh" not in runs.columns or not runs["grid.green_kwh"].notna().any():
+    if "green_kwh" not in runs.columns or not runs["green_kwh"].notna().any():
         return None
     parts = {}
-    for name, column, paint in (("green", "grid.green_kwh", "production"),
-                                ("from the grid", "grid.import_kwh", "import")):  # fmt: skip
+    for name, column, paint in (("green", "green_kwh", "production"),
+                                ("from the grid", "import_kwh", "import")):  # fmt: skip
         rows = [values_of(runs, policy, column) for policy in policies]
         parts[name] = (np.array([row.mean() if len(row) else 0.0 for row in rows]), paint)
     return bars(key, "Energy of the load", list(policies), parts, "energy, mean [kWh]", "kWh")
@@ -104,16 +105,19 @@ def compared_policies(runs: Any, policies: Sequence[str]) -> tuple[list[Compared
         rows.append(
             ComparedRow(
                 policy,
-                [float(number), *(None if np.isnan(mean) else mean for mean, _ in means)],
-                [f"{number:,}", *(figure.text(*mean) for figure, mean in zip(figures, means, strict=True))],
+                [float(number), *(mean.value for mean in means)],
+                [f"{number:,}", *(figure.text(mean) for figure, mean in zip(figures, means, strict=True))],
             )
         )
-    runs_column = ComparedColumn("runs", "", Better.NEITHER, lambda number: f"{number:,.0f}")
+    runs_column = ComparedColumn("runs", "", Better.NEITHER, digits=0)
     return [runs_column, *(figure.as_column for figure in figures)], rows
 
 
 _MATTERS_MOST = ("finished_pct", "killed_as_in_paper_pct", "soc_distance_points", "wasted_kwh")
 _MOST_ERRORS = 20
+"""Different errors that are shown."""
+_MOST_NAMED = 8
+"""Runs that are named with an error."""
 
 
 def campaign_html(
@@ -157,11 +161,10 @@ def _overview(conditions: list[tuple[str, Any]]) -> Section:
     tables = []
     for figure in FIGURES:
         if figure.column in _MATTERS_MOST:
-            means = {p: [figure.mean_of(runs, p)[0] for _, runs in conditions] for p in policies}
-            columns = [ComparedColumn(heading, "", figure.better, figure.text) for heading in heads]
+            columns = [replace(figure.as_column, title=heading, unit="") for heading in heads]
             rows = [
-                ComparedRow(policy, [None if np.isnan(value) else value for value in values])
-                for policy, values in means.items()
+                ComparedRow(policy, [figure.mean_of(runs, policy).value for _, runs in conditions])
+                for policy in policies
             ]
             tables.append(f"<h3>{escape(figure.title)}, mean [{escape(figure.unit)}]</h3>\n")
             tables.append(comparison_html(columns, rows, "policy"))
@@ -178,10 +181,7 @@ def _section(number: int, title: str, runs: Any) -> Section:
     several = int(runs.groupby("policy").size().max())
     text = "One run per policy: no intervals."
     if several > 1:
-        text = (
-            f"Up to {several:,} runs per policy (seeds, and pairs of workload and production); "
-            "intervals are Student's, 95 % of the mean."
-        )
+        text = f"Up to {several:,} runs per policy (seeds, and pairs of workload and production); {METHOD}."
     if nothing:
         text += f" Zero in every run, or not known: {', '.join(nothing)}."
     parts: list[Chart | Absent | str] = [
@@ -223,12 +223,14 @@ def _point_names(runs: Any, axes: Sequence[SweptAxis]) -> list[str]:
 
 
 def _notes(runs: Any, expected: int) -> Iterator[str]:
-    """Runs that are missing or failed."""
+    """Runs that are missing or failed; each error once, with the runs that it ended."""
     if len(runs) < expected:
         missing = expected - len(runs)
         yield f"{missing:,} of {expected:,} runs have not ended: these are the results so far."
     failed = runs[runs["status"] != "ok"]
-    for run, error in failed[["run", "error"]][:_MOST_ERRORS].itertuples(index=False):
-        yield f"{run} failed: {error}"
-    if len(failed) > _MOST_ERRORS:
-        yield f"{len(failed) - _MOST_ERRORS:,} more runs failed."
+    same = [(error, [*own["run"]]) for error, own in failed.groupby("error", sort=False)]
+    for error, names in same[:_MOST_ERRORS]:
+        more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+        yield f"{', '.join(names[:_MOST_NAMED])}{more} failed: {error}"
+    if rest := sum(len(names) for _, names in same[_MOST_ERRORS:]):
+        yield f"{rest:,} more runs failed."

@@ -5,7 +5,8 @@ The figures that runs of a campaign are compared by are here, with their means a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from html import escape
@@ -14,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.report.intervals import NOT_NEGATIVE, PERCENT, UNLIMITED, Range, RunMean, mean_of
 
 BEST_MARK = "\u2605"
 """What stands in a cell that no other one beats."""
@@ -39,13 +41,23 @@ class Better(IntEnum):
 
 @dataclass(frozen=True)
 class ComparedColumn:
-    """What is compared."""
+    """What is compared. Values are as good as each other where they are shown alike."""
 
     title: str
     unit: str
     better: Better
-    text: Callable[[float], str]
-    """A value as it is shown, without its unit."""
+    digits: int = 2
+    """Digits after the point that are shown, and that count."""
+    signed: bool = False
+    """Whether a plus is written, too."""
+
+    def shown(self, value: float) -> float:
+        """The value that is shown; never -0.0."""
+        return round(value, self.digits) + 0.0
+
+    def text(self, value: float) -> str:
+        """The same as text, without its unit."""
+        return f"{self.shown(value):{'+' if self.signed else ''},.{self.digits}f}"
 
 
 @dataclass(frozen=True)
@@ -60,19 +72,23 @@ class ComparedRow:
     note: str = ""
     """Stands below the name."""
 
+    def value(self, place: int) -> float | None:
+        """The value in a column; None where it is not known, or is no number."""
+        value = self.values[place]
+        return None if value is None or math.isnan(value) else value
 
-def best_texts(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRow]) -> list[set[str]]:
-    """The texts of the best values of each column; none where all are alike, or none is better.
 
-    Values that are shown alike are equally good.
+def best_values(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRow]) -> list[set[float]]:
+    """The best values of each column, as they are shown; none where all are equally good, or none is better.
+
+    Rows without a value do not count.
     """
     found = []
     for place, column in enumerate(columns):
-        known = [value for row in rows if (value := row.values[place]) is not None]
-        ranks = [column.better.rank(value) for value in known]
-        best = {column.text(v) for v, rank in zip(known, ranks, strict=True) if rank == max(ranks)}
-        alike = all(column.text(value) in best for value in known)
-        found.append(set() if column.better is Better.NEITHER or alike else best)
+        shown = [column.shown(value) for row in rows if (value := row.value(place)) is not None]
+        ranks = {value: column.better.rank(value) for value in shown}
+        best = {value for value, rank in ranks.items() if rank == max(ranks.values())}
+        found.append(best if len(best) < len(ranks) else set())
     return found
 
 
@@ -81,10 +97,10 @@ def comparison_html(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRo
 
     Columns that no row knows are left out. Rows that are shown alike are one, which names the others.
     """
-    shown = [place for place in range(len(columns)) if any(row.values[place] is not None for row in rows)]
-    best = best_texts(columns, rows)
-    heads = [_head(caption, "", first=True)]
-    heads += [_head(columns[place].title, columns[place].unit) for place in shown]
+    shown = [place for place in range(len(columns)) if any(row.value(place) is not None for row in rows)]
+    best = best_values(columns, rows)
+    heads = [_head(caption)]
+    heads += [_head(columns[place].title, columns[place].unit, columns[place].better) for place in shown]
     groups: dict[tuple[str, ...], list[ComparedRow]] = {}
     for row in rows:
         key = tuple(_text(columns[place], row, place) for place in shown)
@@ -100,9 +116,10 @@ def comparison_html(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRo
     return "\n".join(lines)
 
 
-def _head(title: str, unit: str, *, first: bool = False) -> str:
+def _head(title: str, unit: str = "", better: Better | None = None) -> str:
+    """The head of a column of values, or without ``better`` of the names."""
     shown = f' <span class="unit">[{escape(unit)}]</span>' if unit else ""
-    kind = ' class="first"' if first else ""
+    kind = ' class="first"' if better is None else ' data-best="low"' if better is Better.LOW else ""
     return (
         f'<th scope="col"{kind} aria-sort="none"><button type="button">{escape(title)}{shown}</button></th>'
     )
@@ -118,22 +135,22 @@ def _name(group: Sequence[ComparedRow]) -> str:
 
 
 def _text(column: ComparedColumn, row: ComparedRow, place: int) -> str:
-    value = row.values[place]
+    value = row.value(place)
     if row.texts is not None:
         return row.texts[place]
     return "-" if value is None else column.text(value)
 
 
-def _cell(column: ComparedColumn, row: ComparedRow, place: int, best: set[str]) -> str:
-    value, text = row.values[place], escape(_text(column, row, place))
+def _cell(column: ComparedColumn, row: ComparedRow, place: int, best: set[float]) -> str:
+    value, text = row.value(place), escape(_text(column, row, place))
     if value is None:
         return "<td>-</td>"
-    mean, sign, half_width = text.partition(" \u00b1 ")
-    if sign:
-        text = f'{mean} <span class="spread">\u00b1 {half_width}</span>'
-    if column.text(value) in best:
+    mean, bracket, interval = text.partition(" [")
+    if bracket:
+        text = f'{mean} <span class="spread">[{interval}</span>'
+    if column.shown(value) in best:
         text = f'<b title="best">{BEST_MARK}</b> {text}'
-    return f'<td data-value="{value!r}">{text}</td>'
+    return f'<td data-value="{column.shown(value)!r}">{text}</td>'
 
 
 # --- runs of a campaign -------------------------------------------------------------------------------------
@@ -148,63 +165,73 @@ class Figure:
     unit: str
     digits: int = 2
     better: Better = Better.NEITHER
+    range: Range = UNLIMITED
+    """The values that it can have; intervals of means do not go beyond."""
+    signed: bool = False
+    """Whether a plus is written, too."""
 
-    def text(self, value: float, half_width: float = np.nan) -> str:
-        """A value as it is shown, without its unit, with its interval where that is known; ``-`` for none."""
-        known = (f"{each:,.{self.digits}f}" for each in (value, half_width) if not np.isnan(each))
-        return " ± ".join(known) or "-"
+    def text(self, mean: RunMean) -> str:
+        """A mean as it is shown, without its unit, with its interval where that is known; ``-`` for none."""
+        if math.isnan(mean.value):
+            return "-"
+        text = self.as_column.text
+        interval = f" [{text(mean.low)}, {text(mean.high)}]" if mean.has_interval else ""
+        return text(mean.value) + interval
 
     @property
     def as_column(self) -> ComparedColumn:
         """Its column in a table of policies."""
-        return ComparedColumn(self.title, self.unit, self.better, self.text)
+        return ComparedColumn(self.title, self.unit, self.better, self.digits, self.signed)
 
-    def mean_of(self, runs: Any, policy: str) -> tuple[float, float]:
-        """The mean of a policy's runs, and half the width of its 95 % interval."""
-        return mean_and_half_width(values_of(runs, policy, self.column))
+    def mean_of(self, runs: Any, policy: str) -> RunMean:
+        """The mean of a policy's runs."""
+        return mean_of(values_of(runs, policy, self.column), self.range)
 
 
-FIGURES: Final = (
-    Figure("finished_pct", "Finished jobs", "%", better=Better.HIGH),
-    Figure("killed_as_in_paper_pct", "Killed, as the BEASY paper counts", "%", better=Better.LOW),
-    Figure("postponed_pct", "Postponed jobs", "%", better=Better.LOW),
-    Figure("soc_distance_points", "Final state of charge less target", "points", better=Better.NOT_NEGATIVE),
-    Figure("soc_lowest_pct", "Lowest state of charge", "%", better=Better.HIGH),
-    Figure("wasted_kwh", "Wasted energy", "kWh", better=Better.LOW),
-    Figure("curtailed_kwh", "Curtailed energy", "kWh", better=Better.LOW),
-    Figure("unserved_kwh", "Unserved energy", "kWh", better=Better.LOW),
-    Figure("bounded_slowdown_mean", "Bounded slowdown, mean", "", better=Better.LOW),
-    Figure("waiting_s_mean", "Waiting time, mean", "s", better=Better.LOW),
-)
-
-GRID_FIGURES: Final = (
-    Figure("grid.green_share", "Green share of the load, 0 to 1", "", 3, Better.HIGH),
-    Figure("grid.import_kwh", "Energy from the grid", "kWh", better=Better.LOW),
-    Figure("grid.cost", "Cost of the imported energy", "", better=Better.LOW),
-    Figure("grid.carbon_kg", "Carbon of the imported energy", "kg", better=Better.LOW),
-)
+SOC_POINTS_DIGITS: Final = 1
+"""Digits after the point to which a state of charge is compared with its target: a target that is missed by
+less than can be seen is reached."""
+HYDROGEN_KG_DIGITS: Final = 3
+"""The same of the hydrogen in the tank."""
+MEASURES: Final = {
+    figure.column: figure
+    for figure in (
+        Figure("work_finished_pct", "Finished work", "%", 2, Better.HIGH, PERCENT),
+        Figure("finished_pct", "Finished jobs", "%", 2, Better.HIGH, PERCENT),
+        Figure("killed_pct", "Killed jobs", "%", 2, Better.LOW, PERCENT),
+        Figure("killed_as_in_paper_pct", "Killed, as the BEASY paper counts", "%", 2, Better.LOW, PERCENT),
+        Figure("postponed_pct", "Postponed jobs", "%", 2, Better.LOW, PERCENT),
+        Figure("soc_distance_points", "Final state of charge less target", "points", SOC_POINTS_DIGITS,
+               Better.NOT_NEGATIVE, Range(-100.0, 100.0), signed=True),
+        Figure("soc_lowest_pct", "Lowest state of charge", "%", 2, Better.HIGH, PERCENT),
+        Figure("wasted_kwh", "Wasted energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("curtailed_kwh", "Curtailed energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("unserved_kwh", "Unserved energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("bounded_slowdown_mean", "Bounded slowdown, mean", "", 2, Better.LOW, Range(1.0)),
+        Figure("waiting_s_mean", "Waiting time, mean", "s", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("green_share", "Green share of the load, 0 to 1", "", 3, Better.HIGH, Range(0.0, 1.0)),
+        Figure("import_kwh", "Energy from the grid", "kWh", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("cost", "Cost of the imported energy", "", 2, Better.LOW),  # prices may be negative
+        Figure("carbon_kg", "Carbon of the imported energy", "kg", 2, Better.LOW, NOT_NEGATIVE),
+    )
+}  # fmt: skip
+"""Columns of the table of runs (`campaign.table`), by name: what is good about them, and what is possible."""
+FIGURES: Final = tuple(
+    MEASURES[column]
+    for column in (
+        "finished_pct", "killed_as_in_paper_pct", "postponed_pct", "soc_distance_points", "soc_lowest_pct",
+        "wasted_kwh", "curtailed_kwh", "unserved_kwh", "bounded_slowdown_mean", "waiting_s_mean",
+    )
+)  # fmt: skip
+"""What policies are compared by."""
+GRID_FIGURES: Final = tuple(MEASURES[column] for column in ("green_share", "import_kwh", "cost", "carbon_kg"))
 """The same of runs with a grid; costs are in the site's currency."""
 
 
 def figures_of(runs: Any) -> tuple[Figure, ...]:
     """The figures that runs have, with those of the grid where one of them has a grid."""
-    grid = "grid.import_kwh" in runs.columns and bool(runs["grid.import_kwh"].notna().any())
+    grid = "import_kwh" in runs.columns and bool(runs["import_kwh"].notna().any())
     return FIGURES + (GRID_FIGURES if grid else ())
-
-
-_T975: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
-                2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
-                2.052, 2.048, 2.045, 2.042)  # fmt: skip
-"""Student's t for 1, 2, ... degrees of freedom: 97.5 % of the distribution lies below."""
-
-
-def mean_and_half_width(values: FloatArray) -> tuple[float, float]:
-    """The mean of n runs, and half the width of its 95 % interval (Student's t); NaN for a single run."""
-    if len(values) < 2:
-        return (float(values.mean()) if len(values) else np.nan), np.nan
-    freedom = len(values) - 1
-    t = _T975[freedom - 1] if freedom <= len(_T975) else 1.96 + 2.46 / freedom
-    return float(values.mean()), float(t * values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def values_of(runs: Any, policy: str, column: str) -> FloatArray:

@@ -81,7 +81,7 @@ def power_balance(run: RunData, prefix: str) -> Chart:
     columns = [*sources, *uses]
     curve = powers(trace, columns)
     by_column = dict(zip(columns, curve.values.T, strict=True))
-    total_w = sum((by_column[c] for c in sources), np.zeros(len(curve.times_s)))
+    total_w = sum((by_column[c] for c in sources), np.zeros(len(curve.values)))
     unit, size_w = power_unit(float(total_w.max()))
     chart = TimeChart(f"{prefix}-balance", "Power balance", prefix, run.end_s, unit,
                       f"\u2190 uses\u2003power [{unit}]\u2003sources \u2192", height=330)  # fmt: skip
@@ -93,7 +93,7 @@ def power_balance(run: RunData, prefix: str) -> Chart:
                 nothing.append(name)
                 continue
             signed = -values_w / size_w if stack == "uses" else values_w / size_w
-            chart.steps(name, curve.times_s, signed, paint, stack=stack)
+            chart.steps(name, curve.edges_s, signed, paint, stack=stack)
     if nothing:
         chart.notes.append(f"Zero at all times: {', '.join(nothing)}.")
     return chart.chart(*curve.notes, **_same_scale_both_ways(float(total_w.max()) / size_w))
@@ -144,9 +144,9 @@ def against_plan(run: RunData, prefix: str) -> Chart:
     unit, size_w = power_unit(float(np.nanmax(curve.values)))
     title = "Demand against the plan"
     chart = TimeChart(f"{prefix}-plan", title, prefix, run.end_s, unit, f"power [{unit}]")
-    chart.steps("demand, real", curve.times_s, demand_w / size_w, "demand")
-    chart.steps("demand, forecast", curve.times_s, load_w / size_w, "forecast", dash="dot")
-    chart.steps("planned for the servers", curve.times_s, envelope_w / size_w, "planned", dash="dash")
+    chart.steps("demand, real", curve.edges_s, demand_w / size_w, "demand")
+    chart.steps("demand, forecast", curve.edges_s, load_w / size_w, "forecast", dash="dot")
+    chart.steps("planned for the servers", curve.edges_s, envelope_w / size_w, "planned", dash="dash")
     return chart.chart(*curve.notes, rangemode="tozero")
 
 

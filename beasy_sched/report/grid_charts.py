@@ -79,12 +79,12 @@ def green_and_brown(run: RunData, prefix: str) -> Chart:
                       height=360)  # fmt: skip
     for name, paint, values_w in stack:
         if values_w.max() > 1e-9 * most_w:
-            chart.steps(name, curve.times_s, values_w / size_w, paint, stack="power")
-    chart.steps("load (servers and base)", curve.times_s, load_w / size_w, "ink", width=1.1)
+            chart.steps(name, curve.edges_s, values_w / size_w, paint, stack="power")
+    chart.steps("load (servers and base)", curve.edges_s, load_w / size_w, "ink", width=1.1)
     predicted = _known_means(trace, "predicted_renewable_w")
     if predicted is not None:
         name = "production, predicted"
-        chart.steps(name, predicted.times_s, predicted.values / size_w, "predicted", dash="dash", width=1.2)
+        chart.steps(name, predicted.edges_s, predicted.values / size_w, "predicted", dash="dash", width=1.2)
         most_w = max(most_w, float(np.nanmax(predicted.values)))
     _add_price(chart, run)
     top = most_w / size_w
@@ -112,13 +112,13 @@ def carbon(run: RunData, prefix: str) -> Chart:
     kg_per_h = run.trace["carbon_g"].to_numpy(np.float64) / np.diff(edges_s) * SECONDS_PER_HOUR / 1e3
     import_kw = run.trace["grid_import_w"].to_numpy(np.float64) / 1e3
     known = np.column_stack([np.nan_to_num(kg_per_h), np.where(np.isnan(kg_per_h), 0.0, import_kw)])
-    curve = StepCurve(edges_s[:-1], known).thinned(float(edges_s[-1]))
+    curve = StepCurve(edges_s, known).thinned()
     rate, power_kw = curve.values.T
     chart = TimeChart(f"{prefix}-carbon", "Carbon of the imported energy", prefix, run.end_s, "kg/h",
                       "carbon [kg/h]", height=240)  # fmt: skip
-    chart.steps("carbon", curve.times_s, rate, "import", stack="carbon")
+    chart.steps("carbon", curve.edges_s, rate, "import", stack="carbon")
     g_per_kwh = np.divide(1e3 * rate, power_kw, out=np.full(len(rate), np.nan), where=power_kw > 1e-6)
-    chart.steps("carbon of a kWh (right axis)", curve.times_s, g_per_kwh, "price", width=1.4)
+    chart.steps("carbon of a kWh (right axis)", curve.edges_s, g_per_kwh, "price", width=1.4)
     chart.on_the_right("g/kWh", "carbon [g/kWh]", _range_of(g_per_kwh))
     return chart.chart(*curve.notes, rangemode="tozero")
 
@@ -129,12 +129,11 @@ def _known_means(trace: Any, column: str) -> StepCurve | None:
     known = np.isfinite(values)
     if not known.any():
         return None
-    edges_s = step_edges_s(trace)
-    both = StepCurve(edges_s[:-1], np.column_stack([np.where(known, values, 0.0), known]))
-    curve = both.thinned(float(edges_s[-1]))
+    both = StepCurve(step_edges_s(trace), np.column_stack([np.where(known, values, 0.0), known]))
+    curve = both.thinned()
     sums, shares = curve.values.T
     means = np.divide(sums, shares, out=np.full(len(sums), np.nan), where=shares > 0.0)
-    return StepCurve(curve.times_s, means)
+    return StepCurve(curve.edges_s, means)
 
 
 def _range_of(values: FloatArray) -> list[float]:
@@ -148,7 +147,7 @@ def _add_price(chart: TimeChart, run: RunData) -> None:
     price = _known_means(run.trace, "import_price_per_kwh")
     if price is not None and np.nanmax(np.abs(price.values)) > 0.0:
         unit = f"{run.grid['currency']}/kWh"
-        chart.steps("price (right axis)", price.times_s, price.values, "price", width=1.5)
+        chart.steps("price (right axis)", price.edges_s, price.values, "price", width=1.5)
         chart.on_the_right(unit, f"price [{unit}]", _range_of(price.values))
 
 

@@ -117,15 +117,9 @@ def _facts(run: RunData) -> Iterator[str]:
 
 def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]:
     several = len(runs) > 1
-    warnings = [
-        f"{run.name}: {text}" if several else text
-        for run in runs
-        for text in (_ended_early(run), *run.summary.get("warnings", ()))
-        if text
-    ]
     first = comparison_html(*compared(runs), "run") if several else cards_html(cards(runs[0]))
     overview: list[Chart | Absent | str] = [
-        warning_html(warnings),
+        warning_html(_warnings(runs)),
         first,
         '<div class="pair">',
         *overall_bars(runs),
@@ -147,6 +141,29 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
         why = _why_html(run, prefix, 1.0 / len(runs))
         sections.append(Section(prefix, title, [*own, *dated, why], folded=number > 1))
     return sections
+
+
+_MOST_NAMED: Final = 8
+"""Runs that a warning names."""
+
+
+def _warnings(runs: Sequence[RunData]) -> list[str]:
+    """What is wrong with the runs: each text once, of several runs with the names of those it is about."""
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        for text in filter(None, dict.fromkeys((_ended_early(run), *run.summary.get("warnings", ())))):
+            names.setdefault(text, []).append(run.name)
+    if len(runs) == 1:
+        return [*names]
+    return [f"{_named(found, len(runs))}: {text}" for text, found in names.items()]
+
+
+def _named(names: Sequence[str], runs: int) -> str:
+    """Name some of the runs."""
+    if len(names) == runs:
+        return "all runs"
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
@@ -270,12 +287,13 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
         paint = f"run-{number % RUN_COLORS}"
         dash = ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
         if run.has_battery:
-            soc.line(run.name, *levels(run.trace, "soc_pct"), paint, dash=dash)
+            real = levels(run.trace, "soc_pct", run.site.get("soc_start_pct"))
+            soc.line(run.name, *real, paint, dash=dash)
         if (spent := cost_so_far(run)) is not None:
             costs.line(run.name, *spent, paint, dash=dash)
         if run.jobs is not None and run.jobs.ids:
-            curve = waiting(run, run.jobs).thinned(run.end_s)
-            queues.steps(run.name, curve.times_s, curve.values[:, 0], paint, dash=dash)
+            curve = waiting(run, run.jobs).thinned()
+            queues.steps(run.name, curve.edges_s, curve.values[:, 0], paint, dash=dash)
             waits[run.name] = (waits_s(run, run.jobs), paint, dash)
     for name, field in BATTERY_LIMITS.items():
         found = {run.site[field] for run in runs if field in run.site}

@@ -9,7 +9,13 @@ from html import escape
 from typing import Final
 
 from beasy_sched.outputs.tables import job_share_pct
-from beasy_sched.report.comparison import Better, ComparedColumn, ComparedRow
+from beasy_sched.report.comparison import (
+    HYDROGEN_KG_DIGITS,
+    SOC_POINTS_DIGITS,
+    Better,
+    ComparedColumn,
+    ComparedRow,
+)
 from beasy_sched.report.run_data import RunData
 
 
@@ -61,10 +67,10 @@ LOWEST: Final = Bounds(
     1.0, -0.5, ("above its minimum", "down to its minimum", "below its minimum"), least=True
 )
 """Lowest state of charge less the minimum, points."""
-FINAL: Final = Bounds(-0.05, -5.0, ("target reached", "just below target", "target missed"), least=True)
-"""Final state of charge less the target, points."""
-HYDROGEN: Final = Bounds(-0.001, -0.001, ("target reached", "", "target missed"), least=True)
-"""Final hydrogen less the target, kg."""
+FINAL: Final = Bounds(0.0, -5.0, ("target reached", "just below target", "target missed"), least=True)
+"""Final state of charge less the target, points, rounded to what is compared."""
+HYDROGEN: Final = Bounds(0.0, 0.0, ("target reached", "", "target missed"), least=True)
+"""Final hydrogen less the target, kg, rounded to what is compared."""
 SUFFICIENT: Final = Bounds(99.995, 99.0, ("all of the load", "nearly all", "power was missing"), least=True)
 """Share of the load that the site's own sources served, %; not judged where there is a grid."""
 CURTAILED: Final = Bounds(1.0, 10.0, ("hardly any", "some", "much"))
@@ -124,15 +130,16 @@ def _battery_cards(run: RunData) -> Iterator[Card]:
                           f"its minimum is {site['soc_min_pct']:g} %", above)  # fmt: skip
     if "soc_final_pct" in site and "soc_distance_points" in site:
         away = site["soc_distance_points"]
-        detail = f"{abs(away):.2f} points {'below' if away < 0 else 'above'} its target"
-        if "soc_target_pct" in site:
-            detail += f" of {site['soc_target_pct']:g} %"
-        yield FINAL.card("Final charge", f"{site['soc_final_pct']:.2f} %", detail, away)
+        shown = round(away, SOC_POINTS_DIGITS)
+        apart = f"{abs(away):.2f} points {'below' if away < 0 else 'above'}" if shown else "at"
+        target = f" of {site['soc_target_pct']:g} %" if "soc_target_pct" in site else ""
+        detail = f"{apart} its target{target}"
+        yield FINAL.card("Final charge", f"{site['soc_final_pct']:.2f} %", detail, shown)
     if "hydrogen_final_kg" in site and "hydrogen_distance_kg" in site:
         away = site["hydrogen_distance_kg"]
         target_kg = site["hydrogen_final_kg"] - away
         value, detail = f"{site['hydrogen_final_kg']:,.2f} kg", f"its target is {target_kg:,.2f} kg"
-        yield HYDROGEN.card("Final hydrogen", value, detail, away)
+        yield HYDROGEN.card("Final hydrogen", value, detail, round(away, HYDROGEN_KG_DIGITS))
 
 
 def _energy_cards(run: RunData) -> Iterator[Card]:
@@ -198,16 +205,6 @@ class _Measure:
     of: Callable[[RunData], float | None]
 
 
-def _digits(digits: int, *, signed: bool = False) -> Callable[[float], str]:
-    return lambda value: f"{round(value, digits) + 0.0:{'+' if signed else ''},.{digits}f}"
-
-
-def _column(
-    title: str, unit: str, better: Better, digits: int = 2, *, signed: bool = False
-) -> ComparedColumn:
-    return ComparedColumn(title, unit, better, _digits(digits, signed=signed))
-
-
 def _part(section: str, name: str, scale: float = 1.0) -> Callable[[RunData], float | None]:
     def value(run: RunData) -> float | None:
         found = (run.summary.get(section) or {}).get(name)
@@ -231,21 +228,25 @@ def _kept_pct(run: RunData) -> float | None:
 
 
 _MEASURES: Final = (
-    _Measure(_column("finished", "%", Better.HIGH), _jobs_pct("finished", "failed")),
-    _Measure(_column("killed", "%", Better.LOW), _jobs_pct("killed")),
-    _Measure(_column("deadlines kept", "%", Better.HIGH), _kept_pct),
-    _Measure(_column("lowest charge", "%", Better.HIGH), _part("site", "soc_lowest_pct")),
-    _Measure(_column("final less target", "points", Better.NOT_NEGATIVE, signed=True),
-             _part("site", "soc_distance_points")),
-    _Measure(_column("hydrogen less target", "kg", Better.NOT_NEGATIVE, signed=True),
-             _part("site", "hydrogen_distance_kg")),
-    _Measure(_column("self-sufficient", "%", Better.HIGH), own_share_pct),
-    _Measure(_column("curtailed", "kWh", Better.LOW), _part("energy_kwh", "curtailed")),
-    _Measure(_column("wasted", "kWh", Better.LOW), _part("energy_kwh", "wasted")),
-    _Measure(_column("cost", "", Better.LOW), _part("grid", "cost")),
-    _Measure(_column("carbon", "kg", Better.LOW), _part("grid", "carbon_kg")),
-    _Measure(_column("slowdown", "", Better.LOW), _part("quality", "bounded_slowdown_mean")),
-    _Measure(_column("mean wait", "s", Better.LOW, 0), _part("quality", "waiting_s_mean")),
+    _Measure(ComparedColumn("finished", "%", Better.HIGH), _jobs_pct("finished", "failed")),
+    _Measure(ComparedColumn("killed", "%", Better.LOW), _jobs_pct("killed")),
+    _Measure(ComparedColumn("deadlines kept", "%", Better.HIGH), _kept_pct),
+    _Measure(ComparedColumn("lowest charge", "%", Better.HIGH), _part("site", "soc_lowest_pct")),
+    _Measure(
+        ComparedColumn("final less target", "points", Better.NOT_NEGATIVE, SOC_POINTS_DIGITS, signed=True),
+        _part("site", "soc_distance_points"),
+    ),
+    _Measure(
+        ComparedColumn("hydrogen less target", "kg", Better.NOT_NEGATIVE, HYDROGEN_KG_DIGITS, signed=True),
+        _part("site", "hydrogen_distance_kg"),
+    ),
+    _Measure(ComparedColumn("self-sufficient", "%", Better.HIGH), own_share_pct),
+    _Measure(ComparedColumn("curtailed", "kWh", Better.LOW), _part("energy_kwh", "curtailed")),
+    _Measure(ComparedColumn("wasted", "kWh", Better.LOW), _part("energy_kwh", "wasted")),
+    _Measure(ComparedColumn("cost", "", Better.LOW), _part("grid", "cost")),
+    _Measure(ComparedColumn("carbon", "kg", Better.LOW), _part("grid", "carbon_kg")),
+    _Measure(ComparedColumn("slowdown", "", Better.LOW), _part("quality", "bounded_slowdown_mean")),
+    _Measure(ComparedColumn("mean wait", "s", Better.LOW, 0), _part("quality", "waiting_s_mean")),
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.summary import DONE, LOST
 from beasy_sched.report.drawing import PALETTE, figure_bytes, stacked_panels
-from beasy_sched.report.run_data import OUTCOMES, RunData
+from beasy_sched.report.run_data import OUTCOMES, RunData, levels
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
 _MOST_DAYS: Final = 62
@@ -106,6 +106,10 @@ def _days(run: RunData) -> float:
     return float(run.trace["start_s"].iloc[-1] + run.trace["duration_s"].round().iloc[-1]) / SECONDS_PER_DAY
 
 
+def _longest(runs: Sequence[RunData]) -> RunData:
+    return max(runs, key=_days)
+
+
 def _places(edges_s: FloatArray, times_s: FloatArray) -> IntArray:
     return np.searchsorted(edges_s, times_s, side="right")
 
@@ -119,12 +123,12 @@ _HEADS: Final = {"finished_pct": ("fin.", "%", 1), "killed_pct": ("killed", "%",
 def month_lines(runs: Sequence[RunData], width: int = 100) -> list[str]:
     """Return a table of the runs side by side, one row per month, or several tables of at most ``width``.
 
-    All runs have the same jobs and production.
+    All runs have the same jobs and production. Runs that ended earlier have no values in the last months.
     """
     months = [months_of(run) for run in runs]
-    shared = [[m.name, f"{m.production_kwh:,.0f}", f"{m.jobs:,}"] for m in months[0]]
+    shared = [[m.name, f"{m.production_kwh:,.0f}", f"{m.jobs:,}"] for m in months_of(_longest(runs))]
     left = _block([["", "sun, wind", "jobs"], ["month", "kWh", ""], *shared])
-    groups = [_policy_block(run.name, own) for run, own in zip(runs, months, strict=True)]
+    groups = [_policy_block(run.name, own, len(shared)) for run, own in zip(runs, months, strict=True)]
     lines: list[str] = []
     while groups:
         table = [line.ljust(len(left[1])) for line in ["", *left]]
@@ -136,9 +140,10 @@ def month_lines(runs: Sequence[RunData], width: int = 100) -> list[str]:
     return lines
 
 
-def _policy_block(name: str, months: Sequence[Month]) -> list[str]:
+def _policy_block(name: str, months: Sequence[Month], count: int) -> list[str]:
     fields = [field for field in _HEADS if any(np.isfinite(getattr(m, field)) for m in months)]
     rows = [[_cell(getattr(month, field), _HEADS[field][2]) for field in fields] for month in months]
+    rows += [["-"] * len(fields)] * (count - len(rows))
     block = _block([[_HEADS[f][0] for f in fields], [_HEADS[f][1] for f in fields], *rows])
     wide = max(len(name), len(block[0]))
     return [name.center(wide), *(line.rjust(wide) for line in block)]
@@ -173,17 +178,23 @@ def draw_year(runs: Sequence[RunData], title: str) -> bytes:
     draws.append((_draw_jobs, 1.0))
     figure, panels = stacked_panels(".png", (12.0, 1.2, 2.1), draws, runs, title)
     panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
-    panels[-1].set_xlim(0.0, _days(runs[0]))
-    _mark_months(panels[-1], runs[0])
+    panels[-1].set_xlim(0.0, _days(_longest(runs)))
+    _mark_months(panels[-1], _longest(runs))
     return figure_bytes(figure, ".png")
 
 
-class _Stretches:
-    """A run in stretches of a day, or of a week where that would be too many to look at."""
+def _stretches(runs: Sequence[RunData]) -> list[_Stretches]:
+    """Divide the runs into days, or into weeks where those of the longest would be too many to look at."""
+    days = 1 if _days(_longest(runs)) <= _MOST_DAYS else 7
+    return [_Stretches(run, days) for run in runs]
 
-    def __init__(self, run: RunData) -> None:
+
+class _Stretches:
+    """A run in stretches of some days; the last one may be shorter."""
+
+    def __init__(self, run: RunData, days: int) -> None:
         whole = _days(run)
-        self.days = 1 if whole <= _MOST_DAYS else 7
+        self.days = days
         self.edges = np.minimum(np.arange(math.ceil(whole / self.days) + 1) * self.days, whole)
         """Where they begin and end, days."""
         self._trace = run.trace
@@ -214,11 +225,11 @@ class _Stretches:
 
 
 def _draw_energy(panel: Any, runs: Sequence[RunData]) -> None:
-    every = _Stretches(runs[0])
+    stretches = _stretches(runs)
+    every = max(stretches, key=lambda each: float(each.edges[-1]))
     made = every.kwh_per_day("renewable_w")
     every.draw(panel, made, fill=True, color=_PRODUCTION, label="sun and wind")
-    for color, run in zip(_cycled(runs), runs, strict=True):
-        each = _Stretches(run)
+    for color, run, each in zip(_cycled(runs), runs, stretches, strict=True):
         each.draw(panel, each.kwh_per_day("demand_w"), color=color, linewidth=1.1, label=run.name)
     panel.set_ylabel("energy per day, kWh" + ("\n(mean of a week)" if every.days > 1 else ""))
     panel.set_ylim(bottom=0.0)
@@ -226,8 +237,8 @@ def _draw_energy(panel: Any, runs: Sequence[RunData]) -> None:
 
 def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
     """Draw the lowest charge of each day; of each week its mean, and the lowest as a thin line."""
-    for color, run in zip(_cycled(runs), runs, strict=True):
-        each = _Stretches(run)
+    stretches = _stretches(runs)
+    for color, run, each in zip(_cycled(runs), runs, stretches, strict=True):
         lowest = each.lowest("soc_pct")
         if each.days > 1:
             each.draw(panel, each.mean("soc_pct"), color=color, linewidth=1.4, label=run.name)
@@ -236,7 +247,7 @@ def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
             each.draw(panel, lowest, color=color, linewidth=1.1, label=run.name)
     if "soc_min_pct" in runs[0].site:
         panel.axhline(float(runs[0].site["soc_min_pct"]), color="#444444", linestyle=":")
-    weekly = _Stretches(runs[0]).days > 1
+    weekly = stretches[0].days > 1
     label = "charge, mean of a week, %\n(thin: lowest," if weekly else "lowest charge of a day, %\n("
     panel.set_ylabel(label + (" " if weekly else "") + "dotted: minimum)")
     panel.set_ylim(0.0, 100.0)
@@ -244,8 +255,8 @@ def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
 
 def _draw_hydrogen(panel: Any, runs: Sequence[RunData]) -> None:
     for color, run in zip(_cycled(runs), runs, strict=True):
-        days = run.trace["start_s"].to_numpy() / SECONDS_PER_DAY
-        panel.plot(days, run.trace["hydrogen_kg"].to_numpy(), color=color, linewidth=1.2, label=run.name)
+        ends_s, hydrogen_kg = levels(run.trace, "hydrogen_kg")
+        panel.plot(ends_s / SECONDS_PER_DAY, hydrogen_kg, color=color, linewidth=1.2, label=run.name)
     panel.set_ylabel("hydrogen, kg")
     panel.set_ylim(bottom=0.0)
 

@@ -32,7 +32,6 @@ from beasy_sched.report.run_data import (
     levels,
     powers,
     read_run_data,
-    step_edges_s,
 )
 from beasy_sched.results import read_trace
 from beasy_sched.units import SECONDS_PER_HOUR
@@ -183,7 +182,7 @@ def _draw_powers(panel: Any, run: RunData) -> None:
     shown = [name for name in _POWERS if name in run.trace.columns]
     shown = [name for name in shown if name in ("renewable_w", "demand_w") or run.trace[name].any()]
     curve = powers(run.trace, shown)
-    edges_h = np.append(curve.times_s, step_edges_s(run.trace)[-1]) / SECONDS_PER_HOUR
+    edges_h = curve.edges_s / SECONDS_PER_HOUR
     for name, values_w in zip(shown, curve.values.T, strict=True):
         label, color = _POWERS[name]
         filled = name == "renewable_w"
@@ -198,9 +197,9 @@ def _draw_servers(panel: Any, run: RunData) -> None:
     frame = run.states
     times_s = frame["time"].to_numpy(np.float64)
     layers = [frame[[*columns]].sum(axis=1).to_numpy(np.float64) for columns, _ in _STATES.values()]
-    curve = last_of_each_time(times_s, np.stack(layers, axis=1)).thinned(run.end_s)
-    edges_h = np.append(curve.times_s, max(run.end_s, float(curve.times_s[-1]))) / SECONDS_PER_HOUR
-    base = np.zeros(len(curve.times_s))
+    curve = last_of_each_time(times_s, np.stack(layers, axis=1), run.end_s).thinned()
+    edges_h = curve.edges_s / SECONDS_PER_HOUR
+    base = np.zeros(len(curve.values))
     for (label, (_, color)), values in zip(_STATES.items(), curve.values.T, strict=True):
         if values.any():
             panel.stairs(base + values, edges_h, baseline=base, fill=True, color=color, label=label)

@@ -18,7 +18,7 @@ import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
-from beasy_sched.errors import ConfigError
+from beasy_sched.extras import load_optional
 from beasy_sched.report.drawing import OKABE_ITO
 
 
@@ -84,7 +84,7 @@ class TimeChart:
     def steps(
         self,
         name: str,
-        times_s: FloatArray,
+        edges_s: FloatArray,
         values: FloatArray,
         paint: str,
         *,
@@ -92,12 +92,14 @@ class TimeChart:
         width: float = 1.6,
         stack: str = "",
     ) -> None:
-        """Add a curve that holds each value until the next time, and the last one to the end.
+        """Add a curve that holds each value from its edge to the next; edges are one more than values.
 
-        ``stack`` fills it on top of the curves of that stack.
+        It ends at the last edge, wherever the chart ends. ``stack`` fills it on top of the curves of that
+        stack.
         """
-        x, y = np.append(times_s, max(self.end_s, times_s[-1])), np.append(values, values[-1])
-        trace = self.line(name, x, y, paint, dash=dash, width=0 if stack else width)
+        trace = self.line(
+            name, edges_s, np.append(values, values[-1]), paint, dash=dash, width=0 if stack else width
+        )
         trace["line"]["shape"] = "hv"
         if stack:
             trace |= {"stackgroup": stack, "fillcolor": color(paint)}
@@ -308,9 +310,6 @@ def _web(name: str) -> str:
 
 
 def check_installed() -> None:
-    """Raise ConfigError where pandas or plotly is missing."""
-    try:
-        import pandas  # noqa: F401
-        import plotly  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(f"reports need {error.name}: pip install 'beasy-sched[report]'") from None
+    """Raise ConfigError where pandas or plotly cannot be imported."""
+    for package in ("pandas", "plotly"):
+        load_optional(package, "beasy-sched[report]", "reports")

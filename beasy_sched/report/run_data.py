@@ -163,9 +163,12 @@ def read_run_data(name: str, prefix: str) -> RunData:
 
 @dataclass(frozen=True)
 class StepCurve:
-    """A value (row i of ``values``, of shape (n,) or (n, k)) from each time to the next; n times, rising."""
+    """A value (row i of ``values``, of shape (n,) or (n, k)) from each edge to the next; n + 1 edges, rising.
 
-    times_s: FloatArray
+    Beyond its last edge nothing is known of it.
+    """
+
+    edges_s: FloatArray
     values: FloatArray
     notes: list[str] = field(default_factory=list)
     """What has to be said of it below its chart."""
@@ -173,36 +176,39 @@ class StepCurve:
     def mean_over(self, edges_s: FloatArray) -> StepCurve:
         """The time-weighted means between ``edges_s``: sums over time stay what they were.
 
-        Before the first time the value is 0; after the last it stays.
+        Before the first edge and after the last one the value is 0.
         """
-        values = self.values.reshape(len(self.times_s), -1)
-        lengths_s = np.diff(self.times_s)[:, None]
-        sums = np.vstack([np.zeros(values.shape[1]), np.cumsum(values[:-1] * lengths_s, axis=0)])
-        at = np.searchsorted(self.times_s, edges_s, "right") - 1
-        since_s = np.where(at >= 0, edges_s - self.times_s[at], 0.0)[:, None]
-        reached = np.where(at[:, None] >= 0, sums[at] + values[at] * since_s, 0.0)
+        values = self.values.reshape(len(self.values), -1)
+        lengths_s = np.diff(self.edges_s)[:, None]
+        sums = np.vstack([np.zeros(values.shape[1]), np.cumsum(values * lengths_s, axis=0)])
+        within_s = np.clip(edges_s, self.edges_s[0], self.edges_s[-1])
+        at = np.clip(np.searchsorted(self.edges_s, within_s, "right") - 1, 0, len(values) - 1)
+        reached = sums[at] + values[at] * (within_s - self.edges_s[at])[:, None]
         means = np.diff(reached, axis=0) / np.diff(edges_s)[:, None]
-        return StepCurve(edges_s[:-1], means.reshape(-1, *self.values.shape[1:]))
+        return StepCurve(edges_s, means.reshape(-1, *self.values.shape[1:]))
 
-    def thinned(self, end_s: float, most: int = MOST_POINTS) -> StepCurve:
-        """Itself where it has at most ``most`` times, means over that many equal spans elsewhere."""
-        if len(self.times_s) <= most or end_s <= self.times_s[0]:
+    def thinned(self, most: int = MOST_POINTS) -> StepCurve:
+        """Itself where it has at most ``most`` values, means over that many equal spans elsewhere."""
+        if len(self.values) <= most or self.edges_s[-1] <= self.edges_s[0]:
             return self
-        edges_s = np.linspace(self.times_s[0], end_s, most + 1)
+        edges_s = np.linspace(self.edges_s[0], self.edges_s[-1], most + 1)
         note = f"Means over {edges_s[1] - edges_s[0]:,.0f} s each."
         return replace(self.mean_over(edges_s), notes=[note])
 
 
-def count_changes(times_s: FloatArray, changes: FloatArray) -> StepCurve:
-    """Add up ``changes`` in the order of their times; several at one time count as one."""
+def count_changes(times_s: FloatArray, changes: FloatArray, end_s: float) -> StepCurve:
+    """Add up ``changes`` in the order of their times; several at one time count as one.
+
+    The last count holds until ``end_s``.
+    """
     order = np.argsort(times_s, kind="stable")
-    return last_of_each_time(times_s[order], np.cumsum(changes[order], axis=0))
+    return last_of_each_time(times_s[order], np.cumsum(changes[order], axis=0), end_s)
 
 
-def last_of_each_time(times_s: FloatArray, values: FloatArray) -> StepCurve:
-    """Keep the last row of each time; the times must not fall."""
+def last_of_each_time(times_s: FloatArray, values: FloatArray, end_s: float) -> StepCurve:
+    """Keep the last row of each time; the times must not fall. The last row holds until ``end_s``."""
     last = np.diff(times_s, append=np.inf) > 0
-    return StepCurve(times_s[last], values[last])
+    return StepCurve(np.append(times_s[last], max(end_s, float(times_s[-1]))), values[last])
 
 
 def step_edges_s(trace: Any) -> FloatArray:
@@ -213,8 +219,7 @@ def step_edges_s(trace: Any) -> FloatArray:
 
 def powers(trace: Any, columns: list[str]) -> StepCurve:
     """The mean powers of the steps (W), one column each, thinned."""
-    edges_s = step_edges_s(trace)
-    return StepCurve(edges_s[:-1], trace[columns].to_numpy(np.float64)).thinned(float(edges_s[-1]))
+    return StepCurve(step_edges_s(trace), trace[columns].to_numpy(np.float64)).thinned()
 
 
 def levels(trace: Any, column: str, start: float | None = None) -> tuple[FloatArray, FloatArray]:

@@ -194,16 +194,16 @@ def servers_by_state(run: RunData, prefix: str) -> Chart:
     """Servers that compute, idle, switch and sleep, stacked; planned ones as a line."""
     columns = [column for column in STATES if column in run.states.columns]
     times_s, counts = run.states["time"].to_numpy(np.float64), run.states[columns].to_numpy(np.float64)
-    exact = last_of_each_time(times_s, counts)
-    curve = exact.thinned(run.end_s)
+    exact = last_of_each_time(times_s, counts, run.end_s)
+    curve = exact.thinned()
     chart = TimeChart(f"{prefix}-states", "Servers by state", prefix, run.end_s, "", "servers")
     for column, values in zip(columns, curve.values.T, strict=True):
         name, paint = STATES[column]
-        chart.steps(name, curve.times_s, values, paint, stack="states")
+        chart.steps(name, curve.edges_s, values, paint, stack="states")
     if run.trace is not None and "planned_servers_on" in run.trace.columns:
         on = run.trace["planned_servers_on"].to_numpy(np.float64)
         if np.isfinite(on).any():
-            chart.steps("planned on", step_edges_s(run.trace)[:-1], on, "planned", dash="dash")
+            chart.steps("planned on", step_edges_s(run.trace), on, "planned", dash="dash")
     most = float(exact.values.sum(axis=1).max())
     return chart.chart(*curve.notes, range=[0, 1.02 * most])
 
@@ -214,18 +214,20 @@ def utilization(run: RunData, prefix: str) -> Chart:
     on = computing + run.states["nb_idle"].to_numpy(np.float64)
     of_all = run.states[[c for c in STATES if c in run.states.columns]].to_numpy(np.float64).sum(axis=1)
     counts = np.column_stack([computing, on, of_all])
-    curve = last_of_each_time(run.states["time"].to_numpy(np.float64), counts).thinned(run.end_s, 480)
+    times_s = run.states["time"].to_numpy(np.float64)
+    curve = last_of_each_time(times_s, counts, run.end_s).thinned(480)
     computing, on, of_all = curve.values.T
     chart = TimeChart(
         f"{prefix}-utilization", "Utilization", prefix, run.end_s, "%", "share that computes [%]"
     )
     for name, whole, paint in (("of the servers that are on", on, "asked"), ("of all", of_all, "computing")):
         share_pct = np.divide(100.0 * computing, whole, out=np.zeros(len(whole)), where=whole > 0.0)
-        chart.steps(name, curve.times_s, share_pct, paint)
-    lasts_s = np.diff(curve.times_s, append=max(run.end_s, curve.times_s[-1]))
-    whole = float(of_all @ lasts_s)
-    mean = f"On average {100.0 * float(computing @ lasts_s) / whole:.2f} % of all." if whole > 0.0 else ""
-    return chart.chart(*curve.notes, *([mean] if mean else []), range=[0, 102])
+        chart.steps(name, curve.edges_s, share_pct, paint)
+    share = (run.summary.get("quality") or {}).get("utilization")
+    if share is None and (whole_s := float(of_all @ np.diff(curve.edges_s))) > 0.0:
+        share = float(computing @ np.diff(curve.edges_s)) / whole_s
+    mean = [] if share is None else [f"On average {100.0 * share:.2f} % of all."]
+    return chart.chart(*curve.notes, *mean, range=[0, 102])
 
 
 # --- the map of servers by state and P-state ----------------------------------------------------------------

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.report.comparison import Figure
+from beasy_sched.report.comparison import MEASURES, Better, Figure
 from beasy_sched.report.drawing import PALETTE, figure_bytes, new_figure
 from beasy_sched.report.page import Chart, color, plain
 
-SWEEP_FIGURES: Final = (
-    Figure("work_finished_pct", "Finished work", "%", 1),
-    Figure("finished_pct", "Finished jobs", "%", 1),
-    Figure("killed_pct", "Killed jobs", "%", 1),
-    Figure("unserved_kwh", "Unserved energy", "kWh", 1),
-    Figure("soc_lowest_pct", "Lowest state of charge", "%", 0),
+SWEEP_FIGURES: Final = tuple(
+    replace(MEASURES[column], digits=digits)
+    for column, digits in (
+        ("work_finished_pct", 1),
+        ("finished_pct", 1),
+        ("killed_pct", 1),
+        ("unserved_kwh", 1),
+        ("soc_lowest_pct", 0),
+    )
 )
 """What is drawn over the axes."""
-LESS_IS_BETTER: Final = ("killed_pct", "unserved_kwh")
 WITH_A_GOAL: Final = ("work_finished_pct", "finished_pct")
 """Figures whose maps have a line where the wanted value is reached."""
 WANTED_PCT: Final = 99.0
@@ -181,7 +183,7 @@ def _map(
     unit = f" {figure.unit}" if figure.unit else ""
     cells = {
         "type": "heatmap", "name": "mean of the runs", "x": x, "y": y, "z": values,
-        "colorscale": "Cividis", "reversescale": figure.column in LESS_IS_BETTER,
+        "colorscale": "Cividis", "reversescale": figure.better is Better.LOW,
         "zmin": span[0], "zmax": span[1],
         "xgap": 1, "ygap": 1, "colorbar": {"thickness": 12, "title": {"text": figure.unit}},
         "texttemplate": f"%{{z:.{figure.digits}f}}" if found.written else "",
@@ -297,7 +299,7 @@ def _draw_map(
     span: tuple[float, float],
     wanted_pct: float,
 ) -> Any:
-    scale = "cividis_r" if figure.column in LESS_IS_BETTER else "cividis"
+    scale = "cividis_r" if figure.better is Better.LOW else "cividis"
     image = panel.imshow(found.means, origin="lower", aspect="auto", cmap=scale, vmin=span[0], vmax=span[1])
     if found.written:
         for (row, column), mean in np.ndenumerate(found.means):

@@ -31,15 +31,15 @@ def waiting(run: RunData, jobs: RunJobs) -> StepCurve:
     """How many jobs wait, and for how many servers, two columns."""
     counts = np.column_stack([np.ones(len(jobs.ids)), jobs.servers])
     times_s = np.concatenate([jobs.submit_s, until_s(run, jobs)])
-    return count_changes(times_s, np.concatenate([counts, -counts]))
+    return count_changes(times_s, np.concatenate([counts, -counts]), run.end_s)
 
 
 def queue(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     """Jobs that wait, and servers that they ask for."""
-    curve = waiting(run, jobs).thinned(run.end_s)
+    curve = waiting(run, jobs).thinned()
     chart = TimeChart(f"{prefix}-queue", "Queue", prefix, run.end_s, "", "waiting")
-    chart.steps("servers asked for", curve.times_s, curve.values[:, 1], "asked", width=1.2)
-    chart.steps("jobs", curve.times_s, curve.values[:, 0], "waiting")
+    chart.steps("servers asked for", curve.edges_s, curve.values[:, 1], "asked", width=1.2)
+    chart.steps("jobs", curve.edges_s, curve.values[:, 0], "waiting")
     return chart.chart(*curve.notes, rangemode="tozero")
 
 
@@ -61,8 +61,8 @@ def waits_over_time(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
         f"{prefix}-waits", "Waiting times, by arrival", prefix, run.end_s, unit, f"wait [{unit}]"
     )
     means_s = np.divide(sums_s, counts, out=np.full(SPANS, np.nan), where=counts > 0)
-    chart.steps("longest", edges_s[:-1], np.where(counts > 0, longest_s, np.nan) / size_s, "asked", width=1.2)
-    chart.steps("mean", edges_s[:-1], means_s / size_s, "waiting")
+    chart.steps("longest", edges_s, np.where(counts > 0, longest_s, np.nan) / size_s, "asked", width=1.2)
+    chart.steps("mean", edges_s, means_s / size_s, "waiting")
     note = f"Of the jobs that came within {edges_s[1]:,.0f} s each."
     if np.isnan(jobs.start_s).any():
         note += " A job that never started waited until it was rejected, or the run ended."
@@ -70,17 +70,22 @@ def waits_over_time(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
 
 
 def wait_distribution(waited_s: Mapping[str, tuple[FloatArray, str, str]], key: str, title: str) -> Chart:
-    """Which share of the jobs waited how long at most: by name the waits (s), with colour and dash."""
+    """Which share of the jobs waited how long at most: by name the waits (s), with colour and dash.
+
+    All curves end at the longest wait of all, or at 10 s: beyond the longest wait of its own, a run's share
+    remains 100 %.
+    """
     traces: list[dict[str, Any]] = []
+    longest_s = max(10.0, *(float(waits.max()) for waits, *_ in waited_s.values()))
     for name, (waits, paint, dash) in waited_s.items():
         x, y = shares(waits)
+        x, y = np.append(np.maximum(x, 1.0), longest_s), np.append(y, 100.0)
         traces.append({
-            "type": "scatter", "mode": "lines", "name": plain(name), "x": np.maximum(x, 1.0), "y": y,
+            "type": "scatter", "mode": "lines", "name": plain(name), "x": x, "y": y,
             "line": {"color": color(paint), "width": 1.8, "dash": dash, "shape": "hv"},
             "hovertemplate": "%{y:.2f} % waited %{x:,.0f} s at most",
         })  # fmt: skip
-    longest_s = max(float(waits.max()) for waits, *_ in waited_s.values())
-    ticks = [tick for tick in _TICKS if tick <= max(longest_s, 10.0)]
+    ticks = [tick for tick in _TICKS if tick <= longest_s]
     layout = {
         "xaxis": {"type": "log", "title": {"text": "waited at most"}, "tickmode": "array", "tickvals": ticks,
                   "ticktext": [_TICKS[tick] for tick in ticks], "fixedrange": True},

@@ -7,13 +7,14 @@ conditions within a week, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.report.intervals import NOT_NEGATIVE, Range
 from beasy_sched.reproduction.claims import (
     Claim,
     Sample,
@@ -32,8 +33,15 @@ if TYPE_CHECKING:
 
 RESAMPLES: Final = 2000
 EASY: Final = Setting("easy")
-MEASURES: Final = ("utilization", "ave_bsld", "energy_share", "jobs_started", "excess_j", "debts")
-"""Those that the paper's claims and figures are about."""
+MEASURES: Final[Mapping[str, Range]] = {
+    "utilization": Range(0.0, 1.0),
+    "ave_bsld": Range(1.0),
+    "energy_share": Range(0.0, 1.0),
+    "jobs_started": NOT_NEGATIVE,
+    "excess_j": NOT_NEGATIVE,
+    "debts": NOT_NEGATIVE,
+}
+"""Those that the paper's claims and figures are about, with the values that they can have."""
 _SAME: Final = 0.005
 """Relative difference that a figure does not show."""
 _NAMES: Final = {"powercap": "powercap", "reducepc": "reducePC", "energybud": "energyBud"}
@@ -43,9 +51,12 @@ class Results(Sample[Setting]):
     """Measures of complete weeks (executions) by setting."""
 
     def interval(self, measure: str, setting: Setting) -> tuple[float, float, float]:
-        """Return the normalized mean, and its 95 % interval over weeks."""
+        """Return the normalized mean, and its 95 % interval over weeks.
+
+        Normalized values of single weeks may lie beyond what the measure can be; the interval does not.
+        """
         means = weighted_mean(self.weights, self.normalized(measure, setting))
-        return float(means[0]), *interval(means)
+        return float(means[0]), *MEASURES[measure].cut(*interval(means))
 
     def normalized(self, measure: str, setting: Setting) -> FloatArray:
         """Return a measure by week, less what the week is above the others on average."""
@@ -83,7 +94,7 @@ class Results(Sample[Setting]):
 
 
 def results_of(
-    runs: pd.DataFrame, settings: Sequence[Setting], measures: Sequence[str] = MEASURES
+    runs: pd.DataFrame, settings: Sequence[Setting], measures: Iterable[str] = MEASURES
 ) -> Results:
     """Arrange the runs of the weeks of which none failed."""
     failed = set(runs.loc[runs["error"] != "", "week"])

@@ -107,7 +107,7 @@ def _by_budget(results: Results, measure: str) -> Any:
             settings = [Setting(algorithm, budget, shutdown) for budget in budgets]
             means, lows, highs = np.transpose([results.interval(measure, setting) for setting in settings])
             all_means += means.tolist()
-            reach = [means - lows, highs - means]
+            reach = np.maximum([means - lows, highs - means], 0.0)  # rounding; percentiles beside the mean
             look = _look(algorithm, shutdown) | {"elinewidth": 0.7, "alpha": 0.9}
             panel.errorbar(places + shift, means, reach, label=NAMES[algorithm, shutdown], **look)
         if measure == "utilization":

@@ -18,7 +18,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.storage import BatterySpec
-from beasy_sched.errors import ConfigError
+from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.plan.forecast import Forecast
 from beasy_sched.report.drawing import PALETTE
@@ -58,10 +58,7 @@ Figures = Iterator[tuple[str, Any]]
 @contextlib.contextmanager
 def paper_style() -> Iterator[None]:
     """Draw in the style of the papers' figures. Raises ConfigError without matplotlib."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise ConfigError("figures need matplotlib: pip install 'beasy-sched[plot]'") from None
+    mpl = load_optional("matplotlib", "beasy-sched[plot]", "figures")
     with mpl.rc_context(_STYLE):
         yield
 
@@ -272,10 +269,10 @@ def outcome_figure(
         jobs.text(1.5, place, f"{share:.1f} %", va="center", fontsize=6.5)
     jobs.set_xlim(0, 100)
     jobs.set_xlabel("share of the jobs [%]")
-    _draw_bars(soc, places, distance, ORANGE, "{:+.1f}")
+    _draw_bars(soc, places, distance, ORANGE, "+")
     soc.axvline(0, color=BLACK, linewidth=0.8)
     soc.set_xlabel("final SoC less target [points]")
-    _draw_bars(waste, places, wasted, BLUE, "{:.1f}")
+    _draw_bars(waste, places, wasted, BLUE, "")
     waste.set_xlabel("wasted energy [kWh]")
     jobs.set_yticks(places, policies)
     jobs.invert_yaxis()
@@ -285,15 +282,18 @@ def outcome_figure(
     return figure
 
 
-def _draw_bars(panel: Any, places: Any, bars: MeanBars, color: str, form: str) -> None:
-    """Bars with intervals, each labelled with its mean, beside the end of the interval."""
+def _draw_bars(panel: Any, places: Any, bars: MeanBars, color: str, sign: str) -> None:
+    """Bars with intervals, each labelled with its mean, beside the end of the interval.
+
+    ``sign`` is "+" to write a plus, too.
+    """
     panel.barh(places, bars.mean, _HEIGHT, color=color, alpha=0.75)
     errors = np.maximum([bars.mean - bars.low, bars.high - bars.mean], 0.0)
     panel.errorbar(bars.mean, places, xerr=errors, fmt="none", ecolor=BLACK, elinewidth=0.8, capsize=2)
     for place, mean, low, high in zip(places, bars.mean, bars.low, bars.high, strict=True):
         right = mean >= 0
         panel.annotate(
-            form.format(mean),
+            f"{round(mean, 1) + 0.0:{sign}.1f}",
             (max(high, 0.0) if right else min(low, 0.0), place),
             (3 if right else -3, 0),
             textcoords="offset points",

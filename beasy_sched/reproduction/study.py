@@ -22,6 +22,7 @@ from beasy_sched.campaign.table import RunColumn, parquet_of
 from beasy_sched.campaign.tasks import Attempt
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_bytes
 
@@ -152,8 +153,7 @@ class Study(ABC, Generic[Run, Result]):
 
     def table(self) -> pd.DataFrame:
         """Return the runs as a data frame. Raises InputError."""
-        import pandas
-
+        pandas = load_optional("pandas", "beasy-sched[data]", "tables of studies")
         return pandas.DataFrame(list(self._rows()))
 
     def cpu_s(self) -> float:

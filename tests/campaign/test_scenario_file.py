@@ -114,6 +114,11 @@ WRONG = [
     ),
     (SMALL.replace("capacity_kwh = 2.0", ""), "site: site: battery.capacity_kwh: is missing"),
     (SMALL.replace("charge_limit_kw", "charge_kw"), "site: site: battery.charge_kw"),
+    (
+        SMALL[: SMALL.index("[site.battery]")] + SMALL[SMALL.index("[site.time]") :],
+        "site: has no [site.battery]: the sections of [site] are the whole site, and nothing of the default"
+        ' site is added; for a site without a battery, write battery = "none" in [site]',
+    ),
     (added(below='[site.guard]\nmode = "shed"'), "site.guard: a scenario's guards belong in [[guards]]"),
     (added(below='[plan]\nsurplus = "x"'), "plan.surplus: found 'x', expected one of envelope, store"),
     (

@@ -241,7 +241,7 @@ def test_the_grids_prices_beside_the_power(priced_site, capfd):
 @pytest.mark.parametrize(
     ("text", "days", "expected"),
     [
-        (SITE, 3, "grid.price: the file covers from 0 h to 48 h, the run 0 to 72 h"),
+        (SITE, 3, "the file covers 2019-06-01 00:00 to 2019-06-03 00:00, the run 2019-06-01 00:00 to"),
         ("[grid]\n", 1, "has no price and no carbon intensity: add them to its section [grid]"),
         ("[time]\n", 1, "has no price and no carbon intensity"),
         ("[grid]\nprice = 3\n", 1, "grid.price"),

@@ -128,6 +128,7 @@ def test_wrong_profiles(tmp_path, profile, message):
     ("content", "message"),
     [
         ("", "not valid JSON"),
+        ("<?xml version='1.0'?>", "is XML, as platforms are, but a workload is JSON: are"),
         ('{"jobs": [', "not valid JSON"),
         ('{"jobs": [{"id": 1, "subtime": NaN}]}', "not valid JSON"),
         ("[1]", "not a Batsim workload"),

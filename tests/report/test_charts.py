@@ -80,6 +80,37 @@ def test_servers_by_state(run: RunData) -> None:
     assert set(total) == {4.0}
 
 
+def test_curves_end_where_their_data_end(tmp_path: Path) -> None:
+    """The trace ends with the window, at 400 s; the run goes on to 900 s."""
+    told = summary(end_s=900.0)
+    told["jobs"] |= {"postponed": 1}
+    run = read_run_data("a", write_run(tmp_path / "a", summary=json.dumps(told)))
+    last = {
+        found.key: {trace["x"][-1] for trace in found.spec["traces"] if trace["mode"] == "lines"}
+        for found in (*energy_charts(run, None, "r"), *server_charts(run, "r"))
+        if isinstance(found, Chart) and found.spec["kind"] == "time"
+    }
+    assert last == {
+        "r-balance": {400.0}, "r-soc": {400.0}, "r-queue": {900.0}, "r-states": {900.0},
+        "r-utilization": {900.0},
+    }  # fmt: skip
+
+
+def test_runs_of_different_lengths_on_one_axis(tmp_path: Path) -> None:
+    runs = []
+    for name, end_s in (("short", 400.0), ("long", 900.0)):
+        told = json.dumps(summary(end_s=end_s))
+        runs.append(read_run_data(name, write_run(tmp_path / name, summary=told)))
+    soc, queues = (
+        each for each in curves_together(runs) if isinstance(each, Chart) and each.key != "all-waits"
+    )
+    assert (soc.spec["end"], queues.spec["end"]) == (900.0, 900.0)
+    assert {name: (x[0], y[0], x[-1]) for name, (x, y) in curves(soc).items()} == {
+        "short": (0.0, 50.0, 400.0), "long": (0.0, 50.0, 400.0),
+    }  # fmt: skip
+    assert {name: x[-1] for name, (x, _) in curves(queues).items()} == {"short": 400.0, "long": 900.0}
+
+
 def test_gantt(run: RunData) -> None:
     spec = chart(server_charts(run, "r"), "gantt").spec
     assert spec["servers"] == 4

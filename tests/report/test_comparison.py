@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -11,13 +12,13 @@ from beasy_sched.report.comparison import (
     Better,
     ComparedColumn,
     ComparedRow,
-    best_texts,
+    best_values,
     comparison_html,
 )
 
 
 def column(better: Better, unit: str = "%") -> ComparedColumn:
-    return ComparedColumn("share", unit, better, lambda value: f"{value:.1f}")
+    return ComparedColumn("share", unit, better, digits=1)
 
 
 def rows(*values: float | None) -> list[ComparedRow]:
@@ -27,21 +28,28 @@ def rows(*values: float | None) -> list[ComparedRow]:
 @pytest.mark.parametrize(
     ("better", "values", "best"),
     [
-        (Better.HIGH, (1.0, 3.0, 2.0), {"3.0"}),
-        (Better.LOW, (1.0, 3.0, 2.0), {"1.0"}),
+        (Better.HIGH, (1.0, 3.0, 2.0), {3.0}),
+        (Better.LOW, (1.0, 3.0, 2.0), {1.0}),
         (Better.NEITHER, (1.0, 3.0, 2.0), set()),
-        (Better.HIGH, (1.0, None, 2.0), {"2.0"}),
+        (Better.HIGH, (1.0, None, 2.0), {2.0}),
+        (Better.HIGH, (math.nan, 1.0, 2.0), {2.0}),
+        (Better.HIGH, (99.98, 100.0, None), set()),
+        (Better.HIGH, (90.0, 100.0, None), {100.0}),
         (Better.HIGH, (2.0, 2.0), set()),
         (Better.HIGH, (2.0, None), set()),
-        (Better.HIGH, (2.04, 2.0, 1.0), {"2.0"}),
-        (Better.NOT_NEGATIVE, (-3.0, 5.0, 0.0), {"5.0", "0.0"}),
-        (Better.NOT_NEGATIVE, (-3.0, -1.0), {"-1.0"}),
+        (Better.HIGH, (2.04, 2.0, 1.0), {2.0}),
+        (Better.LOW, (2.04, 1.96, 3.0), {2.0}),
+        (Better.NOT_NEGATIVE, (-3.0, 5.0, 0.0), {5.0, 0.0}),
+        (Better.NOT_NEGATIVE, (-7e-15, 40.0, -3.0), {0.0, 40.0}),
+        (Better.NOT_NEGATIVE, (-30.01, -30.02, -40.0), {-30.0}),
+        (Better.NOT_NEGATIVE, (-30.01, -30.02), set()),
+        (Better.NOT_NEGATIVE, (-3.0, -1.0), {-1.0}),
         (Better.NOT_NEGATIVE, (3.0, 1.0), set()),
         (Better.LOW, (None, None), set()),
     ],
 )
-def test_the_best(better: Better, values: tuple[float | None, ...], best: set[str]) -> None:
-    assert best_texts([column(better)], rows(*values)) == [best]
+def test_the_best(better: Better, values: tuple[float | None, ...], best: set[float]) -> None:
+    assert best_values([column(better)], rows(*values)) == [best]
 
 
 def test_rows_that_are_shown_alike_are_one() -> None:
@@ -52,9 +60,11 @@ def test_rows_that_are_shown_alike_are_one() -> None:
 
 
 def test_columns_that_nobody_knows_are_left_out() -> None:
-    columns = [column(Better.HIGH), ComparedColumn("nothing", "", Better.LOW, str)]
-    text = comparison_html(columns, [ComparedRow("a", [1.0, None]), ComparedRow("b", [None, None])], "run")
+    columns = [column(Better.HIGH), ComparedColumn("nothing", "", Better.LOW)]
+    rows = [ComparedRow("a", [1.0, None]), ComparedRow("b", [math.nan, math.nan])]
+    text = comparison_html(columns, rows, "run")
     assert "nothing" not in text
+    assert "nan" not in text
     assert "<td>-</td>" in text
 
 
@@ -66,3 +76,16 @@ def test_nothing_known_at_all() -> None:
 def test_names_are_escaped() -> None:
     text = comparison_html([column(Better.HIGH, "<i>")], [ComparedRow("<b>", [1.0], note="<u>")], "<s>")
     assert not re.search("<(b|i|u|s)>", text)
+
+
+def test_all_that_are_shown_as_the_best_are_marked() -> None:
+    points = ComparedColumn("final less target", "points", Better.NOT_NEGATIVE, 1, signed=True)
+    values = {"on it": [-7e-15, 1.0], "above": [38.7, 2.0], "below": [-30.01, 3.0]}
+    rows = [ComparedRow(name, each) for name, each in values.items()]
+    text = comparison_html([points, column(Better.LOW)], rows, "run")
+    assert re.findall(rf"{BEST_MARK}</b> (.*?)</td>", text) == ["+0.0", "1.0", "+38.7"]
+
+
+def test_heads_say_which_end_is_the_best() -> None:
+    text = comparison_html([column(Better.LOW), column(Better.HIGH)], [ComparedRow("a", [1.0, 2.0])], "run")
+    assert re.findall(r'<th scope="col"(.*?) aria-sort', text) == [' class="first"', ' data-best="low"', ""]

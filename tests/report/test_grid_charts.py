@@ -284,3 +284,10 @@ def test_colours_are_those_of_the_style_sheet(tmp_path: Path) -> None:
         assert all(f"--{paint[6:-1]}:" in css for paint in paints.values())
         if chart.key != "r-balance":  # where what goes into the battery has the colour of what comes out
             assert len({*paints.values()}) == len(paints)
+
+
+def test_nothing_is_drawn_beyond_the_last_step(tmp_path: Path) -> None:
+    """The steps of a window end at 200 s, the run at 400 s."""
+    for found in grid_charts(on_a_grid(tmp_path / "a", BATTERY), "r"):
+        ends = {trace["x"][-1] for trace in found.spec["traces"] if trace["mode"] == "lines"}
+        assert ends == {200.0}

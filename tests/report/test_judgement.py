@@ -10,6 +10,7 @@ import pytest
 from report.by_hand import summary, write_run
 
 from beasy_sched.report import judgement
+from beasy_sched.report.comparison import best_values
 from beasy_sched.report.judgement import Bounds, Grade, cards, cards_html, compared
 from beasy_sched.report.run_data import RunData, read_run_data
 
@@ -70,6 +71,36 @@ def test_a_target_missed_and_power_missing(tmp_path: Path) -> None:
     assert (found["Self-sufficiency"].value, found["Self-sufficiency"].verdict) == ("50.00 %", Grade.BAD)
 
 
+@pytest.mark.parametrize(
+    ("away", "verdict", "detail"),
+    [
+        (-7e-15, Grade.GOOD, "at its target of 50 %"),
+        (-0.04, Grade.GOOD, "at its target of 50 %"),
+        (-0.06, Grade.FAIR, "0.06 points below its target of 50 %"),
+        (38.7, Grade.GOOD, "38.70 points above its target of 50 %"),
+    ],
+)
+def test_a_target_is_reached_where_the_table_shows_no_difference(
+    tmp_path: Path, away: float, verdict: Grade, detail: str
+) -> None:
+    run = run_of(tmp_path, site={"soc_final_pct": 50.0 + away, "soc_distance_points": away})
+    card = next(card for card in cards(run) if card.title == "Final charge")
+    assert (card.verdict, card.detail) == (verdict, detail)
+
+
+def test_the_best_of_runs(tmp_path: Path) -> None:
+    """Runs that reach the target are all marked, and the one that needed nothing from elsewhere."""
+    changes = {
+        "on it": ({"soc_distance_points": -7e-15}, {"unserved": 0.0}),
+        "above": ({"soc_distance_points": 40.0}, {"unserved": 0.45}),
+        "below": ({"soc_distance_points": -30.01}, {"unserved": 0.09}),
+    }
+    runs = [run_of(tmp_path, name, site=site, energy_kwh=kwh) for name, (site, kwh) in changes.items()]
+    columns, rows = compared([*runs, read_run_data("none", write_run(tmp_path / "none", summary=None))])
+    best = {c.title: found for c, found in zip(columns, best_values(columns, rows), strict=True) if found}
+    assert best == {"final less target": {0.0, 40.0}, "self-sufficient": {100.0}}
+
+
 def test_with_a_grid_the_share_is_told_and_not_judged(tmp_path: Path) -> None:
     grid = {"currency": "EUR", "cost": 1.5, "import_kwh": 0.25, "green_kwh": 0.75, "mean_import_price": 6.0}
     energy = {"consumed": 0.9, "base": 0.1, "import": 0.25}
@@ -98,7 +129,7 @@ def test_figures_that_runs_are_compared_by(tmp_path: Path) -> None:
         if value is not None
     }
     assert shown == {
-        "finished": "25.00", "killed": "25.00", "lowest charge": "45.00", "final less target": "+10.00",
+        "finished": "25.00", "killed": "25.00", "lowest charge": "45.00", "final less target": "+10.0",
         "self-sufficient": "100.00", "curtailed": "0.10", "wasted": "0.40", "slowdown": "1.50",
         "mean wait": "20",
     }  # fmt: skip

@@ -128,3 +128,24 @@ def test_a_long_run_is_drawn_by_weeks(monkeypatch):
     mean, lowest = (patch.get_data().values for patch in level.patches)
     assert mean.tolist() == [90.0 - 3 - 7 * week for week in range(9)] + [90.0 - 63.5]
     assert lowest.tolist() == [90.0 - 6 - 7 * week for week in range(9)] + [90.0 - 64]
+
+
+def test_runs_that_ended_earlier_have_no_values_in_the_last_months():
+    start, jobs = "2019-05-15T00:00:00+00:00", [(0.5, JobState.FINISHED)]
+    lines = month_lines([hand_run(10, start, "a", jobs), hand_run(45, start, "b", jobs)], 100)
+    assert lines[3].split() == ["2019-05", "408", "1", "|", *["100.0", "0.00", "81", "14.0"], "|",
+                                *["100.0", "0.00", "74", "21.0"]]  # fmt: skip
+    assert lines[4].split()[:7] == ["2019-06", "672", "0", "|", "-", "-", "-"]
+
+
+def test_runs_of_different_lengths_are_drawn_whole_and_alike(monkeypatch):
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    drawn = []
+    monkeypatch.setattr(months, "figure_bytes", lambda figure, suffix: drawn.append(figure) or b"")
+    draw_year([hand_run(10, name="a"), hand_run(65, name="b")], "10 and 65 days")
+    energy, _, hydrogen, _ = drawn[0].axes
+    assert energy.get_xlim() == (0.0, 65.0)
+    made, short, long = (patch.get_data().edges for patch in energy.patches)
+    assert (made.tolist(), short.tolist()) == (long.tolist(), [0.0, 7.0, 10.0])
+    assert [line.get_xdata()[-1] for line in hydrogen.lines] == [10.0, 65.0]
+    assert hydrogen.lines[0].get_xdata()[0] == 1.0  # a level is that of a step's end

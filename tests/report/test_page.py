@@ -107,6 +107,28 @@ def test_warnings_and_early_ends_are_told(tmp_path: Path) -> None:
     ]
 
 
+def test_a_warning_of_several_runs_is_told_once(tmp_path: Path) -> None:
+    told = {"a": ["gap", "alone"], "b": ["gap"], "c": ["gap", "two"], "d": ["gap", "two", "two"]}
+    for name, warnings in told.items():
+        write_run(tmp_path / "out" / name, summary=json.dumps(summary(warnings=warnings)))
+    page = page_of(str(tmp_path / "out"))
+    assert re.findall(r'<p class="warning">(.*?)</p>', page) == [
+        "all runs: gap",
+        "a: alone",
+        "c, d: two",
+    ]
+
+
+def test_a_warning_of_many_runs_names_some(tmp_path: Path) -> None:
+    for number in range(12):
+        warnings = ["gap"] if number else []
+        write_run(tmp_path / "out" / f"r{number:02}", summary=json.dumps(summary(warnings=warnings)))
+    page = page_of(str(tmp_path / "out"))
+    assert re.findall(r'<p class="warning">(.*?)</p>', page) == [
+        "r01, r02, r03, r04, r05, r06, r07, r08 and 3 more: gap"
+    ]
+
+
 @pytest.mark.parametrize(
     ("array", "packed"),
     [

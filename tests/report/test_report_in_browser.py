@@ -105,6 +105,9 @@ def test_the_first_screen_sorts_and_cuts_nothing_off(page: Page, tmp_path: Path)
     assert page.run("document.querySelectorAll('.compared thead th')[1].ariaSort") == "descending"
     page.run(head.format(1))
     assert page.run(shares) == ["0.0", "25.0", "50.0"]
+    page.run(head.format(2))  # killed: fewer are better, and come first
+    assert page.run(shares) == ["50.0", "25.0", "0.0"]
+    assert page.run("document.querySelectorAll('.compared thead th')[2].ariaSort") == "ascending"
     page.run(head.format(0))
     assert page.run("document.querySelector('.compared tbody th').firstChild.textContent") == names[0]
     page.settle()

@@ -91,7 +91,7 @@ def test_a_page_has_maps_and_a_row_a_point():
     assert re.search(
         r'<th scope="row">easy, battery_kwh 40, pv_kw 3(<details>.*?</details>)?</th>'
         r'<td data-value="2.0">2</td>'
-        r'<td data-value="70[.0-9]*">70.00 <span class="spread">± 12.71</span></td>',
+        r'<td data-value="70[.0-9]*">70.00 <span class="spread">\[57.29, 82.71\]</span></td>',
         text,
     )
 

@@ -48,9 +48,18 @@ def test_distribution() -> None:
     waits = {"a": (np.array([0.0, 7200.0]), "run-0", "solid"), "b<": (np.array([9.0]), "run-1", "dash")}
     chart = wait_distribution(waits, "k", "t")
     first, second = chart.spec["traces"]
-    assert (first["x"].tolist(), first["y"].tolist()) == ([1.0, 7200.0], [50.0, 100.0])
-    assert (second["name"], second["x"].tolist()) == ("b&lt;", [9.0])
+    assert (first["x"].tolist(), first["y"].tolist()) == ([1.0, 7200.0, 7200.0], [50.0, 100.0, 100.0])
+    assert (second["name"], second["x"].tolist(), second["y"].tolist()) == (
+        "b&lt;",
+        [9.0, 7200.0],
+        [100.0, 100.0],
+    )
     assert chart.spec["layout"]["xaxis"]["ticktext"][-1] == "1 h"
+
+
+def test_runs_in_which_nobody_waited_are_seen() -> None:
+    (trace,) = wait_distribution({"a": (np.zeros(3), "run-0", "solid")}, "k", "t").spec["traces"]
+    assert (trace["x"].tolist(), trace["y"].tolist()) == ([1.0, 10.0], [100.0, 100.0])
 
 
 def test_utilization(tmp_path: Path) -> None:
@@ -58,4 +67,9 @@ def test_utilization(tmp_path: Path) -> None:
     of_on, of_all = chart.spec["traces"]
     assert of_all["y"].tolist() == [0.0, 75.0, 50.0, 25.0, 25.0, 25.0, 25.0]
     assert of_on["y"].tolist() == pytest.approx([0.0, 75.0, 100.0, 50.0, 50.0, 100 / 3, 100 / 3])
-    assert "On average 36.25 % of all." in chart.note
+    assert "On average 50.00 % of all." in chart.note  # as the summary has it
+
+
+def test_utilization_without_a_summary(tmp_path: Path) -> None:
+    run = read_run_data("a", write_run(tmp_path / "a", summary=None))
+    assert "On average 36.25 % of all." in utilization(run, "r").note

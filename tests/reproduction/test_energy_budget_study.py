@@ -159,7 +159,7 @@ def made_up(value: Callable[[str, Setting], float], weeks: int = 6) -> Results:
     settings = all_settings()
     offsets = np.linspace(-0.01, 0.01, weeks)
     values = {
-        name: np.array([value(name, setting) + offsets * (name in MEASURES[:3]) for setting in settings]).T
+        name: np.array([value(name, setting) + offsets * (name in [*MEASURES][:3]) for setting in settings]).T
         for name in MEASURES
     }
     weights = bootstrap_weights([0] * weeks, resamples=2000)
@@ -224,7 +224,7 @@ def test_claims_hold_where_the_paper_s_world_is_ours() -> None:
 
 def test_claims_do_not_hold_in_the_opposite_world() -> None:
     def turned(measure: str, setting: Setting) -> float:
-        sign = -1 if measure in MEASURES[:3] else 1
+        sign = -1 if measure in [*MEASURES][:3] else 1
         if measure == "excess_j":
             return 0.0 if setting.budget == 0.3 and not setting.shutdown else 5.0
         return (
@@ -246,3 +246,24 @@ def test_tables_and_figures(tmp_path: Path) -> None:
     assert sorted(path.name for path in written if path.suffix == ".png") == [
         f"figure-{n}.png" for n in (2, 3, 4, 5)
     ]
+
+
+def test_an_interval_that_does_not_contain_its_mean_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As rounding makes it where all weeks have the same value."""
+    monkeypatch.setattr(Results, "interval", lambda *_: (50.0, 50.0 + 1e-13, 50.0 + 1e-13))
+    assert write_figures(energy_figures(made_up(as_the_paper_says)), tmp_path)
+
+
+def test_intervals_of_normalized_values_stay_within_what_is_possible() -> None:
+    """A setting without any use in a week of much: less than nothing, once weeks are made alike."""
+    settings = tuple(all_settings())
+    shares = np.array([[0.0] * len(settings), [0.9] * len(settings)])
+    shares[:, 1] = 0.0
+    weights = bootstrap_weights([0, 0], resamples=200)
+    results = Results(settings, dict.fromkeys(MEASURES, shares), ("a", "b"), weights)
+    assert results.normalized("energy_share", settings[1])[1] < 0
+    mean, low, high = results.interval("energy_share", settings[1])
+    assert (mean, low) == (pytest.approx(0.0), 0.0)
+    assert 0.0 < high <= 1.0

@@ -139,6 +139,13 @@ def test_outcomes_differ_by_more_than_colour():
     assert len({hatch for *_, hatch in OUTCOMES}) == len(OUTCOMES)
 
 
+def test_a_target_that_is_met_but_for_rounding_has_no_minus():
+    shares = {column: np.zeros(3) for column, *_ in OUTCOMES}
+    shown = texts(outcome_figure(POLICIES, shares, bars(-7e-15, 3.0, -4.0), bars(40.0, 20.0, 10.0)))
+    assert {"+0.0", "+3.0", "-4.0"} <= shown
+    assert "-0.0" not in shown
+
+
 def test_no_danger_no_shade():
     assert "dangerous steps" not in texts(nine(danger=False))
 

@@ -16,7 +16,7 @@
 
   function sort(table, head) {
     const heads = [...table.tHead.rows[0].cells], place = heads.indexOf(head), before = head.getAttribute("aria-sort");
-    const up = before === "none" ? place === 0 : before === "descending";
+    const up = before === "none" ? place === 0 || head.dataset.best === "low" : before === "descending";
     heads.forEach((each) => each.setAttribute("aria-sort", "none"));
     head.setAttribute("aria-sort", up ? "ascending" : "descending");
     const rows = [...table.tBodies[0].rows];
