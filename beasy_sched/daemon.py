@@ -9,9 +9,10 @@ import os
 import signal
 import socket
 import stat
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -21,25 +22,41 @@ from zmq.utils.monitor import recv_monitor_message
 from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError, Interrupted, PeerError
 from beasy_sched.formats.atomic import ENDING_SIGNALS
-from beasy_sched.limits import MOST_MESSAGE_BYTES
+from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
-from beasy_sched.protocol.detection import HostsText, Talk, meet
+from beasy_sched.protocol.detection import HostsText
+from beasy_sched.protocol.peers import Heard, Peers
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
 _TICK_MS = 200
+_MOST_EVENTS = 1000
+"""Comings and goings that are noted before a message is read."""
+_TCP_INFO_BYTES = 136
+"""Of Linux's TCP_INFO up to and including tcpi_bytes_received."""
 _SEND_TIMEOUT_S = 10.0
 _FIRST_WORD_S = 10.0
 _LONGEST_SILENCE_S = 3600.0
-_EXAMPLE = "expected something like tcp://*:28000, or tcp://127.0.0.1:28000 for this machine only"
-_KEEPALIVE_S = {zmq.TCP_KEEPALIVE_IDLE: 60, zmq.TCP_KEEPALIVE_INTVL: 15, zmq.TCP_KEEPALIVE_CNT: 4}
-"""A machine that disappears without closing its connection is noticed within two minutes."""
-_BUSY = b'{"error":"this scheduler serves another simulation"}'
-"""Not a valid reply for Batsim: a second simulator aborts instead of waiting forever."""
+_EXAMPLE = "expected something like tcp://127.0.0.1:28000 for this machine only, or tcp://*:28000 for all"
+_OPTIONS = {
+    zmq.LINGER: 1000,
+    zmq.MAXMSGSIZE: MOST_MESSAGE_BYTES,
+    zmq.RCVHWM: 2,  # messages of one connection that wait to be read: a simulator has one on the way
+    zmq.ROUTER_MANDATORY: 1,  # a reply to a connection that has ended is an error
+    zmq.HANDSHAKE_IVL: 10_000,  # ms
+    zmq.TCP_KEEPALIVE: 1,  # a machine that disappears without closing its connection is noticed in 2 minutes
+    zmq.TCP_KEEPALIVE_IDLE: 60,
+    zmq.TCP_KEEPALIVE_INTVL: 15,
+    zmq.TCP_KEEPALIVE_CNT: 4,
+}
+_GONE = (
+    "the simulator disconnected in the middle of the simulation,"
+    f" or sent a message of more than {MOST_MESSAGE_BYTES >> 30} GiB"
+)
 
 
 class Daemon:
-    """A bound REP socket that answers a simulator's requests in lockstep.
+    """A bound ROUTER socket that answers one simulator's requests in lockstep, whoever else connects.
 
     As a context manager it also turns SIGINT, SIGTERM and SIGHUP into `Interrupted`; a further SIGINT
     stops at once.
@@ -52,15 +69,17 @@ class Daemon:
         timeout_s: float | None = None,
         batsim5_hosts: HostsText | None = None,
         waiting: Callable[[str, float], None] | None = None,
+        refused: Callable[[int, str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Bind ``endpoint`` (port 0 takes any free one); wait ``timeout_s`` for a first message.
+        """Bind ``endpoint`` (port 0 takes any free one); wait ``timeout_s`` for a simulation to begin.
 
         ``batsim5_hosts`` is how sets of hosts are written for a Batsim 5; None goes by its version.
 
         ``waiting`` is called now and then, at growing intervals, as long as nobody is connected, with the
         endpoint and the time (s) without a connection to it; ``clock`` tells the time by which that is
-        measured, s.
+        measured, s. ``refused`` is called at the first message that begins no simulation, then at growing
+        intervals, with the number of such messages and what was wrong with the last one.
 
         Raises ConfigError for an endpoint that cannot be bound or reached.
         """
@@ -77,19 +96,24 @@ class Daemon:
         """Time spent on messages of the last simulation, without waiting."""
         self.messages = 0
         """Number of messages of the last simulation."""
-        self.notices: list[str] = []
-        """Notices to the user about the last simulation."""
         self._context = zmq.Context()
-        self._socket = self._context.socket(zmq.REP)
-        options = {zmq.LINGER: 1000, zmq.MAXMSGSIZE: MOST_MESSAGE_BYTES, zmq.IPV6: is_ipv6(endpoint)}
-        for option, value in {**options, zmq.TCP_KEEPALIVE: 1, **_KEEPALIVE_S}.items():
+        self._socket = self._context.socket(zmq.ROUTER)
+        for option, value in {**_OPTIONS, zmq.IPV6: is_ipv6(endpoint)}.items():
             self._socket.setsockopt(option, value)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
-        self._waiting, self._clock = waiting, clock
-        self._connections: set[int] = set()
-        """Open connections (file descriptors)."""
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._monitor, zmq.POLLIN)
+        self._waiting, self._refused, self._clock = waiting, refused, clock
+        self._peers = Peers()
+        self._connections: dict[int, None] = {}
+        """Open connections (file descriptors), the oldest first."""
+        self._sender: int | None = None
+        """The connection of the last message before a simulation began; None where none is known."""
         self._peer: int | None = None
-        """The connection (a file descriptor) of the present simulation."""
+        """The same of the present simulation."""
+        self._watched_s = -math.inf
+        """When the connections were last looked at, by the system's clock."""
         self._stop: str | None = None
         self._old_handlers: dict[int, Any] = {}
         try:
@@ -125,24 +149,35 @@ class Daemon:
     ) -> None:
         """Serve one simulation to its end; ``step`` takes the place of the session's own.
 
-        Raises PeerError if the simulator violates the protocol, disconnects or sends no first message in
-        time, and Interrupted on a signal.
+        Nobody but its simulator changes anything: `notices` tells of the messages of others.
+
+        Raises PeerError if the simulator violates the protocol, disconnects or does not begin in time, and
+        Interrupted on a signal.
         """
-        self.busy_s, self.messages, self.notices, self._peer = 0.0, 0, [], None
+        self.busy_s, self.messages, self._peer = 0.0, 0, None
+        peers = self._peers = Peers(self._hosts)
         step = step or session.step
-        talk: Talk | None = None
+        self._await_simulation()
         while not session.ended:
-            raw = self._receive(self.timeout_s if self.messages == 0 else None)
+            frames = self._receive()
             begin = time.perf_counter()
+            heard = peers.hear(frames)
+            if not isinstance(heard, Heard):
+                self._answer_other(heard)
+                continue
+            if not self.messages:
+                self._begin_with(heard, record)
             self.messages += 1
-            if talk is None and (talk := meet(raw, self._hosts)).greeting is not None:
-                reply = talk.greeting
-            else:
-                reply = talk.encode(step(talk.decode(raw)))
+            reply = peers.talk.encode(step(heard.message))
             self.busy_s += time.perf_counter() - begin
             if record is not None:
-                record(raw, reply)
-            self._send(reply)
+                record(heard.raw, reply)
+            self._send(peers.reply(reply), last=session.ended)
+
+    @property
+    def notices(self) -> list[str]:
+        """Notices to the user about the last simulation."""
+        return self._peers.notices
 
     def close(self) -> None:
         """Close the socket; the last reply is still delivered."""
@@ -151,71 +186,185 @@ class Daemon:
         self._socket.close()
         self._context.term()
 
-    def _receive(self, timeout_s: float | None) -> bytes:
-        poller = zmq.Poller()
-        poller.register(self._socket, zmq.POLLIN)
-        poller.register(self._monitor, zmq.POLLIN)
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        since_s = self._clock()
-        word_s = _FIRST_WORD_S
+    def _await_simulation(self) -> None:
+        """Count the time limit, and the time of notices, from now on."""
+        self._deadline_s = math.inf if self.timeout_s is None else time.monotonic() + self.timeout_s
+        self._say_waiting = _LessAndLess(self._clock, _FIRST_WORD_S)
+        self._say_refused = _LessAndLess(self._clock, 0.0)
+
+    def _receive(self) -> list[bytes]:
+        """Return the frames of the next message, whoever sent it."""
+        begun = self._peers.begun
         while True:
-            left_s = math.inf if deadline is None else max(deadline - time.monotonic(), 0.0)
-            ready = dict(poller.poll(_TICK_MS if left_s > _TICK_MS / 1000 else math.ceil(1000 * left_s)))
+            wait_ms = _TICK_MS if begun else min(_TICK_MS, self._patience_ms())
+            ready = dict(self._poller.poll(wait_ms))
             if self._stop is not None:
                 raise Interrupted(f"stopped by {self._stop}")
             if self._monitor in ready:  # first: a new connection may have the number of an old one
-                self._note_connection()
-            elif self._socket in ready:
-                message = self._take()
-                if message is not None:
-                    return message
-            waited_s = self._clock() - since_s
-            if self._waiting is not None and waited_s >= word_s and not (self.messages or self._connections):
-                self._waiting(self.endpoint, waited_s)
-                word_s = waited_s + min(5 * word_s, _LONGEST_SILENCE_S)
-            if deadline is not None and time.monotonic() >= deadline:
-                raise PeerError(f"no simulator sent a first message within {timeout_s:g} s")
+                self._note_connections()
+            if len(self._connections) > 1:
+                self._watch_others()
+            if self._socket in ready:
+                return self._take()
+            if not begun and self._say_waiting.is_due(wanted=not self._connections) and self._waiting:
+                self._waiting(self.endpoint, self._say_waiting.passed_s)
 
-    def _note_connection(self) -> None:
-        """Process a connection or disconnection."""
-        event = recv_monitor_message(self._monitor)
-        connection = int(event["value"])
-        if event["event"] == zmq.EVENT_ACCEPTED:
-            self._connections.add(connection)
+    def _patience_ms(self) -> int:
+        """Return how long to wait for a simulation to begin. Raises PeerError when the time is over."""
+        left_s = self._deadline_s - time.monotonic()
+        if left_s <= 0:
+            refused = "".join(f"; {notice}" for notice in self._peers.notices)
+            raise PeerError(f"no simulator sent a first message within {self.timeout_s:g} s{refused}")
+        return math.ceil(1000 * min(left_s, _TICK_MS))
+
+    def _note_connections(self) -> None:
+        """Process connections and disconnections."""
+        for _ in range(_MOST_EVENTS):
+            event = recv_monitor_message(self._monitor)
+            connection = int(event["value"])
+            if event["event"] == zmq.EVENT_ACCEPTED:
+                self._connections[connection] = None
+            else:
+                self._connections.pop(connection, None)
+                if self._peers.begun and self._peer in (connection, None):
+                    raise PeerError(_GONE)
+            if not self._monitor.poll(0):
+                return
+
+    def _watch_others(self) -> None:
+        """Cut off the newest of too many connections, and those that have sent too much."""
+        now_s = time.monotonic()
+        if now_s < self._watched_s + _TICK_MS / 1000 or not self.endpoint.startswith("tcp:"):
             return
-        self._connections.discard(connection)
-        if self.messages and self._peer in (connection, None):
-            raise PeerError("the simulator disconnected in the middle of the simulation")
+        self._watched_s = now_s
+        others = [connection for connection in self._connections if connection != self._peer]
+        most_bytes = MOST_OTHERS_BYTES + (0 if self._peers.begun else MOST_MESSAGE_BYTES)
+        port = int(self.endpoint.rpartition(":")[2])
+        for connection in too_many({each: _received_bytes(each, port) for each in others}, most_bytes):
+            _cut_off(connection, port)
 
-    def _take(self) -> bytes | None:
-        """Receive a message; None if it is from another simulator than the one being served."""
+    def _take(self) -> list[bytes]:
+        """Receive a message; note where it came from, as long as no simulation has begun."""
+        if self._peers.begun:
+            return self._socket.recv_multipart()
         frames = self._socket.recv_multipart(copy=False)
         try:
-            sender = frames[0].get(zmq.SRCFD)
+            self._sender = int(frames[-1].get(zmq.SRCFD))
         except zmq.ZMQError:  # a transport without connections
-            sender = None
-        if self.messages == 0:
-            self._peer = sender
-        elif sender != self._peer:
-            self._send(_BUSY)
-            self.notices = ["another simulator tried to connect and was rejected"]
-            return None
-        if len(frames) != 1:
-            raise PeerError(f"found a message with {len(frames)} frames, expected one: is the peer Batsim?")
-        return frames[0].bytes
+            self._sender = None
+        return [frame.bytes for frame in frames]
 
-    def _send(self, reply: bytes) -> None:
-        if not self._socket.poll(int(_SEND_TIMEOUT_S * 1000), zmq.POLLOUT):
-            raise PeerError("the reply cannot be sent: the simulator does not receive it")
-        try:
-            self._socket.send(reply, zmq.NOBLOCK)
-        except zmq.ZMQError as error:
-            raise PeerError(f"the reply cannot be sent: {error.strerror}") from None
+    def _begin_with(self, first: Heard, record: Callable[[bytes, bytes], None] | None) -> None:
+        """Note the connection of the simulation, and what was said before it.
+
+        Raises PeerError if the connection has ended.
+        """
+        self._peer = self._sender
+        if self._peer is not None and self._peer not in self._connections:
+            raise PeerError(_GONE)
+        if first.greeting is not None:
+            self.messages += 1
+            if record is not None:
+                record(*first.greeting)
+
+    def _answer_other(self, frames: list[bytes] | None) -> None:
+        """Send a greeting or a refusal, if it can be sent, and tell the user of a refusal now and then."""
+        if frames is not None:
+            with contextlib.suppress(zmq.ZMQError):  # it has left, or does not read
+                self._socket.send_multipart(frames, zmq.NOBLOCK)
+        peers = self._peers
+        if self._refused is not None and peers.refused and not peers.begun and self._say_refused.is_due():
+            self._refused(peers.refused, peers.reason)
+
+    def _send(self, frames: list[bytes], *, last: bool) -> None:
+        """Send a reply to the simulator. Raises PeerError if it has gone, but not for the ``last`` one."""
+        deadline_s = time.monotonic() + _SEND_TIMEOUT_S
+        while True:
+            try:
+                self._socket.send_multipart(frames, zmq.NOBLOCK)
+                return
+            except zmq.ZMQError as error:
+                if error.errno == zmq.EHOSTUNREACH and last:
+                    return
+                if error.errno == zmq.EHOSTUNREACH:
+                    raise PeerError(_GONE) from None
+                if error.errno != zmq.EAGAIN:
+                    raise PeerError(f"the reply cannot be sent: {error.strerror}") from None
+            if time.monotonic() > deadline_s or self._stop is not None:
+                raise PeerError("the reply cannot be sent: the simulator does not receive it")
+            time.sleep(_TICK_MS / 1000)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._stop is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self._stop = signal.Signals(number).name
+
+
+class _LessAndLess:
+    """Tells when to say something once more: at growing intervals, at most once an hour."""
+
+    def __init__(self, clock: Callable[[], float], first_s: float) -> None:
+        self._clock, self._begin_s, self._next_s = clock, clock(), first_s
+        self.passed_s = 0.0
+        """Time since the beginning, as of the last question."""
+
+    def is_due(self, *, wanted: bool = True) -> bool:
+        self.passed_s = self._clock() - self._begin_s
+        if not wanted or self.passed_s < self._next_s:
+            return False
+        self._next_s = self.passed_s + min(5 * max(self._next_s, _FIRST_WORD_S), _LONGEST_SILENCE_S)
+        return True
+
+
+def too_many(received_bytes: Mapping[int, int], most_bytes: int) -> list[int]:
+    """Return which connections to cut off, of those (the oldest first) that have sent so many bytes.
+
+    They are the newest above `MOST_CONNECTIONS`, then those that have sent most, until the others have sent
+    no more than ``most_bytes`` together.
+    """
+    connections = [*received_bytes]
+    cut = connections[MOST_CONNECTIONS:]
+    kept = sorted(connections[:MOST_CONNECTIONS], key=received_bytes.__getitem__)
+    total_bytes = sum(map(received_bytes.__getitem__, kept))
+    while total_bytes > most_bytes:
+        cut.append(kept.pop())
+        total_bytes -= received_bytes[cut[-1]]
+    return cut
+
+
+def _accepted(connection: int, port: int) -> socket.socket | None:
+    """Open what a file descriptor stands for once more; None unless it is a connection to our port."""
+    with contextlib.ExitStack() as undo, contextlib.suppress(OSError):
+        copy = os.dup(connection)
+        undo.callback(os.close, copy)
+        found = socket.socket(fileno=copy)
+        undo.pop_all()
+        name = found.getsockname()
+        if isinstance(name, tuple) and name[1] == port:
+            return found
+        found.close()
+    return None
+
+
+def _received_bytes(connection: int, port: int) -> int:
+    """Return how many bytes a connection has brought; 0 where the system does not tell."""
+    accepted = _accepted(connection, port)
+    if accepted is None:
+        return 0
+    with accepted, contextlib.suppress(OSError):
+        if sys.platform == "linux":
+            facts = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+            if len(facts) == _TCP_INFO_BYTES:
+                return int.from_bytes(facts[-8:], sys.byteorder)
+    return 0
+
+
+def _cut_off(connection: int, port: int) -> None:
+    """End a connection; ZeroMQ then closes it."""
+    accepted = _accepted(connection, port)
+    if accepted is not None:
+        with accepted, contextlib.suppress(OSError):
+            accepted.shutdown(socket.SHUT_RDWR)
 
 
 def _check_socket_file(endpoint: str, path: str) -> None:

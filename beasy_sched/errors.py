@@ -38,7 +38,7 @@ class InputError(BeasyError):
         """Point at ``path`` (None for a stream) and, where known, the 1-based ``line``."""
         self.path = None if path is None else os.fspath(path)
         self.line = line
-        self.message = message
+        self.message = message = shortened(message, LONGEST_ERROR)
         where = "" if self.path is None else self.path
         if line is not None:
             where += f":{line}"

@@ -6,11 +6,13 @@ Everything here takes what has been read already and returns findings; it opens 
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -27,12 +29,14 @@ from beasy_sched.formats.batsim_events import (
     is_power,
     is_rate,
     is_sun,
+    mixed_up,
 )
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.table import POWER, TimeSeries
 from beasy_sched.limits import shortened
-from beasy_sched.model.platform import POWERS_PROPERTY, Platform
+from beasy_sched.model.jobs import Job, Terms, TermsError, read_terms
+from beasy_sched.model.platform import POWERS_PROPERTY, SPEEDS_PROPERTY, Platform
 from beasy_sched.plan.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.plan.windows import ReplanRule
@@ -53,6 +57,8 @@ _FORECAST_APART = 10.0
 """A forecast this many times as high or as low as the production is for a plant of another size."""
 _TOO_MUCH_POWER = 100.0
 """A power of this many times what all hosts draw at most is in another unit."""
+_LARGE_BATTERY_S, _SMALL_BATTERY_S = 30 * SECONDS_PER_DAY, 60.0
+"""A battery that could feed all hosts computing for longer, or not even for as long, is in another unit."""
 
 
 class Level(str, Enum):
@@ -111,6 +117,24 @@ class AnnouncedPower:
         return float(np.sum(self.values_w * np.diff(edges)))
 
 
+class ChecksInputs(Protocol):
+    """A policy, as far as it is asked here."""
+
+    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
+        """Return what is odd about inputs for this policy."""
+        ...
+
+
+@dataclass(frozen=True)
+class DueJob:
+    """A job with a deadline, as far as it is known before it runs."""
+
+    submit_s: float
+    walltime_s: float
+    """Infinite without one."""
+    terms: Terms
+
+
 @dataclass(frozen=True)
 class RunInputs:
     """What a run has been given, as far as it is known; None for what is not."""
@@ -125,6 +149,27 @@ class RunInputs:
     windows: int = 1
     forecast: ForecastSource | None = None
     replan: ReplanRule | None = None
+    policy: ChecksInputs | None = None
+    """None where the scheduler's side is not known: a site may belong to the run all the same."""
+    came: Sequence[Job] = ()
+    """Jobs with a deadline that came, where the workloads are not seen."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all inputs of a run: it has no site, and no events, where none are here."""
+        return self.policy is not None and self.platform is not None and bool(self.workloads)
+
+    @cached_property
+    def due_jobs(self) -> list[DueJob]:
+        """The jobs that have a deadline; those whose members cannot be read are left out."""
+        found = [DueJob(job.subtime_s, job.walltime_s, job.terms) for job in self.came]
+        for job in (job for workload in self.workloads for job in workload.jobs if job.extras is not None):
+            submit_s = float(job.subtime)
+            with contextlib.suppress(TermsError):
+                terms = read_terms(job.id, job.extras, submit_s)
+                if terms.deadline_s < math.inf:
+                    found.append(DueJob(submit_s, math.inf if job.walltime is None else job.walltime, terms))
+        return found
 
     @cached_property
     def powers(self) -> AnnouncedPower:
@@ -231,9 +276,21 @@ def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
 
 def look_at(inputs: RunInputs) -> list[Finding]:
     """Return everything odd about ``inputs`` or that would end a run, failures first."""
-    checks = (_platform, _versions, _machines, _workload, _production, _grid, _plan, _forecast)
+    checks = (
+        *(_platform, _versions, _machines, _workload, _order, _production, _battery, _grid, _plan, _forecast),
+        _policy,
+    )
     found = [finding for check in checks for finding in check(inputs)]
     return sorted(found, key=lambda finding: finding.level is Level.ODD)
+
+
+def look_at_start(inputs: RunInputs) -> list[Finding]:
+    """Return what is odd about the platform and the scheduler's side, where nothing else is seen."""
+    return [*_battery(inputs), *_policy(inputs)]
+
+
+def _policy(inputs: RunInputs) -> Iterable[Finding]:
+    return () if inputs.policy is None else inputs.policy.check_inputs(inputs)
 
 
 def _platform(inputs: RunInputs) -> Iterator[Finding]:
@@ -254,6 +311,27 @@ def missing_powers(platform: Platform) -> Finding | None:
     return odd(
         "no-powers",
         f"{which} no powers (host {name!r} lacks {POWERS_PROPERTY}): the energy of such hosts is 0 J",
+    )
+
+
+def unknown_speeds(platform: Platform) -> Finding | None:
+    """Return a finding if the hosts' speeds are not known, but matter: hosts sleep, or have several P-states.
+
+    Batsim 4 sends no speeds, only properties of hosts; its platform file has them.
+    """
+    kinds = [kind for kind in platform.kinds if not kind.speeds_flops]
+    sleeps = any(kind.sleeps for kind in kinds)
+    if not sleeps and not any(len(kind.computing) > 1 for kind in kinds):
+        return None
+    name = platform.names[int(np.argmax(platform.kind_of == platform.kinds.index(kinds[0])))]
+    lasting = ", and so how long they take to switch on and off," if sleeps else ""
+    lost = "no server counts as faster than another"
+    if sleeps:
+        lost += ", waking one counts as instantaneous, and servers that are idle are not put to sleep"
+    return odd(
+        "no-speeds",
+        f"the servers' speeds{lasting} are not known (the simulator tells no {SPEEDS_PROPERTY} of host"
+        f" {name!r}): {lost}; pass Batsim's platform file with -p FILE",
     )
 
 
@@ -337,6 +415,18 @@ def short_runs(share: float, question: str) -> Finding:
     return odd("flops-few", f"the median job runs for {100 * share:.2g} % of its walltime: {question}")
 
 
+def _order(inputs: RunInputs) -> Iterator[Finding]:
+    pair = mixed_up(inputs.events or ())
+    if pair is not None:
+        first, second = pair
+        line = second.where.rpartition(":")[2]
+        yield odd(
+            "events-tied",
+            f"{first.where}: line {line} has the same timestamp, {first.timestamp:g} s: in a file of more"
+            " than 16 lines, Batsim 4 may play such events in another order; write one line per timestamp",
+        )
+
+
 def _production(inputs: RunInputs) -> Iterator[Finding]:
     announced = [event for event in inputs.events or () if POWER_FIELD in event.data]
     bad = next((event for event in announced if not is_power(event.data[POWER_FIELD])), None)
@@ -345,11 +435,16 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
             "power-bad",
             f"{bad.where}: {POWER_FIELD} is {bad.data[POWER_FIELD]!r}, expected watts, 0 or more",
         )
-    if inputs.events is not None and not len(inputs.powers.times_s) and bad is None and inputs.site:
-        yield odd("power-none", f"no event has the field {POWER_FIELD!r}: the site's production is 0 W")
+    if not len(inputs.powers.times_s) and bad is None and inputs.site:
+        if inputs.events is not None:
+            yield odd("power-none", f"no event has the field {POWER_FIELD!r}: the site's production is 0 W")
+        elif inputs.is_whole:
+            yield odd("power-none", "no events are given: the site's production is 0 W")
     powers, end_s = inputs.powers, inputs.end_s
     if not len(powers.times_s):
         return
+    if inputs.site is None and inputs.is_whole:
+        yield unused_power()
     if powers.times_s[0] > TIME_TOLERANCE_S:
         until = _hours(float(powers.times_s[0]))
         yield odd("power-late", f"the first power is announced at {until}: assuming 0 W until then")
@@ -365,6 +460,15 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
         yield odd("power-hole", f"no power is announced between {begin} and {end}: {held} is kept")
     if inputs.platform is not None and inputs.platform.has_powers:
         yield from _unit(powers, inputs.platform)
+
+
+def unused_power() -> Finding:
+    """Return the finding that power is announced to a run without a site."""
+    return odd(
+        "power-unused",
+        "power is announced, but without a site it is ignored, and servers have power without limit: pass"
+        " --site FILE ('default' is the one that comes with the program)",
+    )
 
 
 def short_power(covered_s: float, needed_s: float, last_w: float) -> Finding | None:
@@ -392,6 +496,23 @@ def _unit(powers: AnnouncedPower, platform: Platform) -> Iterator[Finding]:
             "power-small",
             f"the power reaches {peak_w:.3g} W, less than one idle host draws ({least_w:.3g} W): is it in W?",
         )
+
+
+def _battery(inputs: RunInputs) -> Iterator[Finding]:
+    if inputs.site is None or inputs.platform is None or not inputs.platform.has_powers:
+        return
+    battery, most_w = inputs.site.storage.battery, full_draw_w(inputs.platform)
+    if not (battery.exists and most_w > 0):
+        return
+    lasts_s = battery.capacity_j / most_w
+    size = f"the battery holds {j_to_kwh(battery.capacity_j):g} kWh"
+    full = f"all servers computing, {_kw(most_w)}"
+    if lasts_s > _LARGE_BATTERY_S:
+        lasts = f"for {lasts_s / SECONDS_PER_DAY:,.0f} days"
+        yield odd("battery-large", f"{size}, which would feed {full}, {lasts}: is capacity_kwh in kWh?")
+    elif lasts_s < _SMALL_BATTERY_S:
+        lasts = f"for {lasts_s:.2g} s only"
+        yield odd("battery-small", f"{size}, which would feed {full}, {lasts}: is capacity_kwh in kWh?")
 
 
 def _grid(inputs: RunInputs) -> Iterator[Finding]:
@@ -423,14 +544,23 @@ def rates_too_short(site: Site, end_s: float) -> Finding | None:
     given = {} if grid is None else {"price": grid.price, "carbon": grid.carbon}
     for name, foreseen in given.items():
         if foreseen is not None and not foreseen.rate.covers(0.0, end_s):
-            first_s, last_s = foreseen.rate.span_s
-            covers = f"from {_hours(first_s)} to {_hours(last_s)}"
+            first, last, begin, end = (_moment(site, at_s) for at_s in (*foreseen.rate.span_s, 0.0, end_s))
             return fails(
                 "rates-short",
-                f"grid.{name}: the file covers {covers}, the run 0 to {_hours(end_s)}: provide a longer file,"
-                " run fewer --windows, or set [time] start to a moment of the file",
+                f"grid.{name}: the file covers {first} to {last}, the run {begin} to {end}: provide a longer"
+                " file, run fewer --windows, or set [time] start to a moment of the file",
             )
     return None
+
+
+def _moment(site: Site, time_s: float) -> str:
+    """A simulated time as the site's local date where that is known, else in hours."""
+    if site.calendar is None:
+        return _hours(time_s)
+    try:
+        return f"{site.calendar.local(time_s):%Y-%m-%d %H:%M}"
+    except OverflowError:  # before the year 1, or after 9999
+        return _hours(time_s)
 
 
 def _plan(inputs: RunInputs) -> Iterator[Finding]:
@@ -443,6 +573,8 @@ def _plan(inputs: RunInputs) -> Iterator[Finding]:
         except ConfigError as error:
             yield fails("plan-other", f"the plan does not fit this run: {error}")
             return
+    if (finding := plan_start(plans)) is not None:
+        yield finding
     finding = plan_length(plans, site, inputs.windows)
     if finding is not None and inputs.replan is None:
         yield finding
@@ -467,6 +599,20 @@ def _forecast(inputs: RunInputs) -> Iterator[Finding]:
             f"the forecast reaches {_kw(expected_w)}, the power {_kw(peak_w)}: are they for plants of the"
             " same size? (capacity_kw in a predictor's TOML file)",
         )
+
+
+def plan_start(plans: PlanStore) -> Finding | None:
+    """Return a finding if a plan starts above the battery's level, because sleeping servers need that."""
+    return sleep_short(plans[0].shortage) if plans[0].shortage else None
+
+
+def sleep_short(shortage: str) -> Finding:
+    """Return the finding that a site lacks something even with all servers asleep: the plan's own words."""
+    return odd(
+        "sleep-short",
+        f"{shortage}; the plan starts at a higher level, and the run goes below soc_min_pct for sleeping"
+        " servers",
+    )
 
 
 def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:
@@ -560,6 +706,12 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
     options = [*["-E"] * (inputs.site is not None), *["--forward-unknown-events"] * forwards]
     if options and _formats(inputs) != {BatsimFormat.BATSIM5}:
         yield "Batsim needs", " ".join(options)
+    if platform is not None and platform.properties and not _tells_speeds(platform):
+        yield "serve needs", "-p with this platform: Batsim 4 does not send the speeds of its hosts"
+
+
+def _tells_speeds(platform: Platform) -> bool:
+    return all(SPEEDS_PROPERTY in properties for properties in platform.properties)
 
 
 def _site(site: Site) -> str:

@@ -45,6 +45,7 @@ from beasy_sched.plan.windows import (
     ReplanRule,
     Span,
     WindowForecast,
+    first_shortage,
     part_of,
 )
 from beasy_sched.planner import PlannerProcess, PlannerSetup
@@ -119,7 +120,7 @@ class Replanner:
         self._ask(request, platform)
         answer = self._answer()
         if answer.outcome is not PlanOutcome.MADE:
-            raise NoPlan(f"no plan to begin the run with: {answer.problem}")
+            raise _no_first_plan(answer.problem)
         self.plans = PlanStore(answer.plans)
         return self.plans
 
@@ -202,6 +203,23 @@ def replan_rule(settings: RunSettings, platform: Platform | None) -> ReplanRule 
     if settings.replan is None:
         return None
     return _Sources(settings, settings.replan, _site_of(settings)).rule(platform)
+
+
+def first_plan_shortage(settings: RunSettings, rule: ReplanRule, platform: Platform) -> str:
+    """Say what the site lacks with all servers asleep in the plan that a run would begin with, "" if nothing.
+
+    The settings, of which the ``rule`` was read, name no plan to begin with. Raises ConfigError, InputError
+    and NoPlan where the run would, as far as powers show this.
+    """
+    site = _site_of(settings)
+    try:
+        return first_shortage(site, platform, _first_request(rule, site, platform, settings), rule.options)
+    except NoPlan as error:
+        raise _no_first_plan(error) from None
+
+
+def _no_first_plan(problem: object) -> NoPlan:
+    return NoPlan(f"no plan to begin the run with: {problem}")
 
 
 def _site_of(settings: RunSettings) -> Site:

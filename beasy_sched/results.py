@@ -7,29 +7,35 @@ Two ways to read: as pandas data frames (`RunTables`), and line by line, without
 from __future__ import annotations
 
 import contextlib
-import csv
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats import run_files as files
 from beasy_sched.formats.atomic import leftover
-from beasy_sched.formats.reading import read_text, reading
-from beasy_sched.limits import LATEST_S, shortened
+from beasy_sched.formats.decoding import (
+    JsonDecoder,
+    Malformed,
+    read_csv_rows,
+    read_frame,
+    read_frame_of_lines,
+)
+from beasy_sched.formats.reading import read_bytes, read_lines
+from beasy_sched.limits import LARGEST_NUMBER, LATEST_S, shortened
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.numbers import ANY_NUMBER, Range, found_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LARGEST = 1e18
+LARGEST = LARGEST_NUMBER
 """No number in a run's files is larger."""
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 _COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "hosts_to_speed")
@@ -44,18 +50,8 @@ def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_
     """A field of `RunTables`: a file as a data frame, read when it is asked for."""
 
     def frame(run: RunTables) -> pd.DataFrame:
-        try:
-            import pandas
-        except ImportError:
-            raise ConfigError("data frames need pandas: pip install 'beasy-sched[data]'") from None
         path = files.path_of(run.prefix, name)
-        try:
-            with reading(path):
-                if name == files.DECISIONS:
-                    return pandas.read_json(path, lines=True)
-                return pandas.read_csv(path, dtype=types)
-        except (ValueError, OverflowError, RecursionError) as error:
-            raise InputError(path, f"cannot be read as a table: {error}") from None
+        return read_frame_of_lines(path) if name == files.DECISIONS else read_frame(path, types)
 
     frame.__doc__ = doc
     return cached_property(frame)
@@ -85,14 +81,9 @@ class RunTables:
         """Outcomes, quality, site and energy, as in ``PREFIX_summary.json``."""
         path = files.path_of(self.prefix, files.SUMMARY)
         try:
-            summary = json.loads(read_text(path), parse_constant=_no_number)
-        except ValueError as error:
-            raise InputError(path, f"is not JSON: {error}") from None
-        except RecursionError:
-            raise InputError(path, "is nested too deeply for a summary") from None
-        if not isinstance(summary, dict):
-            raise InputError(path, "is not the summary of a run: expected an object")
-        return summary
+            return SUMMARY.decode(read_bytes(path))
+        except Malformed as error:
+            raise InputError(path, f"is not the summary of a run: {error}", line=error.line) from None
 
     jobs = _table(
         files.JOBS,
@@ -120,8 +111,7 @@ Places: TypeAlias = RunTables | PathLike | Sequence[RunTables | PathLike]
 """One run or several: their tables, prefixes, or folders."""
 
 
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is not a JSON number")
+SUMMARY: Final[JsonDecoder[dict[str, Any]]] = JsonDecoder(dict[str, Any])
 
 
 def find_runs(places: Sequence[PathLike]) -> dict[str, str]:
@@ -136,6 +126,26 @@ def find_runs(places: Sequence[PathLike]) -> dict[str, str]:
         for prefix in _prefixes(os.fspath(place)):
             prefixes.setdefault(os.path.abspath(prefix), prefix)
     return dict(zip(_names([*prefixes]), prefixes.values(), strict=True))
+
+
+def runs_among(places: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Tell runs from what else a shell names for ``out/*``; returns both.
+
+    The folder of a campaign counts as a run, and so does what does not exist, so that it is not missed.
+    Raises InputError where all places exist, and none is a run.
+    """
+    runs, others, prefixes = [], [], []
+    for place in places:
+        try:
+            if os.path.exists(place) and not Path(place, "campaign.json").exists():
+                prefixes += [f"{prefix}_" for prefix in _prefixes(place)]
+            runs.append(place)
+        except InputError as error:
+            others.append(place)
+            reason = error
+    if not runs:
+        raise reason
+    return runs, [place for place in others if not place.startswith(tuple(prefixes))]
 
 
 def _prefixes(place: str) -> list[str]:
@@ -229,26 +239,28 @@ class LogLine(msgspec.Struct, gc=False):
         return HostSet.parse(self.hosts)
 
 
+_LINE: Final[JsonDecoder[LogLine]] = JsonDecoder(LogLine)
+
+
 def read_log(prefix: str, *actions: str) -> Iterator[LogLine]:
     """The decision log, line by line; with ``actions`` only the lines of these.
 
     Raises InputError, also where a log that is read as a whole is cut.
     """
     path = files.path_of(prefix, files.DECISIONS)
-    decode = msgspec.json.Decoder(LogLine).decode
+    decode = _LINE.decode
     words = [f'"{action}"'.encode() for action in actions]
     number, line = 0, b""
-    with reading(path), path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if words and not any(word in line for word in words):
-                continue
-            try:
-                found = decode(line)
-                _check(found)
-            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                raise InputError(path, f"is not a decision: {error}", line=number) from None
-            if not actions or found.action in actions:
-                yield found
+    for number, line in read_lines(path):
+        if words and not any(word in line for word in words):
+            continue
+        try:
+            found = decode(line)
+            _check(found)
+        except ValueError as error:
+            raise InputError(path, f"is not a decision: {error}", line=number) from None
+        if not actions or found.action in actions:
+            yield found
     if not actions and line and not line.endswith(b"\n"):
         raise InputError(path, "ends in the middle of a line: the rest is lost", line=number)
 
@@ -259,7 +271,7 @@ def _check(decision: LogLine) -> None:
         HostSet.ranges(decision.hosts)
     for name, value in decision.facts.items():
         if isinstance(value, int) and abs(value) > LARGEST:
-            raise ValueError(f"facts.{name}: found a number with {len(str(value))} digits")
+            raise ValueError(f"facts.{name}: found {found_text(value)}, expected at most {LARGEST:g}")
         if name in _COUNTED and isinstance(value, str):
             raise ValueError(f"facts.{name}: found {shortened(value)!r}, expected a number")
 
@@ -285,15 +297,15 @@ def read_jobs(prefix: str) -> Iterator[JobRow]:
             yield JobRow(
                 id=f"{row['workload_name']}!{row['job_id']}",
                 subtime_s=_finite(row["submission_time"]),
-                res=int(row["requested_number_of_resources"]),
+                res=_HOSTS.read(row["requested_number_of_resources"]),
                 walltime_s=_number(row["requested_time"], least=0.0),
                 final_state=row["final_state"],
                 start_s=_number(row["starting_time"]),
                 end_s=_number(row["finish_time"]),
                 energy_j=_number(row["consumed_energy"]),
             )
-        except (KeyError, ValueError, TypeError) as error:
-            raise InputError(path, f"is not a row of Batsim's jobs.csv: {error!r}", line=line) from None
+        except (KeyError, ValueError) as error:
+            raise InputError(path, f"is not a row of Batsim's jobs.csv: {_told(error)}", line=line) from None
 
 
 @dataclass(frozen=True)
@@ -319,15 +331,15 @@ def read_deadlines(prefix: str) -> Iterator[DeadlineRow]:
             yield DeadlineRow(
                 job=row["job"],
                 workflow=row["workflow"],
-                phase=int(row["phase"]) if row["phase"] else None,
+                phase=_HOSTS.read(row["phase"]) if row["phase"] else None,
                 end_s=_number(row["end_s"]),
                 internal_deadline_s=_number(row["internal_deadline_s"]),
                 deadline_s=_finite(row["deadline_s"]),
                 lateness_s=_number(row["lateness_s"]),
                 outcome=row["outcome"],
             )
-        except (KeyError, ValueError, TypeError) as error:
-            raise InputError(path, f"is not a row of deadlines: {error!r}", line=line) from None
+        except (KeyError, ValueError) as error:
+            raise InputError(path, f"is not a row of deadlines: {_told(error)}", line=line) from None
 
 
 def read_trace(prefix: str) -> Iterator[dict[str, float]]:
@@ -339,28 +351,27 @@ def read_trace(prefix: str) -> Iterator[dict[str, float]]:
                 if name not in numbers:
                     raise ValueError(f"it has no {name}")
             yield numbers
-        except (ValueError, TypeError) as error:
+        except ValueError as error:
             raise InputError(path, f"is not a row of an energy trace: {error}", line=line) from None
 
 
 def _rows(prefix: str, name: str) -> Iterator[tuple[Path, int, dict[str, str]]]:
     path = files.path_of(prefix, name)
-    if not path.exists():
-        return
-    try:
-        with reading(path), path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            for row in reader:
-                yield path, reader.line_num, row
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(path, f"cannot be read: {error}") from None
+    if path.exists():
+        for line, row in read_csv_rows(path):
+            yield path, line, row
+
+
+def _told(error: Exception) -> str:
+    return f"it has no {error}" if isinstance(error, KeyError) else str(error)
+
+
+_HOSTS: Final = Range(0, 2**31 - 1, whole=True)
 
 
 def _finite(text: str) -> float:
-    value = float(text)
-    if not abs(value) <= LARGEST:
-        raise ValueError(f"found {text!r}, expected a number")
-    return value
+    found: float = ANY_NUMBER.read(text)
+    return found
 
 
 def _number(text: str, least: float = -LARGEST) -> float | None:

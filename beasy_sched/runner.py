@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from beasy_sched.engine.policy import Policy
+from beasy_sched.engine.policy import Policy, PolicyCaller
 from beasy_sched.errors import why
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
@@ -43,6 +44,7 @@ def run_in_process(
     """
     settings = files.settings
 
+    @cache
     def platform() -> Platform:
         return read_simgrid_platform(inputs.platform, master=inputs.master).platform
 
@@ -50,6 +52,7 @@ def run_in_process(
         log = files.log if watch is None else watch.log(files.log)
         session = build_session(
             settings,
+            platform=platform(),  # its messages need not tell the speeds
             log=log,
             inputs_checked=True,
             replan=replanner.rule,
@@ -67,11 +70,12 @@ def run_in_process(
             inputs,
             options,
             files.prefix,
-            tell_start=metering,
+            tell_hosts=metering,
             note=note,
             site=session.options.site,
             plans=None if settings.replan else session.options.plans,
             windows=session.options.windows,
+            policy=PolicyCaller(session.policy),
         )
         files.begin()
         tracer = simulation.world.tracer

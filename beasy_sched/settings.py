@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from beasy_sched.engine import Session, SessionOptions
@@ -13,13 +12,18 @@ from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.reading import read_text
+from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
+from beasy_sched.formats.reading import check_numbers, read_text
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.limits import MOST_WINDOWS, shortened
 from beasy_sched.model.platform import Platform
+from beasy_sched.numbers import Range
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.plan.windows import ReplanRule
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.preflight import rates_too_short
+
+_WINDOWS: Final = Range(1, MOST_WINDOWS, whole=True)
 
 
 class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -77,12 +81,10 @@ def build_session(
     Raises ConfigError and InputError.
     """
     policy = policy or make_policy(settings.policy, settings.options)
-    if policy.needs_power and settings.site is None:
-        raise ConfigError(f"policy {settings.policy!r} requires a site: pass --site FILE")
-    if policy.needs_plan and settings.plan is None and plans is None:
-        raise ConfigError(f"policy {settings.policy!r} requires an offline plan: pass --plan FILE")
-    if settings.windows < 1:
-        raise ConfigError(f"windows: found {settings.windows}, expected at least 1")
+    planned = settings.plan is not None or plans is not None
+    check_needs(policy, settings.policy, site=settings.site is not None, plan=planned)
+    if not _WINDOWS.holds(settings.windows):
+        raise ConfigError(f"windows: found {settings.windows}, expected {_WINDOWS.expected}")
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
     if site is not None and (short := rates_too_short(site, site.window_s * settings.windows)) is not None:
         raise InputError(settings.site_name, short.text)
@@ -113,6 +115,14 @@ def build_session(
     return Session(policy, options, log)
 
 
+def check_needs(policy: Policy, name: str, *, site: bool, plan: bool) -> None:
+    """Raise ConfigError unless the run has what the policy called ``name`` requires."""
+    if policy.needs_power and not site:
+        raise ConfigError(f"policy {name!r} requires a site: pass --site FILE")
+    if policy.needs_plan and not plan:
+        raise ConfigError(f"policy {name!r} requires an offline plan: pass --plan FILE")
+
+
 def read_options(text: str = "{}", single: Sequence[str] = ()) -> dict[str, Any]:
     """Read a policy's options: of ``--options`` (JSON, or ``@`` and its file), and of each ``--option``.
 
@@ -123,8 +133,8 @@ def read_options(text: str = "{}", single: Sequence[str] = ()) -> dict[str, Any]
         source = text[1:]
         text = read_text(source)
     try:
-        options = msgspec.json.decode(text.encode(), type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+        options: dict[str, Any] = decode_json(text.encode("utf-8", "replace"), dict)
+    except Malformed as error:
         raise ConfigError(
             f'{source}: expected a JSON object such as \'{{"priority": "arrival"}}\': {error}'
         ) from None
@@ -142,6 +152,14 @@ def _read_option(text: str) -> tuple[str, Any]:
     if not (equals and name):
         raise ConfigError(f"--option: found {text!r}, expected NAME=VALUE, such as priority=arrival")
     try:
-        return name, msgspec.json.decode(value)
-    except msgspec.MsgspecError:
+        found = _VALUE.decode(value.encode("utf-8", "replace"))
+    except Malformed:
         return name, value
+    try:
+        check_numbers(found)
+    except ConfigError as error:
+        raise ConfigError(f"--option {shortened(name)}{error}") from None
+    return name, found
+
+
+_VALUE: Final[JsonDecoder[Any]] = JsonDecoder(Any)

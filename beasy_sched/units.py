@@ -13,6 +13,8 @@ import math
 import re
 from typing import Final
 
+from beasy_sched.limits import LATEST_S, shortened
+
 JOULES_PER_KWH: Final = 3.6e6
 WATTS_PER_KW: Final = 1e3
 SECONDS_PER_MINUTE: Final = 60.0
@@ -60,7 +62,11 @@ def parse_duration(text: str) -> float:
         if not parts or whole != text.strip():
             value = math.nan
     if not 0 <= value < math.inf or "_" in text:
-        raise ValueError(f"{text!r} is not a duration: seconds, or such as 3d, 12h, 1d12h, 90m")
+        raise ValueError(
+            f"{shortened(text, 40)!r} is not a duration: seconds, or such as 3d, 12h, 1d12h, 90m"
+        )
+    if value > LATEST_S:
+        raise ValueError(f"{shortened(text, 40)!r} is too long a duration: expected at most {LATEST_S:g} s")
     return value
 
 

@@ -19,32 +19,32 @@ is_python() {
   "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1
 }
 
-# Print the Python that $1 names: a program, or a version such as 3.12.
-find_python() {
-  local name=$1 candidate
-  case $name in
-    3.[0-9]*) name=python$name ;;
-  esac
-  for candidate in "$(command -v "$name")" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/"$name"; do
-    if [ -n "$candidate" ] && is_python "$candidate"; then
-      echo "$candidate"
-      return
-    fi
+# Print the Pythons that the arguments name, one a line: programs, or versions such as 3.12.
+find_pythons() {
+  local name candidate
+  for name in "$@"; do
+    case $name in
+      3.[0-9]*) name=python$name ;;
+    esac
+    for candidate in "$(command -v "$name")" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/*/bin/"$name"; do
+      if [ -n "$candidate" ] && is_python "$candidate"; then
+        echo "$candidate"
+      fi
+    done
   done
-  return 1
 }
 
-# Print the first suitable Python of those that a machine may have.
-default_python() {
-  local name
-  for name in python3 3.13 3.12 3.11 3.10; do
-    find_python "$name" && return
-  done
-  return 1
+# Print the first Python that the arguments name.
+find_python() {
+  local first
+  read -r first < <(find_pythons "$@") && echo "$first"
 }
+
+# Those that a machine may have, the first choice first.
+DEFAULT_PYTHONS=(python3 3.13 3.12 3.11 3.10)
 
 use_environment() {
-  local extra=$1 wanted=${2:-} python="" venv
+  local extra=$1 wanted=${2:-} python venv
   if [ -n "${BEASY_VENV:-}" ]; then # somebody else's environment: taken as it is
     BIN=$BEASY_VENV/bin
     is_python "$BIN/python" || fail "BEASY_VENV=$BEASY_VENV is no environment with Python 3.10 or newer"
@@ -56,19 +56,24 @@ use_environment() {
     venv=$ROOT/.venv-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   fi
   BIN=$venv/bin
-  make_venv "$venv" "$python"
+  make_venv "$venv" "$wanted"
   install_project "$venv" "$extra"
 }
 
+# Make the environment $1 with the first Python that can: of those that $2 names, or of all.
 make_venv() {
-  local venv=$1 python=$2
+  local venv=$1 wanted=$2 python said="" tried=() names=("${DEFAULT_PYTHONS[@]}")
+  [ -z "$wanted" ] || names=("$wanted")
   is_python "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1 && return
-  if [ -z "$python" ]; then
-    python=$(default_python) || fail "found no Python 3.10 or newer; name one: PYTHON=/path/to/python $0"
-  fi
-  echo "Making $venv with $("$python" --version) ..." >&2
-  "$python" -m venv --clear "$venv" \
-    || fail "$python cannot make a virtual environment (on Debian and Ubuntu: install python3-venv)"
+  while read -r python; do
+    echo "Making $venv with $("$python" --version) ..." >&2
+    # Where Debian has no python3-venv, this fails for want of ensurepip.
+    said+=$("$python" -m venv --clear "$venv" 2>&1) && return
+    tried+=("$python")
+  done < <(find_pythons "${names[@]}")
+  [ ${#tried[@]} -gt 0 ] || fail "found no Python 3.10 or newer; name one: PYTHON=/path/to/python $0"
+  echo "$said" >&2
+  fail "${tried[*]}: cannot make a virtual environment (on Debian and Ubuntu: install python3-venv)"
 }
 
 install_project() {

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import math
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -287,7 +288,12 @@ def show_months(chosen: argparse.Namespace, policies: Sequence[str]) -> None:
         "low: lowest charge of the battery; H2: hydrogen at the end of the month."
     )
     print_text(f"Files in {chosen.out}: the table in {TABLE}, the picture {PICTURE}, results in POLICY/run_*")
-    print_text(f"To see why at a moment: beasy-sched explain {chosen.out / policies[0]} --at 20d12h")
+    print_text(f"To see why at a moment: {explain_command(chosen.out / policies[0], chosen.days)}")
+
+
+def explain_command(run: Path, days: int) -> str:
+    """Return the command that explains a noon of a run of some days: of its middle, or of day 21."""
+    return shlex.join(["beasy-sched", "explain", str(run), "--at", f"{min(days // 2, 20)}d12h"])
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:

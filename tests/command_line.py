@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
-from beasy_sched.cli import main
+from collections.abc import Iterator
+
+import click
+
+from beasy_sched.cli import cli, main
+
+
+def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Command]]:
+    """All commands, with their names."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield " ".join((*path, name)), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+ALL_COMMANDS = dict(commands(cli))
+"""Every command by its name, such as ``generate power``."""
 
 
 def exit_code(*arguments: str) -> int:

@@ -22,6 +22,7 @@ from beasy_sched.testing.worlds import (
     SLOW,
     STEP_S,
     WorldJob,
+    failing_world,
     green_world,
     random_world,
     rich_world,
@@ -43,8 +44,10 @@ __all__ = [
     "Run",
     "World",
     "WorldJob",
+    "failing_world",
     "green_world",
     "plans_of",
+    "play",
     "policy_of",
     "random_world",
     "rich_world",
@@ -64,6 +67,11 @@ _SHARED_OPTIONS = ("slot_s", "sleep", "default_slack_h", "internal_deadlines")
 def run(world: World, policy: str, *, with_site: bool = True) -> Run:
     """Run a policy on a world in the embedded simulator, with a witness."""
     return worlds.run_world(world, policy_of(world, policy), with_site=with_site)
+
+
+def play(world: World, policy: str, *, with_site: bool = True) -> tuple[World, Run]:
+    """The same for a world whose hosts leave and return: where Batsim aborts on a return, they stay away."""
+    return worlds.play_world(world, lambda: policy_of(world, policy), with_site=with_site)
 
 
 def session_of(

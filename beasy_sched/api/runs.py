@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
+from beasy_sched.extras import load_optional
 from beasy_sched.results import Places, RunTables, find_runs, place_of, places_of
 
 if TYPE_CHECKING:
@@ -182,10 +183,9 @@ def compare(
     itself as ``scripts/run`` does. Raises ConfigError where pandas is missing, and InputError where there is
     no run.
     """
-    try:
-        from beasy_sched.api.comparison_frame import comparison_frame
-    except ImportError:
-        raise ConfigError("data frames need pandas: pip install 'beasy-sched[data]'") from None
+    load_optional("pandas", "beasy-sched[data]", "data frames")
+    from beasy_sched.api.comparison_frame import comparison_frame
+
     return comparison_frame(_contenders(runs))
 
 

@@ -45,6 +45,7 @@ from beasy_sched.campaign.tasks import Keep, RunResult, RunTask, execute
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, machine_error, why
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.generate.workload import GeneratedWorkload
 
 Value = TypeVar("Value")
@@ -243,7 +244,7 @@ class Preparation:
         site = scenario.site_text(spec.guard)
         plan = None
         if scenario.plan.make:
-            plan = self._folder.input_path("plan", forecast.plan.recipe).read_bytes()
+            plan = read_bytes(self._folder.input_path("plan", forecast.plan.recipe))
         task = RunTask(
             policy=spec.policy,
             site=site,

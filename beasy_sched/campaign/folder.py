@@ -24,16 +24,17 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from beasy_sched._version import __version__
 from beasy_sched.campaign.scenario import FileProduction, Scenario, SwfWorkload
-from beasy_sched.campaign.scenario_file import scenario_of
+from beasy_sched.campaign.scenario_file import check_sizes, scenario_of
 from beasy_sched.campaign.tasks import TRACE, Keep, RunResult
 from beasy_sched.errors import BeasyError, ConfigError, InputError
-from beasy_sched.formats.atomic import remove_if_dead, write_atomic
+from beasy_sched.formats.atomic import own_folder, remove_if_dead, write_atomic
+from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
 from beasy_sched.formats.forecast_source import forecast_files
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.reading import read_bytes
@@ -51,17 +52,31 @@ class Ended(msgspec.Struct, frozen=True):
     """What the journal says of a run that has ended."""
 
     row: dict[str, Any]
-    wall_s: float
-    cpu_s: float
+    wall_s: Annotated[float, msgspec.Meta(ge=0)]
+    cpu_s: Annotated[float, msgspec.Meta(ge=0)]
     traceback: str | None = None
 
 
 def read_ended(path: Path, kind: type[Row]) -> Row | None:
-    """Read a journal's file of a run; None where the run has not ended."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError):
+    """Read a journal's file of a run; None where the run has not ended.
+
+    A power cut may leave a file that ends early: that run has not ended, either. Raises InputError for
+    other damage.
+    """
+    if not path.exists():
         return None
+    try:
+        return JsonDecoder(kind).decode(read_bytes(path))
+    except Malformed as error:
+        if error.ends_early:
+            return None
+        raise damaged_row(path, str(error), error.line) from None
+
+
+def damaged_row(path: Path, why: str, line: int | None = None) -> InputError:
+    """Return the error for a journal's file that cannot be used."""
+    advice = "remove the file, and its run is executed again"
+    return InputError(path, f"is not the result of a run: {why}; {advice}", line=line)
 
 
 def must_be_empty(folder: Path, otherwise: str) -> None:
@@ -106,7 +121,7 @@ class Folder:
             for left in self.path.rglob(".*.part"):  # by one that was killed
                 remove_if_dead(left)
             for name in ("inputs", "rows"):
-                (self.path / name).mkdir(exist_ok=True)
+                own_folder(self.path / name)
             yield
 
     def running_since_s(self) -> float | None:
@@ -163,16 +178,14 @@ class Folder:
     def add(self, run: str, row: dict[str, Any], result: RunResult, keep: Keep) -> None:
         """Write what is kept of a run, then its row. Raises InputError."""
         if keep == "everything":
-            folder = self.path / "runs" / run
-            if folder.is_dir():
-                shutil.rmtree(folder)  # of the same run, when it failed
-            folder.mkdir(parents=True)
+            folder = own_folder(own_folder(self.path / "runs") / run)
+            shutil.rmtree(folder)  # of the same run, when it failed
+            folder.mkdir()
             for name, content in result.files.items():
-                (folder / name).parent.mkdir(exist_ok=True)
+                own_folder((folder / name).parent)
                 write_atomic(folder / name, content)
         elif keep == "trace" and TRACE in result.files:
-            (self.path / "traces").mkdir(exist_ok=True)
-            write_atomic(self.path / "traces" / f"{run}.csv", result.files[TRACE])
+            write_atomic(own_folder(self.path / "traces") / f"{run}.csv", result.files[TRACE])
         ended = Ended(row, result.wall_s, result.cpu_s, result.trace)
         write_atomic(self.row_path(run), msgspec.json.encode(ended))
 
@@ -202,7 +215,7 @@ class Manifest(msgspec.Struct, frozen=True):
     format_version: int = FORMAT_VERSION
 
     def parsed(self) -> list[Scenario]:
-        """Return the scenarios, made small already where ``quick`` says so."""
+        """Return the scenarios, made small already where ``quick`` says so. Raises ConfigError."""
         return [scenario_of(values) for values in self.scenarios]
 
 
@@ -214,7 +227,7 @@ def manifest_of(scenarios: Sequence[Scenario], *, quick: bool, keep: Keep) -> Ma
 
 def plain_values(scenario: Scenario) -> dict[str, Any]:
     """Return a scenario as JSON has it, without what is as it was before there was a choice."""
-    values = msgspec.json.decode(msgspec.json.encode(scenario), type=dict[str, Any])
+    values: dict[str, Any] = decode_json(msgspec.json.encode(scenario), dict)
     parts: tuple[tuple[dict[str, Any], Any, tuple[str, ...]], ...]
     parts = ((values, None, ("forecast", "deadlines")), (values["noise"], 1.0, ("production_band",)),
              (values["plan"], 1.0, ("demand_factor",)), (values["plan"], "", ("replan", "season")),
@@ -236,18 +249,22 @@ def scenario_hash(scenario: Scenario) -> str:
 
 def read_manifest(path: Path) -> Manifest:
     """Read ``campaign.json``. Raises InputError."""
+    if not path.exists():
+        raise InputError(path, "cannot be read (no such file): is this the folder of a campaign?")
     try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-    except OSError as error:
-        raise InputError(
-            path, f"cannot be read ({error.strerror or error}): is this the folder of a campaign?"
-        ) from None
-    except msgspec.MsgspecError as error:
-        raise InputError(path, f"is not the description of a campaign: {error}") from None
+        manifest = decode_json(read_bytes(path), Manifest)
+    except Malformed as error:
+        what = f"is not the description of a campaign: {error}"
+        raise InputError(path, what, line=error.line) from None
     if manifest.format != FORMAT or manifest.format_version != FORMAT_VERSION:
         raise InputError(
             path, f"is {manifest.format!r} {manifest.format_version}, expected {FORMAT!r} {FORMAT_VERSION}"
         )
+    for number, values in enumerate(manifest.scenarios):
+        try:
+            check_sizes(scenario_of(values))
+        except ConfigError as error:
+            raise InputError(path, f"scenarios[{number}].{error}") from None
     return manifest
 
 

@@ -35,13 +35,13 @@ from beasy_sched.campaign.sweep import check_sweep
 from beasy_sched.energy.storage import FieldError, require
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.formats.forecast_source import read_forecast
-from beasy_sched.formats.reading import as_type, parse_toml, read_text
+from beasy_sched.formats.reading import as_type, check_numbers, parse_toml, read_text
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.deadlines import parse_deadlines
 from beasy_sched.generate.noise import gaussian_factors
 from beasy_sched.generate.platform import load_server
-from beasy_sched.limits import shortened
+from beasy_sched.limits import MOST_WINDOWS, shortened
 from beasy_sched.plan.season import season_steps
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
 from beasy_sched.preflight import rates_too_short
@@ -52,12 +52,15 @@ _OF_TUPLES: Final = ("workload", "production", "real_workload")
 """Sections of a file that stand for those of its tuples."""
 SHORTHANDS: Final = (*_OF_TUPLES, "grid")
 """Sections of a file that a `Scenario` has elsewhere."""
+_NO_BATTERY: Final = "none"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST_SEED: Final = 1 << 63
 _MOST_SEEDS: Final = 100_000
 _MOST_SERVERS: Final = 1_000_000
 _LARGEST_FACTOR: Final = 100.0
 _MOST_JOBS: Final = 100_000_000
+_INFINITE: Final = ("import_limit_kw", "export_limit_kw")
+"""Fields that may be infinite: limits that there are not."""
 
 
 def find_scenario(name: str, *, allowed: Collection[str] = ()) -> Scenario:
@@ -86,7 +89,7 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Coll
     """
     raw = parse_toml(text, path)
     try:
-        _check_numbers(raw)
+        check_numbers(raw, infinite=_INFINITE)
         _check_lists(raw.get("sweep", {}))
         scenario = scenario_of(_filled_in(raw, Path(path).parent.absolute()))
         check_scenario(scenario, allowed)
@@ -99,18 +102,6 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Coll
 def scenario_of(values: dict[str, Any]) -> Scenario:
     """Return the scenario that ``msgspec.to_builtins`` made ``values`` of. Raises ConfigError."""
     return as_type(values, Scenario, shorthands=SHORTHANDS)
-
-
-def _check_numbers(value: Any, place: str = "") -> None:
-    """Raise ConfigError, naming the field, for a number that is none: TOML knows nan."""
-    if isinstance(value, dict):
-        for name, part in value.items():
-            _check_numbers(part, f"{place}.{name}".lstrip("."))
-    elif isinstance(value, list):
-        for number, part in enumerate(value):
-            _check_numbers(part, f"{place}[{number}]")
-    elif isinstance(value, float) and math.isnan(value):
-        raise ConfigError(f"{place}: found nan, expected a number")
 
 
 def _check_lists(sweep: Any) -> None:
@@ -175,7 +166,11 @@ def _tuples(raw: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
 
 
 def _site(raw: dict[str, Any], folder: Path) -> Any:
-    """The sections of the site; a guard in a file of its own is left out, those of the scenario count."""
+    """The sections of the site; a guard in a file of its own is left out, those of the scenario count.
+
+    Raises ConfigError for sections that do not say whether there is a battery: who writes only
+    ``[site.time]`` might expect the default site's.
+    """
     site = raw.get("site", DEFAULT_SITE)
     if isinstance(site, str):
         path = site if site == DEFAULT_SITE else os.path.abspath(folder / site)
@@ -183,9 +178,16 @@ def _site(raw: dict[str, Any], folder: Path) -> Any:
         parse_site(text, path)
         sections = {name: section for name, section in parse_toml(text, path).items() if name != "guard"}
         return _located(sections, Path(path).parent)
-    if isinstance(site, dict) and "guard" in site:
+    if not isinstance(site, dict):
+        return site
+    if "guard" in site:
         raise ConfigError("site.guard: a scenario's guards belong in [[guards]]")
-    return _located(site, folder)
+    if "battery" not in site:
+        raise ConfigError(
+            "site: has no [site.battery]: the sections of [site] are the whole site, and nothing of the"
+            f' default site is added; for a site without a battery, write battery = "{_NO_BATTERY}" in [site]'
+        )
+    return _located({name: part for name, part in site.items() if part != _NO_BATTERY}, folder)
 
 
 def _with_grid(site: Any, raw: dict[str, Any], folder: Path) -> Any:
@@ -278,7 +280,7 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     _check_name("name", scenario.name)
     with _at("site"):
         scenario.parsed_site()
-    require(scenario.windows >= 1, "windows", scenario.windows, "1 or more")
+    check_sizes(scenario)
     _check_platform(scenario)
     for number, part in enumerate(scenario.tuples):
         prefix = f"tuples[{number}]." if len(scenario.tuples) > 1 else ""
@@ -309,6 +311,12 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     check_sweep(scenario)
     _check_distinct("guards", [guard.label for guard in scenario.guards])
     _check_distinct("seeds", scenario.seeds)
+
+
+def check_sizes(scenario: Scenario) -> None:
+    """Raise ConfigError, naming the field, for numbers of which runs are counted and made."""
+    most = MOST_WINDOWS
+    require(1 <= scenario.windows <= most, "windows", scenario.windows, f"a whole number from 1 to {most}")
     for seed in scenario.seeds:
         require(0 <= seed < _LARGEST_SEED, "seeds", seed, "whole numbers from 0 to 2**63 - 1")
 

@@ -5,20 +5,22 @@ Also a campaign's status and its mean results, as lines for a terminal.
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from beasy_sched.campaign.folder import Folder, Manifest, read_manifest
+from beasy_sched.campaign.folder import Folder, Manifest, damaged_row, read_manifest
 from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.sweep import AXES, RunSpec, expand
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.decoding import read_frame
+from beasy_sched.numbers import ANY_WHOLE, Range, found_text
 from beasy_sched.outputs.summary import OWN_PARTS
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, job_share_pct
 
@@ -219,7 +221,7 @@ def policy_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
     for row in rows:
         for name, value in row.items():
             if "." in name:
-                kind: ColumnType = "integer" if isinstance(value, int) else "number"
+                kind: ColumnType = "integer" if ANY_WHOLE.holds(value) else "number"
                 kinds[name] = "number" if "number" in (kind, kinds.get(name)) else kind
     return tuple(RunColumn(name, kind, "", "a result of the policy") for name, kind in kinds.items())
 
@@ -227,16 +229,13 @@ def policy_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
 def _policy_numbers(summary: Mapping[str, Any] | None) -> dict[str, int | float]:
     """Return the numbers of the policy's own sections, ``section.name``."""
     return {
-        f"{section}.{name}": value if abs(value) < _LARGEST_WHOLE else float(value)
+        f"{section}.{name}": value if ANY_WHOLE.holds(value) else float(value)
         for section, part in (summary or {}).items()
         if section not in OWN_PARTS and isinstance(part, Mapping)
         for name, value in part.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST_NUMBER
+        if _RESULT.holds(value)
     }
 
-
-_LARGEST_WHOLE: Final = 2**63
-_LARGEST_NUMBER: Final = 1e300
 
 TIMING_COLUMNS: Final = (
     RunColumn("run", "text", "", "the run's name"),
@@ -295,13 +294,12 @@ def _found(summary: dict[str, Any] | None, place: str) -> Any:
 
 
 def check_installed(scenarios: Sequence[Scenario]) -> None:
-    """Raise ConfigError, before any run, where a package is missing that the campaign will need."""
+    """Raise ConfigError, before any run, where a package cannot be imported that the campaign will need."""
     needed = {"pandas": "data", "pyarrow": "data"}
     if any(scenario.plan.make for scenario in scenarios):
         needed["highspy"] = "plan"
     for name, extra in needed.items():
-        if importlib.util.find_spec(name) is None:
-            raise ConfigError(f"this campaign needs {name}: pip install 'beasy-sched[{extra}]'")
+        load_optional(name, f"beasy-sched[{extra}]", "this campaign")
 
 
 def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
@@ -322,10 +320,48 @@ def _columns(specs: Sequence[RunSpec], rows: Iterable[Mapping[str, Any]]) -> tup
 
 
 def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows and timings of the runs that have ended."""
+    """The rows and timings of the runs that have ended. Raises InputError for a row that is damaged."""
     found = [(spec.key, ended) for spec in specs if (ended := folder.ended(spec.key)) is not None]
+    columns = {column.name: column for column in columns_of(specs)}
+    for run, ended in found:
+        _check_row(folder.row_path(run), ended.row, columns)
     timings = [{"run": run, "wall_s": ended.wall_s, "cpu_s": ended.cpu_s} for run, ended in found]
     return [ended.row for _, ended in found], timings
+
+
+_RESULT: Final = Range(-1e300, 1e300)
+"""The numbers that a result of a run can be."""
+_ARROW_TYPES: Final[dict[ColumnType, str]] = {
+    "text": "string",
+    "integer": "int64",
+    "number": "float64",
+    "flag": "bool",
+}
+_VALUES: Final[dict[ColumnType, tuple[Callable[[object], bool], str]]] = {
+    "text": (lambda value: isinstance(value, str), "a text"),
+    "integer": (ANY_WHOLE.holds, ANY_WHOLE.expected),
+    "number": (_RESULT.holds, _RESULT.expected),
+    "flag": (lambda value: isinstance(value, bool), "true or false"),
+}
+"""For each kind of column, what a row's value must be, and in words."""
+
+
+def _check_row(path: Path, row: dict[str, Any], columns: Mapping[str, RunColumn]) -> None:
+    """Check the values of a run's row. Raises InputError that names file and field."""
+    for name in _NEEDED:
+        if row.get(name) is None:
+            raise damaged_row(path, f"row.{name}: is missing")
+    for name, value in row.items():
+        kind = columns[name].kind if name in columns else "number" if "." in name else None
+        if value is None or kind is None:
+            continue
+        fits, expected = _VALUES[kind]
+        if not fits(value):
+            raise damaged_row(path, f"row.{name}: found {found_text(value)}, expected {expected}")
+
+
+_NEEDED: Final = ("run", "scenario", "policy", "status", "error", "guard", "veto")
+"""Columns that no row is without."""
 
 
 def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> bytes:
@@ -337,18 +373,19 @@ def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> byte
 
 def _imported(name: str) -> Any:
     """Import a package that tables need. Raises ConfigError without it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ConfigError(
-            "tables of campaigns need pandas and pyarrow: pip install 'beasy-sched[data]'"
-        ) from None
+    return load_optional(name, "beasy-sched[data]", "a campaign's table")
 
 
 def _table(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> Any:
     pyarrow = _imported("pyarrow")
-    types = {"text": "string", "integer": "int64", "number": "float64", "flag": "bool"}
-    arrays = [pyarrow.array([row.get(column.name) for row in rows], types[column.kind]) for column in columns]
+    arrays = [
+        pyarrow.array(
+            [float(found) if column.kind == "number" and isinstance(found, int) else found
+             for found in (row.get(column.name) for row in rows)],
+            _ARROW_TYPES[column.kind],
+        )
+        for column in columns
+    ]  # fmt: skip
     return pyarrow.table(arrays, names=[column.name for column in columns])
 
 
@@ -390,7 +427,7 @@ class Campaign:
             raise InputError(
                 self.folder.path, f"has no trace of {run!r}: run the campaign with --keep-traces"
             )
-        return _imported("pandas").read_csv(path)
+        return read_frame(path)
 
 
 def _frame(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> pd.DataFrame:

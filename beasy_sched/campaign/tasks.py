@@ -20,6 +20,7 @@ from beasy_sched.campaign.scenario import ForecastPart, PolicyPart
 from beasy_sched.engine import Session
 from beasy_sched.errors import machine_error, why
 from beasy_sched.formats.batsim_workload import profile_run_s, read_workload
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.summary import DONE
 from beasy_sched.runner import run_in_process
@@ -194,7 +195,7 @@ def _kept(task: RunTask, folder: Path, summary: dict[str, Any] | None) -> dict[s
         return {}
     out = folder / "out"
     found = sorted(out.glob(TRACE) if task.keep == "trace" else out.rglob("*"))
-    files = {path.relative_to(out).as_posix(): path.read_bytes() for path in found if path.is_file()}
+    files = {path.relative_to(out).as_posix(): read_bytes(path) for path in found if path.is_file()}
     if summary is not None and "run_summary.json" in files:
         files["run_summary.json"] = (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode()
     return files

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
 from beasy_sched.errors import ConfigError, MachineError, machine_error, why
+from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import ENDING_SIGNALS
 
 Task = tuple[Any, Callable[[Any], Any], Any]
@@ -336,10 +337,7 @@ class DaskCluster:
         """Connect. Raises ConfigError where there is no cluster, or no distributed."""
         if not _ADDRESS.fullmatch(address):
             raise ConfigError(f"--scheduler: found {address!r}, expected an address such as tcp://host:8786")
-        try:
-            import distributed
-        except ImportError:
-            raise ConfigError("--executor dask needs distributed: pip install 'beasy-sched[dask]'") from None
+        distributed = load_optional("distributed", "beasy-sched[dask]", "--executor dask")
         try:
             self._client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:

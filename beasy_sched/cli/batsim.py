@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.cli.options import CommandOptions, option, progress_bar, with_options
+from beasy_sched.cli.options import SECONDS, CommandOptions, Whole, option, progress_bar, with_options
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.reading import read_bytes, read_text
+from beasy_sched.limits import MOST_HOSTS
 
 if TYPE_CHECKING:
     from beasy_sched.simulator import Simulation
@@ -39,7 +40,7 @@ def _timeout_option() -> Any:
     """Declare how long to wait for a reply."""
     return option(
         "Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
-        type=click.FloatRange(min=0, min_open=True),
+        type=SECONDS,
         metavar="SECONDS",
     )
 
@@ -77,7 +78,7 @@ class _BatsimOptions(CommandOptions):
     disable_machine_state_tracing: bool = option("Do not write the machine states.")
     # Platform size
     mmax: int = option(
-        "Use only so many machines (0: all).", type=click.IntRange(min=0), metavar="NB", default=0
+        "Use only so many machines (0: all).", type=Whole(0, MOST_HOSTS), metavar="NB", default=0
     )
     mmax_workload: bool = option("Use only as many machines as the workloads' 'nb_res'.")
     # Jobs
@@ -164,7 +165,7 @@ class _Batsim5Options(CommandOptions):
         metavar="HOST ROLE",
     )
     mmax: int = option(
-        "Use only so many machines (0: all).", type=click.IntRange(min=0), metavar="NB", default=0
+        "Use only so many machines (0: all).", type=Whole(0, MOST_HOSTS), metavar="NB", default=0
     )
     mmax_workload: bool = option("Use only as many machines as the workloads' 'nb_res'.")
     # Simulation model

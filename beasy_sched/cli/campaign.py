@@ -17,6 +17,7 @@ from beasy_sched.cli import HelpfulGroup
 from beasy_sched.cli.options import (
     FOLDER,
     CommandOptions,
+    Whole,
     option,
     parsed,
     progress_bar,
@@ -64,7 +65,7 @@ class WorkerOptions(CommandOptions):
     jobs: int = option(
         "How many runs at a time, each in its own process.",
         "-j",
-        type=click.IntRange(1),
+        type=Whole(1, 100_000),
         default=_processors,
         show_default="all cores",
     )

@@ -6,15 +6,24 @@ import io
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import ParamSpec, TypeVar
 
 import click
 
-from beasy_sched.cli.options import InputOptions, SiteOptions, option, replan_of, with_options
+from beasy_sched.cli.options import (
+    InputOptions,
+    PolicyOptions,
+    SiteOptions,
+    option,
+    policy_options,
+    replan_of,
+    with_options,
+)
 from beasy_sched.energy.site import Site
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.engine.policy import PolicyCaller
+from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.forecast.outlook import ForecastSource
 from beasy_sched.formats.batsim_events import merge_events, read_external_events
 from beasy_sched.formats.batsim_workload import read_workload
@@ -22,11 +31,11 @@ from beasy_sched.formats.forecast_source import read_forecast, with_own_events
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site, read_site_text
-from beasy_sched.model.platform import Platform
-from beasy_sched.plan.windows import ReplanRule
-from beasy_sched.preflight import Finding, Level, RunInputs, facts, fails, figures, look_at, odd
-from beasy_sched.replan import replan_rule, with_own_inputs
-from beasy_sched.settings import RunSettings
+from beasy_sched.plan.windows import NoPlan
+from beasy_sched.policies.registry import make_policy
+from beasy_sched.preflight import Finding, Level, RunInputs, facts, fails, figures, look_at, odd, sleep_short
+from beasy_sched.replan import first_plan_shortage, replan_rule, with_own_inputs
+from beasy_sched.settings import RunSettings, check_needs
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,7 +45,7 @@ _VERDICTS = ("fine", "odd", "would fail")
 """By exit code."""
 
 
-class _CheckOptions(SiteOptions, InputOptions):
+class _CheckOptions(SiteOptions, PolicyOptions, InputOptions):
     as_json: bool = option("Print the findings as one JSON object.", "--json")
     quiet: bool = option("No table: only the findings, on standard error.", "-q")
 
@@ -53,11 +62,17 @@ def check(context: click.Context, given: _CheckOptions) -> None:
     \b
     beasy-sched check -p platform.xml -w workload.json --events power.txt --site default
     beasy-sched check --events power.txt --site site.toml --forecast predictor:training.csv
+    beasy-sched check -p platform.xml -w workload.json --policy energybud --budget 60% --period 0:2d
     """
     if not any((given.platform, given.workloads, given.events, given.site, given.plan, given.forecast)):
         raise click.UsageError("nothing to check: give at least one of -p, -w, --events, --site, --plan")
     inputs, problems = _read(given)
-    found = sorted((*problems, *look_at(inputs)), key=lambda finding: finding.level is Level.ODD)
+    try:
+        findings = look_at(inputs)
+    except BeasyError as error:  # of the policy
+        problems.append(fails("policy-bad", str(error)))
+        findings = look_at(replace(inputs, policy=None))
+    found = sorted((*problems, *findings), key=lambda finding: finding.level is Level.ODD)
     code = 0 if not found else 1 if all(finding.level is Level.ODD for finding in found) else 2
     if given.as_json:
         report = {
@@ -82,7 +97,7 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
     def attempt(code: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
             return read(*args, **kwargs)
-        except (InputError, ConfigError) as error:
+        except (InputError, ConfigError, NoPlan) as error:
             prefix = "Batsim would abort: " if code == "platform-batsim" else ""
             problems.append(fails(code, f"{prefix}{error}"))
             return None
@@ -99,10 +114,16 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
     site = attempt("site-bad", read_site, given.site) if given.site else None
     if given.forecast is not None and given.site is None:
         problems.append(fails("forecast-bad", "a forecast requires a site: give --site FILE"))
-    planned = attempt("replan-bad", _read_replan, given, described.platform if described else None)
+    platform = described.platform if described else None
+    settings = attempt("replan-bad", _replan_settings, given)
+    planned = attempt("replan-bad", replan_rule, settings, platform) if settings else None
+    if settings and planned and platform and platform.has_powers and settings.plan is None:
+        shortage = attempt("plan-none", first_plan_shortage, settings, planned, platform)
+        problems += [sleep_short(shortage)] if shortage else []
+    policy = attempt("policy-bad", _read_policy, given)
     read_lists = [one for one in lists if one is not None]
     inputs = RunInputs(
-        platform=described.platform if described else None,
+        platform=platform,
         workloads=[workload for workload in jobs if workload is not None],
         events=merge_events(read_lists) if read_lists else None,
         energy=given.metering,
@@ -111,8 +132,16 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
         plans=attempt("plan-bad", read_plans, given.plan) if given.plan else None,
         windows=given.windows,
         replan=planned,
+        policy=policy if site or not given.site else None,
     )
     return inputs, problems
+
+
+def _read_policy(given: _CheckOptions) -> PolicyCaller:
+    policy = make_policy(given.policy, policy_options(given))
+    planned = given.plan is not None or given.replan is not None
+    check_needs(policy, given.policy, site=given.site is not None, plan=planned)
+    return PolicyCaller(policy)
 
 
 def _read_forecast(given: _CheckOptions, site: Site) -> ForecastSource:
@@ -120,8 +149,8 @@ def _read_forecast(given: _CheckOptions, site: Site) -> ForecastSource:
     return read_forecast(text or "none", site, given.windows)
 
 
-def _read_replan(given: _CheckOptions, platform: Platform | None) -> ReplanRule | None:
-    """What plans made during the run are made from; None without --replan."""
+def _replan_settings(given: _CheckOptions) -> RunSettings | None:
+    """What the run's settings say of plans made during it; None without --replan."""
     replan = replan_of(given)
     if replan is None:
         return None
@@ -133,7 +162,7 @@ def _read_replan(given: _CheckOptions, platform: Platform | None) -> ReplanRule 
         windows=given.windows,
         replan=replan,
     )
-    return replan_rule(with_own_inputs(settings, given.workloads, given.events), platform)
+    return with_own_inputs(settings, given.workloads, given.events)
 
 
 def _print_table(given: RunInputs, found: list[Finding], code: int) -> None:

@@ -17,6 +17,7 @@ from beasy_sched.formats.batsim_versions import (
     workload_for_batsim4,
     workload_for_batsim5,
 )
+from beasy_sched.formats.decoding import JsonDecoder, Malformed
 from beasy_sched.formats.reading import read_bytes
 
 
@@ -58,8 +59,8 @@ def convert(given: _ConvertOptions, source: str) -> None:
     if data.lstrip()[:1] == b"<":
         raise InputError(source, "is XML: a platform file needs no conversion, it is the same for both")
     try:
-        whole = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        whole: Any = JsonDecoder(Any).decode(data)
+    except Malformed:
         whole = None
     if isinstance(whole, dict) and "type" not in whole:
         notes = _workload(given, source, whole)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beasy_sched.cli.options import CommandOptions, option, parsed, with_options
+from beasy_sched.cli.options import COUNT, CommandOptions, option, parsed, with_options
 
 if TYPE_CHECKING:
     from beasy_sched.report.story import Story
@@ -35,7 +35,7 @@ class _ExplainOptions(CommandOptions):
         "Explain the longest waits; N says how many, 20 without it.",
         is_flag=False,
         flag_value=20,
-        type=click.IntRange(1),
+        type=COUNT,
         metavar="[N]",
     )
     as_json: bool = option("Print everything as JSON.", "--json")

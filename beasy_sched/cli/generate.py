@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import click
 
@@ -13,7 +13,9 @@ from beasy_sched.cli import LazyGroup
 from beasy_sched.cli.options import (
     ABOVE_0,
     FOLDER,
+    SEED,
     CommandOptions,
+    Number,
     option,
     output_option,
     parsed,
@@ -23,8 +25,10 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.platform import ServerSpec, build_platform, load_server, platform_xml, preset_names
+from beasy_sched.limits import MOST_HOSTS, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
+from beasy_sched.numbers import Range
 
 _COMMANDS = {
     "platform": __name__,
@@ -34,7 +38,7 @@ _COMMANDS = {
     "scenario": __name__,
     "policy": __name__,
 }
-_PCT = click.FloatRange(0, 100)
+_PCT = Number(0, 100)
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
@@ -51,12 +55,22 @@ def generate() -> None:
     """
 
 
+_SERVERS: Final = Range(1, MOST_HOSTS, whole=True)
+
+
 def _server(text: str) -> tuple[ServerSpec, int]:
     """Read ``gros:50`` or ``my.toml:10``."""
-    source, _, count = text.rpartition(":")
-    if not source or not count.isdecimal() or int(count) < 1:
-        raise click.BadParameter(f"{text!r} is not SERVER:COUNT, such as gros:50 or my.toml:10")
-    return load_server(source), int(count)
+    source, _, number = text.rpartition(":")
+    try:
+        count = _SERVERS.read(number)
+    except ValueError:
+        count = None
+    if not source or count is None:
+        raise click.BadParameter(
+            f"{shortened(text, 40)!r} is not SERVER:COUNT, such as gros:50 or my.toml:10, with at most"
+            f" {MOST_HOSTS:,} servers"
+        )
+    return load_server(source), count
 
 
 class _PlatformOptions(CommandOptions):
@@ -135,12 +149,13 @@ def _size(text: str) -> float:
     if text == "none":
         return 0.0
     try:
-        size = float(text)
-    except ValueError:
-        size = math.nan
-    if not 0.0 <= size < math.inf:
-        raise ValueError(f"found {text!r}, expected a number, 0 or more, or none")
+        size: float = _SIZE.read(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or none") from None
     return size
+
+
+_SIZE: Final = Range(0)
 
 
 def _moment(text: str) -> str:
@@ -212,11 +227,11 @@ class _SiteOptions(CommandOptions):
         "Price of a kWh from the grid, EUR; requires --start. For other currencies, and prices by hour,"
         " change the file.",
         "--price",
-        type=float,
+        type=Number(),
         metavar="EUR",
     )
     base_kw: float = option(
-        "What is always drawn beside the servers.", type=click.FloatRange(0), default=0.0, metavar="KW"
+        "What is always drawn beside the servers.", type=Number(0), default=0.0, metavar="KW"
     )
     step_s: float = option("Length of a step.", "--step", type=ABOVE_0, default=300.0, metavar="S")
     window_h: float = option("Length of a window.", type=ABOVE_0, default=72.0, metavar="H")
@@ -261,13 +276,11 @@ def site(given: _SiteOptions) -> None:
 class _ScenarioOptions(CommandOptions):
     output: str | None = option("Write the scenario file; - is the standard output.", "-o", metavar="FILE")
     inputs: Path | None = option("Write the input files of one execution.", type=FOLDER, metavar="DIR")
-    seed: int | None = option(
-        "--inputs: seed of the noise. [default: the first]", type=click.IntRange(0), metavar="N"
-    )
+    seed: int | None = option("--inputs: seed of the noise. [default: the first]", type=SEED, metavar="N")
     number: int = option(
         "--inputs: which pair of workload and production.",
         "--tuple",
-        type=click.IntRange(0),
+        type=SEED,
         default=0,
         metavar="N",
     )

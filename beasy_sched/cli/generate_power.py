@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,17 @@ import click
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.cli.options import CommandOptions, option, output_option, parsed, with_options, write_output
+from beasy_sched.cli.options import (
+    SEED,
+    CommandOptions,
+    Number,
+    Whole,
+    option,
+    output_option,
+    parsed,
+    with_options,
+    write_output,
+)
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
@@ -49,20 +58,6 @@ from beasy_sched.preflight import rates_too_short
 from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S, j_to_kwh, kw_to_w, w_to_kw
 
 
-def _above(least: float, *, inclusive: bool = False) -> Callable[[Any], float]:
-    """An option type: a finite number above ``least`` (or equal to it)."""
-
-    def number(value: Any) -> float:
-        with contextlib.suppress(ValueError):
-            number = float(value)
-            if least < number < math.inf or (inclusive and number == least):
-                return number
-        sign = ">=" if inclusive else ">"
-        raise click.BadParameter(f"found {value!r}, expected a number {sign} {least:g}")
-
-    return number
-
-
 def _moment(text: str) -> int:
     """Read a date, with a time of day or without, in UTC, as seconds since 1970."""
     moment = parse_moment(text)
@@ -77,8 +72,15 @@ def _moment_option(help: str) -> Any:
 
 def _power_option(name: str, help: str) -> Any:
     """A power in kW; the command gets it in W."""
-    read = _above(0)
-    return option(help, name, type=lambda kw: kw_to_w(read(kw)), metavar="KW")
+    return option(help, name, type=_Kilowatts(0, 1e6, above=True), metavar="KW")
+
+
+class _Kilowatts(Number):
+    """A power in kW; the command gets it in W."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the power in W."""
+        return kw_to_w(super().convert(value, param, ctx))
 
 
 class _PowerOptions(CommandOptions):
@@ -88,8 +90,10 @@ class _PowerOptions(CommandOptions):
     pv_w: float | None = _power_option("--pv-kw", "Size of the site's PV plant (peak power).")
     wind_w: float | None = _power_option("--wind-kw", "Size of the site's turbines (rated power).")
     start: int | None = _moment_option("Start of the window, UTC. [default: the file's]")
-    days: float = option("Length of the window.", type=_above(0), metavar="DAYS", default=3.0)
-    dt: float = option("Step, seconds.", type=_above(1, inclusive=True), metavar="S", default=300.0)
+    days: float = option(
+        "Length of the window.", type=Number(0, 36_600, above=True), metavar="DAYS", default=3.0
+    )
+    dt: float = option("Step, seconds.", type=Number(1, 86_400), metavar="S", default=300.0)
     events_format: BatsimFormat = option(
         "For Batsim 5, generic events, whose data is a JSON text.", "--format", default="batsim4"
     )
@@ -102,10 +106,12 @@ class _PowerOptions(CommandOptions):
     route: Route = option(
         "Take the file's electricity, or compute it from the file's weather.", default="auto"
     )
-    pv_efficiency: float = option("Weather route: eta_pv in Eq. 2.2.", default=0.9)
-    cut_in: float = option("Weather route: m/s, Eq. 2.1.", default=3.0)
-    rated_speed: float = option("Weather route: m/s.", default=12.0)
-    cut_out: float = option("Weather route: m/s.", default=25.0)
+    pv_efficiency: float = option(
+        "Weather route: eta_pv in Eq. 2.2.", type=Number(0, 1, above=True), default=0.9
+    )
+    cut_in: float = option("Weather route: m/s, Eq. 2.1.", type=Number(0, 1000), default=3.0)
+    rated_speed: float = option("Weather route: m/s.", type=Number(0, 1000), default=12.0)
+    cut_out: float = option("Weather route: m/s.", type=Number(0, 1000), default=25.0)
     pv_capacity_w: float | None = _power_option(
         "--pv-capacity-kw", "Capacity that the file's electricity is for, where the file does not state it."
     )
@@ -118,15 +124,17 @@ class _PowerOptions(CommandOptions):
         "Unit of a CSV column whose name states none: W, kW, MW, GW or per-unit.", metavar="UNIT"
     )
     interval: int | None = option(
-        "Time between rows of a CSV file without times, seconds.", type=click.IntRange(1), metavar="S"
+        "Time between rows of a CSV file without times, seconds.", type=Whole(1, 86_400 * 366), metavar="S"
     )
     first_time: int | None = _moment_option("Date of the first row of a CSV file without dates.")
     date_order: DateOrder | None = option("How to read 03/04/2019. [default: whichever fits]")
     synthetic: bool = option("Generate the weather from --seed; no files needed.")
-    seed: int = option("Seed of synthetic weather, and of --case between.", type=click.IntRange(0), default=0)
-    latitude: float = option("Synthetic: degrees north.", default=43.6)
-    cloudiness: float = option("Synthetic: 0 to 1.", default=0.5)
-    wind_mean: float = option("Synthetic: mean wind, m/s.", default=SyntheticWeather.wind_mean_m_s)
+    seed: int = option("Seed of synthetic weather, and of --case between.", type=SEED, default=0)
+    latitude: float = option("Synthetic: degrees north.", type=Number(-90, 90), default=43.6)
+    cloudiness: float = option("Synthetic: 0 to 1.", type=Number(0, 1), default=0.5)
+    wind_mean: float = option(
+        "Synthetic: mean wind, m/s.", type=Number(0, 1000), default=SyntheticWeather.wind_mean_m_s
+    )
     write_ninja: str | None = option(
         "Synthetic: also write PREFIX_pv.csv and PREFIX_wind.csv, like Renewables.ninja exports.",
         metavar="PREFIX",

@@ -11,7 +11,17 @@ import click
 import numpy as np
 from click.core import ParameterSource
 
-from beasy_sched.cli.options import CommandOptions, option, parsed, progress_bar, with_options, write_output
+from beasy_sched.cli.options import (
+    SEED,
+    CommandOptions,
+    Number,
+    Whole,
+    option,
+    parsed,
+    progress_bar,
+    with_options,
+    write_output,
+)
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
 from beasy_sched.generate.deadlines import DeadlineRule, parse_deadlines, with_deadlines
@@ -31,24 +41,27 @@ from beasy_sched.generate.workload import (
     synthetic_workload,
 )
 from beasy_sched.generate.workload_swf import workload_from_swf
+from beasy_sched.limits import LARGEST_NUMBER, MOST_HOSTS, shortened
+from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.units import format_duration, parse_duration
 
 
 def _speed(text: str) -> float:
     speed = parse_speed(text)
-    if speed <= 0:
-        raise ValueError(f"{text!r} is not a speed above 0, such as 25.57Gf")
+    if not 0 < speed <= LARGEST_NUMBER:
+        raise ValueError(f"{shortened(text, 40)!r} is not a speed above 0, such as 25.57Gf")
     return speed
 
 
 def _numbers(kind: type[int] | type[float], expected: str) -> Callable[[str], tuple[float, ...]]:
     """Read numbers between commas."""
+    known = ANY_WHOLE if kind is int else ANY_NUMBER
 
     def read(text: str) -> tuple[float, ...]:
         try:
-            return tuple(kind(part) for part in text.split(","))
-        except ValueError:
-            raise ValueError(f"{text!r} is not {expected}") from None
+            return tuple(known.read(part) for part in text.split(","))
+        except ValueError as error:
+            raise ValueError(f"{shortened(text, 40)!r} is not {expected}: {error}") from None
 
     return read
 
@@ -65,9 +78,19 @@ def _missing(text: str) -> float | Literal["drop", "none"]:
     if text == "drop" or text == "none":
         return "drop" if text == "drop" else "none"
     try:
-        return float(text)
+        multiple: float = _MULTIPLE.read(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not 'drop', 'none' or a multiple of the run time such as 2") from None
+        raise ValueError(
+            f"{shortened(text, 40)!r} is not 'drop', 'none' or a multiple of the run time such as 2"
+        ) from None
+    return multiple
+
+
+_MULTIPLE: Final = Range(0, 1e6)
+
+
+_HOSTS: Final = Range(1, MOST_HOSTS, whole=True)
+_SHARE: Final = Range(0)
 
 
 def _host_shares(text: str) -> dict[int, float]:
@@ -75,9 +98,11 @@ def _host_shares(text: str) -> dict[int, float]:
     for part in text.split(","):
         count, _, share = part.partition(":")
         try:
-            shares[int(count)] = float(share)
+            shares[_HOSTS.read(count)] = _SHARE.read(share)
         except ValueError:
-            raise ValueError(f"{part!r} is not HOSTS:SHARE; write such as 1:70,2:15,4:15") from None
+            raise ValueError(
+                f"{shortened(part, 40)!r} is not HOSTS:SHARE; write such as 1:70,2:15,4:15"
+            ) from None
     return shares
 
 
@@ -107,7 +132,9 @@ class _Common(CommandOptions):
     workflows: bool = option(
         "Generate the three workloads of GreenSlot's paper: 28 workflows with deadlines, on 16 hosts."
     )
-    hosts: int | None = option("Hosts of the site (default: the trace's size; 50).", type=click.IntRange(1))
+    hosts: int | None = option(
+        "Hosts of the site (default: the trace's size; 50).", type=Whole(1, MOST_HOSTS)
+    )
     platform_preset: str | None = option(
         "Take the median P-state's speed of this preset or server file as the reference speed "
         "(default: gros; greenslot-xeon for --workflows).",
@@ -131,11 +158,11 @@ class _Common(CommandOptions):
         "--format",
         default="batsim4",
     )
-    seed: int = option("Seed of all random numbers.", type=click.IntRange(0), default=0)
+    seed: int = option("Seed of all random numbers.", type=SEED, default=0)
     noise: float = option(
         "Write what really comes if this had been forecast: Gaussian noise of this many percent on the "
         "times between arrivals and on run times. Grouped walltimes are based on the real run times.",
-        type=click.FloatRange(0, 100),
+        type=Number(0, 100),
         default=0.0,
         metavar="PCT",
     )
@@ -168,13 +195,13 @@ class _ForTrace(CommandOptions):
         "them) or waiting then (submitted at 0.1)."
     )
     cores_per_host: int = option(
-        "Processors of the trace per host; rounded up.", type=click.IntRange(1), default=1
+        "Processors of the trace per host; rounded up.", type=Whole(1, MOST_HOSTS), default=1
     )
     processors: Literal["allocated", "requested"] = option(
         "Which count of the trace to use; the other one is used where it is missing.", default="allocated"
     )
     keep_oversize: bool = option("Keep jobs larger than --hosts (dropped otherwise).")
-    max_hosts: int | None = option("Drop jobs that need more hosts.", type=click.IntRange(1))
+    max_hosts: int | None = option("Drop jobs that need more hosts.", type=Whole(1, MOST_HOSTS))
     min_run_s: float | None = _time_option("Drop jobs that ran for less.", "--min-run-time")
     max_run_s: float | None = _time_option("Drop jobs that ran for longer.", "--max-run-time")
     zero_run_time_s: float | None = _time_option(
@@ -194,7 +221,7 @@ class _ForTrace(CommandOptions):
     )
     requested_time_field: int = option(
         "Field with the requested time; conversions of ALCF logs have it in 6.",
-        type=click.IntRange(1, 18),
+        type=Whole(1, 18),
         default=9,
     )
     clip_run_time: bool = option(
@@ -215,7 +242,7 @@ class _ForTrace(CommandOptions):
 
 
 class _ForSynthetic(CommandOptions):
-    jobs: int = option("Number of jobs.", type=click.IntRange(1), default=900)
+    jobs: int = option("Number of jobs.", type=Whole(1), default=900)
     arrivals: str = option(
         "Three days with 75, 17 and 8 % of the arrivals; the same backwards; or three equal days with a "
         "day and night cycle.",
@@ -229,7 +256,7 @@ class _ForSynthetic(CommandOptions):
     )
     night_ratio: float | None = option(
         "Arrival rate in the night over that at 14:00 (default: 1, no cycle; 0.3 for uniform).",
-        type=click.FloatRange(0, 1, min_open=True),
+        type=Number(0, 1, above=True),
     )
     quiet_end_h: float = option(
         "Hours at the end of the last day in which no job arrives.",
@@ -240,11 +267,11 @@ class _ForSynthetic(CommandOptions):
     )
     gap_log_sd: float = option(
         "Log-sd of the gaps between arrivals: 0 is even, 1 is as irregular as real users.",
-        type=click.FloatRange(0, 10),
+        type=Number(0, 10),
         default=1.0,
     )
     run_median_s: float = _time_option("Median run time.", "--run-median", default="30m")
-    run_log_sd: float = option(None, type=click.FloatRange(0, 10), default=1.3)
+    run_log_sd: float = option(None, type=Number(0, 10), default=1.3)
     run_cap_s: float = _time_option("Longest run time.", "--run-cap", default="6h")
     host_shares: dict[int, float] = option(
         "Numbers of hosts that jobs request, and the share of each.",
@@ -258,7 +285,7 @@ class _ForWorkflows(CommandOptions):
     staggered: bool = option("Submit workflows on the day before they are due, not all on Monday.")
     multi_node: bool = option("Make the second phase of W3 one job on 8 hosts.")
     copies: int = option(
-        "Further copies of W3, each of which adds 5 % of the hosts' time.", type=click.IntRange(0), default=0
+        "Further copies of W3, each of which adds 5 % of the hosts' time.", type=SEED, default=0
     )
     estimate_error_pct: tuple[float, ...] = option(
         "Least and largest deviation of run times from their estimates, percent.",
@@ -268,7 +295,11 @@ class _ForWorkflows(CommandOptions):
         default="0,0",
     )
     deadline_shift_h: float = option(
-        "Add this to all deadlines, hours.", "--deadline-shift", type=float, metavar="H", default=0.0
+        "Add this to all deadlines, hours.",
+        "--deadline-shift",
+        type=Number(-1e6, 1e6),
+        metavar="H",
+        default=0.0,
     )
 
 

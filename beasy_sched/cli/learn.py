@@ -10,7 +10,17 @@ from typing import Literal
 import click
 
 from beasy_sched.cli.campaign import WorkerOptions, unless_stopped
-from beasy_sched.cli.options import FILE, CommandOptions, option, progress_bar, tell_written, with_options
+from beasy_sched.cli.options import (
+    COUNT,
+    FILE,
+    SEED,
+    CommandOptions,
+    Number,
+    option,
+    progress_bar,
+    tell_written,
+    with_options,
+)
 from beasy_sched.policies.learned.features import FEATURES
 from beasy_sched.policies.learned.model import Model, read_model
 
@@ -24,16 +34,14 @@ class _LearnOptions(CommandOptions):
         metavar="NAME",
         default=("average",),
     )
-    episodes: int = option("Number of runs to learn from.", type=click.IntRange(1), default=200)
-    seed: int = option("Of the choices while it explores.", type=click.IntRange(0), default=1)
-    first_seed: int = option("First seed of the days and of the noise.", default=10_000)
+    episodes: int = option("Number of runs to learn from.", type=COUNT, default=200)
+    seed: int = option("Of the choices while it explores.", type=SEED, default=1)
+    first_seed: int = option("First seed of the days and of the noise.", type=SEED, default=10_000)
     out: Path | None = option(
         "The model to write. One that was not learned to its end goes on.", "-o", "--output"
     )
     figure: Path | None = option("Draw the learning curve (PNG, SVG or PDF), beside the fixed policies.")
-    gamma: float = option(
-        "Discount of five minutes of later rewards.", type=click.FloatRange(0, 1), default=0.998
-    )
+    gamma: float = option("Discount of five minutes of later rewards.", type=Number(0, 1), default=0.998)
     double: bool = option("Double Q-learning: two tables.")
     none: bool = option("Let it choose to change nothing, too.")
     reward: Literal["jobs", "work"] = option(
@@ -48,7 +56,7 @@ class _LearnOptions(CommandOptions):
     )
     trace: float = option(
         "Lambda of Q-learning: 1 learns from whole windows, 0 step by step.",
-        type=click.FloatRange(0, 1),
+        type=Number(0, 1),
         default=1.0,
     )
     step_by_step: bool = option("Draw anew at each step while it explores, not one rule for an episode.")

@@ -16,7 +16,8 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.site_file import read_site_text
-from beasy_sched.limits import shortened
+from beasy_sched.limits import LATEST_S, MOST_WINDOWS, shortened
+from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.settings import ReplanSettings, RunSettings, read_options
 
 if TYPE_CHECKING:
@@ -25,8 +26,58 @@ if TYPE_CHECKING:
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
-ABOVE_0: Final = click.FloatRange(0, min_open=True)
+
+
+class _Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    """What the types of numeric options share: finite numbers in a range, refused in the same words."""
+
+    range: Range
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number. Raises BadParameter that says what was found and expected."""
+        try:
+            return self.range.read(value) if isinstance(value, str) else self.range.checked(value)
+        except ValueError as error:
+            return self.fail(str(error), param, ctx)
+
+
+class Number(_Number, click.FloatRange):
+    """An option's number: finite, and in a range."""
+
+    def __init__(self, least: float | None = None, most: float | None = None, *, above: bool = False) -> None:
+        """From ``least`` (which ``above`` leaves out) to ``most``; None: those of any number."""
+        super().__init__(least, most, min_open=above)
+        lowest, highest = ANY_NUMBER.least, ANY_NUMBER.most
+        self.range = Range(lowest if least is None else least, highest if most is None else most, above=above)
+
+
+class Whole(_Number, click.IntRange):
+    """An option's whole number, in a range."""
+
+    def __init__(self, least: int | None = None, most: int | None = None) -> None:
+        """From ``least`` to ``most``, those of any whole number where they are None."""
+        super().__init__(least, most)
+        lowest, highest = ANY_WHOLE.least, ANY_WHOLE.most
+        self.range = Range(lowest if least is None else least, highest if most is None else most, whole=True)
+
+
+class DeclaredOption(click.Option):
+    """An option of a command that knows the type of the attribute by which it was declared."""
+
+    def __init__(self, *names: Any, hint: Any = None, **attributes: Any) -> None:
+        """``hint`` is that type; the rest is as in `click.Option`."""
+        super().__init__(*names, **attributes)
+        self.hint = hint
+
+
+ABOVE_0: Final = Number(0, above=True)
+SECONDS: Final = Number(0, LATEST_S, above=True)
+COUNT: Final = Whole(1)
+SEED: Final = Whole(0)
+WINDOWS: Final = Whole(1, MOST_WINDOWS)
 T = TypeVar("T", bound="CommandOptions")
+_LONGEST_FOUND: Final = 60
+"""Characters of an option's text that a message repeats."""
 
 
 class CommandOptions:
@@ -67,7 +118,8 @@ def with_options(kind: type[T]) -> Callable[[Callable[..., Any]], Callable[..., 
             names, attributes = getattr(kind, name)
             long = [] if any("--" in one for one in names) else [f"--{name.replace('_', '-')}"]
             attributes = attributes if "type" in attributes else {**_typed(hints[name]), **attributes}
-            click.option(*names, *long, name, **attributes)(called)
+            declared = click.option(*names, *long, name, cls=DeclaredOption, hint=hints[name], **attributes)
+            declared(called)
         return called
 
     return add
@@ -88,7 +140,9 @@ def _typed(hint: Any) -> dict[str, Any]:
         }
     if hint is Path:
         return {"type": FILE, "metavar": "FILE"}
-    return {"is_flag": True} if hint is bool else {"type": hint}
+    if hint is bool:
+        return {"is_flag": True}
+    return {"type": {int: Whole(), float: Number()}.get(hint, hint)}
 
 
 def parsed(read: Callable[[str], Any]) -> Callable[[Any], Any]:
@@ -98,7 +152,7 @@ def parsed(read: Callable[[str], Any]) -> Callable[[Any], Any]:
         try:
             return read(value) if isinstance(value, str) else value
         except ValueError as error:
-            raise click.BadParameter(str(error)) from None
+            raise click.BadParameter(str(error).replace(value, shortened(value, _LONGEST_FOUND))) from None
 
     return value_of
 
@@ -179,7 +233,9 @@ class InputOptions(CommandOptions):
     )
 
 
-class _PolicyOptions(CommandOptions):
+class PolicyOptions(CommandOptions):
+    """Which policy decides, and its options."""
+
     policy: str = option(
         "Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
         default="easy",
@@ -198,6 +254,20 @@ class _PolicyOptions(CommandOptions):
         metavar="JSON|@FILE",
         default="{}",
         show_default=False,
+    )
+    budget: str | None = option(
+        "Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers would use"
+        " computing, or '500kWh', '1.2e12J', 'inf'.",
+        metavar="AMOUNT",
+    )
+    period: str | None = option(
+        "When the budget holds, after time 0: '2d:5d', '0:12h', '172800:432000'.", metavar="START:END"
+    )
+    shutdown: Literal["none", "opportunistic"] | None = option(
+        "Whether servers that are idle during the period are switched off."
+    )
+    allocation: Literal["any", "contiguous"] | None = option(
+        "Whether a job's servers must have consecutive numbers."
     )
 
 
@@ -222,7 +292,7 @@ class SiteOptions(CommandOptions):
     )
     windows: int = option(
         "How many of the site's windows (72 h each by default) the run has.",
-        type=click.IntRange(1),
+        type=WINDOWS,
         default=1,
     )
     replan: str | None = option(
@@ -245,12 +315,12 @@ class SiteOptions(CommandOptions):
     replan_limit: float | None = option(
         "With --replan: real time after which a plan is given up, and the one before goes on."
         " [default: 60 for serve, 600 for simulate]",
-        type=ABOVE_0,
+        type=SECONDS,
         metavar="S",
     )
 
 
-class RunOptions(SiteOptions, _PolicyOptions):
+class RunOptions(SiteOptions, PolicyOptions):
     """What `serve` and `simulate` share."""
 
     energy: EnergySource = option(
@@ -265,27 +335,13 @@ class RunOptions(SiteOptions, _PolicyOptions):
         " decisions."
     )
     record: Path | None = option("Record every message, for 'beasy-sched replay'.")
-    budget: str | None = option(
-        "Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers would use"
-        " computing, or '500kWh', '1.2e12J', 'inf'.",
-        metavar="AMOUNT",
-    )
-    period: str | None = option(
-        "When the budget holds, after time 0: '2d:5d', '0:12h', '172800:432000'.", metavar="START:END"
-    )
-    shutdown: Literal["none", "opportunistic"] | None = option(
-        "Whether servers that are idle during the period are switched off."
-    )
-    allocation: Literal["any", "contiguous"] | None = option(
-        "Whether a job's servers must have consecutive numbers."
-    )
 
 
 def settings_of(given: RunOptions) -> RunSettings:
     """Read what the options name. Raises ConfigError and InputError."""
     return RunSettings(
         policy=given.policy,
-        options=_with_budget(given, read_options(given.policy_options, given.single_options)),
+        options=policy_options(given),
         site=None if given.site is None else read_site_text(given.site),
         site_name=str(given.site),
         plan=given.plan,
@@ -312,8 +368,12 @@ def replan_of(given: SiteOptions) -> ReplanSettings | None:
     return ReplanSettings(given.replan, workloads, demand, production, given.replan_limit, season)
 
 
-def _with_budget(given: RunOptions, options: dict[str, Any]) -> dict[str, Any]:
-    """Add what the budget's flags stand for. Raises ConfigError where both say the same thing."""
+def policy_options(given: PolicyOptions) -> dict[str, Any]:
+    """Read the policy's options, and what the budget's flags stand for.
+
+    Raises ConfigError and InputError, also where both say the same thing.
+    """
+    options = read_options(given.policy_options, given.single_options)
     flags = ("budget", "shutdown", "allocation")
     found = {name: (name, text) for name in flags if (text := getattr(given, name)) is not None}
     if given.period is not None:

@@ -11,8 +11,10 @@ import click
 from beasy_sched.cli import HelpfulGroup
 from beasy_sched.cli.options import (
     FILE,
+    WINDOWS,
     CommandOptions,
     InputOptions,
+    Number,
     option,
     parsed,
     progress_bar,
@@ -21,6 +23,7 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import DEFAULT_SITE
+from beasy_sched.limits import LATEST_S
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.plan.season import Season
@@ -29,7 +32,7 @@ from beasy_sched.units import parse_duration
 
 _Planned = TypeVar("_Planned", PlanStore, Season)
 _UNCERTAINTY: Final[dict[str, Any]] = {
-    "type": (click.FloatRange(0, 100), click.FloatRange(0, 100)),
+    "type": (Number(0, 100), Number(0, 100)),
     "default": (5.0, 30.0),
     "metavar": "PCT PCT",
 }
@@ -58,7 +61,7 @@ class _PlanOptions(CommandOptions):
     windows: int | None = option(
         "How many of the site's windows (72 h each by default) to plan, one after the other. [default: 1; "
         "with --season alone, as much as the production covers]",
-        type=click.IntRange(1),
+        type=WINDOWS,
     )
     season: str | None = option(
         "Without a file: write a coarse plan of the whole horizon to --output, which keeps hydrogen for "
@@ -77,7 +80,7 @@ class _PlanOptions(CommandOptions):
     )
     season_end: float | None = option(
         "With --season alone: least hydrogen at the end of the horizon. [default: as much as at its start]",
-        type=click.FloatRange(0),
+        type=Number(0),
         metavar="KG",
     )
     other_year: tuple[Path, ...] = option(
@@ -104,14 +107,14 @@ class _PlanOptions(CommandOptions):
     renew_uncertainty: tuple[float, float] = option("The same for the production.", **_UNCERTAINTY)
     minimum_on: float = option(
         "Minimum time that a server stays on after waking, seconds.",
-        type=click.FloatRange(0),
+        type=Number(0, LATEST_S),
         default=3600.0,
         metavar="S",
     )
     unit: str | None = option("Unit of CSV columns whose name states none: W, kW or MW.", metavar="UNIT")
     time_limit: float | None = option(
         "Stop each search after this time; plans then depend on the machine, and say so.",
-        type=click.FloatRange(0),
+        type=Number(0, LATEST_S),
         metavar="S",
     )
     master_host: str = InputOptions.master_host

@@ -20,7 +20,11 @@ class _ReplayOptions(CommandOptions):
         " imported only if you name it here, even if it is the recorded one.",
         metavar="NAME",
     )
-    platform: Path | None = option("The platform file given to the recorded daemon, if any.", "-p")
+    platform: Path | None = option(
+        "The platform file of the recorded run: required unless it was made by 'beasy-sched generate"
+        " platform', or the run was one of serve without -p.",
+        "-p",
+    )
     quiet: bool = option("Print only a difference.", "-q")
 
 

@@ -27,7 +27,8 @@ def report(given: _ReportOptions, runs: tuple[str, ...]) -> None:
     RUN is the prefix given to -o, a folder of runs, or a campaign's folder. For one run the report shows
     the outcomes, the power balance, the storages planned and real, servers and jobs, the queue; of several
     also how they compare; of a campaign the policies, scenario by scenario, with intervals over its runs.
-    What the files do not tell is left out, with a line that says why.
+    What the files do not tell is left out, with a line that says why. Of several RUNs, as the shell makes
+    of out/*, those that are no runs are left out, too.
 
     \b
       beasy-sched simulate -p platform.xml -w workload.json --events power.txt --site default \\
@@ -38,13 +39,25 @@ def report(given: _ReportOptions, runs: tuple[str, ...]) -> None:
     """
     from beasy_sched.api.pages import report_pieces
     from beasy_sched.formats.atomic import write_atomic
+    from beasy_sched.results import runs_among
 
     if str(given.out) == "-":
         raise click.UsageError("-o: a report must be written to a file, such as report.html")
+    found, others = runs_among(runs)
+    if others and not given.quiet:
+        click.echo(f"note: left out, since they are no runs: {_listed(others)}", err=True)
     with progress_bar("runs read", quiet=given.quiet) as tell:
-        pieces = report_pieces(runs, plan=given.plan, title=given.title, report=tell)
+        pieces = report_pieces(found, plan=given.plan, title=given.title, report=tell)
     write_atomic(given.out, pieces)
     if not given.quiet:
         # A device or pipe has no size.
         size = f" ({given.out.stat().st_size / 1e6:.1f} MB)" if given.out.is_file() else ""
         click.echo(f"wrote {given.out}{size}", err=True)
+
+
+_MOST_NAMED = 5
+
+
+def _listed(places: list[str]) -> str:
+    more = len(places) - _MOST_NAMED
+    return ", ".join(places[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from beasy_sched.cli.options import (
+    SECONDS,
     CommandOptions,
     RunOptions,
     known_platform,
@@ -21,7 +22,7 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.errors import why
 from beasy_sched.protocol.detection import HostsText
-from beasy_sched.protocol.wire import reachable
+from beasy_sched.protocol.wire import is_open_to_all, reachable
 from beasy_sched.settings import build_session
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class _ServeOptions(CommandOptions):
         "Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv."
     )
     timeout: float | None = option(
-        "Give up if no simulator has connected by then (default: wait forever).",
-        type=click.FloatRange(min=0, min_open=True),
+        "Give up if no simulation has begun by then (default: wait forever).",
+        type=SECONDS,
         metavar="SECONDS",
     )
     keep_serving: bool = option("Serve one simulation after another.")
@@ -69,10 +70,11 @@ class _ServeOptions(CommandOptions):
 @click.option(
     "-s",
     "--socket-endpoint",
-    default="tcp://*:28000",
+    default="tcp://127.0.0.1:28000",
     metavar="ENDPOINT",
-    help="Where to listen: * means every network interface, so other machines can connect, too;"
-    " tcp://127.0.0.1:28000 (or tcp://[::1]:28000) means this machine only. Port 0 selects any free port.",
+    help="Where to listen: tcp://127.0.0.1:28000 (or tcp://[::1]:28000) means this machine only;"
+    " tcp://*:28000 means every network interface, so other machines can connect, too."
+    " Port 0 selects any free port.",
 )
 @with_options(RunOptions)
 @with_options(_ServeOptions)
@@ -96,9 +98,14 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
     with replanned(settings, lambda: known) as replanner:  # bad settings are reported before listening starts
         build_session(settings, replan=replanner.rule, plans=replanner.plans)
         first = replanner.plans
-    waiting = None if given.verbosity in ("quiet", "silent") else say_waiting
-    how_sets, timeout_s = given.batsim5_hosts, given.timeout
-    with Daemon(socket_endpoint, timeout_s=timeout_s, batsim5_hosts=how_sets, waiting=waiting) as daemon:
+    daemon = Daemon(
+        socket_endpoint,
+        timeout_s=given.timeout,
+        batsim5_hosts=given.batsim5_hosts,
+        waiting=None if given.verbosity in ("quiet", "silent") else say_waiting,
+        refused=None if given.verbosity == "silent" else say_refused,
+    )
+    with daemon:
         for run in itertools.count(1):
             number = "" if run == 1 else f"-{run}"
             written = None if given.prefix is None else f"{given.prefix}{number}"
@@ -107,7 +114,7 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
                 if run == 1:
                     files.begin()
                 if run == 1 and given.verbosity != "silent":
-                    click.echo(f"listening on {reachable(daemon.endpoint)}", err=True)
+                    say_listening(daemon.endpoint, given.timeout)
                 planning = replanned(settings, lambda: known, first=first, stopped=lambda: daemon.stopping)
                 with planning as planner, watching(how.watch, how.policy) as watch:
                     log = files.log if watch is None else watch.log(files.log)
@@ -119,6 +126,21 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
                     _serve_one(daemon, session, files, given.verbosity, step, idle_is_fine=run > 1)
             if not given.keep_serving:
                 return
+
+
+def say_listening(endpoint: str, timeout_s: float | None) -> None:
+    """Print where the daemon listens, and what it waits for."""
+    click.echo(f"listening on {endpoint}", err=True)
+    where = "; on other machines, with the name of this one" if is_open_to_all(endpoint) else ""
+    until = "" if timeout_s is None else f"; gives up after {timeout_s:g} s"
+    click.echo(f"waiting for Batsim: start it with '-s {reachable(endpoint)}'{where}{until}", err=True)
+
+
+def say_refused(count: int, reason: str) -> None:
+    """Report messages that began no simulation, if anyone can read it."""
+    number = "a message was" if count == 1 else f"{count} messages were"
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(f"{number} refused; still waiting for Batsim: {reason}", err=True)
 
 
 def say_waiting(endpoint: str, waited_s: float) -> None:

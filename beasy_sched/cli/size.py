@@ -12,8 +12,19 @@ import click
 
 from beasy_sched.campaign.sweep import AXES
 from beasy_sched.cli.campaign import WorkerOptions, executor_of, unless_stopped
-from beasy_sched.cli.options import FOLDER, CommandOptions, option, parsed, progress_bar, with_options
+from beasy_sched.cli.options import (
+    FOLDER,
+    WINDOWS,
+    CommandOptions,
+    Number,
+    Whole,
+    option,
+    parsed,
+    progress_bar,
+    with_options,
+)
 from beasy_sched.errors import ConfigError
+from beasy_sched.numbers import ANY_NUMBER
 
 if TYPE_CHECKING:
     from beasy_sched.campaign.scenario import Scenario
@@ -26,9 +37,9 @@ _FROM_OWN, _TO_OWN = 0.1, 10.0
 def _given_size(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     try:
-        return name, float(value)
-    except ValueError:
-        raise ValueError(f"{text!r}: expected AXIS=SIZE, such as pv_kw=12") from None
+        return name, ANY_NUMBER.read(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}; write AXIS=SIZE, such as pv_kw=12") from None
 
 
 class _SizeOptions(CommandOptions):
@@ -45,9 +56,7 @@ class _SizeOptions(CommandOptions):
     goal: Literal["work", "jobs"] = option(
         "What must be finished: a share of the work (flops), or of the jobs.", default="work"
     )
-    least_pct: float = option(
-        "That share, %.", "--least", type=click.FloatRange(0, 100, min_open=True), default=99.0
-    )
+    least_pct: float = option("That share, %.", "--least", type=Number(0, 100, above=True), default=99.0)
     of_unlimited: bool = option(
         "The share is of what the same policy finishes in the same noise with unlimited power: what time and"
         " servers do not allow is no battery's fault."
@@ -68,11 +77,11 @@ class _SizeOptions(CommandOptions):
     )
     seeds: int | None = option(
         "Number of noises for each pair of workload and production, from the scenario's first seed on.",
-        type=click.IntRange(1, 100_000),
+        type=Whole(1, 100_000),
         show_default="the scenario's seeds",
     )
     windows: int | None = option(
-        "Number of windows of the site in a run.", type=click.IntRange(1), show_default="the scenario's"
+        "Number of windows of the site in a run.", type=WINDOWS, show_default="the scenario's"
     )
     given: tuple[tuple[str, float], ...] = option(
         "Another size of the scenario; AXIS as for --find. Repeat it for several.",

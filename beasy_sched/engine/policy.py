@@ -33,11 +33,13 @@ from beasy_sched.engine.actions import (
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.power import SessionOptions
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
+from beasy_sched.formats.reading import as_type
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.cluster import Cluster, Progress
 from beasy_sched.model.hosts import HostSet, all_of, one_host, read_only
 from beasy_sched.model.jobs import Job, JobState, Outcomes
 from beasy_sched.model.workflow import Workflows
+from beasy_sched.preflight import Finding, RunInputs
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -68,10 +70,17 @@ class Policy:
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError that names the option."""
         try:
-            self.options = msgspec.convert(dict(options or {}), self.options_type)
-        except msgspec.ValidationError as error:
-            known = ", ".join(self.options_type.__struct_fields__) or "none"
-            raise ConfigError(f"options of policy {self.name!r}: {error} (known options: {known})") from None
+            self.options = as_type(dict(options or {}), self.options_type)
+        except ConfigError as error:
+            raise ConfigError(f"options of policy {self.name!r}: {error}") from None
+
+    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
+        """Return what is odd about a run's inputs for this policy, for warnings; called before `begin`.
+
+        ``inputs`` has what is known: where the simulator is another program, the platform and the site; and
+        in a further call, after the run, only the jobs with deadlines that came (``due_jobs``).
+        """
+        return ()
 
     def begin(self, view: View) -> None:
         """Called once, when the platform is known."""
@@ -304,6 +313,14 @@ class PolicyCaller:
             if problem is not None:
                 raise self._error(method, now, f"returned {type(action).__name__} with {problem}")
         return actions
+
+    def check_inputs(self, inputs: RunInputs) -> list[Finding]:
+        """Return what is odd about a run's inputs for the policy. Raises PolicyError."""
+        with own_mistakes(f"policy {self.name!r} failed in check_inputs"):
+            found = [*self._policy.check_inputs(inputs)]
+            if strange := [each for each in found if not isinstance(each, Finding)]:
+                raise TypeError(f"found {_shown(strange[0])}, expected a Finding")
+        return found
 
     def begin(self, view: View, now: float) -> None:
         """Tell the policy that the platform is known."""

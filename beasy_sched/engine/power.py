@@ -195,6 +195,7 @@ class PowerSide:
         self.trace: list[TraceRow] = []
         self.warnings: list[str] = []
         self._commander = commander
+        self._inputs_checked = options.inputs_checked
         self._renew_w = 0.0
         self._renew_j = 0.0
         """Energy produced from the beginning of the step to when production changed last."""
@@ -342,7 +343,7 @@ class PowerSide:
         if type(before) is Waiting:
             if not before.announced and now < MOMENT_S - TIME_TOLERANCE_S:
                 return None
-            if not before.announced:
+            if not before.announced and not self._inputs_checked:
                 self.warnings.append("no production was announced by time 0: assuming 0 W until announced")
             return self._open_step(now)
         if type(before) is Over:

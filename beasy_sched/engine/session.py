@@ -48,18 +48,29 @@ from beasy_sched.limits import (
     LARGEST_ENERGY_J,
     LARGEST_POWER_W,
     LATEST_S,
+    MOST_JOBS,
     MOST_RESTLESS,
     MOST_UNKNOWN,
     shortened,
 )
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.cluster import Cluster, PowerAccount
+from beasy_sched.model.cluster import SWITCHING_OFF, Cluster, PowerAccount
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError, read_terms
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
-from beasy_sched.model.workflow import Workflows
-from beasy_sched.preflight import SHORT_RUN_SHARE, missing_powers, plan_length, short_runs
+from beasy_sched.model.workflow import PHASE_CAME_LATE, Workflows
+from beasy_sched.preflight import (
+    SHORT_RUN_SHARE,
+    RunInputs,
+    look_at_start,
+    missing_powers,
+    plan_length,
+    plan_start,
+    short_runs,
+    unknown_speeds,
+    unused_power,
+)
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _OVER = "the run is over"
@@ -92,6 +103,7 @@ class Session:
         "_queries",
         "_restless",
         "_restless_until",
+        "_switching_told",
         "_unknown",
         "begun",
         "cluster",
@@ -148,6 +160,8 @@ class Session:
         self._restless = 0
         """How often the policy has asked for an immediate call since anything happened."""
         self._restless_until = -math.inf
+        self._switching_told = False
+        """Whether it was said that hosts went out of service while they were switched."""
         self._ids: set[str] = set()
         self._no_more_jobs = False
         """Whether all jobs have been submitted."""
@@ -275,8 +289,12 @@ class Session:
                 self.replanning = Replanning(rule, options.plans, options.site, platform, windows)
         if not event.answers_queries:
             self._account = self.cluster.open_account() if self.power is None else self.power.account
+        if event.awaits_registration:  # no policy registers jobs
+            self._decisions.append(d.FinishRegistration(self.now))
         self._show()
         self._check_speeds(platform)
+        if not options.inputs_checked:
+            self._look_at_start(platform)
         self._policy.begin(self.view, self.now)
 
     def _set_up(self, cluster: Cluster) -> None:
@@ -293,6 +311,14 @@ class Session:
                 f" for host {host!r}: pass the platform file with -p/--platform, or use one made by"
                 " 'beasy-sched generate platform'"
             )
+        if not platform.has_speeds and (found := unknown_speeds(platform)):
+            self._warn(found.text)
+
+    def _look_at_start(self, platform: Platform) -> None:
+        options = self.options
+        known = RunInputs(platform, site=options.site, windows=options.windows, policy=self._policy)
+        for finding in look_at_start(known):
+            self._warn(finding.text)
 
     def _power_side(self, site: Site, answers_queries: bool) -> PowerSide:
         options = self.options
@@ -308,8 +334,10 @@ class Session:
                 options.plans.check_fits(self.cluster.platform, site)
             except ConfigError as error:
                 raise ConfigError(f"the plan does not fit this run: {error}") from None
-            finding = plan_length(options.plans, site, options.windows)
-            if finding is not None and not options.inputs_checked and options.replan is None:
+            found = [plan_start(options.plans)] if options.replan or not options.inputs_checked else []
+            if not (options.replan or options.inputs_checked):
+                found.append(plan_length(options.plans, site, options.windows))
+            for finding in filter(None, found):
                 self._warn(finding.text)
         return PowerSide(site, self.cluster, self.commander, replace(options, energy=energy))
 
@@ -326,6 +354,8 @@ class Session:
         """Warn of inputs that could not be checked before the run."""
         if self.power is not None and (short := self.power.short_production()):
             self._warn(short.text)
+        for finding in self._policy.check_inputs(RunInputs(came=self.workflows.with_deadline)):
+            self._warn(finding.text)
         if self._delays:
             return  # their run time does not depend on the hosts
         share = self.outcomes.median_run_share()
@@ -336,6 +366,8 @@ class Session:
         request = event.job
         if request.id in self._ids:
             raise PeerError(f"job {request.id} was submitted twice")
+        if len(self._ids) >= MOST_JOBS:
+            raise PeerError(f"more than {MOST_JOBS:,} jobs were submitted: no simulation has that many")
         self._ids.add(request.id)
         job = Job(request)
         if request.extras is not None:
@@ -346,7 +378,7 @@ class Session:
                 wrong = {"member": str(error)}
                 self._refuse(job, JobState.REJECTED, "one of its members cannot be read", wrong)
                 return
-        waits = job.terms is not NO_TERMS and not self.workflows.submit(job)
+        waits = job.terms is not NO_TERMS and self._waits(job)
         if job.res < 1:
             self._refuse(job, JobState.REJECTED, "asks for no host", {"hosts_asked": job.res})
             return
@@ -358,6 +390,16 @@ class Session:
             job.computes = _computes(event, self._delays)
         if not waits:
             self._arrived.append(self.cluster.submit(job))
+
+    def _waits(self, job: Job) -> bool:
+        """Take a job into its workflow; return whether it has to wait for others."""
+        workflows = self.workflows
+        known = len(workflows.early)
+        waits = not workflows.submit(job, self.now)
+        if len(workflows.early) > known:
+            for early in [*workflows.early.values()][known:]:
+                self._note("queue", PHASE_CAME_LATE, {"lower_phase": job.terms.phase or 0}, early)
+        return waits
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         state = ENDS[event.end]
@@ -385,12 +427,29 @@ class Session:
             self._no_more_jobs = True
         if event.kind in ("event_machine_unavailable", "event_machine_available"):
             hosts = _hosts_of(event.data, self.cluster.size)
-            self.cluster.set_available(hosts.ids, event.kind == "event_machine_available")
-        elif POWER_FIELD in event.data and self.power is not None:
+            available = event.kind == "event_machine_available"
+            if not available:
+                self._tell_switching(hosts, event.timestamp)
+            self.cluster.set_available(hosts.ids, available)
+        elif POWER_FIELD in event.data:
+            if self.power is None:
+                if not self.options.inputs_checked:
+                    self._warn(unused_power().text)
+                return
             power_w = _power_of(event.data)
             self.power.set_production(power_w, event.timestamp, _sun_of(event.data, power_w))
             if PRICE_FIELD in event.data or CARBON_FIELD in event.data:
                 self.power.set_rates(_rates_of(event.data), event.timestamp)
+
+    def _tell_switching(self, hosts: HostSet, now: float) -> None:
+        """Warn, once, of hosts that go out of service while they are switched on or off."""
+        switching = hosts.ids[self.cluster.state[hosts.ids] >= SWITCHING_OFF]
+        if len(switching) and not self._switching_told:
+            self._switching_told = True
+            self._warn(
+                f"hosts {HostSet(switching)} went out of service at {now:g} s while they were switched on or"
+                " off: Batsim 4 aborts where such hosts come back into service after the end of the switch"
+            )
 
     def _on_answer(self, event: e.EnergyAnswer) -> None:
         if not 0 <= event.consumed_energy_j <= LARGEST_ENERGY_J:

@@ -3,6 +3,9 @@
 Until then it is beside that name as ``.NAME.part`` (``.NAME.1.part`` where several write the same file),
 locked for as long as its writer lives: that is how leftovers of a killed process are recognized; the next
 writer of the file removes them.
+
+A link in the place of a file is replaced, never followed; a pipe, a device, a socket or a folder there is an
+error. Names in /dev and /proc, such as /dev/stdout, are written directly.
 """
 
 from __future__ import annotations
@@ -24,6 +27,12 @@ Content = str | bytes
 ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """Signals that ask a program to end."""
 
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a link",
+}
 _MOST_WRITERS = 100
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 _OLD_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -155,7 +164,7 @@ def discard_unfinished() -> None:
 def remove_old(paths: Iterable[PathLike]) -> None:
     """Remove an earlier run's files, and their leftovers, so that they do not mix with a new one's.
 
-    Devices and folders stay. Raises InputError where one cannot be removed.
+    Of a link, only the link is removed. Raises InputError where one cannot be removed.
     """
     for path in paths:
         target = _target(path)
@@ -196,7 +205,7 @@ def rescue(path: PathLike, size: int) -> bool:
         if part.stat().st_size < size:
             raise InputError(part, f"is shorter than the {size} bytes written by the last finished window")
         os.truncate(part, size)
-        os.replace(part, os.path.realpath(path))
+        os.replace(part, part.with_name(Path(path).name))
     return True
 
 
@@ -220,11 +229,38 @@ def remove_if_dead(part: Path) -> None:
         os.close(descriptor)
 
 
+def own_folder(path: Path) -> Path:
+    """Make a folder for files of ours, unless it is there, and return it.
+
+    Raises InputError where it cannot be made, or a link or a file has its name.
+    """
+    with _explained(path):
+        with contextlib.suppress(FileExistsError):
+            path.mkdir()
+        mode = path.lstat().st_mode
+    if not stat.S_ISDIR(mode):
+        raise InputError(path, f"is {_KINDS.get(stat.S_IFMT(mode), 'a file')}, expected a folder: remove it")
+    return path
+
+
 def _target(path: PathLike) -> Path | None:
-    """Where the file really goes; None for a device or pipe, whose link leads to no name of a file."""
-    if os.path.exists(path) and not os.path.isfile(path):
+    """Where the file goes; None for a name of the system's, such as /dev/stdout, which is written directly.
+
+    Raises InputError where something else than a file or a link has that name.
+    """
+    place = Path(path)
+    folder = os.path.realpath(place.parent)
+    if (folder == "/dev" or folder.startswith("/proc/")) and place.exists():
         return None
-    return Path(os.path.realpath(path))
+    target = Path(folder, place.name)
+    try:
+        mode = target.lstat().st_mode
+    except (OSError, ValueError):  # there is none; or opening it tells what is wrong
+        return target
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        kind = _KINDS.get(stat.S_IFMT(mode), "a device")
+        raise InputError(path, f"cannot be written: it is {kind}; remove it, or choose another name")
+    return target
 
 
 def _part(target: Path, number: int) -> Path:

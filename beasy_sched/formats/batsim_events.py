@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.errors import InputError, PathLike
+from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.batsim_versions import (
     DEFAULT_EVENT_TYPE,
     GENERIC_EVENT,
@@ -24,8 +24,9 @@ from beasy_sched.formats.batsim_versions import (
     event_from_batsim5,
     is_generic_event,
 )
-from beasy_sched.formats.reading import reading
-from beasy_sched.limits import MOST_HOSTS_NAMED
+from beasy_sched.formats.decoding import JsonDecoder, Malformed
+from beasy_sched.formats.reading import check_numbers, has_usual_numbers, read_lines
+from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
@@ -41,6 +42,8 @@ SUN_ROUNDING = 2e-6
 """The share of the production, or watts if that is more, by which rounding may put the sun above it."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
 """Batsim 4 sorts events of one timestamp so, and all others after these; Batsim 5 leaves their order."""
+_KEPT_IN_ORDER = 16
+"""Of more events than this, Batsim 4 may mix up equal ones: its sort, C++'s ``std::sort``, is not stable."""
 
 
 class ExternalEvent(Struct, gc=False):
@@ -72,20 +75,19 @@ def read_external_events(
     """
     events: list[ExternalEvent] = []
     hosts = 0
-    with reading(path), open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            text = line.strip()
-            if not text:
-                continue
-            try:
-                event = _event(text, forward_unknown, f"{os.fspath(path)}:{number}", translate)
-                event.number = len(events)
-                hosts += 0 if event.hosts is None else len(event.hosts)
-                if hosts > MOST_HOSTS_NAMED:
-                    raise ValueError(f"the events name more than {MOST_HOSTS_NAMED:,} hosts in total")
-            except ValueError as error:
-                raise InputError(path, str(error), line=number) from None
-            events.append(event)
+    for number, line in read_lines(path):
+        text = line.strip()
+        if not text:
+            continue
+        try:
+            event = _event(text, forward_unknown, f"{os.fspath(path)}:{number}", translate)
+            event.number = len(events)
+            hosts += 0 if event.hosts is None else len(event.hosts)
+            if hosts > MOST_HOSTS_NAMED:
+                raise ValueError(f"the events name more than {MOST_HOSTS_NAMED:,} hosts in total")
+        except ValueError as error:
+            raise InputError(path, str(error), line=number) from None
+        events.append(event)
     events.sort(key=_sort_key)
     return events
 
@@ -94,23 +96,30 @@ def _sort_key(event: ExternalEvent) -> tuple[float, int]:
     return event.timestamp, _ORDER.get(event.kind, 2) if event.text is None else 0
 
 
-_DECODER = msgspec.json.Decoder(dict[str, Any])
+_DECODER: JsonDecoder[dict[str, Any]] = JsonDecoder(dict[str, Any])
 
 
 def _decoded(line: bytes) -> dict[str, Any]:
     """Read one line, and check what every event has. Raises ValueError."""
     try:
         data = _DECODER.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except Malformed as error:
         message = f"an event could not be parsed: expected one JSON object per line ({error})"
         raise ValueError(message) from None
+    if not has_usual_numbers(data):
+        try:
+            check_numbers(data)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
     kind, timestamp = data.get("type"), data.get("timestamp")
     if not isinstance(kind, str):
         raise ValueError("the event has no 'type' text")
-    if isinstance(timestamp, bool) or not isinstance(timestamp, (int, float)) or not math.isfinite(timestamp):
+    if isinstance(timestamp, bool) or not isinstance(timestamp, (int, float)):
         raise ValueError("the event has no 'timestamp' number")
     if timestamp < 0:
         raise ValueError(f"the event's timestamp is {timestamp:g}: expected 0 or more")
+    if timestamp > LATEST_S:
+        raise ValueError(f"the event's timestamp is {timestamp:g}: expected at most {LATEST_S:g} s")
     return data
 
 
@@ -157,9 +166,49 @@ def is_rate(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
 
 
-def merge_events(files: Iterable[list[ExternalEvent]]) -> list[ExternalEvent]:
-    """Put the events of several files into one order."""
-    return list(heapq.merge(*files, key=_sort_key))
+def merge_events(files: Sequence[Sequence[ExternalEvent]]) -> list[ExternalEvent]:
+    """Put the events of several files, each sorted as Batsim plays it, into the order of a run.
+
+    Each file has a sender of its own, which waits from one of its timestamps to the next; of events with the
+    same timestamp, those come first whose senders have waited longest.
+    """
+    positions = [0] * len(files)
+    waiting = [(events[0].timestamp, number, number) for number, events in enumerate(files) if events]
+    heapq.heapify(waiting)
+    waits = len(files)
+    merged: list[ExternalEvent] = []
+    while waiting:
+        timestamp, _, number = waiting[0]
+        events, first = files[number], positions[number]
+        after = first + 1
+        while after < len(events) and events[after].timestamp == timestamp:
+            after += 1
+        merged += events[first:after]
+        positions[number] = after
+        if after < len(events):
+            waits += 1
+            heapq.heapreplace(waiting, (events[after].timestamp, waits, number))
+        else:
+            heapq.heappop(waiting)
+    return merged
+
+
+def mixed_up(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ExternalEvent] | None:
+    """Return two different events that Batsim 4 may play in another order than their file has, if any.
+
+    ``events`` are those of one or more files, in the order of a run (`merge_events`).
+    """
+    for first, second in itertools.pairwise(events):
+        tied = first.timestamp == second.timestamp and _sort_key(first) == _sort_key(second)
+        if tied and first.text is None and first.data != second.data:
+            file = _file_of(first)
+            if file == _file_of(second) and sum(file == _file_of(event) for event in events) > _KEPT_IN_ORDER:
+                return first, second
+    return None
+
+
+def _file_of(event: ExternalEvent) -> str:
+    return event.where.rpartition(":")[0]
 
 
 def power_event_lines(

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
-import msgspec
-
+from beasy_sched.formats.decoding import JsonDecoder, Malformed
 from beasy_sched.protocol.batsim5_terms import (
     EACH_AMOUNT,
     PROFILE_FIELDS,
@@ -21,6 +20,8 @@ from beasy_sched.protocol.batsim5_terms import (
     read_extras,
     write_extras,
 )
+
+_ANY: Final[JsonDecoder[Any]] = JsonDecoder(Any)
 
 
 class BatsimFormat(str, Enum):
@@ -151,8 +152,8 @@ def event_from_batsim5(line: Mapping[str, Any]) -> dict[str, Any]:
     `DEFAULT_EVENT_TYPE`. Data of other sorts stays a text, in an event of the type ``generic``.
     """
     try:
-        members = msgspec.json.decode(line["data"])
-    except (msgspec.DecodeError, RecursionError):
+        members = _ANY.decode(line["data"].encode())
+    except Malformed:
         members = None
     if not isinstance(members, dict) or not isinstance(members.get("type", ""), str):
         return dict(line)

@@ -10,20 +10,19 @@ refused by name.
 from __future__ import annotations
 
 import gc
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import UNSET, Struct, UnsetType
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.errors import InputError, PathLike
+from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.batsim_versions import (
     JOB_MEMBERS,
     TYPES_OF_BATSIM5_ALONE,
@@ -33,10 +32,13 @@ from beasy_sched.formats.batsim_versions import (
     job_from_batsim5,
     profile_from_batsim5,
 )
-from beasy_sched.formats.reading import in_file, read_bytes
+from beasy_sched.formats.decoding import JsonDecoder, Malformed, convert_json
+from beasy_sched.formats.reading import check_numbers, has_usual_numbers, in_file, read_bytes
+from beasy_sched.limits import LATEST_S, MOST_FLOPS
 from beasy_sched.model.jobs import Terms, TermsError, read_terms
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.workflow import in_order, predecessors_of
+from beasy_sched.numbers import Range, found_text
 from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.plan.windows import JobForecast
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
@@ -58,6 +60,11 @@ _OLD_NAMES = {
     "msg_par_hg_pfs": "parallel_homogeneous_pfs",
     "msg_par_hg_pfs0": "parallel_homogeneous_pfs",
 }
+
+
+LARGEST_INT = 2**31 - 1
+"""Largest integer that Batsim reads where it wants one: in ``res`` and ``nb_res``."""
+_TIME: Final = Range(0, LATEST_S)
 
 
 class WorkloadError(ValueError):
@@ -119,9 +126,10 @@ def parse_profile(name: str, raw: Any) -> Profile:
     if kind not in _MODELLED:
         raise _unknown(name, kind)
     code = raw.get("ret", 0)
-    if not isinstance(code, int) or isinstance(code, bool) or code < 0:
+    if not isinstance(code, int) or isinstance(code, bool) or not 0 <= code <= LARGEST_INT:
         raise WorkloadError(
-            f"profile {name!r}: 'ret' is {code!r}, expected an integer of 0 or more (-1 and -2 are for kills)"
+            f"profile {name!r}: 'ret' is {found_text(code)}, expected an integer of 0 or more"
+            " (-1 and -2 are for kills)"
         )
     if kind == "delay":
         return Delay(name, code, _number(name, raw, "delay", positive=True))
@@ -161,9 +169,12 @@ def _unknown(name: str, kind: str) -> WorkloadError:
 
 def _number(name: str, raw: Mapping[str, Any], field: str, *, positive: bool = False) -> float:
     value = raw.get(field)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        found = "is missing" if field not in raw else f"is {value!r}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        found = "is missing" if field not in raw else f"is {found_text(value)}"
         raise WorkloadError(f"profile {name!r}: {field!r} {found}, expected a number")
+    most = LATEST_S if field == "delay" else MOST_FLOPS
+    if value > most:
+        raise WorkloadError(f"profile {name!r}: {field!r} is {found_text(value)}, expected at most {most:g}")
     if value < 0 or (positive and value == 0):
         wanted = "a strictly positive number" if positive else "0 or more"
         raise WorkloadError(f"profile {name!r}: {field!r} is {value:g}, expected {wanted}")
@@ -188,8 +199,11 @@ def _amounts(name: str, raw: Mapping[str, Any]) -> tuple[float, ...]:
 
 def _composed(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
     repeat = raw.get("repeat", 1)
-    if not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 1:
-        raise WorkloadError(f"profile {name!r}: 'repeat' is {repeat!r}, expected 1 or more")
+    if not isinstance(repeat, int) or isinstance(repeat, bool) or not 1 <= repeat <= LARGEST_INT:
+        raise WorkloadError(
+            f"profile {name!r}: 'repeat' is {found_text(repeat)}, expected a whole number from 1 to"
+            f" {LARGEST_INT}"
+        )
     sequence = raw.get("seq")
     if not isinstance(sequence, list) or not sequence or not all(isinstance(s, str) for s in sequence):
         raise WorkloadError(f"profile {name!r}: 'seq' is not an array of profile names")
@@ -218,8 +232,6 @@ def check_sequence(profiles: Mapping[str, Profile], name: str) -> None:
     visit(name, ())
 
 
-LARGEST_INT = 2**31 - 1
-"""Largest integer that Batsim reads where it wants one: in ``res`` and ``nb_res``."""
 NO_WALLTIME = -1
 """How a file may say that a job has no time limit."""
 
@@ -282,7 +294,16 @@ def read_workload(path: PathLike, name: str = "w0") -> Workload:
     """
     data = read_bytes(path)
     with _collector_paused(), in_file(path, WorkloadError):
-        file = _decode(data)
+        try:
+            file = _decode(data)
+        except Malformed as error:
+            if data.lstrip()[:1] == b"<":
+                raise WorkloadError(
+                    "is XML, as platforms are, but a workload is JSON: are platform (-p) and workload (-w)"
+                    " swapped?"
+                ) from None
+            what = "" if error.line is not None else "not a Batsim workload: "
+            raise InputError(path, f"{what}{error}", line=error.line) from None
         del data
         nb_res = file.nb_res
         if not 1 <= nb_res <= LARGEST_INT:
@@ -313,17 +334,12 @@ def _collector_paused() -> Iterator[None]:
 
 def _decode(data: bytes) -> _WorkloadFile[Any]:
     """Decode in one typed pass; only a file whose jobs have further members needs a second."""
-    try:
-        try:
-            return msgspec.json.decode(data, type=_WorkloadFile[_FileJob])
-        except msgspec.ValidationError:
-            return msgspec.json.decode(data, type=_WorkloadFile[msgspec.Raw])
-    except msgspec.ValidationError as error:
-        raise WorkloadError(f"not a Batsim workload: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise WorkloadError(f"not valid JSON: {error}") from None
-    except RecursionError:
-        raise WorkloadError("nested too deeply") from None
+    plain = _PLAIN.attempt(data)
+    return _RAW.decode(data) if plain is None else plain
+
+
+_PLAIN: Final[JsonDecoder[_WorkloadFile[_FileJob]]] = JsonDecoder(_WorkloadFile[_FileJob])
+_RAW: Final[JsonDecoder[_WorkloadFile[msgspec.Raw]]] = JsonDecoder(_WorkloadFile[msgspec.Raw])
 
 
 def _jobs(
@@ -370,13 +386,14 @@ def _from_batsim5(name: str, profiles: Mapping[str, dict[str, Any]]) -> dict[str
         raise WorkloadError(str(error)) from None
 
 
+_MEMBERS: Final[JsonDecoder[dict[str, Any]]] = JsonDecoder(dict[str, Any])
+
+
 def _members(job: msgspec.Raw, index: int) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(job, type=dict[str, Any])
-    except msgspec.ValidationError as error:
+        return _MEMBERS.decode(bytes(job))
+    except Malformed as error:
         raise WorkloadError(f"jobs[{index}]: {error}") from None
-    except RecursionError:
-        raise WorkloadError("nested too deeply") from None
 
 
 def parse_job(
@@ -389,9 +406,9 @@ def parse_job(
     """Check one job object of a workload; ``seen`` holds the ids before it. Raises WorkloadError."""
     members = _members(job, index) if isinstance(job, msgspec.Raw) else job
     try:
-        known = msgspec.convert({k: v for k, v in members.items() if k in JOB_MEMBERS}, _FileJob)
-    except msgspec.ValidationError as error:
-        raise WorkloadError(f"jobs[{index}]: {error}") from None
+        known: _FileJob = convert_json({k: v for k, v in members.items() if k in JOB_MEMBERS}, _FileJob)
+    except Malformed as error:
+        raise WorkloadError(f"jobs[{index}].{error}") from None
     own = {k: v for k, v in members.items() if k not in JOB_MEMBERS}
     return _checked(workload, set() if seen is None else seen, index, known, own or None, form)
 
@@ -405,16 +422,21 @@ def _checked(
     seen.add(job_id)
     subtime = job.subtime
     limit = None if job.walltime is UNSET or job.walltime == NO_WALLTIME else job.walltime
-    if subtime < 0:
-        raise WorkloadError(f"job {job_id!r}: 'subtime' is {subtime:g}, expected 0 or more")
+    if not 0 <= subtime <= LATEST_S:
+        raise WorkloadError(f"job {job_id!r}: 'subtime' is {found_text(subtime)}, expected {_TIME.expected}")
     least = 0 if form is BatsimFormat.BATSIM5 else 1
     if not least <= job.res <= LARGEST_INT:
         raise WorkloadError(f"job {job_id!r}: 'res' is {job.res}, expected {least} to {LARGEST_INT}")
-    if limit is not None and limit <= 0:
+    if limit is not None and not 0 < limit <= LATEST_S:
         raise WorkloadError(
-            f"job {job_id!r} has an invalid walltime ({limit:g}): expected -1 (no walltime) or a strictly"
-            " positive number"
+            f"job {job_id!r} has an invalid walltime ({found_text(limit)}): expected -1 (no walltime)"
+            f" or a strictly positive number, at most {LATEST_S:g} s"
         )
+    if extras is not None and not has_usual_numbers(extras):
+        try:
+            check_numbers(extras)
+        except ConfigError as error:
+            raise WorkloadError(f"job {job_id!r}: {error}") from None
     if extras is not None:
         extras = _renamed(rounded(extras), job_id)
     return WorkloadJob(job_id, subtime, job.res, job.profile, limit, extras)

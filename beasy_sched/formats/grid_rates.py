@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.grid import MOST_PER_KWH, Signal
 from beasy_sched.errors import InputError
+from beasy_sched.formats.decoding import csv_line, csv_rows
 from beasy_sched.formats.table import Table, parse_table, read_table_text
 from beasy_sched.formats.weather_exports import entsoe_times, is_entsoe_header
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -86,7 +86,7 @@ def read_rate(source: RateFile, calendar: Calendar) -> Signal:
     Values are per kWh; hours at the end that have none yet are left out. Raises InputError that names file,
     line and column.
     """
-    text = _plain_text(read_table_text(source.path))
+    text = _plain_text(read_table_text(source.path), source.path)
     table = parse_table(source.path, text, lambda cells: _is_header(cells, source))
     column = _column(table, source)
     unit_kwh = _unit_kwh(table, column, source)
@@ -100,11 +100,11 @@ def read_rate(source: RateFile, calendar: Calendar) -> Signal:
     return _signal(replace(table, lines=table.lines[rows]), times, rows, values[rows], source)
 
 
-def _plain_text(text: str) -> str:
+def _plain_text(text: str, path: Path) -> str:
     """Undo a spreadsheet's second quoting of every line, and drop the name of a column that has no cells."""
     lines = text.splitlines()
-    if lines and len(once := next(csv.reader(lines[:1]))) == 1 and "," in once[0]:
-        lines = [cells[0] if cells else "" for cells in csv.reader(lines)]
+    if lines and len(once := csv_line(lines[0])) == 1 and "," in once[0]:
+        lines = [cells[0] if cells else "" for _, cells in csv_rows(text, path)]
     if lines:
         lines[0] = re.sub(r',"?BZN\|[^,"]*"?\s*$', "", lines[0])
     return "\n".join(lines)

@@ -15,6 +15,7 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.decoding import Malformed, decode_msgpack
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_UNPACKED_BYTES, shortened
 from beasy_sched.model.hosts import read_only
@@ -65,11 +66,9 @@ class PackedFormat:
         if hashlib.sha256(file.windows).digest() != file.sha256:
             raise InputError(path, f"is damaged: its checksum is wrong; make the {self.what} again")
         try:
-            return msgspec.msgpack.decode(file.windows, type=kind, dec_hook=array_decoder())
-        except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
+            return decode_msgpack(file.windows, kind, array_decoder())
+        except (Malformed, ConfigError) as error:
             raise InputError(path, shortened(str(error))) from None
-        except RecursionError:
-            raise InputError(path, f"is nested too deeply for a {self.what}") from None
 
     def describes(self, path: PathLike) -> bool:
         """Whether the file begins as one of this kind does. Raises InputError where it cannot be read."""
@@ -81,7 +80,7 @@ class PackedFormat:
     def _opened(self, path: PathLike, content: bytes) -> _PackedFile:
         """The outer part of a file, of a format and version that this program reads."""
         try:
-            raw = msgspec.msgpack.decode(content)
+            raw = decode_msgpack(content, object)
             if not isinstance(raw, dict) or raw.get("format") != self.name:
                 raise InputError(path, f"is not a {self.name}")
             version = raw.get("version")
@@ -93,7 +92,7 @@ class PackedFormat:
                     f"use the program that wrote it, or make the {self.what} again",
                 )
             return msgspec.convert(raw, _PackedFile)
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+        except (Malformed, msgspec.ValidationError):
             ours = self._begins(content)
             message = (
                 f"is damaged or cut off: make the {self.what} again" if ours else f"is not a {self.name}"

@@ -17,6 +17,7 @@ from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.sources import Interpolation, resample
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.batsim_events import POWER_FIELD, is_power, read_external_events
+from beasy_sched.formats.decoding import csv_line
 from beasy_sched.formats.reading import is_number, read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
@@ -30,7 +31,6 @@ from beasy_sched.formats.table import (
     parse_table,
     power_factor,
     read_table_text,
-    split_line,
     unit_in_name,
 )
 from beasy_sched.formats.weather_exports import (
@@ -41,6 +41,7 @@ from beasy_sched.formats.weather_exports import (
     parse_nasa_power,
     parse_ninja,
 )
+from beasy_sched.limits import LATEST_S
 
 _TIME_NAMES = ("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)")
 _END_NAMES = ("period_end", "periodend")
@@ -138,6 +139,8 @@ def column_times(
             raise table.error(at, f"{name}: the time is missing")
         if seconds[0] > 1000 * _EPOCH_FROM_S:
             seconds = seconds / 1000.0
+        for at in np.flatnonzero(np.abs(seconds) > LATEST_S).tolist():
+            raise table.error(at, f"{name}: found {texts[at]!r}, expected a time of at most {LATEST_S:g} s")
         return np.round(seconds).astype(np.int64), bool(seconds[0] > _EPOCH_FROM_S), ()
     times, notes = table.times(name, order)
     return times, True, notes
@@ -249,7 +252,7 @@ def find_header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:
     """The cells of the first line that is a header of a format; empty if none is."""
     for line in text[:200_000].splitlines()[:_HEAD_LINES]:
         for delimiter in DELIMITERS:
-            cells = [cell.strip() for cell in split_line(line, delimiter)]
+            cells = [cell.strip() for cell in csv_line(line, delimiter)]
             if cells and is_header(cells):
                 return cells
     return []

@@ -1,20 +1,32 @@
-"""Reading files: bytes, text, and TOML into types; every error names the file and the place in it."""
+"""The boundary where files are read: bytes, text, and TOML into types; errors name the file and the place.
+
+No other module opens a file to read it. JSON, CSV and MessagePack are read in `decoding`, beside this.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
+import math
+import os
 import re
+import stat
 import sys
+import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
-from pathlib import Path
+from importlib import resources
 from types import UnionType
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
+from beasy_sched import limits
 from beasy_sched.errors import ConfigError, InputError, PathLike
+from beasy_sched.limits import LARGEST_NUMBER, shortened
+from beasy_sched.numbers import found_text, wrong_number
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,6 +34,9 @@ else:
     import tomli as tomllib
 
 T = TypeVar("T")
+
+_GLANCE_S: Final = 0.02
+"""So often it is seen whether somebody writes to a pipe."""
 
 
 @contextlib.contextmanager
@@ -33,19 +48,132 @@ def reading(path: PathLike) -> Iterator[None]:
         raise InputError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def read_bytes(path: PathLike) -> bytes:
-    """Return the contents of a file. Raises InputError."""
+def open_file(path: PathLike) -> io.BufferedReader:
+    """Open a file to read bytes from; whoever asks closes it.
+
+    Raises InputError for what is no file: a folder, a pipe that nobody opens to write to, a name that no file
+    can have.
+    """
     with reading(path):
-        return Path(path).read_bytes()
+        try:
+            return io.BufferedReader(_unbuffered(os.fspath(path)), 1 << 17)
+        except ValueError as error:  # of a name with a null byte
+            raise InputError(repr(os.fspath(path)), f"cannot be read: {error}") from None
+
+
+@contextlib.contextmanager
+def opened(path: PathLike) -> Iterator[io.BufferedReader]:
+    """Open a file as `open_file` does, for a block; one that cannot read on raises InputError, too."""
+    with open_file(path) as file, reading(path):
+        yield file
+
+
+def _unbuffered(path: str) -> _File:
+    """Open a file without waiting; of a pipe, wait a moment for somebody who writes to it. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        head = _first_of_pipe(descriptor) if stat.S_ISFIFO(mode) else b""
+        if sys.platform != "win32":
+            os.set_blocking(descriptor, True)
+        return _File(descriptor, head)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _first_of_pipe(descriptor: int) -> bytes:
+    """Return the first byte of a pipe, or none where somebody will write to it. Raises OSError for nobody."""
+    end_s = time.monotonic() + limits.SILENT_PIPE_S
+    while True:
+        try:
+            if head := os.read(descriptor, 1):
+                return head
+        except BlockingIOError:
+            return b""
+        if time.monotonic() > end_s:
+            raise OSError(errno.EPIPE, "it is a pipe that nobody writes to")
+        time.sleep(_GLANCE_S)
+
+
+class _File(io.FileIO):
+    """A file that has been opened, of which ``head`` has been read already."""
+
+    def __init__(self, descriptor: int, head: bytes) -> None:
+        super().__init__(descriptor, "rb")
+        self._head = head
+
+    def readinto(self, buffer: Any) -> int | None:
+        if not self._head:
+            return super().readinto(buffer)
+        head, self._head = self._head, b""
+        buffer[: len(head)] = head
+        return len(head)
+
+    def readall(self) -> bytes:
+        head, self._head = self._head, b""
+        return head + super().readall()
+
+
+def read_bytes(
+    path: PathLike, *, most: int | None = None, what: str = "for a file that is read at once"
+) -> bytes:
+    """Return the contents of a file. Raises InputError, also for more than ``most`` bytes.
+
+    ``what`` says then for what they are too many.
+    What is no plain file, such as a pipe, may have `MOST_UNPACKED_BYTES`.
+    """
+    with opened(path) as file:
+        if most is None:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file.read()
+            most = limits.MOST_UNPACKED_BYTES
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise InputError(path, f"has more than {most >> 20} MiB of text: too much {what}")
+    return data
+
+
+def read_lines(path: PathLike) -> Iterator[tuple[int, bytes]]:
+    """Yield the number (from 1) and the bytes of each line, with its line end. Raises InputError."""
+    with opened(path) as file:
+        yield from enumerate(file, 1)
 
 
 def read_text(path: PathLike) -> str:
     """Return the contents of a UTF-8 text file. Raises InputError."""
+    return as_text(read_bytes(path), path)
+
+
+def as_text(data: bytes, path: PathLike | None, *, line: int | None = None, as_written: bool = False) -> str:
+    r"""Return UTF-8 text, each of its lines ended by ``\n``. Raises InputError that names the line.
+
+    ``as_written`` keeps the ends of lines, which may be part of quoted cells. ``line`` is that of ``data``
+    where it is a single line of a file.
+    """
     try:
-        with reading(path):
-            return Path(path).read_text("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(path, f"is not UTF-8 text (byte {error.start})") from None
+        raise InputError(path, not_utf8(data, error.start), line=line or line_at(data, error.start)) from None
+    return text if as_written or "\r" not in text else text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def not_utf8(data: bytes, at: int) -> str:
+    """What is said of a byte that makes a file no UTF-8 text."""
+    before = data.rfind(b"\n", 0, at) + 1
+    return f"is not UTF-8 text: found the byte 0x{data[at]:02x} as byte {at - before + 1} of the line"
+
+
+def line_at(data: bytes, at: int) -> int:
+    """Return the line, from 1, in which a byte is."""
+    return data.count(b"\n", 0, at) + 1
+
+
+def package_text(package: str, *path: str) -> str:
+    """Return a text file that comes with the program."""
+    return resources.files(package).joinpath(*path).read_text("utf-8")
 
 
 def is_number(text: str) -> bool:
@@ -63,6 +191,10 @@ def parse_toml(text: str, path: PathLike) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(path, f"is not valid TOML: {error}") from None
+    except ValueError:  # Python reads no number of more than some thousand digits
+        raise InputError(path, "is not valid TOML: a number in it has too many digits") from None
+    except RecursionError:
+        raise InputError(path, "is not valid TOML: it is nested too deeply") from None
 
 
 @contextlib.contextmanager
@@ -74,16 +206,48 @@ def in_file(path: PathLike, kind: type[Exception] = ConfigError) -> Iterator[Non
         raise InputError(path, str(error)) from None
 
 
-def as_type(values: dict[str, Any], kind: type[T], *, shorthands: Sequence[str] = ()) -> T:
+def as_type(
+    values: dict[str, Any], kind: type[T], *, shorthands: Sequence[str] = (), infinite: Collection[str] = ()
+) -> T:
     """Convert the values of a file to the struct ``kind``.
 
     Raises ConfigError such as "noise.sigma: found 'x', expected a number"; ``shorthands`` are fields that
-    the file may have instead of those of ``kind``.
+    the file may have instead of those of ``kind``, and ``infinite`` those that may be infinite.
     """
+    check_numbers(values, infinite)
     try:
         return msgspec.convert(values, kind, str_keys=True)
     except msgspec.ValidationError as error:
-        raise ConfigError(_reworded(str(error), values, kind, shorthands)) from None
+        raise ConfigError(reworded(str(error), values, kind, shorthands)) from None
+
+
+def has_usual_numbers(members: dict[str, Any]) -> bool:
+    """Whether an object needs no `check_numbers`, seen at a glance: usual numbers, texts, nothing nested."""
+    for value in members.values():
+        kind = value.__class__
+        if kind is float or kind is int:
+            if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+                return False
+        elif kind is dict or kind is list:
+            return False
+    return True
+
+
+def check_numbers(value: Any, infinite: Collection[str] = (), place: str = "") -> None:
+    """Check every number of a JSON or TOML value: finite, and not absurdly large.
+
+    Raises ConfigError that names the field; those called one of ``infinite`` may be infinite.
+    """
+    if isinstance(value, dict):
+        for name, part in value.items():
+            check_numbers(part, infinite, f"{place}.{name}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for number, part in enumerate(value):
+            check_numbers(part, infinite, f"{place}[{number}]")
+    elif (wrong := wrong_number(value)) is not None and not (
+        value == math.inf and place.rpartition(".")[2] in infinite
+    ):
+        raise ConfigError(f"{shortened(place)}: {wrong}")
 
 
 def field_names(struct: type[Any], shorthands: Sequence[str] = ()) -> list[str]:
@@ -93,19 +257,24 @@ def field_names(struct: type[Any], shorthands: Sequence[str] = ()) -> list[str]:
     return [*([tag] if tag else []), *shorthands, *own]
 
 
+_UNIONS: Final = (Union, UnionType)
 _QUOTED: Final = re.compile("`(.+?)`")
 _STEP: Final = re.compile(r"\.?([A-Za-z_]+)|\[(\d+|\.\.\.)\]")
+_LIMIT: Final = re.compile(r"` (>=|<=|>|<) (\S+)$")
+_LIMITS: Final = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 _KINDS: Final = {
     "str": "a text",
     "float": "a number",
     "int": "a whole number",
     "bool": "true or false",
-    "object": "a section",
+    "null": "nothing",
     "array": "a list",
 }
 
 
-def _reworded(message: str, values: dict[str, Any], root: type[Any], shorthands: Sequence[str]) -> str:
+def reworded(
+    message: str, values: Any, root: Any, shorthands: Sequence[str] = (), *, section: str = "a section"
+) -> str:
     """msgspec's "... - at `$.noise.sigma`" as "noise.sigma: found ..., expected ..."."""
     what, _, place = message.partition(" - at `$")
     place = place.rstrip("`").lstrip(".").removeprefix("key in ")
@@ -113,13 +282,18 @@ def _reworded(message: str, values: dict[str, Any], root: type[Any], shorthands:
     kind, found = _at(place, values, root)
     if "unknown field" in what:
         known = ", ".join(field_names(kind, shorthands if kind is root else ()))
-        return f"{place}.{quoted[0]}: no such field, expected one of {known}".lstrip(".")
+        expected = f"one of {known}" if known else "no field at all"
+        return f"{place}.{quoted[0]}: no such field, expected {expected}".lstrip(".")
     if "missing required field" in what:
         return f"{place}.{quoted[0]}: is missing".lstrip(".")
-    return f"{place}: found {found!r:.60}, expected {_expected(kind, what, quoted)}"
+    return (
+        f"{place}: found {found_text(found)}, expected {_expected(kind, what, quoted, section)}".removeprefix(
+            ": "
+        )
+    )
 
 
-def _at(place: str, values: Any, root: type[Any]) -> tuple[Any, Any]:
+def _at(place: str, values: Any, root: Any) -> tuple[Any, Any]:
     """The declared type of a place, and the value found there or the innermost one around it."""
     kind: Any = root
     found: Any = values
@@ -129,7 +303,7 @@ def _at(place: str, values: Any, root: type[Any]) -> tuple[Any, Any]:
             kind = (get_args(kind) or (Any,))[0 if get_origin(kind) is tuple else -1]
         else:
             found = found.get(name, found) if isinstance(found, dict) else found
-            if get_origin(kind) is UnionType:  # the place is the tag that tells the options apart
+            if get_origin(kind) in _UNIONS:  # the place is the tag that tells the options apart
                 break
             fields = msgspec.structs.fields(kind) if _is_struct(kind) else ()
             kind = next((field.type for field in fields if field.encode_name == name), Any)
@@ -141,24 +315,38 @@ def _at(place: str, values: Any, root: type[Any]) -> tuple[Any, Any]:
 def _chosen(kind: Any, found: dict[str, Any]) -> Any:
     """The struct among the options of a union that ``found`` is meant to be."""
     structs = [option for option in get_args(kind) if _is_struct(option)]
-    for option in structs if get_origin(kind) is UnionType else ():
+    for option in structs if get_origin(kind) in _UNIONS else ():
         config = option.__struct_config__
         if len(structs) == 1 or config.tag == found.get(config.tag_field):
             return option
     return kind
 
 
-def _expected(kind: Any, what: str, quoted: list[str]) -> str:
+def _expected(kind: Any, what: str, quoted: list[str], section: str) -> str:
     options = get_args(kind)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return "one of " + ", ".join(member.value for member in kind)
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(map(str, options))
-    if get_origin(kind) is UnionType and all(_is_struct(option) for option in options):
+    if (isinstance(kind, type) and issubclass(kind, Enum)) or get_origin(kind) is Literal:
+        return f"one of {', '.join(_allowed(kind))}"
+    if what.startswith("Invalid enum value") and (allowed := _allowed(kind)):
+        return f"one of {', '.join(allowed)}"
+    if get_origin(kind) in _UNIONS and all(_is_struct(option) for option in options):
         return "one of " + ", ".join(option.__struct_config__.tag for option in options)
     if what.startswith("Expected") and quoted:
-        return " or ".join(_KINDS.get(name, name) for name in quoted[0].split(" | "))
+        kinds = {**_KINDS, "object": section}
+        names = quoted[0].split(" | ")
+        told = " or ".join(kinds.get(name, name) for name in names if name != "int" or "float" not in names)
+        limit = _LIMIT.search(what)
+        return f"{told}, {_LIMITS[limit[1]]} {limit[2]}" if limit else told
     return what[:1].lower() + what[1:]
+
+
+def _allowed(kind: Any) -> list[str]:
+    """The values of an enumeration or a literal, also where it is one option of several."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [str(member.value) for member in kind]
+    options = get_args(kind)
+    if get_origin(kind) is Literal:
+        return [*map(str, options)]
+    return [name for option in options for name in _allowed(option)]
 
 
 def _is_struct(kind: Any) -> bool:

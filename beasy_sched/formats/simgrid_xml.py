@@ -242,15 +242,9 @@ class _Kinds:
             if cores < 1:
                 raise ValueError(f"core={cores}: expected 1 or more")
             _check_off_powers(properties)
-            text = properties.get(POWERS_PROPERTY, "")
-            if cores > 1 and any(part.count(":") < 2 for part in text.split(",") if part.strip()):
-                raise ValueError(
-                    f"{POWERS_PROPERTY} {text!r} gives two powers for a host of {cores} cores: SimGrid wants"
-                    " 'idle:epsilon:all_cores' there"
-                )
             idle, epsilon, full = host_powers(properties, cores)
             states = parse_sleep_states(properties.get("sleep_pstates", ""))
-            kind = ServerKind(f"kind{len(self.built)}", speeds, idle, epsilon, full, states, cores)
+            kind = ServerKind(host.name, speeds, idle, epsilon, full, states, cores)
             _check_pstates(kind, computes)
         except (ConfigError, ValueError) as error:
             raise host.error(f"host {host.name!r}: {error}") from None
@@ -332,6 +326,12 @@ class _HostReader:
         try:
             self._parser.Parse(data.lstrip(), True)
         except expat.ExpatError as error:
+            if data.lstrip()[:1] in (b"{", b"["):
+                raise InputError(
+                    self.path,
+                    "is JSON, as workloads are, but a platform is XML: are platform (-p) and workload (-w)"
+                    " swapped?",
+                ) from None
             reason = expat.ErrorString(error.code)
             raise InputError(self.path, f"not well-formed XML: {reason}", line=error.lineno) from None
         return self.hosts

@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -27,7 +26,7 @@ from beasy_sched.energy.storage import (
     require,
 )
 from beasy_sched.errors import ConfigError, PathLike
-from beasy_sched.formats.reading import as_type, in_file, parse_toml, read_text
+from beasy_sched.formats.reading import as_type, in_file, package_text, parse_toml, read_text
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w, kwh_to_j
 
 DEFAULT_SITE: Final = "default"
@@ -36,7 +35,7 @@ DEFAULT_SITE: Final = "default"
 
 def default_site_text() -> str:
     """The commented site file that comes with the package."""
-    return resources.files("beasy_sched.formats").joinpath("default_site.toml").read_text("utf-8")
+    return package_text("beasy_sched.formats", "default_site.toml")
 
 
 def default_site() -> Site:
@@ -61,7 +60,7 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
     """Read a site from TOML text; ``path`` is named in errors. Raises InputError."""
     values = parse_toml(text, path)
     with in_file(path):
-        file = as_type(values, _SiteFile)
+        file = as_type(values, _SiteFile, infinite=("import_limit_kw", "export_limit_kw"))
         battery = NO_BATTERY
         if file.battery is not None:
             with _named(file, "battery"):

@@ -19,8 +19,8 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.reading import is_number, reading
-from beasy_sched.limits import MOST_UNPACKED_BYTES
+from beasy_sched.formats.reading import is_number, opened
+from beasy_sched.limits import LARGEST_NUMBER, MOST_UNPACKED_BYTES
 
 Progress = Callable[[int, int], object]
 """Called from time to time with the bytes read and the size of the file (0: not known)."""
@@ -36,7 +36,6 @@ FIELDS_A_ROW: Final = len(SWF_FIELDS)
 LINE_COLUMN: Final = FIELDS_A_ROW
 """Column of a chunk, after those of the fields, that holds the row's line number."""
 
-_LARGEST_VALUE: Final = 1e18
 _LONGEST_LINE: Final = 10_000
 _ROWS_A_CHUNK: Final = 16_384
 _EXAMPLES: Final = 5
@@ -85,7 +84,7 @@ class SwfReader:
                 value = float(self.header.get(name, "").split()[0])
             except (ValueError, IndexError):
                 continue
-            if 0 < value < _LARGEST_VALUE:
+            if 0 < value < LARGEST_NUMBER:
                 return value
         return None
 
@@ -95,7 +94,7 @@ class SwfReader:
         Rows are in the file's order. Bad rows are left out and counted in `findings`. Raises InputError
         for a file that cannot be read, is damaged (unless that is accepted), or has no readable row.
         """
-        with reading(self.path), open(self.path, "rb") as raw:
+        with opened(self.path) as raw:
             total = os.fstat(raw.fileno()).st_size
             # Kept here until the end: the wrapper closes the file when it is let go.
             text = io.TextIOWrapper(self._unpacked(raw), encoding="latin-1", newline=None)
@@ -116,11 +115,11 @@ class SwfReader:
 
     def _sane(self, chunk: FloatArray) -> FloatArray:
         """Leave out rows with infinite or absurd values, and NaN."""
-        sane = (np.abs(chunk) < _LARGEST_VALUE).all(axis=1)
+        sane = (np.abs(chunk) < LARGEST_NUMBER).all(axis=1)
         if sane.all():
             return chunk
         for row in chunk[~sane]:
-            column = int(np.argmin(np.abs(row) < _LARGEST_VALUE))
+            column = int(np.argmin(np.abs(row) < LARGEST_NUMBER))
             self.findings.bad(int(row[LINE_COLUMN]), f"field {column + 1} is {row[column]:g}")
         return chunk[sane]
 

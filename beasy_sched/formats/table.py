@@ -7,7 +7,6 @@ Y/M/D). Every reader of weather or power returns a series on a regular grid of t
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import os
@@ -22,8 +21,10 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.reading import reading
-from beasy_sched.limits import MOST_TABLE_BYTES
+from beasy_sched.formats.decoding import csv_line, csv_rows
+from beasy_sched.formats.reading import read_bytes, reading
+from beasy_sched.limits import MOST_TABLE_BYTES, shortened
+from beasy_sched.numbers import ANY_NUMBER
 
 _NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
 """What files write where there is no value, in lower case."""
@@ -64,8 +65,13 @@ class Table:
             values = np.array(texts, dtype=np.float64)
         except ValueError:
             values = np.array([self._number(text, i, name) for i, text in enumerate(texts)])
-        for at in np.flatnonzero(np.isinf(values)).tolist():
-            raise self.error(at, f"{name}: found {texts[at]!r}")
+        wrong = np.abs(values) > ANY_NUMBER.most
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise self.error(
+                at,
+                f"{name}: found {shortened(texts[at], 40)!r}, expected {ANY_NUMBER.expected_not(values[at])}",
+            )
         return values
 
     def times(self, name: str, order: DateOrder | None = None) -> tuple[IntArray, tuple[str, ...]]:
@@ -96,7 +102,9 @@ class Table:
     def _moments(self, texts: Sequence[str], moments: list[int | None]) -> IntArray:
         if None in moments:
             at = moments.index(None)
-            raise self.error(at, f"found {texts[at]!r}, expected a time such as 2019-06-01 05:00 (UTC)")
+            raise self.error(
+                at, f"found {shortened(texts[at], 40)!r}, expected a time such as 2019-06-01 05:00 (UTC)"
+            )
         return np.array(moments, dtype=np.int64)
 
     def _number(self, text: str, row: int, name: str) -> float:
@@ -105,17 +113,15 @@ class Table:
         try:
             return float(text)
         except ValueError:
-            raise self.error(row, f"{name}: found {text!r}, expected a number") from None
+            raise self.error(row, f"{name}: found {shortened(text, 40)!r}, expected a number") from None
 
 
 def read_table_text(path: PathLike) -> str:
     """The text of a file (gzip or not): UTF-8, or Latin-1 as old spreadsheets write. Raises InputError."""
-    with reading(path), open(path, "rb") as file:
-        data = file.read(MOST_TABLE_BYTES + 1)
-        if data[:2] == b"\x1f\x8b":
-            file.seek(0)
-            with gzip.GzipFile(fileobj=file) as unpacked:
-                data = unpacked.read(MOST_TABLE_BYTES + 1)
+    data = read_bytes(path, most=MOST_TABLE_BYTES, what="for a table")
+    if data[:2] == b"\x1f\x8b":
+        with reading(path), gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
+            data = unpacked.read(MOST_TABLE_BYTES + 1)
     if len(data) > MOST_TABLE_BYTES:
         raise InputError(path, f"has more than {MOST_TABLE_BYTES >> 20} MiB of text: too much for a table")
     if b"\0" in data[:4096]:
@@ -126,14 +132,6 @@ def read_table_text(path: PathLike) -> str:
         return data.decode("latin-1")
 
 
-def split_line(line: str, delimiter: str = ",") -> list[str]:
-    """The cells of one line, without quotes; empty where it is no line of a table."""
-    try:
-        return next(csv.reader([line], delimiter=delimiter), [])
-    except csv.Error:
-        return []
-
-
 def parse_table(path: PathLike, text: str, is_header: Callable[[list[str]], bool]) -> Table:
     """Find the header line (the first whose cells ``is_header`` accepts) and the rows below it.
 
@@ -142,7 +140,7 @@ def parse_table(path: PathLike, text: str, is_header: Callable[[list[str]], bool
     """
     lines = text.splitlines()
     for number, line in enumerate(lines):
-        readings = [(_stripped(split_line(line, d)), d) for d in DELIMITERS]
+        readings = [(_stripped(csv_line(line, d)), d) for d in DELIMITERS]
         headers = [(names, d) for names, d in readings if names and is_header(names)]
         if headers:
             names, delimiter = max(headers, key=lambda header: len(header[0]))
@@ -156,22 +154,18 @@ def _rows(
     path: PathLike, lines: list[str], skipped: int, delimiter: str, width: int
 ) -> tuple[list[list[str]], IntArray]:
     rows, places = [], []
-    reader = csv.reader(io.StringIO("\n".join(lines[skipped:])), delimiter=delimiter)
-    try:
-        for cells in reader:
-            if not any(cell.strip() for cell in cells):
-                continue
-            line = skipped + reader.line_num
-            cut_off = len(cells) < width
-            if cut_off or any(cell.strip() for cell in cells[width:]):
-                count = len(cells) if cut_off else len(_stripped(cells))
-                found = f"has {count} values where the header names {width} columns"
-                guess = ": is the file cut off here?" if cut_off else " (decimal commas?)"
-                raise InputError(path, found + guess, line=line)
-            rows.append(cells)
-            places.append(line)
-    except csv.Error as error:
-        raise InputError(path, f"is not a table: {error}", line=skipped + reader.line_num) from error
+    text = "\n".join(lines[skipped:])
+    for line, cells in csv_rows(text, path, delimiter=delimiter, skipped=skipped):
+        if not any(cell.strip() for cell in cells):
+            continue
+        cut_off = len(cells) < width
+        if cut_off or any(cell.strip() for cell in cells[width:]):
+            count = len(cells) if cut_off else len(_stripped(cells))
+            found = f"has {count} values where the header names {width} columns"
+            guess = ": is the file cut off here?" if cut_off else " (decimal commas?)"
+            raise InputError(path, found + guess, line=line)
+        rows.append(cells)
+        places.append(line)
     return rows, np.array(places, dtype=np.int64)
 
 

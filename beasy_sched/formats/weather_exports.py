@@ -27,6 +27,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.errors import InputError, PathLike
+from beasy_sched.formats.decoding import Malformed, csv_line, decode_json
 from beasy_sched.formats.table import (
     CLEAR_SKY,
     CLEARNESS_INDEX,
@@ -45,10 +46,10 @@ from beasy_sched.formats.table import (
     parse_moment,
     parse_table,
     plain_unit,
-    split_line,
     time_text,
     unit_in_name,
 )
+from beasy_sched.limits import LARGEST_NUMBER
 
 _NINJA_UNITS = {
     "electricity": "kW",
@@ -146,7 +147,7 @@ def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
         capacity_kw = float(stated)
     except (TypeError, ValueError):
         capacity_kw = float("nan")
-    if not 0 < capacity_kw < float("inf"):
+    if not 0 < capacity_kw < LARGEST_NUMBER:
         raise InputError(table.path, f"states a capacity of {stated!r}, expected a number of kW > 0")
     return capacity_kw * 1e3
 
@@ -170,7 +171,7 @@ def _ninja_header(table: Table) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for line in table.preamble:
         if line.startswith('"'):  # a spreadsheet has quoted it and cut it at its commas
-            line = ",".join(split_line(line))
+            line = ",".join(csv_line(line))
         joined = line.rstrip().rstrip(",;\t").lstrip("# ")
         if joined.startswith("Units:"):
             pairs = re.findall(r"(\w+) in ([^,]+)", joined)
@@ -185,8 +186,8 @@ def _parse_json(text: str) -> dict[str, Any]:
     """The JSON object; a spreadsheet may have lost its last braces."""
     for ending in ("", "}", "}}"):
         try:
-            contents = json.loads(text + ending)
-        except ValueError:
+            contents = decode_json((text + ending).encode(), object)
+        except Malformed:
             continue
         return contents if isinstance(contents, dict) else {}
     return {}

@@ -16,6 +16,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.random_streams import Stream, uniforms
 from beasy_sched.generate.workload import Chains, GeneratedWorkload
+from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 RULES: Final = "factor:3, factor:2..10, hours:24, clock:09:00,14:00 or none"
@@ -56,6 +57,9 @@ class DeadlineRule:
         return np.where(np.isnan(ready_s), np.nan, found)
 
 
+_LARGEST_FACTOR = 1e6
+
+
 def parse_deadlines(text: str) -> DeadlineRule | None:
     """Read a rule such as ``factor:2..10``; None for ``none``. Raises ValueError that names the rules."""
     if text == "none":
@@ -63,9 +67,9 @@ def parse_deadlines(text: str) -> DeadlineRule | None:
     if match := _FACTOR.match(text):
         low = float(match[1])
         high = float(match[2] or low)
-        if 0.0 < low <= high:
+        if 0.0 < low <= high <= _LARGEST_FACTOR:
             return DeadlineRule(factors=(low, high))
-    if (match := _HOURS.match(text)) and float(match[1]) > 0.0:
+    if (match := _HOURS.match(text)) and 0.0 < float(match[1]) <= LATEST_S / SECONDS_PER_HOUR:
         return DeadlineRule(after_s=float(match[1]) * SECONDS_PER_HOUR)
     if match := _CLOCK.match(text):
         pairs = [tuple(map(int, time.split(":"))) for time in match[1].split(",")]
@@ -73,7 +77,7 @@ def parse_deadlines(text: str) -> DeadlineRule | None:
             return DeadlineRule(
                 clock_s=tuple(sorted(3600.0 * hour + 60.0 * minute for hour, minute in pairs))
             )
-    raise ValueError(f"found {text!r}, expected {RULES}")
+    raise ValueError(f"found {shortened(text, 40)!r}, expected {RULES}")
 
 
 def with_deadlines(workload: GeneratedWorkload, rule: DeadlineRule, *, seed: int = 0) -> GeneratedWorkload:

@@ -5,8 +5,8 @@ Importing it registers the environment ``beasy_sched/Compensation-v0`` where Gym
 
 from __future__ import annotations
 
-import importlib.util
-
+from beasy_sched.errors import ConfigError
+from beasy_sched.extras import load_optional
 from beasy_sched.learning.agent import Agent
 
 __all__ = ["ENVIRONMENT", "Agent"]
@@ -15,10 +15,10 @@ ENVIRONMENT = "beasy_sched/Compensation-v0"
 
 
 def _register() -> None:
-    if importlib.util.find_spec("gymnasium") is None:
+    try:
+        gymnasium = load_optional("gymnasium", "beasy-sched[learn]", "the environment")
+    except ConfigError:  # the agent does without
         return
-    import gymnasium
-
     if ENVIRONMENT not in gymnasium.registry:
         gymnasium.register(ENVIRONMENT, entry_point="beasy_sched.learning.environment:CompensationEnv")
 

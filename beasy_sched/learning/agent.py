@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError
+from beasy_sched.extras import load_optional
 from beasy_sched.policies.envelope import EnvelopeOptions
 from beasy_sched.policies.learned.features import Features, as_numbers
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS
@@ -32,10 +32,7 @@ class Agent(ChoosingEnvelope):
 
     def begin(self, view: View) -> None:
         """Load the agent. Raises ConfigError."""
-        try:
-            algorithms = importlib.import_module("stable_baselines3")
-        except ImportError:
-            raise ConfigError("the policy needs stable-baselines3: pip install stable-baselines3") from None
+        algorithms = load_optional("stable_baselines3", "stable-baselines3", "the policy")
         algorithm = getattr(algorithms, self.options.algorithm, None)
         if algorithm is None:
             raise ConfigError(f"algorithm: stable-baselines3 has no {self.options.algorithm!r}")

@@ -13,10 +13,16 @@ from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple, get_args
 
-import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium import spaces
+
+from beasy_sched.extras import import_problem
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+except Exception as problem:
+    raise import_problem(problem, "gymnasium", "beasy-sched[learn]", "the environment") from problem
 
 from beasy_sched.campaign.scenario import Scenario
 from beasy_sched.campaign.scenario_file import find_scenario

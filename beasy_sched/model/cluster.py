@@ -486,7 +486,10 @@ def _paces_flops(platform: Platform) -> set[float]:
 
 
 class PowerModel:
-    """Powers and transition times of every kind, as tables: [kind, P-state] in W, [kind] in s and W."""
+    """Powers and transition times of every kind, as tables: [kind, P-state] in W, [kind] in s and W.
+
+    A job computes on one core of each of its hosts, so it draws full power only where there is one core.
+    """
 
     def __init__(self, platform: Platform) -> None:
         """Build the tables; kinds without powers draw nothing."""
@@ -507,8 +510,11 @@ class PowerModel:
         ]
         self._unloaded_w = np.stack([self.idle_w, self.idle_w, *by_kind])
         """Power by state, kind and P-state, without a job's load."""
-        self._loaded_w = self.epsilon_w + (self.full_w - self.epsilon_w)
-        """Power at full load, as `busy_w` adds it up."""
+        cores = np.array([kind.cores for kind in kinds], dtype=np.float64)
+        self._core_w = (self.full_w - self.epsilon_w) / cores[:, None]
+        """What one core adds at full load."""
+        self._loaded_w = self.epsilon_w + self._core_w
+        """Power with one core at full load, as `busy_w` adds it up."""
         self._full_job_w = self._loaded_w - self.idle_w
         for table in vars(self).values():
             table.flags.writeable = False
@@ -533,12 +539,12 @@ class PowerModel:
         return draw_w
 
     def busy_w(self, hosts: HostIds, pstate: PStateArray, load: FloatArray | float = 1.0) -> FloatArray:
-        """Power of ``hosts`` at a share of full load, W: idle power at 0, epsilon to full above."""
+        """Power of ``hosts`` at a share of one core's full load, W: idle at 0, epsilon or more above."""
         kinds = self.kind_of[hosts]
         if isinstance(load, float) and load == 1.0:
             return np.asarray(self._loaded_w[kinds, pstate])
         least_w = self.epsilon_w[kinds, pstate]
-        loaded_w = least_w + (self.full_w[kinds, pstate] - least_w) * load
+        loaded_w = least_w + self._core_w[kinds, pstate] * load
         return np.where(np.asarray(load) > 0.0, loaded_w, self.idle_w[kinds, pstate])
 
     def job_w(self, hosts: HostIds, pstate: PStateArray, load: FloatArray | None = None) -> float:

@@ -78,6 +78,14 @@ class SimulationBegins(Event, frozen=True):
     answers_queries: bool = True
     """Whether the simulator answers `QueryEnergy`."""
 
+    @property
+    def awaits_registration(self) -> bool:
+        """Whether the simulation only ends after `FinishRegistration`: the scheduler may register jobs.
+
+        A Batsim 4 does so with ``--enable-dynamic-jobs``; a Batsim 5, if the scheduler's hello asks for it.
+        """
+        return self.config.get("dynamic-jobs-enabled") is True
+
 
 class SimulationEnds(Event, frozen=True, gc=False):
     """The last event of a simulation."""

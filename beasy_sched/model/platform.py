@@ -29,6 +29,8 @@ OLD_POWERS_PROPERTY = "watt_per_state"
 OFF_PROPERTY, OLD_OFF_PROPERTY = "wattage_off", "watt_off"
 """Host property with the power of a host that is off, W, and its name up to Batsim 4.0."""
 
+CORES_PROPERTY = "core_count"
+"""Host property with the number of cores, where there are several: Batsim 4 does not send ``core``."""
 START_PROPERTY = "initial_pstate"
 """Host property with the P-state in which a host starts: Batsim does not send the ``pstate`` of its file."""
 
@@ -137,13 +139,16 @@ class ServerKind:
     ) -> ServerKind:
         """Read the kind from a Batsim host's properties.
 
-        ``speeds_flops`` are those that the simulator tells beside them, if it does. `SPEEDS_PROPERTY` counts
-        where it agrees with them, since it may have more digits, and where nothing is told.
+        ``speeds_flops`` and ``cores`` are those that the simulator tells beside them, if it does.
+        `SPEEDS_PROPERTY` counts where it agrees with them, since it may have more digits, and where nothing
+        is told; `CORES_PROPERTY` counts where no more than one core is told.
 
         Raises ConfigError if a property cannot be read or does not fit the others.
         """
         try:
-            idle, epsilon, full = host_powers(properties)
+            if cores == 1:
+                cores = _cores(properties.get(CORES_PROPERTY, ""))
+            idle, epsilon, full = host_powers(properties, cores)
             kind = cls(
                 name=name,
                 speeds_flops=_speeds(properties.get(SPEEDS_PROPERTY, ""), speeds_flops),
@@ -214,23 +219,24 @@ class Platform:
         """Number of hosts."""
         return len(self.names)
 
-    def telling_start(self) -> Platform:
-        """Return the platform with `START_PROPERTY` set on each host that does not start in a computing
-        P-state 0.
+    def telling_hosts(self) -> Platform:
+        """Return the platform with what Batsim 4 does not tell of its hosts set as properties.
 
-        Schedulers see only properties. An existing property is corrected.
+        `START_PROPERTY` is set on each host that does not start in a computing P-state 0, `CORES_PROPERTY` on
+        each with several cores. Schedulers see only properties. An existing property is corrected.
         """
         if not self.properties:
             return self
-        from_zero = [0 in kind.computing for kind in self.kinds]
         rows = zip(self.properties, self.kind_of.tolist(), self.initial_pstates.tolist(), strict=True)
-        told = tuple(
-            properties
-            if not pstate and from_zero[kind] and START_PROPERTY not in properties
-            else {**properties, START_PROPERTY: str(pstate)}
-            for properties, kind, pstate in rows
-        )
-        return replace(self, properties=told)
+        told = []
+        for properties, kind, pstate in rows:
+            cores, new = self.kinds[kind].cores, {}
+            if pstate or 0 not in self.kinds[kind].computing or START_PROPERTY in properties:
+                new[START_PROPERTY] = str(pstate)
+            if cores > 1 or CORES_PROPERTY in properties:
+                new[CORES_PROPERTY] = str(cores)
+            told.append({**properties, **new} if new else properties)
+        return replace(self, properties=tuple(told))
 
     def kind(self, host: int) -> ServerKind:
         """The kind of one host."""
@@ -292,7 +298,7 @@ def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Plat
     return Platform(tuple(kinds), kind_of, names, np.array(initial, dtype=np.intp))
 
 
-_KIND_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, "sleep_pstates", SPEEDS_PROPERTY)
+_KIND_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, "sleep_pstates", SPEEDS_PROPERTY, CORES_PROPERTY)
 
 
 def _by_name(resources: Sequence[Resource], known: Platform) -> Platform:
@@ -461,6 +467,16 @@ def parse_sleep_states(text: str) -> tuple[SleepState, ...]:
             ) from None
         states.append(SleepState(sleep, off, on))
     return tuple(states)
+
+
+def _cores(text: str) -> int:
+    """Return the number in a `CORES_PROPERTY`, 1 where there is none. Raises ConfigError."""
+    text = text.strip()
+    if not text:
+        return 1
+    if text.isascii() and text.isdigit() and len(text) < 10 and int(text):
+        return int(text)
+    raise ConfigError(f"{CORES_PROPERTY}: {text!r} is not a number of cores, expected 1 or more")
 
 
 def _speeds(text: str, told: tuple[float, ...]) -> tuple[float, ...]:

@@ -1,6 +1,7 @@
 """Workflows: which job waits for which, and by when each must end for its successors' deadlines.
 
-Batsim submits every job at its time; the scheduler holds those whose predecessors have not ended.
+Batsim submits every job at its time; the scheduler holds those whose predecessors have not ended, and those
+of a higher phase until all jobs of their instant have come.
 """
 
 from __future__ import annotations
@@ -84,12 +85,21 @@ def _whole_slots_s(duration_s: float, slot_s: float) -> float:
 PREDECESSOR_LOST: Final = "its predecessor did not finish"
 """The rule by which the successors of a job are refused that was killed, failed or reached its walltime."""
 
+PHASE_CAME_LATE: Final = "a lower phase was submitted later"
+"""The rule by which a job was queued that could not wait for all lower phases of its workflow."""
+_NAMED: Final = 5
+"""How many jobs a warning names."""
+
+SETTLED_S: Final = 1e-3
+"""How long after a submission all jobs of its instant have come, s: they may come in several messages."""
+
 
 class Workflows:
     """Holds back submitted jobs until their predecessors have finished, and their think time is over.
 
-    Jobs without predecessors pass through. What happens within one instant may be told in any order: ask
-    `release` after all of it.
+    Jobs without predecessors pass through. What one message tells may be in any order: ask `release` after
+    all of it. A job with a phase above 0 is held for `SETTLED_S` at least: jobs of lower phases that were
+    submitted at the same time may still come.
     """
 
     def __init__(self, outcomes: Outcomes) -> None:
@@ -116,14 +126,24 @@ class Workflows:
         self._changed: list[Job] = []
         """Held jobs that may be free since `release` was called last."""
         self._timers: list[tuple[float, str]] = []
-        """Think times that run: (their end in s, job)."""
+        """When held jobs without unfinished predecessors may be free: (time in s, job)."""
+        self._settled_s: dict[str, float] = {}
+        """When all jobs of the instant of a held job with a phase will have come, s."""
+        self._highest: dict[str, int] = {}
+        """The highest phase of each workflow of which a job was released."""
+        self.early: dict[str, Job] = {}
+        """Jobs by id that were released before a job of a lower phase of their workflow came."""
 
-    def submit(self, job: Job) -> bool:
-        """Take a job in; return whether it may be queued at once, else it is held."""
+    def submit(self, job: Job, now: float) -> bool:
+        """Take a job in that came at ``now`` (s); return whether it may be queued at once, or is held."""
         terms = job.terms
         if terms.deadline_s < math.inf:
             self.with_deadline.append(job)
         if terms.phase is not None and not terms.after:
+            if terms.phase < self._highest.get(terms.workflow, 0):
+                self._note_early(terms.workflow, terms.phase)
+            if terms.phase > 0:
+                self._settled_s[job.id] = now + SETTLED_S
             self._phases.setdefault(terms.workflow, Counter())[terms.phase] += 1
             self._members.setdefault(terms.workflow, []).append(job)
         elif terms.after:
@@ -141,6 +161,7 @@ class Workflows:
         """Note that a job has ended or was refused at ``at_s``; ``finished``: its successors may start."""
         terms = job.terms
         self.held.pop(job.id, None)
+        self._settled_s.pop(job.id, None)
         if self.watches_all:
             self._note(job.id, at_s, finished)
             self._changed += self._successors.pop(job.id, ())
@@ -154,9 +175,9 @@ class Workflows:
     def release(self, now: float) -> Iterator[tuple[Job, str]]:
         """Yield jobs that are held no longer, with the reason why they can never start, or "" if they can."""
         while self._timers and self._timers[0][0] <= now + TIME_TOLERANCE_S:
-            job = self.held.pop(heapq.heappop(self._timers)[1], None)
-            if job is not None:
-                yield job, ""
+            job = self.held.get(heapq.heappop(self._timers)[1])
+            if job is not None:  # meanwhile, more predecessors may have come
+                self._changed.append(job)
         while self._changed:
             changed, self._changed = dict.fromkeys(self._changed), []
             for job in changed:
@@ -165,11 +186,11 @@ class Workflows:
                 if self._is_lost(job.terms):
                     yield job, PREDECESSOR_LOST
                 elif not self._waits(job.terms):
-                    start_s = self.earliest_s(job)
+                    start_s = max(self.earliest_s(job), self._settled_s.get(job.id, -math.inf))
                     if start_s > now + TIME_TOLERANCE_S:
                         heapq.heappush(self._timers, (start_s, job.id))
                     else:
-                        del self.held[job.id]
+                        self._free(job)
                         yield job, ""
 
     def hopeless(self, submitted: Container[str], *, nothing_else: bool) -> list[Job]:
@@ -178,9 +199,21 @@ class Workflows:
         They name a job that was not ``submitted``, or, if there is ``nothing_else`` to run or to wait for,
         they wait for each other.
         """
-        if nothing_else and not self._timers:
+        if nothing_else and self.next_call_s is None:
             return [*self.held.values()]
         return [job for job in self.held.values() if any(each not in submitted for each in job.terms.after)]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the results must say about dependencies that did not hold."""
+        if not self.early:
+            return []
+        names = ", ".join([*self.early][:_NAMED]) + (" and so on" if len(self.early) > _NAMED else "")
+        jobs = "1 job was" if len(self.early) == 1 else f"{len(self.early):,} jobs were"
+        return [
+            f"{jobs} queued before jobs of lower phases of the workflow were submitted, and did not wait for"
+            f" those: {names}; submit the phases of a workflow at one time, or use 'after'"
+        ]
 
     def has_finished(self, job_id: str) -> bool:
         """Tell whether a job that some other job names as its predecessor has finished."""
@@ -197,10 +230,31 @@ class Workflows:
 
     @property
     def next_call_s(self) -> float | None:
-        """When the next think time is over, s; None if none runs."""
+        """When `release` is to be asked again at the latest, s; None if that can wait for what happens next.
+
+        That is when the next think time or instant of submissions is over, or at once where the policy itself
+        has refused predecessors of held jobs.
+        """
+        if any(job.id in self.held for job in self._changed):
+            return -math.inf
         while self._timers and self._timers[0][1] not in self.held:  # refused meanwhile
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
+
+    def _free(self, job: Job) -> None:
+        """Hold a job no longer."""
+        del self.held[job.id]
+        if job.terms.phase and not job.terms.after:
+            self._settled_s.pop(job.id, None)
+            workflow = job.terms.workflow
+            self._highest[workflow] = max(self._highest.get(workflow, 0), job.terms.phase)
+
+    def _note_early(self, workflow: str, phase: int) -> None:
+        """Note the jobs of higher phases that were released before a job of ``phase`` came."""
+        for job in self._members[workflow]:
+            released = job.place >= 0 or not math.isnan(job.start_s)
+            if released and (job.terms.phase or 0) > phase:
+                self.early.setdefault(job.id, job)
 
     def _look_back(self) -> None:
         """Take in the jobs that have ended so far."""

@@ -21,6 +21,8 @@ from beasy_sched.engine.actions import NO_FACTS, Facts
 from beasy_sched.engine.power import PowerSide, TraceRow
 from beasy_sched.errors import ConfigError, Failures, InputError, PolicyError
 from beasy_sched.formats.atomic import PartFile, leftover, remove_old, rescue, write_atomic
+from beasy_sched.formats.decoding import JsonDecoder, Malformed
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.run_files import DEADLINES, DECISIONS, SCHEDULE, SUMMARY, TRACE, path_of
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -352,13 +354,13 @@ def recover(prefix: str) -> list[Path]:
     """
     place = path_of(prefix, SUMMARY)
     part = leftover(place)
-    text = b"" if part is None else part.read_bytes()
+    text = b"" if part is None else read_bytes(part)
     if not text:
         why = "no window had ended" if part is not None else "there is no .part file of such a run"
         raise InputError(place, f"nothing can be recovered: {why}")
     try:
-        kept = msgspec.json.decode(text, type=_Kept)
-    except msgspec.MsgspecError as error:
+        kept = _KEPT.decode(text)
+    except Malformed as error:
         raise InputError(place, f"nothing can be recovered: {part} is damaged: {error}") from None
     sizes = {path_of(prefix, name): size for name, size in kept.sizes.items()}
     written = [path for path, size in sizes.items() if rescue(path, size)]
@@ -372,3 +374,6 @@ class _Kept(msgspec.Struct):
 
     sizes: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
     summary: dict[str, Any]
+
+
+_KEPT: Final[JsonDecoder[_Kept]] = JsonDecoder(_Kept)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beasy_sched.engine.replanning import Planning, PlanOutcome, Replanning
-from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.atomic import own_folder, write_atomic
 from beasy_sched.formats.plan_file import write_plans
 from beasy_sched.formats.run_files import PLAN, PLAN_FOLDER, PLANS, path_of
 from beasy_sched.plan.plan import PlanStore
@@ -69,8 +69,7 @@ def keep_plans(prefix: str, replanning: Replanning) -> list[Path]:
     Raises InputError.
     """
     write_atomic(path_of(prefix, PLANS), plans_csv(replanning))
-    folder = path_of(prefix, PLAN_FOLDER)
-    folder.mkdir(exist_ok=True)
+    folder = own_folder(path_of(prefix, PLAN_FOLDER))
     made = {0: replanning.first} | {p.request.rolled.number: p.answer.plans for p in replanning.done}
     for number, plans in made.items():
         path = folder / _NAME.format(number)
@@ -80,10 +79,14 @@ def keep_plans(prefix: str, replanning: Replanning) -> list[Path]:
 
 
 def old_plans(prefix: str) -> Iterator[Path]:
-    """Where an earlier run has left its plans."""
+    """Where an earlier run has left its plans; a link in the place of their folder is one of them."""
     yield from (path_of(prefix, PLAN), path_of(prefix, PLANS))
+    folder = path_of(prefix, PLAN_FOLDER)
+    if folder.is_symlink():
+        yield folder
+        return
     with contextlib.suppress(OSError):
-        yield from sorted(path_of(prefix, PLAN_FOLDER).glob("[0-9]*.msgpack"))
+        yield from sorted(folder.glob("[0-9]*.msgpack"))
 
 
 def replanning_part(replanning: Replanning) -> dict[str, Any]:

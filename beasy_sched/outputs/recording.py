@@ -11,13 +11,16 @@ from typing import Any
 import msgpack
 import msgspec
 
+from beasy_sched.engine import Session
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import PartFile
-from beasy_sched.formats.reading import reading
+from beasy_sched.formats.decoding import Malformed, convert_json
+from beasy_sched.formats.reading import check_numbers, open_file, reading
 from beasy_sched.limits import shortened
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import check_named_in_data
+from beasy_sched.preflight import unknown_speeds
 from beasy_sched.protocol.detection import Talk, meet
 from beasy_sched.replan import replanned
 from beasy_sched.settings import RunSettings, build_session
@@ -70,7 +73,8 @@ class Recording:
         number = 0
         while True:
             try:
-                item = self._unpacker.unpack()
+                with reading(self.path):
+                    item = self._unpacker.unpack()
             except msgpack.OutOfData:
                 raise InputError(self.path, f"the recording is cut off after exchange {number}") from None
             except (ValueError, msgpack.UnpackException) as error:
@@ -87,11 +91,10 @@ class Recording:
 
 def open_recording(path: Path) -> Recording:
     """Open a recording. Raises InputError for a file that is not one."""
-    with reading(path):
-        file = path.open("rb")
-    unpacker = msgpack.Unpacker(file, **_LIMITS)
+    unpacker = msgpack.Unpacker(open_file(path), **_LIMITS)
     try:
-        header = unpacker.unpack()
+        with reading(path):
+            header = unpacker.unpack()
     except (msgpack.UnpackException, ValueError):
         header = None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
@@ -103,8 +106,9 @@ def open_recording(path: Path) -> Recording:
             " use the version that wrote it, or a newer one",
         )
     try:
-        settings = msgspec.convert(header.get("settings"), RunSettings)
-    except msgspec.ValidationError as error:
+        check_numbers(header.get("settings"))
+        settings: RunSettings = convert_json(header.get("settings"), RunSettings)
+    except (ConfigError, Malformed) as error:
         raise InputError(path, f"its settings cannot be read: {error}") from None
     return Recording(path, settings, unpacker)
 
@@ -142,9 +146,19 @@ def replay(
             if reply != recorded:
                 replies = talk.decode_reply(recorded), talk.decode_reply(reply)
                 if replies[0] != replies[1]:
-                    return count, _difference(count + 1, *replies)
+                    return count, _difference(count + 1, *replies) + _lacking(session)
             count += 1
     return count, None
+
+
+def _lacking(session: Session) -> str:
+    """Advice where decisions differ perhaps because the platform file of the run is missing, or ""."""
+    if session.options.platform is not None or not unknown_speeds(session.cluster.platform):
+        return ""
+    return (
+        "\n  the recording does not tell the speeds of its hosts: if the run had them from a platform file,"
+        " give it with -p"
+    )
 
 
 def _difference(number: int, recorded: Reply, found: Reply) -> str:

@@ -55,7 +55,8 @@ def summarize(
     with failures.noted("the policy's results"):
         summary |= _policy_part(session, failures)
     told = [str(failure) for failure in failures.all[known:]]
-    warnings = [*session.warnings, *(_power_warnings(session.power) if session.power else ()), *told]
+    power_warnings = _power_warnings(session.power) if session.power else ()
+    warnings = [*session.warnings, *session.workflows.warnings, *power_warnings, *told]
     return {**summary, "warnings": [*dict.fromkeys(warnings)]}
 
 
@@ -64,7 +65,8 @@ def brief_summary(session: Session, settings: RunSettings, error: str) -> dict[s
     failures = Failures()
     summary = _section("settings and jobs", lambda: _head(session, settings, error), failures)
     summary["quality"] = _section("quality", lambda: _quality_part(session), failures)
-    return {**summary, "warnings": [*session.warnings, *map(str, failures.all)]}
+    told = (*session.warnings, *session.workflows.warnings, *map(str, failures.all))
+    return {**summary, "warnings": [*dict.fromkeys(told)]}
 
 
 def _head(session: Session, settings: RunSettings, error: str | None) -> dict[str, Any]:

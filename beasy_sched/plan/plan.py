@@ -18,7 +18,7 @@ from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform, ServerKind, sleep_pstates
 from beasy_sched.plan.forecast import Forecast, Predictions, check_shape, predict
-from beasy_sched.plan.power_problem import PowerPlan, storage_violations
+from beasy_sched.plan.power_problem import TOLERANCE, PowerPlan, storage_violations
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _NOT_COMPARED = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg", "hold")
@@ -141,6 +141,26 @@ class Plan:
     def level_at(self, step: int) -> StorageState:
         """Planned levels at the start of a step; ``steps`` (or -1) is the end of the window."""
         return StorageState(float(self.power.battery_j[step]), float(self.power.hydrogen_kg[step]))
+
+    @property
+    def asked_level(self) -> StorageState:
+        """The levels that it was asked to start from.
+
+        They are those at its start, but for a plan that a run began with on a site that cannot stay above
+        SoC_min even with all servers asleep: such a plan starts higher than the battery is.
+        """
+        rolled = self.provenance.rolled
+        if rolled is UNSET or rolled.number > 0:
+            return self.level_at(0)
+        return StorageState(rolled.battery_j, rolled.hydrogen_kg)
+
+    @property
+    def shortage(self) -> str:
+        """What the site lacks with all servers asleep, where the plan starts above `asked_level` for it."""
+        raised_j = self.level_at(0).battery_j - self.asked_level.battery_j
+        if raised_j <= TOLERANCE * self.power.level_scales(self.storage, self.step_s)[0]:
+            return ""
+        return next((solved.message for solved in self.provenance.solved if solved.name == "power"), "")
 
     def until(self, steps: int) -> Plan:
         """The first ``steps`` steps of the plan."""
@@ -381,7 +401,7 @@ class PlanStore:
     def check_fits(self, platform: Platform, site: Site) -> None:
         """Raise ConfigError, naming the first difference, if the plans are for another platform or site.
 
-        The first window must also start at the site's levels.
+        The first window must also start at the site's levels, or have been asked to.
         """
         for window, plan in enumerate(self._plans):
             try:
@@ -389,7 +409,8 @@ class PlanStore:
                 plan.check_site(site)
             except ConfigError as error:
                 raise ConfigError(f"window {window}: {error}") from None
-        _check_levels(self._plans[0], site.storage.start(), "the plan starts", "the site")
+        first = self._plans[0]
+        _check_levels(first, first.asked_level, site.storage.start(), "the plan starts", "the site")
 
 
 def _check_follows(before: Plan, after: Plan) -> None:
@@ -412,18 +433,22 @@ def _check_follows(before: Plan, after: Plan) -> None:
         if before.servers.kinds != after.servers.kinds or not same:
             raise ConfigError("has other servers than the window before")
     if not rolled:
-        _check_levels(after, before.level_at(-1), "starts", "the window before ends")
+        _check_levels(after, after.level_at(0), before.level_at(-1), "starts", "the window before ends")
 
 
-def _check_levels(plan: Plan, wanted: StorageState, starts: str, other: str) -> None:
-    """Raise ConfigError unless ``plan`` starts at the ``wanted`` levels, which ``other`` names."""
-    level, battery = plan.level_at(0), plan.storage.battery
-    if abs(level.battery_j - wanted.battery_j) > 1e-6 * battery.capacity_j:
+def _check_levels(plan: Plan, level: StorageState, wanted: StorageState, starts: str, other: str) -> None:
+    """Raise ConfigError unless ``plan``, which starts at ``level``, starts at the levels of ``other``.
+
+    They may differ by rounding: as far as the levels of a plan may miss a bound.
+    """
+    battery = plan.storage.battery
+    size_j, size_kg = plan.power.level_scales(plan.storage, plan.step_s)
+    if abs(level.battery_j - wanted.battery_j) > TOLERANCE * size_j:
         raise ConfigError(
             f"{starts} with the battery at {battery.soc_pct(level.battery_j):.6g} %, "
             f"{other} at {battery.soc_pct(wanted.battery_j):.6g} %"
         )
-    if abs(level.hydrogen_kg - wanted.hydrogen_kg) > 1e-6 * max(1.0, wanted.hydrogen_kg):
+    if abs(level.hydrogen_kg - wanted.hydrogen_kg) > TOLERANCE * max(1.0, size_kg):
         raise ConfigError(
             f"{starts} with {level.hydrogen_kg:.6g} kg of hydrogen, {other} with {wanted.hydrogen_kg:.6g} kg"
         )

@@ -239,13 +239,18 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
         import_w=UNSET if model.imported is None else watts(model.imported),
         base_w=problem.base_w or UNSET,
     )
-    # Levels that miss a bound by rounding only are put on it.
+    _put_on_bounds(plan, problem)
+    return plan
+
+
+def _put_on_bounds(plan: PowerPlan, problem: PowerProblem) -> None:
+    """Put levels that miss a bound by rounding only on it."""
+    battery, hydrogen = problem.storage.battery, problem.storage.hydrogen
     size_j, size_kg = plan.level_scales(problem.storage, problem.step_s)
-    bounds_j, bounds_kg = (battery.min_j, battery.max_j), (0.0, columns.spec.tank_kg if columns else 0.0)
-    for levels, bounds, size in ((battery_j, bounds_j, size_j), (levels_kg, bounds_kg, size_kg)):
+    bounds_j, bounds_kg = (battery.min_j, battery.max_j), (0.0, hydrogen.tank_kg if hydrogen else 0.0)
+    for levels, bounds, size in ((plan.battery_j, bounds_j, size_j), (plan.hydrogen_kg, bounds_kg, size_kg)):
         nearest = np.clip(levels, *bounds)
         np.copyto(levels, nearest, where=np.abs(levels - nearest) <= LEVEL_TOLERANCE * size)
-    return plan
 
 
 def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
@@ -258,7 +263,9 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
     surplus_w = plan.produced_w + plan.charge_w - plan.discharge_w - served_w
     discharge_w = np.where(surplus_w > 0.0, 0.0, -surplus_w)
     charge_w, battery_j = _charged(problem, np.where(surplus_w < 0.0, 0.0, surplus_w), discharge_w)
-    return replace(plan, charge_w=charge_w, discharge_w=discharge_w, battery_j=battery_j)
+    stored = replace(plan, charge_w=charge_w, discharge_w=discharge_w, battery_j=battery_j)
+    _put_on_bounds(stored, problem)
+    return stored
 
 
 def _charged(
@@ -282,7 +289,7 @@ def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: Solv
     ``switches`` are those of the infeasible model. The linear model is tried first: a target out of its
     reach is out of reach for every plan.
     """
-    message = _floor_message(problem)
+    message = sleep_shortage(problem)
     for asked in dict.fromkeys((NO_EXCLUSIONS, switches)):
         message = message or _target_message(problem, asked, limits)
     return message or (
@@ -337,8 +344,13 @@ def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverL
     return ""
 
 
-def _floor_message(problem: PowerProblem) -> str:
-    """What is missing for the sleep floor and the self-discharge, "" if nothing is."""
+def sleep_shortage(problem: PowerProblem) -> str:
+    """Say what is missing for the sleep floor and the self-discharge, "" if nothing is.
+
+    This is the one verdict on whether a site can stay above SoC_min with all servers asleep: of plans made
+    before a run, of those made during it, and of ``beasy-sched check``. Raises ConfigError where the solver
+    cannot be imported.
+    """
     battery = problem.storage.battery
     drainable = replace(problem.storage, battery=replace(battery, soc_min_pct=0.0, soc_target_pct=0.0))
     serving = replace(problem, storage=drainable, floor_w=0.0, load_w=problem.floors_w)

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from beasy_sched.errors import ConfigError
+from beasy_sched.extras import load_optional
 
 Term = tuple[IndexArray, float | FloatArray]
 """Columns and their coefficients, one per row (a single column or coefficient stands for all rows)."""
@@ -320,10 +320,4 @@ def _quiet_highs(highspy: Any) -> Any:
 
 
 def _import_highspy() -> Any:
-    try:
-        import highspy
-    except ImportError:
-        raise ConfigError(
-            "planning needs the HiGHS solver: install it with pip install 'highspy>=1.7'"
-        ) from None
-    return highspy
+    return load_optional("highspy", "beasy-sched[plan]", "planning")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
@@ -32,10 +32,12 @@ from beasy_sched.plan.forecast import (
     wanted_hosts,
 )
 from beasy_sched.plan.plan import Plan, PlannedServers, PlanStore, Provenance, Rolled, Solved
-from beasy_sched.plan.power import plan_power
-from beasy_sched.plan.power_problem import PowerProblem, Surplus
+from beasy_sched.plan.power import plan_power, sleep_shortage
+from beasy_sched.plan.power_problem import PowerPlan, PowerProblem, Surplus
 from beasy_sched.plan.servers import ServerRules, ServerStart, least_power_w, plan_servers
-from beasy_sched.plan.solver import SolverLimits, solver_name
+from beasy_sched.plan.solver import SolverLimits, SolverOutcome, solver_name
+
+T = TypeVar("T")
 
 FORECAST_STEP: Final = "forecast_step_s"
 """Setting of a plan's provenance that has `OfflineOptions.forecast_step_s`, where that is not 0."""
@@ -169,14 +171,45 @@ def plan_window(
     """
     steps, step_s, rules, window = len(load_w), site.step_s, options.rules, start.window
     load_w = mean_over(load_w, options.forecast_steps(step_s))
-    floor_w = least_power_w(platform, steps, step_s, start.servers)
+    problem = _problem(site, platform, load_w, renew_w, start, options)
+    power, power_outcome = _planned_power(problem, start, options, explain)
+    envelope_w = power.envelope_w
+    servers = plan_servers(platform, envelope_w, step_s, rules=rules, start=start.servers, window=window)
+    if not servers.outcome.has_point:
+        raise NoPlan(f"window {window}: {servers.outcome.message}")
+    solved = tuple(
+        Solved(name, outcome.status.value, outcome.gap, outcome.message)
+        for name, outcome in (("power", power_outcome), ("servers", servers.outcome))
+    )
+    plan = Plan(
+        start_s=start.start_s,
+        step_s=step_s,
+        storage=problem.storage,
+        power=power,
+        load_uncertainty=options.load_uncertainty.over(steps, step_s),
+        renew_uncertainty=options.renew_uncertainty.over(steps, step_s),
+        servers=PlannedServers(platform.kinds, platform.kind_of, servers.states, servers.energy_j),
+        provenance=replace(provenance, solved=solved),
+    )
+    return plan, servers.end
+
+
+def _problem(
+    site: Site,
+    platform: Platform,
+    load_w: FloatArray,
+    renew_w: FloatArray,
+    start: WindowStart,
+    options: OfflineOptions,
+) -> PowerProblem:
+    """The power decisions' question for a window, or the rest of one."""
+    floor_w = least_power_w(platform, len(load_w), site.step_s, start.servers)
     most_w = full_draw_w(platform)
-    target = options.storage_of(site, window)
-    problem = PowerProblem(
-        target,
+    return PowerProblem(
+        options.storage_of(site, start.window),
         np.minimum(load_w, most_w),
         renew_w,
-        step_s,
+        site.step_s,
         floor_w * (1 + 1e-9),
         max(most_w, float(floor_w.max())),
         options.surplus,
@@ -185,28 +218,16 @@ def plan_window(
         base_w=site.base_w,
         tank_from_surplus=bool(options.tank_targets_kg),
     )
-    power = plan_power(problem, options.limits, explain=explain)
-    if power.plan is None:
-        raise NoPlan(f"window {window}: {power.outcome.message}")
-    envelope_w = power.plan.envelope_w
-    servers = plan_servers(platform, envelope_w, step_s, rules=rules, start=start.servers, window=window)
-    if not servers.outcome.has_point:
-        raise NoPlan(f"window {window}: {servers.outcome.message}")
-    solved = tuple(
-        Solved(name, outcome.status.value, outcome.gap, outcome.message)
-        for name, outcome in (("power", power.outcome), ("servers", servers.outcome))
-    )
-    plan = Plan(
-        start_s=start.start_s,
-        step_s=step_s,
-        storage=target,
-        power=power.plan,
-        load_uncertainty=options.load_uncertainty.over(steps, step_s),
-        renew_uncertainty=options.renew_uncertainty.over(steps, step_s),
-        servers=PlannedServers(platform.kinds, platform.kind_of, servers.states, servers.energy_j),
-        provenance=replace(provenance, solved=solved),
-    )
-    return plan, servers.end
+
+
+def _planned_power(
+    problem: PowerProblem, start: WindowStart, options: OfflineOptions, explain: bool
+) -> tuple[PowerPlan, SolverOutcome]:
+    """The window's power plan. Raises NoPlan; with ``explain``, its message says what cannot be met."""
+    decision = plan_power(problem, options.limits, explain=explain)
+    if decision.plan is None:
+        raise NoPlan(f"window {start.window}: {decision.outcome.message}")
+    return decision.plan, decision.outcome
 
 
 PLANNED_AHEAD: Final = 2
@@ -346,7 +367,8 @@ def make_plans(
     A target that cannot be reached from the level at the start is replaced: by that level, or else by the
     least level. The servers of later parts are planned quickly: these plans are replaced before they begin,
     unless planning fails. Raises NoPlan where the first part has no plan; where a later one has none, the
-    plans end before it.
+    plans end before it. A plan that starts above the level, because the site cannot stay above SoC_min even
+    with all servers asleep, says so in its provenance.
     """
     provenance = replace(
         provenance, solver=solver_name(), settings=options.described(), rolled=request.rolled
@@ -357,13 +379,14 @@ def make_plans(
         start = WindowStart(part.window, start_s, level, servers)
         if plans:
             options = replace(options, rules=replace(options.rules, sketch=True))
+        planned = partial(plan_window, provenance=provenance)
         try:
-            plan, servers = _within_reach(site, platform, part, start, options, provenance)
+            (plan, servers), shortage = _within_reach(site, platform, part, start, options, planned)
         except NoPlan:
             if not plans:
                 raise
             break
-        plans.append(plan)
+        plans.append(plan if not shortage else _with_shortage(plan, shortage))
         level, start_s = plan.level_at(-1), plan.end_s
     return tuple(plans)
 
@@ -375,43 +398,82 @@ def _possible(storage: Storage, level: StorageState) -> StorageState:
     return StorageState(battery_j, min(max(level.hydrogen_kg, 0.0), tank_kg))
 
 
+def first_shortage(site: Site, platform: Platform, request: PlanRequest, options: OfflineOptions) -> str:
+    """Say what the first plan of ``request`` lacks with all servers asleep, "" if nothing.
+
+    Only powers are planned. Raises NoPlan, as `make_plans` does for the same request, where they cannot be,
+    and ConfigError.
+    """
+    part = request.parts[0]
+    level = _possible(site.storage, request.level)
+    start = WindowStart(part.window, request.start_s, level, request.servers)
+
+    def power_alone(
+        site: Site,
+        platform: Platform,
+        load_w: FloatArray,
+        renew_w: FloatArray,
+        start: WindowStart,
+        options: OfflineOptions,
+        *,
+        explain: bool = True,
+    ) -> PowerPlan:
+        problem = _problem(site, platform, load_w, renew_w, start, options)
+        return _planned_power(problem, start, options, explain)[0]
+
+    return _within_reach(site, platform, part, start, options, power_alone)[1]
+
+
+def _with_shortage(plan: Plan, shortage: str) -> Plan:
+    """The plan, whose provenance says why it starts above the level that it was asked to start from."""
+    solved = tuple(
+        replace(one, message="; ".join(filter(None, (shortage, one.message)))) if one.name == "power" else one
+        for one in plan.provenance.solved
+    )
+    return replace(plan, provenance=replace(plan.provenance, solved=solved))
+
+
 def _within_reach(
     site: Site,
     platform: Platform,
     part: WindowForecast,
     start: WindowStart,
     options: OfflineOptions,
-    provenance: Provenance,
-) -> tuple[Plan, ServerStart]:
-    """Plan a part with the highest of its targets that can be reached.
+    planned: Callable[..., T],
+) -> tuple[T, str]:
+    """Have a part ``planned`` with the highest of its targets that can be reached.
 
     If none can, because sleeping servers alone take the battery below SoC_min, the plan starts as high
-    above the level as keeps it there: a run's guard goes below SoC_min for them. Raises NoPlan, for the
-    first target.
+    above the level as keeps it there: a run's guard goes below SoC_min for them. Returns the plan, and what
+    is missing then. Raises NoPlan, for the first target.
     """
-    first: Callable[[], tuple[Plan, ServerStart]] | None = None
+    first: Callable[[], T] | None = None
     higher = replace(start, storage=_with_sleep_paid(site, platform, part, start))
     for begin in dict.fromkeys((start.storage, higher.storage)):
         for storage in _targets(options.storage_of(site, part.window), begin):
             if options.tank_targets_kg and storage.hydrogen is not None:
                 options = replace(options, tank_targets_kg=(storage.hydrogen.level_target_kg,))
             attempt = partial(
-                plan_window,
+                planned,
                 replace(site, storage=storage),
                 platform,
                 part.load_w,
                 part.renew_w,
                 replace(start, storage=begin),
                 options,
-                provenance,
             )
             try:
-                return attempt(explain=False)
+                found = attempt(explain=False)
             except NoPlan:
                 first = first or attempt
+                continue
+            if begin == start.storage:
+                return found, ""
+            asked = _problem(site, platform, part.load_w, part.renew_w, start, options)
+            return found, sleep_shortage(asked)
     if first is None:
         raise NoPlan(f"window {start.window}: no target")
-    return first()  # raises again, and tells why
+    return first(), ""  # raises again, and tells why
 
 
 def _with_sleep_paid(
@@ -423,7 +485,8 @@ def _with_sleep_paid(
         return level
     floor_w = least_power_w(platform, len(part.renew_w), step_s, start.servers) + site.base_w
     net_w = part.renew_w - floor_w
-    charge_w, discharge_w = np.maximum(net_w, 0.0), np.maximum(-net_w, 0.0)
+    import_w = 0.0 if site.grid is None else site.grid.import_limit_w
+    charge_w, discharge_w = np.maximum(net_w, 0.0), np.maximum(-net_w - import_w, 0.0)
     lowest_j = now_j = level.battery_j
     for into_w, out_w in zip(charge_w.tolist(), discharge_w.tolist(), strict=True):
         into_w = min(into_w, charge_power_limit(battery, min(now_j, battery.max_j), step_s))

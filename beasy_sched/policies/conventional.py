@@ -15,9 +15,11 @@ from beasy_sched.policies.dispatch import (
     SlotClock,
     SlotOptions,
     check_slot,
+    unkept_deadlines,
     usable_count,
 )
 from beasy_sched.policies.easy import EasyPass, Places
+from beasy_sched.preflight import Finding, RunInputs
 
 
 class Conventional(Policy):
@@ -30,6 +32,10 @@ class Conventional(Policy):
     summary = "GreenSlot's baseline: EASY by least slack time, idle servers sleep, energy ignored"
     options_type = SlotOptions
     options: SlotOptions
+
+    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
+        """Tell of deadlines that slots are too long for."""
+        return unkept_deadlines(self.options.slot_s, self.name, inputs.due_jobs)
 
     def begin(self, view: View) -> None:
         """Refuse slots that do not fit the site's steps."""

@@ -20,6 +20,7 @@ from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.workflow import due_times
 from beasy_sched.policies.easy import headroom_j, sleep, spent_facts, wake_for_queue
+from beasy_sched.preflight import DueJob, Finding, odd
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 ESTIMATE_TOLERANCE: Final = 1.2
@@ -105,11 +106,37 @@ class Deadlines:
         return self._order[job.id]
 
 
-def reserved_s(job: Job) -> float:
+def reserved_s(job: Job | DueJob) -> float:
     """Return for how long a job is planned, s: its walltime, else 1.2 times its estimate, else for ever."""
     if math.isfinite(job.walltime_s) or job.terms.estimate_s is None:
         return job.walltime_s
     return ESTIMATE_TOLERANCE * job.terms.estimate_s
+
+
+def unkept_deadlines(slot_s: float, policy: str, jobs: Sequence[DueJob]) -> list[Finding]:
+    """Return a finding if slots of ``slot_s`` keep jobs from being planned to end in time.
+
+    These are the jobs that could end in time if they started when they are submitted, but not from the start
+    of the next slot on. Those of workflows count by themselves, so more of them may be late.
+    """
+    if not (slot_s > 0 and jobs):
+        return []
+    submit_s, due_s, lasts_s = np.array(
+        [(job.submit_s, job.terms.deadline_s, reserved_s(job)) for job in jobs], dtype=np.float64
+    ).T
+    slot_start_s = np.ceil((submit_s - TIME_TOLERANCE_S) / slot_s) * slot_s
+    in_time = submit_s + lasts_s <= due_s + TIME_TOLERANCE_S
+    late = int(np.count_nonzero(in_time & (slot_start_s + lasts_s > due_s + TIME_TOLERANCE_S)))
+    if not late:
+        return []
+    return [
+        odd(
+            "slots-long",
+            f"{late:,} of {len(jobs):,} deadlines leave less time than the wait for the next slot and the"
+            f" walltime take together, and cannot be planned for: policy {policy!r} starts jobs only at the"
+            f" starts of slots of {slot_s:g} s; set a shorter slot_s (and step_s of the site)",
+        )
+    ]
 
 
 def check_slot(slot_s: float, view: View, policy: str) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.metadata
 import os
 import sys
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from beasy_sched.engine.policy import Policy, own_mistakes
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
 
 ENTRY_POINTS = "beasy_sched.policies"
@@ -55,6 +58,8 @@ def policy_class(name: str) -> type[Policy]:
     if target is None:
         target = _entry_points().get(name)
     if target is None:
+        if meant := _meant(name):
+            raise ConfigError(f"unknown policy {name!r}: {meant}")
         known = ", ".join(policy_names())
         raise ConfigError(
             f"unknown policy {name!r}: choose one of {known}, or name a class as package.module:Class"
@@ -97,12 +102,58 @@ def _load(target: str) -> type[Policy]:
         raise
     except BaseException as error:  # other people's modules may raise anything on import
         what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-        raise ConfigError(f"policy {target!r}: cannot import {module_name!r}: {what}") from error
+        advice = f"; {meant}" if (meant := _meant(target)) else _where_modules_are(error, module_name)
+        raise ConfigError(f"policy {target!r}: cannot import {module_name!r}: {what}{advice}") from error
     with own_mistakes(f"policy {target!r} cannot be read from its module"):
         found = getattr(module, class_name, None)
     if found is None:
-        raise ConfigError(f"policy {target!r}: module {module_name!r} has no {class_name!r}")
+        meant = _meant(module_name.replace(".", "/") + ".py")
+        raise ConfigError(
+            f"policy {target!r}: module {module_name!r} has no {class_name!r}{'; ' * bool(meant)}{meant}"
+        )
     return check_class(found, repr(target))
+
+
+def _meant(name: str) -> str:
+    """Advice for a name that stands for the file of a policy (``./soc.py``, ``soc``), or ""."""
+    head, _, class_name = name.partition(":")
+    parts = head.removesuffix(".py").replace("/", " ").replace(os.sep, " ").replace(".", " ").split()
+    for text in (head, f"{head}.py", f"{'/'.join(parts)}.py", f"{'/'.join(parts[:-1])}.py"):
+        path = Path(text)
+        if path.suffix == ".py" and path.is_file():
+            break
+    else:
+        return ""
+    classes = [class_name] if class_name and head != ".".join(parts) else _classes(path)
+    folder, module = Path.cwd(), path.resolve()
+    inside = module.is_relative_to(folder)
+    names = module.relative_to(folder).with_suffix("").parts if inside else (module.stem,)
+    if not classes or not all(map(str.isidentifier, names)) or f"{'.'.join(names)}:{classes[0]}" == name:
+        return ""
+    called = " or ".join(repr(f"{'.'.join(names)}:{each}") for each in classes)
+    where = "" if inside else f", with the command run in {module.parent}"
+    return f"a policy is named by its module and class: did you mean {called}{where}?"
+
+
+def _classes(path: Path) -> list[str]:
+    """The classes in a file, those with a method ``schedule`` if there are any; the file is not run."""
+    try:
+        body = ast.parse(read_bytes(path)).body
+    except (InputError, SyntaxError, ValueError):
+        return []
+    classes = [node for node in body if isinstance(node, ast.ClassDef)]
+    deciding = [node for node in classes if any(getattr(x, "name", "") == "schedule" for x in node.body)]
+    return [node.name for node in deciding or classes]
+
+
+def _where_modules_are(error: BaseException, module_name: str) -> str:
+    """Advice where the module itself was not found."""
+    if not isinstance(error, ModuleNotFoundError) or error.name != module_name.partition(".")[0]:
+        return ""
+    return (
+        f"; modules are found in the working directory, {os.getcwd()}, in the folders of PYTHONPATH and among"
+        " installed packages: run the command in the module's folder, or add that to PYTHONPATH"
+    )
 
 
 def check_class(found: object, name: str) -> type[Policy]:

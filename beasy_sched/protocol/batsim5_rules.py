@@ -48,6 +48,7 @@ class Rules:
             d.KillJobs: self._kill,
             d.SetResourceState: self._set_state,
             d.CallMeLater: self._call,
+            d.FinishRegistration: lambda decision: decision,
         }
 
     # --- what the simulator says ---

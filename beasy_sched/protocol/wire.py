@@ -298,3 +298,8 @@ def is_ipv6(endpoint: str) -> bool:
 def reachable(endpoint: str) -> str:
     """Return the endpoint to connect to, on this machine, for a socket bound to ``endpoint``."""
     return endpoint.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
+
+def is_open_to_all(endpoint: str) -> bool:
+    """Whether a socket bound to ``endpoint`` listens on every network interface."""
+    return endpoint != reachable(endpoint)

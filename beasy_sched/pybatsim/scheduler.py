@@ -14,19 +14,19 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
-import msgspec
 from msgspec import Struct
+
+from beasy_sched.extras import import_problem
 
 try:
     from batsim.batsim import BatsimScheduler
     from procset import ProcSet
-except ModuleNotFoundError as missing:
-    raise ModuleNotFoundError(
-        f"{missing}: pybatsim is needed here (pip install 'beasy-sched[pybatsim]')", name=missing.name
-    ) from None
+except Exception as problem:  # other people's packages may raise anything on import
+    raise import_problem(problem, "batsim", "beasy-sched[pybatsim]", "running inside pybatsim") from problem
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import BeasyError, ConfigError, PeerError
+from beasy_sched.formats.reading import as_type
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
@@ -81,10 +81,9 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
 def read_options(options: Mapping[str, Any]) -> PybatsimOptions:
     """Check the JSON object. Raises ConfigError that names the option."""
     try:
-        return msgspec.convert(dict(options), PybatsimOptions)
-    except msgspec.ValidationError as error:
-        known = ", ".join(PybatsimOptions.__struct_fields__)
-        raise ConfigError(f"options: {error} (known options: {known})") from None
+        return as_type(dict(options), PybatsimOptions)
+    except ConfigError as error:
+        raise ConfigError(f"options: {error}") from None
 
 
 class MessageTap:
@@ -212,5 +211,6 @@ _SENDERS: dict[type[d.Decision], Callable[[Any, Any], None]] = {
     d.SetResourceState: lambda bs, x: bs.set_resource_state(ProcSet.from_str(str(x.resources)), x.state),
     d.CallMeLater: lambda bs, x: bs.wake_me_up_at(x.at),
     d.QueryEnergy: lambda bs, x: bs.request_consumed_energy(),
+    d.FinishRegistration: lambda bs, x: bs.notify_registration_finished(),
 }
 """How each decision of a session is passed to pybatsim."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
+from beasy_sched.extras import load_optional
 
 T = TypeVar("T")
 
@@ -35,11 +36,8 @@ def new_figure(suffix: str, size: tuple[float, float]) -> Any:
     """
     if _kind(suffix) not in _FORMATS:
         raise ConfigError(f"figures are {', '.join(_FORMATS)} files: found {suffix!r}")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ConfigError("drawing needs matplotlib: pip install 'beasy-sched[plot]'") from None
-    return Figure(figsize=size, layout="constrained")
+    figures = load_optional("matplotlib.figure", "beasy-sched[plot]", "drawing")
+    return figures.Figure(figsize=size, layout="constrained")
 
 
 def stacked_panels(

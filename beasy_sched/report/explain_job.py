@@ -73,7 +73,7 @@ def _chapters(life: Life) -> list[Chapter]:
     until_s = ended_s if start is None else start.time
     chapters = [
         Chapter("Arrival", [Entry(_arrival(life), life.came_s)]),
-        Chapter("Workflow and deadline", [*_terms(life)]),
+        Chapter("Workflow and deadline", [*_terms(life), *_late_phases(life)]),
         Chapter("Waiting" if until_s is None else f"Waiting: {span(until_s - life.came_s)}", _waiting(life)),
         Chapter("Start", _start(life)),
         Chapter("Servers while it ran", _running(life)),
@@ -106,6 +106,11 @@ def _terms(life: Life) -> Iterator[Entry]:
     if own.internal_deadline_s is not None and own.internal_deadline_s < own.deadline_s:
         due += f"; to leave time for the jobs after it, it should end by {clock(own.internal_deadline_s)}"
     yield Entry(f"{due}. {_kept(own)}")
+
+
+def _late_phases(life: Life) -> list[Entry]:
+    """The jobs of lower phases that came too late for it to wait for them."""
+    return entries_of((each for each in life.own if each.kind == "queue"), life.currency)
 
 
 def _terms_data(life: Life) -> dict[str, object]:

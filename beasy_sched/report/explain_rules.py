@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from beasy_sched.model.workflow import PHASE_CAME_LATE
 from beasy_sched.policies import easy as rules
 from beasy_sched.units import j_to_kwh, parse_duration, w_to_kw
 
@@ -182,6 +183,9 @@ RULES: Final[dict[tuple[str, str], str]] = {
     ("kill", "ended before the guard ends all jobs"): (
         "The step lacks {missing_j}, for which the guard would kill every job. Those that had done least work"
         " were ended instead; the end of this one saves {saves_j}."
+    ),
+    ("queue", PHASE_CAME_LATE): (
+        "A job of phase {lower_phase} of its workflow was submitted only now: it did not wait for that one."
     ),
     ("reject", "asks for no host"): "It asks for no host at all, which no job can run on.",
     ("reject", "asks for more hosts than there are"): (

@@ -18,7 +18,7 @@ import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
-from beasy_sched.errors import ConfigError
+from beasy_sched.extras import load_optional
 from beasy_sched.report.drawing import OKABE_ITO
 
 
@@ -310,9 +310,6 @@ def _web(name: str) -> str:
 
 
 def check_installed() -> None:
-    """Raise ConfigError where pandas or plotly is missing."""
-    try:
-        import pandas  # noqa: F401
-        import plotly  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(f"reports need {error.name}: pip install 'beasy-sched[report]'") from None
+    """Raise ConfigError where pandas or plotly cannot be imported."""
+    for package in ("pandas", "plotly"):
+        load_optional(package, "beasy-sched[report]", "reports")

@@ -15,9 +15,11 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.errors import InputError
+from beasy_sched.formats.decoding import Malformed, convert_json
 from beasy_sched.formats.run_files import DEADLINES, DECISIONS, JOBS, PSTATES, STATES, SUMMARY, TRACE, path_of
 from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
 from beasy_sched.model.events import JobEnd
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import ENDS, JobState
 from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
 from beasy_sched.outputs.summary import SITE_CHOICES
@@ -282,9 +284,10 @@ def _summary(run: RunTables) -> dict[str, Any]:
         if part not in run.summary:
             raise InputError(path, f"is not the summary of a run: it has no {part!r}")
     try:
-        site = msgspec.convert(run.summary, _Summary).site
-    except msgspec.ValidationError as error:
+        found: _Summary = convert_json(run.summary, _Summary)
+    except Malformed as error:
         raise InputError(path, f"is not the summary of a run: {error}") from None
+    site = found.site
     try:
         msgspec.convert(site.get("start"), datetime | None)
     except msgspec.ValidationError:
@@ -335,6 +338,20 @@ class _Table:
         self.frame[name] = values
         return values
 
+    def host_sets(self, name: str, *, gaps: bool = False) -> list[str]:
+        """Check that a column names hosts such as ``0-3 5``, and return it; empty where there is nothing.
+
+        Raises InputError that names the line of what is no set of hosts; only with ``gaps`` is nothing one.
+        """
+        texts = [text if isinstance(text, str) else "" for text in self.frame[name]]
+        fits = {text: (gaps and not text) or _names_hosts(text) for text in set(texts)}
+        for at, text in enumerate(texts):
+            if not fits[text]:
+                found = shortened(text, 40) if text else "nothing"
+                expected = "hosts such as '0-3 5'"
+                raise InputError(self.path, f"{name}: found {found}, expected {expected}", line=at + 2)
+        return texts
+
     def times(self, name: str, *, gaps: bool = False) -> FloatArray:
         """Make a column times of the run, s."""
         return self.numbers(name, least=0, most=LATEST_S, gaps=gaps)
@@ -347,6 +364,14 @@ class _Table:
         if falls.any():
             at = int(np.argmax(falls)) + 1
             raise InputError(self.path, f"{name}: found {values[at]:g} after {values[at - 1]:g}", line=at + 2)
+
+
+def _names_hosts(text: str) -> bool:
+    """Whether a text is a set of hosts, with one at least."""
+    try:
+        return len(HostSet.parse(text)) > 0
+    except ValueError:
+        return False
 
 
 def _table(run: RunTables, name: str, columns: tuple[str, ...]) -> _Table | None:
@@ -405,6 +430,7 @@ def _read_pstates(run: RunTables) -> Any:
     if table := _table(run, PSTATES, ("time", "machine_id", "new_pstate")):
         table.rising_times("time")
         table.numbers("new_pstate", least=-2, most=(1 << 15) - 1, whole=True)
+        table.host_sets("machine_id")
     return table and table.frame
 
 
@@ -415,7 +441,7 @@ def _read_jobs(run: RunTables, endings: list[LogLine] | None) -> RunJobs | None:
     if table is None:
         return None
     frame, path = table.frame, table.path
-    states = frame["final_state"].fillna("nothing").astype(str)
+    states = frame["final_state"].astype(object).fillna("nothing").astype(str)
     if unknown := sorted(set(states) - set(_BATSIM_STATES)):
         raise InputError(path, f"final_state: found {unknown[0]!r}, expected {', '.join(_BATSIM_STATES)}")
     servers = table.numbers("requested_number_of_resources", least=1, most=(1 << 31) - 1, whole=True)
@@ -436,7 +462,7 @@ def _read_jobs(run: RunTables, endings: list[LogLine] | None) -> RunJobs | None:
         end_s=end_s,
         servers=servers.astype(np.int64),
         outcome=np.array([OUTCOMES.index(end) for end in ends], dtype=np.int8),
-        hosts=[text if isinstance(text, str) else "" for text in frame["allocated_resources"]],
+        hosts=table.host_sets("allocated_resources", gaps=True),
         walltime_s=_told(table, "requested_time"),
         energy_j=_told(table, "consumed_energy"),
     )

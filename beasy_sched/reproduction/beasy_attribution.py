@@ -202,7 +202,7 @@ def attribution_table(
     head = ("Reading", "Claims true", "by day", "Cells of Table I", "rho", "D2", "within")
     note = (
         "Claims that are true of the means of all executions, and of one day's on average; places of Table I"
-        " that are the same; mean correlation with Table I; sum of squared distances to the printed numbers, in"
-        " units of their tolerances; printed numbers within their tolerance."
+        " that are the same; mean correlation with Table I; sum of squared distances to the printed numbers,"
+        " in units of their tolerances; printed numbers within their tolerance."
     )
     return TextTable(title, head, body, head[1:], note)

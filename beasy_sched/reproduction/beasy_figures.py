@@ -22,6 +22,7 @@ from beasy_sched.campaign.table import Campaign
 from beasy_sched.campaign.tasks import TRACE, RunResult, execute
 from beasy_sched.campaign.workers import Failure, Processes, work_through
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.decoding import read_frame
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.plan.forecast import CURVES
 from beasy_sched.plan.plan import Plan
@@ -60,15 +61,13 @@ class Closeup:
     @property
     def trace(self) -> pd.DataFrame:
         """Its energy trace."""
-        import pandas
 
-        return pandas.read_csv(self.folder / TRACE)
+        return read_frame(self.folder / TRACE)
 
     def kills(self) -> dict[float, int]:
         """How many jobs were killed, by hour of the kill; those cut off by the end of the run left out."""
-        import pandas
 
-        jobs = pandas.read_csv(self.folder / "run_jobs.csv")
+        jobs = read_frame(self.folder / "run_jobs.csv")
         last = self.trace.iloc[-1]
         in_time = jobs["finish_time"] < last["start_s"] + last["duration_s"] - 1.0
         killed = jobs[(jobs["final_state"] == "COMPLETED_KILLED") & in_time]

@@ -14,6 +14,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.campaign.table import Campaign
 from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.formats.batsim_workload import profile_run_s, read_workload
+from beasy_sched.formats.decoding import read_frame
 from beasy_sched.reproduction.beasy_figures import Closeup
 from beasy_sched.reproduction.comparison_results import Block, ComparedPolicies
 from beasy_sched.reproduction.comparison_study import case_of
@@ -99,9 +100,8 @@ def _draw_sizes(panel: Any, shown: ShownRuns, closeups: Mapping[str, Closeup]) -
 
 def finished_jobs(folder: Path) -> set[str]:
     """Return the ids of a run's jobs that ended by themselves, as in the workload: ``w0!7``."""
-    import pandas
 
-    jobs = pandas.read_csv(folder / "run_jobs.csv", dtype={"job_id": str, "workload_name": str})
+    jobs = read_frame(folder / "run_jobs.csv", {"job_id": str, "workload_name": str})
     done = jobs[jobs["final_state"].isin(["COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED"])]
     return {f"{workload}!{job}" for workload, job in zip(done["workload_name"], done["job_id"], strict=True)}
 

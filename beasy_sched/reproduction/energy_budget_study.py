@@ -205,7 +205,7 @@ def _run(task: WeekTask) -> dict[str, float | int | None]:
     marks = [ExternalEvent(at, "mark", {"type": "mark"}) for at in (*PERIOD_S, WEEK_S)]
     options = SimulationOptions(energy=True, forward_unknown_events=True)
     simulation = Simulation(
-        SimGridPlatform(platform, "master_host"), [read_workload(task.workload, "w0")], marks, options
+        SimGridPlatform(platform, "master_host"), [read_workload(task.workload, "w0")], [marks], options
     )
     name = "energybud" if task.setting.algorithm == "easy" else task.setting.algorithm
     session = Session(make_policy(name, task.setting.options(task.allocation, task.reservation)))

@@ -18,7 +18,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.storage import BatterySpec
-from beasy_sched.errors import ConfigError
+from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.plan.forecast import Forecast
 from beasy_sched.report.drawing import PALETTE
@@ -58,10 +58,7 @@ Figures = Iterator[tuple[str, Any]]
 @contextlib.contextmanager
 def paper_style() -> Iterator[None]:
     """Draw in the style of the papers' figures. Raises ConfigError without matplotlib."""
-    try:
-        import matplotlib as mpl
-    except ImportError:
-        raise ConfigError("figures need matplotlib: pip install 'beasy-sched[plot]'") from None
+    mpl = load_optional("matplotlib", "beasy-sched[plot]", "figures")
     with mpl.rc_context(_STYLE):
         yield
 

@@ -20,6 +20,7 @@ from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
 from beasy_sched.campaign.workers import Executor
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.decoding import Malformed, decode_json, decode_msgpack, read_json
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.learning.executions import FIRST_SEED
 from beasy_sched.learning.training import (
@@ -145,8 +146,8 @@ def _learned_again(folder: Path, lesson: Lesson, changes: Mapping[str, Any], ful
     for first in range(0, lesson.episodes, BATCH):
         path = folder / f"{first}.msgpack"
         try:
-            found = msgspec.msgpack.decode(read_bytes(path), type=list[Experience])
-        except msgspec.MsgspecError:
+            found = decode_msgpack(read_bytes(path), list[Experience])
+        except Malformed:
             raise InputError(path, "is damaged: remove the folder of the models, and train again") from None
         learn_from(agent, changed, first, [each.retold(lesson, changed) for each in found])
     training = replace(full.training, settings=changed.described())
@@ -158,6 +159,13 @@ def learned_models() -> dict[str, Model]:
     return {name: read_model(shipped_model(name)) for name in LEARNERS}
 
 
+class _Levels(msgspec.Struct):
+    """The file of the rewards of chance and of the fixed policies."""
+
+    training: dict[str, Any]
+    levels: dict[str, float]
+
+
 def reward_levels(
     path: Path, model: Model, executor: Executor, report: Callable[[float], None] | None = None
 ) -> dict[str, float]:
@@ -166,12 +174,12 @@ def reward_levels(
     They are kept in a file, and read from there where it is of the same training. Raises TrainingFailed; the
     executor is closed in any case.
     """
-    origin = msgspec.json.decode(msgspec.json.encode(model.training))
+    origin: Any = decode_json(msgspec.json.encode(model.training), object)
     if path.exists():
-        kept = msgspec.json.decode(read_bytes(path))
-        if kept["training"] == origin:
+        kept = read_json(path, _Levels)
+        if kept.training == origin:
             executor.close()
-            return dict(kept["levels"])
+            return kept.levels
     scenarios = [find_scenario(name) for name in model.training.scenarios]
     levels = level_lines(model, scenarios, executor, report=report)
     write_atomic(path, msgspec.json.encode({"training": origin, "levels": levels}))

@@ -22,7 +22,9 @@ from beasy_sched.campaign.table import RunColumn, parquet_of
 from beasy_sched.campaign.tasks import Attempt
 from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import read_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +88,7 @@ class Study(ABC, Generic[Run, Result]):
         """Make the folder, or check that it belongs to the same study. Raises ConfigError."""
         path = self.folder / "study.json"
         content = msgspec.json.format(msgspec.json.encode(self.identity))
-        if path.exists() and path.read_bytes() != content:
+        if path.exists() and read_bytes(path) != content:
             raise ConfigError(
                 f"{path} belongs to another study (other options or program version): choose another folder"
             )
@@ -151,8 +153,7 @@ class Study(ABC, Generic[Run, Result]):
 
     def table(self) -> pd.DataFrame:
         """Return the runs as a data frame. Raises InputError."""
-        import pandas
-
+        pandas = load_optional("pandas", "beasy-sched[data]", "tables of studies")
         return pandas.DataFrame(list(self._rows()))
 
     def cpu_s(self) -> float:

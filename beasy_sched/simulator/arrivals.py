@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -37,7 +37,7 @@ class Sender:
     say_hello: Callable[[], None] | None = None
     """What the server does when it first hears of the file, if anything."""
     meters: bool = False
-    """Whether energy is measured before the first group is sent."""
+    """Whether energy is measured before the first group is sent, unless another sender has done so."""
     next: int = 0
     """Position of the first entry that has not been sent."""
     over: bool = False
@@ -55,7 +55,7 @@ class Sender:
         after = first + 1
         while after < len(times_s) and times_s[after] <= self._seen_s:
             after += 1
-        if first == 0 and self.meters:
+        if self.measures:
             world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
         self.next = after
         if alone and after < len(
@@ -69,7 +69,7 @@ class Sender:
     @property
     def measures(self) -> bool:
         """Whether energy is measured before the next group is sent, so that it comes a little later."""
-        return self.meters and self.next == 0
+        return self.meters and self.next == 0 and self.world.tally.energy_at_first_submission_j < 0.0
 
     def _send(self, first: int, after: int) -> None:
         for entry in self.entries[first:after]:
@@ -90,16 +90,16 @@ class Sender:
 
 
 class Arrivals:
-    """The senders: one for each workload, one for the events; and what the server does with their items."""
+    """The senders: one for each workload and each events file; and what the server does with their items."""
 
     def __init__(
         self,
         world: World,
         execution: Execution,
         workloads: Sequence[Workload],
-        events: Sequence[ExternalEvent] | None,
+        events: Sequence[Sequence[ExternalEvent]],
     ) -> None:
-        """``events`` is None where no events file was given: its end is not announced then."""
+        """``events`` has a list for each events file; without any, the end of events is not announced."""
         self.world = world
         self._execution = execution
         self._raw = {w.name: w.raw_profiles for w in workloads}
@@ -115,14 +115,22 @@ class Arrivals:
             )
             for workload in workloads
         ]
-        self._senders = [*self._submitters, *self._players(events)]
+        self._players = [
+            Sender(
+                world,
+                [event.timestamp for event in some],
+                self._entries(number, some),
+                self.play,
+                self._one_list_is_over,
+                self._hello,
+            )
+            for number, some in enumerate(events)
+        ]
+        self._senders = [*self._submitters, *self._players]
 
-    def _players(self, events: Sequence[ExternalEvent] | None) -> Iterator[Sender]:
-        """The senders of external events: one for all files."""
-        if events is not None:
-            times_s = [event.timestamp for event in events]
-            goodbye = partial(self._notify, "no_more_external_event_to_occur")
-            yield Sender(self.world, times_s, events, self.play, goodbye)
+    def _entries(self, number: int, events: Sequence[ExternalEvent]) -> Sequence[Any]:
+        """Return what the sender of a list of events sends, for `play`; ``number`` is that of the list."""
+        return events
 
     _hello: Callable[[], None] | None = None
     """What the server does when it hears from a sender for the first time."""
@@ -130,6 +138,10 @@ class Arrivals:
     def _one_is_over(self) -> None:
         if all(sender.over for sender in self._submitters):
             self._notify("no_more_static_job_to_submit")
+
+    def _one_list_is_over(self) -> None:
+        if all(sender.over for sender in self._players):
+            self._notify("no_more_external_event_to_occur")
 
     def begin(self) -> None:
         """Start the senders."""
@@ -150,7 +162,7 @@ class Arrivals:
     def _notify(self, kind: str, **data: Any) -> None:
         self.world.outbox.append(Notify(self.world.stamp, kind, {"type": kind, **data}))
 
-    def play(self, event: ExternalEvent) -> None:
+    def play(self, event: Any) -> None:
         """Forward an external event, or let it act on machines. Raises InputError where Batsim aborts."""
         world, machines = self.world, self.world.machines
         if event.hosts is None:

@@ -7,7 +7,7 @@ v5.0.0-rc2 was seen to do (docs/batsim5.md), and refuses what that aborts on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from beasy_sched.model.hosts import HostSet, distinct
 from beasy_sched.preflight import RunInputs
 from beasy_sched.protocol.batsim5 import RequestedFeatures
 from beasy_sched.protocol.batsim5_terms import NO_MORE, complete_name, read_notice
-from beasy_sched.simulator.arrivals import Arrivals, Sender
+from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.jobs import SimJob
@@ -229,6 +229,7 @@ class Batsim5Requests(Requests):
 
     def _register_job(self, decision: d.RegisterJob) -> None:
         job = {name: value for name, value in decision.job.items() if name != "rigid"}
+        job.setdefault("subtime", self._world.stamp)
         super()._register_job(msgspec.structs.replace(decision, job=job))
 
     def _force_stop(self, decision: d.ForceStop) -> None:
@@ -248,12 +249,11 @@ class Batsim5Arrivals(Arrivals):
         world: World,
         execution: Execution,
         workloads: Sequence[Workload],
-        lists: Sequence[Sequence[ExternalEvent]],
+        events: Sequence[Sequence[ExternalEvent]],
         begins: Callable[[], SimulationBegins],
     ) -> None:
-        self._lists = lists
         self._begins = begins
-        super().__init__(world, execution, workloads, None)
+        super().__init__(world, execution, workloads, events)
         self._unheard = len(self._senders)
 
     def begin(self) -> None:
@@ -267,28 +267,13 @@ class Batsim5Arrivals(Arrivals):
         if not self._unheard:
             self.world.outbox.append(self._begins())
 
-    def _players(self, events: Sequence[ExternalEvent] | None) -> Iterator[Sender]:
-        """One sender for each file."""
-        self._event_senders = [
-            Sender(
-                self.world,
-                [event.timestamp for event in some],
-                [(f"ee{number}!{event.number}", event.text) for event in some],
-                self._occur,
-                self._one_list_is_over,
-                self._hello,
-            )
-            for number, some in enumerate(self._lists)
-        ]
-        yield from self._event_senders
+    def _entries(self, number: int, events: Sequence[ExternalEvent]) -> Sequence[tuple[str, str | None]]:
+        return [(f"ee{number}!{event.number}", event.text) for event in events]
 
-    def _occur(self, entry: tuple[str, str]) -> None:
-        event_id, text = entry
+    def play(self, event: Any) -> None:
+        """Tell a generic event: its name and its data."""
+        event_id, text = event
         self.world.outbox.append(Notify(self.world.stamp, *read_notice(text), event_id))
-
-    def _one_list_is_over(self) -> None:
-        if all(sender.over for sender in self._event_senders):
-            self._notify("no_more_external_event_to_occur")
 
 
 # --- the simulation ---
@@ -314,7 +299,6 @@ class Batsim5Simulation(Simulation):
         ``events`` has a list for each file; ``arguments`` is the command line that the scheduler is told, and
         ``context`` what of it is in effect (a JSON object).
         """
-        self._lists = events
         self._config = {
             "batsim_arguments": list(arguments),
             "batsim_execution_context_json": context,
@@ -323,10 +307,10 @@ class Batsim5Simulation(Simulation):
         }
         self._told_s = 0.0
         self._forward_on_begin = False
-        super().__init__(platform, workloads, None, options, tracer)
+        super().__init__(platform, workloads, events, options, tracer)
 
-    def _make_arrivals(self, events: Sequence[ExternalEvent] | None) -> Batsim5Arrivals:
-        return Batsim5Arrivals(self.world, self._execution, self._workloads, self._lists, self.begins)
+    def _make_arrivals(self, events: Sequence[Sequence[ExternalEvent]]) -> Batsim5Arrivals:
+        return Batsim5Arrivals(self.world, self._execution, self._workloads, events, self.begins)
 
     def _make_requests(self) -> Batsim5Requests:
         arrivals, names = self.arrivals, self._platform.platform.names

@@ -69,6 +69,18 @@ def host_powers_w(machines: Machines, jobs: Iterable[SimJob]) -> FloatArray:
     return powers(table, machines.mode, used)
 
 
+def is_uneven(jobs: Iterable[SimJob]) -> bool:
+    """Whether tasks share a host that differ in their hosts or in the work on each."""
+    on_host: dict[int, tuple[bytes, bytes]] = {}
+    for job in jobs:
+        if job.task is not None:
+            flops = job.task.flops_on(job.size)
+            layout = job.alloc.ids.tobytes(), flops.tobytes()
+            if any(on_host.setdefault(host, layout) != layout for host in job.alloc.ids[flops > 0].tolist()):
+                return True
+    return False
+
+
 _SHORTEST_S = 1e-5
 """Batsim's execution time of a job that took none."""
 
@@ -79,13 +91,15 @@ KILLED_TASK, KILLED_DELAY, OUT_OF_TIME = -2, -1, -1
 class Execution:
     """Moves jobs through their lives, with their rates and powers; who may run where is in `requests`."""
 
-    __slots__ = ("_energy", "_free_slots", "_sharing", "_world")
+    __slots__ = ("_energy", "_free_slots", "_sharing", "_world", "shared_unevenly")
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._free_slots: list[int] = []
         self._sharing = world.options.compute_sharing
         self._energy = world.options.energy
+        self.shared_unevenly = False
+        """Whether tasks have shared hosts in a way in which SimGrid can differ."""
 
     # --- rates and powers ---
 
@@ -138,6 +152,7 @@ class Execution:
         """Recompute rates, powers and ends of all running jobs: hosts are shared."""
         world = self._world
         jobs = list(filter(None, world.slots))
+        self.shared_unevenly = self.shared_unevenly or is_uneven(jobs)
         if self._energy:
             for job in jobs:
                 job.accrue(world.now)

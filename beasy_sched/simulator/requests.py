@@ -264,8 +264,12 @@ class Requests:
             )
         if job_id in world.jobs or job_id in self._met or self._arrivals.knows(job_id):
             raise DecisionRefused(f"Cannot register new job '{job_id}', it already exists.")
+        if "subtime" not in decision.job:
+            raise DecisionRefused(
+                f"Invalid job received from the scheduler: job '{job_id}' has no 'subtime' field"
+            )
         try:
-            job = parse_job(workload, {"subtime": world.stamp, **decision.job, "id": job_id})
+            job = parse_job(workload, {**decision.job, "id": job_id})
         except WorkloadError as error:
             raise DecisionRefused(f"Invalid job received from the scheduler: {error}") from None
         profile = world.profiles.get(workload, {}).get(job.profile)

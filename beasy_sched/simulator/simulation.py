@@ -34,7 +34,7 @@ from beasy_sched.model.events import (
 )
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.preflight import RunInputs, bad_rate, look_at
+from beasy_sched.preflight import ChecksInputs, RunInputs, bad_rate, look_at
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution
@@ -54,6 +54,11 @@ from beasy_sched.simulator.world import (
 _NO_NETWORK = (
     "the platform describes a network, which is not simulated: Batsim's own messages take no time"
     " here, so its times would be later by some latencies"
+)
+
+_SHARED_UNEVENLY = (
+    "jobs with different hosts or different work on them shared hosts: SimGrid may give such jobs other"
+    " rates, and meters their hosts less often, so times and energies can differ from a real Batsim's"
 )
 
 Decide = Callable[[Message], Reply]
@@ -97,13 +102,13 @@ class Simulation:
         self,
         platform: SimGridPlatform,
         workloads: Sequence[Workload],
-        events: Sequence[ExternalEvent] | None = None,
+        events: Sequence[Sequence[ExternalEvent]] = (),
         options: SimulationOptions | None = None,
         tracer: Tracer | None = None,
     ) -> None:
         """Set everything up at time 0, from what has been read from the input files.
 
-        ``events`` is None where there is no events file; ``tracer`` (or none) writes Batsim's files.
+        ``events`` has a list for each events file; ``tracer`` (or none) writes Batsim's files.
         """
         self._platform = platform
         self._workloads = workloads
@@ -128,7 +133,7 @@ class Simulation:
 
     dialect = Dialect()
 
-    def _make_arrivals(self, events: Sequence[ExternalEvent] | None) -> Arrivals:
+    def _make_arrivals(self, events: Sequence[Sequence[ExternalEvent]]) -> Arrivals:
         return Arrivals(self.world, self._execution, self._workloads, events)
 
     def _make_requests(self) -> Requests:
@@ -394,6 +399,11 @@ class Simulation:
         if world.tracer is not None:
             row = world.tally.row(world.machines, (self._in_scheduler_s, elapsed_s))
             files = world.tracer.commit(row)
+        notes = []
+        if self._platform.has_network:
+            notes.append(_NO_NETWORK)
+        if self._execution.shared_unevenly:
+            notes.append(_SHARED_UNEVENLY)
         return SimulationResult(
             ending=ending,
             end_s=world.now,
@@ -405,7 +415,7 @@ class Simulation:
             waiting=tuple(itertools.islice(world.jobs, 100)),
             makespan_s=world.tally.makespan_s,
             files=tuple(files),
-            notes=(_NO_NETWORK,) if self._platform.has_network else (),
+            notes=tuple(notes),
         )
 
 
@@ -477,24 +487,28 @@ def simulation_from_files(
     prefix: PathLike | None = None,
     *,
     machine_states: bool = True,
-    tell_start: bool = False,
+    tell_hosts: bool = False,
     note: Callable[[str], None] | None = None,
     site: Site | None = None,
     plans: PlanStore | None = None,
     windows: int = 1,
+    policy: ChecksInputs | None = None,
 ) -> Simulation:
     """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
 
-    ``tell_start`` adds to the first message, as properties, in which P-state hosts start, which Batsim does
-    not tell. ``note`` is told what the user should know about the files; they are checked together with the
-    ``site``, its ``plans`` and the ``windows`` of the run, where these are known. Raises InputError.
+    ``tell_hosts`` adds to the first message, as properties, what Batsim does not tell of its hosts: in which
+    P-state they start, and their cores. ``note`` is told what the user should know about the files; they are
+    checked together with the ``site``, its ``plans``, the ``windows`` of the run and its ``policy``, where
+    these are known. Raises InputError.
     """
-    platform, workloads, lists = inputs.read(options)
-    events = merge_events(lists) if inputs.events else None
-    if tell_start:
-        platform = replace(platform, platform=platform.platform.telling_start())
+    platform, workloads, events = inputs.read(options)
+    if tell_hosts:
+        platform = replace(platform, platform=platform.platform.telling_hosts())
     if note is not None:
-        given = RunInputs(platform.platform, workloads, events, options.energy, site, plans, windows)
+        merged = merge_events(events) if events else None
+        given = RunInputs(
+            platform.platform, workloads, merged, options.energy, site, plans, windows, policy=policy
+        )
         note_findings(platform, given, note)
     tracer = None
     if prefix is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.formats.batsim_versions import BatsimFormat
+from beasy_sched.limits import MOST_MESSAGE_BYTES
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message, SimulationEnds
 from beasy_sched.protocol import batsim4, batsim5
@@ -45,6 +47,7 @@ class ZmqScheduler:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.REQ)
         self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MOST_MESSAGE_BYTES)
         self._socket.setsockopt(zmq.IPV6, is_ipv6(endpoint))
         events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         self._monitor = self._socket.get_monitor_socket(events)
@@ -97,10 +100,10 @@ class ZmqScheduler:
         self._has_left = False  # where one came and went before it was told anything, another one will do
         self._socket.send(message)
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
-        while self._socket not in dict(self._poller.poll(_TICK_MS)):
+        while (reply := self._taken(self._poller.poll(_TICK_MS))) is None:
             if self._sees_it_leave():
                 # The end of the connection may be seen before a reply that came ahead of it.
-                if self._socket.poll(_GRACE_MS):
+                if (reply := self._taken([(self._socket, self._socket.poll(_GRACE_MS))])) is not None:
                     break
                 raise self._gone()
             if deadline is not None and time.monotonic() > deadline:
@@ -108,7 +111,24 @@ class ZmqScheduler:
                     f"no reply from {self.endpoint} within {self._timeout_s:g} s: does a scheduler run there?"
                 )
         self._has_answered = True
-        return self._socket.recv()
+        return reply
+
+    def _taken(self, ready: list[tuple[Any, int]]) -> bytes | None:
+        """Return the reply, once there is one: what has no envelope is dropped by ZeroMQ, after it was ready.
+
+        Raises PeerError for a reply of several frames.
+        """
+        if (self._socket, zmq.POLLIN) not in ready:
+            return None
+        try:
+            frames = self._socket.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+        if len(frames) != 1:
+            raise PeerError(
+                f"found a reply with {len(frames)} frames from {self.endpoint}, expected one: no scheduler?"
+            )
+        return frames[0]
 
     def _sees_it_leave(self) -> bool:
         """Read the connection's events; return whether the scheduler has closed it.

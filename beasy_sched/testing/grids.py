@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +163,22 @@ def with_terms(rng: np.random.Generator, jobs: tuple[WorldJob, ...]) -> list[Mem
     if len(jobs) > 3 and rng.random() < 0.3:
         _spoil(rng, members)
     return [tuple(own.items()) for own in members]
+
+
+def at_one_instant(rng: np.random.Generator, jobs: list[WorldJob], end_s: float) -> list[WorldJob]:
+    """Let all jobs of a workflow come at one time, as workflows usually do; their deadlines are not before.
+
+    The times have decimals: only then does Batsim divide an instant over several messages.
+    """
+    when_s = {f"f{number}": round(float(rng.uniform(0.0, 0.7 * end_s)), 3) for number in range(3)}
+    moved = []
+    for job in jobs:
+        own = dict(job.members)
+        subtime_s = when_s.get(own.get("workflow", ""), job.subtime)
+        if "deadline_s" in own:
+            own["deadline_s"] = max(own["deadline_s"], subtime_s)
+        moved.append(replace(job, subtime=subtime_s, members=tuple(own.items())))
+    return moved
 
 
 def _spoil(rng: np.random.Generator, members: list[dict[str, Any]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import numpy as np
@@ -59,15 +59,17 @@ def check_run(world: SmallWorld, done: WorldRun) -> None:
     check_storage(world, done)
     check_hydrogen(world, done)
     check_metering(world, done)
-    check_workflows(world, done)
     check_energy(done)
     check_guard(done)
 
 
 def check_jobs(world: SmallWorld, done: WorldRun) -> None:
-    """The simulator took every decision, and each job ended in exactly one way."""
+    """The simulator took every decision, each job ended in exactly one way, and after its predecessors."""
     session = done.session
     ended = done.result.ending is Ending.FINISHED and session.ended
+    check_workflows(world, done)
+    if not ended and _asks_for_lost_hosts(done):
+        return
     require(ended, FINISHED, f"{len(session.cluster.queue)} jobs that wait")
     submitted = (session.submitted, len(session.outcomes), sum(session.outcomes.counts().values()))
     require(set(submitted) == {len(world.jobs)}, EACH_ONCE, f"{submitted} of {len(world.jobs)} jobs")
@@ -75,6 +77,12 @@ def check_jobs(world: SmallWorld, done: WorldRun) -> None:
     require(sorted(session.outcomes.ids) == names, EACH_ONCE, session.outcomes.ids)
     started = [x.job_id for x in done.decisions if isinstance(x, ExecuteJob)]
     require(len(started) == len(set(started)), EACH_ONCE, started)
+
+
+def _asks_for_lost_hosts(done: WorldRun) -> bool:
+    """Whether a job waits for hosts that are out of service for good, which ends a run without a site."""
+    cluster = done.session.cluster
+    return any(job.res > np.count_nonzero(cluster.available) for job in cluster.queue)
 
 
 def check_reasons(done: WorldRun) -> None:
@@ -228,15 +236,15 @@ def check_workflows(world: SmallWorld, done: WorldRun) -> None:
     ends_s = dict(zip(done.session.outcomes.ids, columns["end_s"].tolist(), strict=True))
     states = outcome_of(done)
     starts_s = {x.job_id: x.timestamp for x in done.decisions if isinstance(x, ExecuteJob)}
-    for job, names in predecessors(world).items():
+    for job, names in predecessors(world, done.session.workflows.early).items():
         if job in starts_s:
             lost = lost_predecessors(names, states)
             require(not lost, PREDECESSORS, f"{job} started, {lost} did not finish")
             think_s = dict(world.jobs[int(job[3:])].members).get("think_time_s", 0.0)
-            late = all(starts_s[job] >= ends_s[name] + think_s - 1e-6 for name in names)
+            late = all(starts_s[job] >= ends_s.get(name, math.inf) + think_s - 1e-6 for name in names)
             require(late, PREDECESSORS, f"{job} started at {starts_s[job]:g} s")
     for job, rule in lost_successors(world, done).items():
-        require(states[job] == "rejected", PREDECESSORS, f"{job} {states[job]}, by {rule!r}")
+        require(states.get(job) == "rejected", PREDECESSORS, f"{job} {states.get(job)}, by {rule!r}")
 
 
 def outcome_of(done: WorldRun) -> Mapping[str, str]:
@@ -257,13 +265,16 @@ def lost_successors(world: SmallWorld, done: WorldRun) -> dict[str, str]:
     rules = {action.job: action.rule for action in done.witness.actions if action.what == "reject"}
     return {
         job: rules.get(job, "")
-        for job, names in predecessors(world).items()
+        for job, names in predecessors(world, done.session.workflows.early).items()
         if job not in started and lost_predecessors(names, states) and rules.get(job) not in WAYS_OUT
     }
 
 
-def predecessors(world: SmallWorld) -> dict[str, list[str]]:
-    """Whom each job waits for, worked out from the members in the workload alone; submitted jobs only."""
+def predecessors(world: SmallWorld, early: Collection[str] = ()) -> dict[str, list[str]]:
+    """Whom each job waits for, worked out from the members in the workload alone; submitted jobs only.
+
+    ``early`` are the jobs of which the run says that they could not wait for lower phases that came later.
+    """
     members = [dict(job.members) for job in world.jobs]
     found: dict[str, list[str]] = {}
     for place, own in enumerate(members):
@@ -279,7 +290,7 @@ def predecessors(world: SmallWorld) -> dict[str, list[str]]:
                 if not its.get("after")
                 and its.get("workflow") == own["workflow"]
                 and 0 <= its.get("phase", own["phase"]) < own["phase"]
-                and world.jobs[other].subtime <= world.jobs[place].subtime
+                and (f"w0!{place}" not in early or world.jobs[other].subtime <= world.jobs[place].subtime)
             ]
         if names:
             found[f"w0!{place}"] = names

@@ -58,6 +58,10 @@ class Witness:
         self.state = np.full(platform.size, IDLE)
         self.here = np.ones(platform.size, dtype=np.bool_)
         """Which hosts are in service."""
+        self.left_switching = np.zeros(platform.size, dtype=np.bool_)
+        """Which hosts were in transition when they went out of service, of those that are."""
+        self.now = 0.0
+        """Time of the last message, s."""
         self.waiting: dict[str, int] = {}
         self.running: dict[str, HostSet] = {}
         self.actions: list[LoggedAction] = []
@@ -67,6 +71,7 @@ class Witness:
         """Openings of the steps in which a job was started or a host woken."""
         sleeps = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]
         self._sleep = np.array(sleeps)[platform.kind_of]
+        self.state[platform.initial_pstates == self._sleep] = ASLEEP
         self._sees: dict[type, Callable[[Any], None]] = {
             e.JobSubmitted: self._submitted,
             e.JobCompleted: self._completed,
@@ -86,6 +91,7 @@ class Witness:
 
     def see(self, message: e.Message, reply: d.Reply, budget: StepBudget | None) -> None:
         """Take a message and its reply; ``budget`` says which step is open."""
+        self.now = message.now
         for event in message.events:
             self._sees.get(type(event), self._ignore)(event)
         if budget is not None and (not self.openings or budget.start_s != self.openings[-1]):
@@ -114,6 +120,8 @@ class Witness:
         if event.kind.startswith("event_machine_"):
             hosts = HostSet.parse(str(event.data["resources"]))
             self.here[hosts.ids] = event.kind.endswith("_available")
+            switching = np.isin(self.state[hosts.ids], (FALLING, WAKING))
+            self.left_switching[hosts.ids] = switching & ~self.here[hosts.ids]
 
     # --- decisions ---
 

@@ -1,14 +1,16 @@
 """Small random data centres, held in memory: servers, jobs, storage and production of one run.
 
-Three sorts are drawn: `random_world` (too little power now and then, jobs of every size), `rich_world`
-(servers of several kinds, hydrogen, gusts, outages, plans made from forecasts) and `green_world` (a grid,
-prices, forecasts, deadlines, workflows). A seed always gives the same one.
+Four sorts are drawn: `random_world` (too little power now and then, jobs of every size), `rich_world`
+(servers of several kinds, hydrogen, gusts, outages, plans made from forecasts), `green_world` (a grid,
+prices, forecasts, deadlines, workflows) and `failing_world` (one of these whose servers leave and return all
+the time). A seed always gives the same one.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +23,7 @@ from beasy_sched.energy.storage import NO_BATTERY, BatterySpec, HydrogenSpec, St
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
+from beasy_sched.errors import BeasyError, InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_versions import event_for_batsim5
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob, parse_profile
@@ -37,6 +40,7 @@ from beasy_sched.testing.grids import (
     FORECAST_S,
     Members,
     WorldGrid,
+    at_one_instant,
     forecast_of,
     small_grid,
     with_terms,
@@ -189,13 +193,13 @@ class SmallWorld:
             tuple({"role": "", **host_properties(kinds[kind])} for kind in kind_of),
             ({},) * self.hosts,
         )
-        return platform.telling_start()
+        return platform.telling_hosts()
 
     def simulation(self) -> Simulation:
         """Return the simulator, with the jobs and events of the world."""
         options = SimulationOptions(energy=True, forward_unknown_events=True)
         return Simulation(
-            SimGridPlatform(self.platform, "master"), [self._workload()], self._events(), options
+            SimGridPlatform(self.platform, "master"), [self._workload()], [self._events()], options
         )
 
     def batsim5(self) -> Batsim5Simulation:
@@ -263,8 +267,36 @@ class WorldRun:
     witness: Witness
 
 
+class HostsLost(BeasyError):
+    """Hosts that had left in the middle of a switch came back after its end: Batsim aborts."""
+
+    def __init__(self, world: SmallWorld) -> None:
+        """``world`` is the world in which these hosts do not come back."""
+        super().__init__("hosts that left while they were switched on or off came back")
+        self.world = world
+
+
+def play_world(
+    world: SmallWorld, make: Callable[[], Policy], *, with_site: bool = True
+) -> tuple[SmallWorld, WorldRun]:
+    """Run the policies that ``make`` makes as `run_world` does, until a run lasts to its end.
+
+    Returns its world, and that run: hosts on whose return Batsim aborts, whatever the scheduler does, stay
+    away.
+    """
+    while True:
+        try:
+            return world, run_world(world, make(), with_site=with_site)
+        except HostsLost as lost:
+            world = lost.world
+
+
 def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> WorldRun:
-    """Run a policy on a world in the embedded simulator, with a witness. Raises what the run raises."""
+    """Run a policy on a world in the embedded simulator, with a witness.
+
+    Raises HostsLost where the run ends since hosts came back on whose return Batsim aborts, and what the run
+    raises.
+    """
     witness = Witness(world.platform)
     session = session_of(world, policy, witness, with_site=with_site)
     decisions: list[Decision] = []
@@ -279,7 +311,29 @@ def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> W
         witness.see(message, reply, None if power is None else power.budget)
         return reply
 
-    return WorldRun(session, world.simulation().run(decide), decisions, uses_j, witness)
+    try:
+        result = world.simulation().run(decide)
+    except InputError:
+        if (lost := _without_return(world, witness)) is None:
+            raise
+        raise HostsLost(lost) from None
+    return WorldRun(session, result, decisions, uses_j, witness)
+
+
+def _without_return(world: SmallWorld, witness: Witness) -> SmallWorld | None:
+    """The world in which hosts that left in the middle of a switch, and were to come back next, stay away."""
+    due = [
+        (end_s, place)
+        for place, (start_s, end_s, hosts) in enumerate(world.outages)
+        if start_s <= witness.now < math.inf and end_s < math.inf and end_s >= witness.now
+        if witness.left_switching[HostSet.parse(hosts).ids].any()
+    ]
+    if not due:
+        return None
+    outages = [*world.outages]
+    start_s, _, hosts = outages[min(due)[1]]
+    outages[min(due)[1]] = (start_s, math.inf, hosts)
+    return world.but(outages=tuple(outages))
 
 
 def session_of(
@@ -364,6 +418,8 @@ def green_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 1
         dataclasses.replace(job, members=members, res=min(job.res, most))
         for job, members in zip(world.jobs, with_terms(rng, world.jobs), strict=True)
     ]
+    if rng.random() < 0.5:
+        jobs = at_one_instant(rng, jobs, steps * STEP_S)
     return world.but(
         jobs=tuple(jobs),
         production_w=tuple(production.tolist()),
@@ -372,6 +428,26 @@ def green_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 1
         capacity_j=0.0 if grid is not None and rng.random() < 0.4 else world.capacity_j,
         predicted_w=tuple(guess.round(3).tolist()) if rng.random() < 0.7 else (),
     )
+
+
+def failing_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 18) -> SmallWorld:
+    """Draw a world of another sort whose servers go out of service again and again, whatever they do."""
+    draw = (random_world, rich_world, green_world)[rng.integers(3)]
+    world = draw(rng, most_jobs=most_jobs, steps=steps)
+    outages, back_s = [], [0.0] * world.hosts
+    for start_s in np.sort(rng.uniform(0.0, steps * STEP_S, rng.integers(3, 16))).round(3).tolist():
+        if rng.random() < 0.3:  # at a boundary, where everything happens
+            start_s = math.floor(start_s / STEP_S) * STEP_S
+        here = [host for host, until_s in enumerate(back_s) if until_s < start_s]
+        chosen = [host for host in here if rng.random() < 0.4]
+        if not chosen:
+            continue
+        length_s = float(rng.choice([1.0, 5.0, 30.0, 60.0, round(rng.uniform(1.0, 400.0), 3)]))
+        end_s = math.inf if rng.random() < 0.1 else start_s + length_s
+        outages.append((start_s, end_s, str(HostSet.of(chosen))))
+        for host in chosen:
+            back_s[host] = end_s
+    return world.but(outages=tuple(outages))
 
 
 def _outage(rng: np.random.Generator, world: SmallWorld, steps: int) -> tuple[tuple[float, float, str], ...]:

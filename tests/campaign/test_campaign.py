@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,6 @@ from command_line import exit_code
 from small_campaign import BAD, SMALL, run_campaign, scenario
 
 from beasy_sched._version import __version__
-from beasy_sched.campaign import campaign as campaign_module
 from beasy_sched.campaign.campaign import begin
 from beasy_sched.campaign.folder import Folder
 from beasy_sched.campaign.scenario_file import parse_scenario
@@ -280,9 +280,7 @@ def test_two_scenarios_of_one_name_are_refused(tmp_path):
 
 
 def test_what_is_not_installed_is_named_before_anything_runs(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        campaign_module.check_installed.__globals__["importlib"].util, "find_spec", lambda name: None
-    )
+    monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError, match=r"pip install 'beasy-sched\[data\]'"):
         run_campaign(tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -19,7 +19,7 @@ BATTERY = SMALL[SMALL.index("[site.battery]") : SMALL.index("[site.time]")]
 GREEN = (
     SMALL.replace('["easy", "follow-plan", "workload-reactive"]', '["conventional", "greenslot"]')
     .replace("seeds = [1, 2]", "seeds = [1]")
-    .replace(BATTERY, "")
+    .replace(BATTERY, '[site]\nbattery = "none"\n')
     .replace("[site.time]\n", "[site.time]\nstart = 2024-10-01T09:00:00+00:00\n")
     + """
 [plan]
@@ -80,9 +80,7 @@ def test_the_grid_of_a_site_file(folder):
         "[time]\nwindow_h = 3\nstart = 2024-10-01T09:00:00Z\n"
         '[grid]\nprice = { file = "prices.csv", known = "all" }\n'
     )
-    text = GREEN[: GREEN.index("[site.time]")].replace(
-        'name = "small"\n', 'name = "small"\nsite = "site.toml"\n'
-    )
+    text = GREEN[: GREEN.index("[site]")].replace('name = "small"\n', 'name = "small"\nsite = "site.toml"\n')
     found = parse_scenario(text + "[plan]\nmake = false\n", folder / "scenario.toml")
     assert found.rate_files == [str(folder / "prices.csv")]
     assert found.parsed_site().grid.price.known.value == "all"

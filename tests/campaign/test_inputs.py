@@ -222,7 +222,7 @@ def test_a_demand_that_is_overestimated():
     ("section", "told"),
     [
         ("[noise]\nproduction_band = -1", "noise.production_band: found -1.0, expected 0 to 100"),
-        ("[plan]\ndemand_factor = inf", "plan.demand_factor: found inf, expected 0 to 100"),
+        ("[plan]\ndemand_factor = inf", "plan.demand_factor: found inf, expected a number"),
         ('[real_workload]\nsource = "swf"\nfile = "no.swf"', "real_workload.file: found"),
         ("[[tuples]]\nweather = {}", "expected workload, production or real_workload"),
     ],

@@ -91,7 +91,7 @@ WRONG = [
         "noise.arrivals_sigma: sigma: found 20.0, expected a number",
     ),
     (added('windows = "a"'), "windows: found 'a', expected a whole number"),
-    (added("windows = 0"), "windows: found 0, expected 1 or more"),
+    (added("windows = 0"), "windows: found 0, expected a whole number from 1"),
     (added("guards = []"), "guards: found [], expected at least one"),
     (
         added('guards = [{ mode = "x", veto = true }]'),
@@ -114,6 +114,11 @@ WRONG = [
     ),
     (SMALL.replace("capacity_kwh = 2.0", ""), "site: site: battery.capacity_kwh: is missing"),
     (SMALL.replace("charge_limit_kw", "charge_kw"), "site: site: battery.charge_kw"),
+    (
+        SMALL[: SMALL.index("[site.battery]")] + SMALL[SMALL.index("[site.time]") :],
+        "site: has no [site.battery]: the sections of [site] are the whole site, and nothing of the default"
+        ' site is added; for a site without a battery, write battery = "none" in [site]',
+    ),
     (added(below='[site.guard]\nmode = "shed"'), "site.guard: a scenario's guards belong in [[guards]]"),
     (added(below='[plan]\nsurplus = "x"'), "plan.surplus: found 'x', expected one of envelope, store"),
     (
@@ -144,7 +149,7 @@ WRONG = [
     (SMALL.replace("[1, 2]", "[]"), "seeds: found [], expected at least one"),
     (SMALL.replace("[1, 2]", "[1, 1]"), "seeds[1]: found 1, expected each only once"),
     (SMALL.replace("[1, 2]", "[-1]"), "seeds: found -1, expected whole numbers from 0"),
-    (SMALL.replace("[1, 2]", f"[{1 << 63}]"), "seeds: found 9223372036854775808, expected whole numbers"),
+    (SMALL.replace("[1, 2]", f"[{1 << 63}]"), "seeds[0]: found 9223372036854775808, expected a whole number"),
     (
         SMALL.replace("jobs = 30", "jobs = 1_000_000_000"),
         "workload.jobs: found 1000000000, expected 100,000,000",

@@ -268,7 +268,7 @@ def test_the_command(file, tmp_path, capsys, monkeypatch):
         (["--from", "2", "--to", "1"], "--from 2 --to 1: expected two sizes above 0, the smaller one first"),
         (["--from", "0"], "--from 0 --to 20: expected two sizes above 0"),
         (["--set", "moon_kw=1"], "--set.moon_kw: no such axis, expected one of pv_kw"),
-        (["--set", "pv_kw"], "'pv_kw': expected AXIS=SIZE, such as pv_kw=12"),
+        (["--set", "pv_kw"], "write AXIS=SIZE, such as pv_kw=12"),
         (["--set", "pv_kw=-1"], "--set pv_kw: found -1.0, expected a number from 0"),
         (["--find", "moon_kw"], "'moon_kw' is not one of 'pv_kw'"),
         (
@@ -279,7 +279,7 @@ def test_the_command(file, tmp_path, capsys, monkeypatch):
         (["--guard", "none"], "--guard: found 'none', expected one of shed+veto"),
         (["--policy", "no-such"], "policies[0]: unknown policy 'no-such'"),
         (["--policy", "follow-plan"], "plan.make: found false, but policies[0], 'follow-plan', needs a plan"),
-        (["--least", "101"], "101.0 is not in the range 0<x<=100"),
+        (["--least", "101"], "found '101', expected a number above 0, at most 100"),
         (["--resolution", "0"], "resolution: found 0 %, expected above 0"),
     ],
 )

@@ -110,6 +110,17 @@ def test_power_that_ends_before_the_run(place: Path, capsys: pytest.CaptureFixtu
     assert "the power covers 72 h, the run needs 96 h: its last value, 1 kW, is kept" in out
 
 
+def test_events_that_batsim_may_play_in_another_order(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (place / "power.txt").open("a") as file:
+        file.write('{"type": "mark", "timestamp": 3600}\n')
+    assert codes(place, capsys) == ["events-tied"]
+    assert check(place) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "power.txt:2: line 73 has the same timestamp, 3600 s: in a file of more than 16 lines" in out
+
+
 def test_power_that_is_odd(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     power(place / "power.txt", 72, skip=range(1))
     assert codes(place, capsys) == ["power-late"]
@@ -157,7 +168,7 @@ def test_more_jobs_than_the_hosts_can_do(place: Path, capsys: pytest.CaptureFixt
     jobs = [job(n, n, walltime=2 * HOUR_S) for n in range(100)]
     workload(place / "w.json", jobs, run=run_for(HOUR_S))
     assert codes(place, capsys) == ["overload"]  # 100 h on 4 hosts in a day
-    assert codes(place, capsys, site="") == ["overload"]
+    assert codes(place, capsys, site="", events="") == ["overload"]
     assert codes(place, capsys, "--windows", "2") == []
     workload(place / "w.json", [job(1, 0, res=5)], run=run_for(50))
     assert codes(place, capsys) == ["jobs-large"]
@@ -168,9 +179,9 @@ def test_hosts_without_powers(place: Path, capsys: pytest.CaptureFixture[str]) -
     (place / "p.xml").write_text(text)
     assert codes(place, capsys) == ["no-powers"]
     assert check(place) == 2  # a site needs them
-    assert codes(place, capsys, site="") == ["no-powers"]
-    assert check(place, site="") == 1
-    assert check(place, "--no-metering", site="") == 0
+    assert codes(place, capsys, site="", events="") == ["no-powers"]
+    assert check(place, site="", events="") == 1
+    assert check(place, "--no-metering", site="", events="") == 0
 
 
 def test_what_batsim_aborts_on(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +192,7 @@ def test_what_batsim_aborts_on(place: Path, capsys: pytest.CaptureFixture[str]) 
     text = (place / "p.xml").read_text()
     assert host in text
     (place / "p.xml").write_text(text.replace(host, host + '<prop id="role" value="master"/>'))
-    assert codes(place, capsys, events="") == ["platform-batsim"]
+    assert codes(place, capsys, events="") == ["platform-batsim", "power-none"]
 
 
 def test_files_that_cannot_be_read_are_all_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -220,6 +231,102 @@ def test_simulate_warns_of_the_same(place: Path, capsys: pytest.CaptureFixture[s
     assert [f"warning: {text}" for text in summary["warnings"]] == [expected.strip()]
 
 
+def simulated(place: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """What a run of the files warns of: on the standard error, and the same in its summary."""
+    files = ("-p", place / "p.xml", "-w", place / "w.json", "--events", place / "power.txt")
+    capsys.readouterr()
+    assert exit_code("simulate", *map(str, files), "-e", str(place / "r"), *arguments) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    kept = json.loads((place / "r_summary.json").read_text())["warnings"]
+    assert told == [f"warning: {text}" for text in kept]
+    return told
+
+
+def test_power_without_a_site(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert codes(place, capsys, site="") == ["power-unused"]
+    assert codes(place, capsys, site="", p="", w="") == []  # a file by itself is no run
+    (told,) = simulated(place, capsys)
+    assert "power is announced, but without a site it is ignored" in told
+    assert "pass --site FILE" in told
+    assert simulated(place, capsys, "--site", str(place / "site.toml")) == []
+
+
+def test_missing_power_is_told_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    site = ("--site", str(place / "site.toml"))
+    power(place / "power.txt", 72, skip=range(2))
+    assert codes(place, capsys) == ["power-late"]
+    (late,) = simulated(place, capsys, *site)
+    assert "the first power is announced at 2 h: assuming 0 W until then" in late
+    (place / "power.txt").write_text("")
+    assert codes(place, capsys) == ["power-none"]
+    (none,) = simulated(place, capsys, *site)
+    assert "no event has the field 'power_available'" in none
+    assert codes(place, capsys, events="") == ["power-none"]
+    assert codes(place, capsys, events="", w="") == []
+
+
+@pytest.mark.parametrize(
+    ("capacity_kwh", "code", "told"),
+    [
+        (10, None, ""),
+        (60_000, "battery-large", "60000 kWh, which would feed FULL for 4,357 days"),
+        (0.005, "battery-small", "0.005 kWh, which would feed FULL for 31 s only"),
+    ],
+)
+def test_a_battery_of_another_unit(
+    place: Path, capsys: pytest.CaptureFixture[str], capacity_kwh: float, code: str | None, told: str
+) -> None:
+    text = (place / "site.toml").read_text()
+    text = text.replace("capacity_kwh = 10", f"capacity_kwh = {capacity_kwh}")
+    (place / "site.toml").write_text(text.replace("limit_kw = 5", f"limit_kw = {min(5, 60 * capacity_kwh)}"))
+    told = told.replace("FULL", "all servers computing, 0.5738 kW,")
+    assert codes(place, capsys) == ([code] if code else [])
+    warned = simulated(place, capsys, "--site", str(place / "site.toml"))
+    assert [told in text for text in warned] == ([True] if code else [])
+
+
+# --- what is odd for a policy ---------------------------------------------------------------------------
+
+
+def test_a_budget_that_idle_servers_exceed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Four servers of 62 W idle and 4.5 W asleep: 2.976 and 0.216 kWh in 12 h."""
+    period = ("--policy", "energybud", "--period", "0:12h", "--site", str(place / "site.toml"))
+    low = (*period, "--budget", "2 kWh")
+    assert codes(place, capsys, *low, site="") == ["budget-low"]
+    (told,) = simulated(place, capsys, *low)
+    assert "the energy budget of 2 kWh from 0 h to 12 h cannot be kept" in told
+    assert "the servers draw 248 W and use 2.976 kWh in that time" in told
+    assert told.endswith('with shutdown = "opportunistic" they would use 0.216 kWh at least')
+    asleep = (*low, "--shutdown", "opportunistic")
+    assert codes(place, capsys, *asleep, site="") == []
+    assert simulated(place, capsys, *asleep) == []
+    assert codes(place, capsys, *period, "--budget", "3 kWh", site="") == []
+    lowest = (*period, "--budget", "0.2 kWh", "--shutdown", "opportunistic")
+    assert codes(place, capsys, *lowest, site="") == ["budget-low"]
+
+
+def test_deadlines_that_slots_are_too_long_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten minutes for jobs of 100 s: in slots of an hour, only those that come as one starts have time."""
+    jobs = [{**job(n, 600 * n), "deadline_s": 600 * n + 600} for n in range(24)]
+    workload(place / "w.json", [*jobs, job(24, 100)], run=run_for(50))
+    green = ("--policy", "greenslot", "--option", "slot_s=3600", "--site", str(place / "site.toml"))
+    assert codes(place, capsys, *green, site="") == ["slots-long"]
+    (told,) = simulated(place, capsys, *green)
+    assert "20 of 24 deadlines leave less time than the wait for the next slot and the walltime" in told
+    assert "'greenslot' starts jobs only at the starts of slots of 3600 s" in told
+    assert codes(place, capsys, "--policy", "easy") == []
+    assert codes(place, capsys, "--policy", "conventional", "--option", "slot_s=0") == []
+
+
+def test_what_a_policy_requires(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert codes(place, capsys, "--policy", "beasy") == ["policy-bad"]
+    assert codes(place, capsys, "--policy", "esay") == ["policy-bad"]
+    assert codes(place, capsys, "--policy", "greenslot", "--option", "slots=1") == ["policy-bad"]
+    wrong = ("--policy", "powercap", "--period", "0:1h", "--budget", "1 J", "--option", 'idle_w={"taurus":1}')
+    assert codes(place, capsys, *wrong) == ["policy-bad"]
+    assert codes(place, capsys, "--policy", "beasy", "--windows", "2", plan="plan.msgpack") == []
+
+
 START = 'start = "2019-06-20T00:00:00+00:00"\n'
 
 
@@ -251,8 +358,8 @@ def test_a_forecast_that_is_odd(place: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_forecast_that_would_fail(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert codes(place, capsys, "--forecast", "perfect", site="") == ["forecast-bad"]
-    assert codes(place, capsys, "--forecast", "perfect", events="") == ["forecast-bad"]
+    assert codes(place, capsys, "--forecast", "perfect", site="", p="") == ["forecast-bad"]
+    assert codes(place, capsys, "--forecast", "perfect", events="", w="") == ["forecast-bad"]
     assert codes(place, capsys, "--forecast", str(place / "gone.csv")) == ["forecast-bad"]
     assert codes(place, capsys, "--forecast", f"predictor:{place / 'f.csv'}") == ["forecast-bad"]
     capsys.readouterr()

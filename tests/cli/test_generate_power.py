@@ -134,7 +134,7 @@ def test_a_note_about_repairs_goes_to_the_terminal(tmp_path, capfd):
         ([], "no input: give --pv FILE, --wind FILE or both, or --synthetic"),
         (["--synthetic"], "--synthetic needs the size of a plant: give --pv-kw, --wind-kw or both"),
         (["--synthetic", "--pv", "x"], "--synthetic generates the weather: do not combine it with --pv"),
-        (["--synthetic", "--pv-kw", "nan"], "found 'nan', expected a number > 0"),
+        (["--synthetic", "--pv-kw", "nan"], "found 'nan', expected a number above 0"),
         (["--synthetic", "--pv-kw", "1", "--start", "soon"], "found 'soon', expected a time such as"),
         (
             ["--synthetic", "--pv-kw", "1", "--days", "0.001"],
@@ -142,7 +142,7 @@ def test_a_note_about_repairs_goes_to_the_terminal(tmp_path, capfd):
         ),
         (
             ["--synthetic", "--pv-kw", "1", "--cloudiness", "2"],
-            "cloudiness: found 2.0, expected between 0 and 1",
+            "'--cloudiness': found '2', expected a number from 0 to 1",
         ),
         (["--synthetic", "--wind-kw", "1", "--cut-in", "13"], "expected above the cut-in speed (13 m/s)"),
         (["--pv", "nowhere.csv"], "nowhere.csv: cannot be read: No such file or directory"),
@@ -241,7 +241,7 @@ def test_the_grids_prices_beside_the_power(priced_site, capfd):
 @pytest.mark.parametrize(
     ("text", "days", "expected"),
     [
-        (SITE, 3, "grid.price: the file covers from 0 h to 48 h, the run 0 to 72 h"),
+        (SITE, 3, "the file covers 2019-06-01 00:00 to 2019-06-03 00:00, the run 2019-06-01 00:00 to"),
         ("[grid]\n", 1, "has no price and no carbon intensity: add them to its section [grid]"),
         ("[time]\n", 1, "has no price and no carbon intensity"),
         ("[grid]\nprice = 3\n", 1, "grid.price"),

@@ -116,7 +116,12 @@ CASES: list[Case] = [
         "prices that end inside the window",
         lambda f: (f.grid('price = "p.csv"'), f.rates("p.csv", "price_per_kwh", [0.1] * 20)),
         (),
-        ("site.toml", "grid.price", "covers from 0 h to 20 h, the run 0 to 24 h", "provide a longer file"),
+        (
+            "site.toml",
+            "grid.price",
+            "covers 2019-06-20 00:00 to 2019-06-20 20:00, the run 2019-06-20 00:00 to 2019-06-21 00:00",
+            "provide a longer file",
+        ),
     ),
     (
         "prices without times and start",

@@ -117,6 +117,58 @@ def test_a_request_that_has_no_plan_says_why(site: SmallSite):
     assert "production is -1.0 W at step 0" in answer.problem
 
 
+# --- a battery that starts at its least, before dawn ----------------------------------------------------
+
+FALLS_BELOW = "soc_min_pct: even with all servers asleep, the battery falls below 10 %"
+
+
+@pytest.fixture
+def at_least(site: SmallSite, tmp_path: Path) -> SmallSite:
+    """The small site, whose day begins without any production, with a battery that starts at SoC_min."""
+    low = "capacity_kwh = 6.0\nsoc_min_pct = 10\nsoc_start_pct = 10"
+    made = replace(site, site=tmp_path / "low.toml")
+    made.site.write_text(site.site.read_text().replace("capacity_kwh = 6.0", low))
+    return made
+
+
+def test_a_run_begins_where_no_plan_keeps_the_least(
+    at_least: SmallSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `plan` says, which refuses; the run goes on, and warns in the same words."""
+    files = ("-p", str(at_least.platform), "-w", str(at_least.workload), "--site", str(at_least.site))
+    production = ("--production", str(at_least.events), "-o", str(tmp_path / "no.msgpack"), "-q")
+    assert exit_code("plan", *files, *production) == 1
+    told = capsys.readouterr().err.strip().removeprefix("beasy-sched: window 0: ")
+    assert told.startswith(FALLS_BELOW)
+    events = ("--events", str(at_least.events), "--replan", "window")
+    assert exit_code("check", *files, *events, "-q") == 1
+    assert f"warning: {told};" in capsys.readouterr().err
+    assert simulate(at_least, tmp_path / "a", "--replan", "window", policy="beasy") == 0
+    summary = json.loads((tmp_path / "a_summary.json").read_text())
+    assert sum(text.startswith(told) for text in summary["warnings"]) == 1
+    # The plan that it left serves another run, and is told of, too.
+    plan = str(tmp_path / "a_plans" / "0000.msgpack")
+    capsys.readouterr()
+    assert exit_code("check", *files, "--plan", plan, "-q") == 1
+    assert told in capsys.readouterr().err
+    assert simulate(at_least, tmp_path / "b", "--plan", plan, policy="beasy") == 0
+    summary = json.loads((tmp_path / "b_summary.json").read_text())
+    assert sum(text.startswith(told) for text in summary["warnings"]) == 1
+
+
+def test_check_says_that_a_run_has_no_plan_to_begin_with(
+    at_least: SmallSite, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weak = at_least.site.read_text().replace("discharge_limit_kw = 3.0", "discharge_limit_kw = 0.01")
+    at_least.site.write_text(weak)
+    files = ("-p", str(at_least.platform), "-w", str(at_least.workload), "--site", str(at_least.site))
+    assert exit_code("check", *files, "--events", str(at_least.events), "--replan", "window", "-q") == 2
+    told = "no plan to begin the run with: window 0: the sleeping servers alone need"
+    assert f"would fail: {told}" in capsys.readouterr().err
+    assert simulate(at_least, at_least.site.parent / "c", "--replan", "window") == 1
+    assert told in capsys.readouterr().err
+
+
 # --- runs -----------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from daemon.serving import BEGIN, END, Served, job, raw, serving
 from processes import program, started
 from small_site import SmallSite, differing, small_site
 
+from beasy_sched.cli.serve import say_listening, serve
 from beasy_sched.outputs.recording import open_recording
 
 Capture = pytest.CaptureFixture[str]
@@ -66,7 +67,6 @@ def test_bad_endpoints(capfd: Capture, endpoint: str) -> None:
         (["--policy", "power-reactive"], "pass --site FILE"),
         (["--site", "no/such/site.toml"], "no/such/site.toml: cannot be read"),
         (["-p", "no/such/platform.xml"], "no/such/platform.xml"),
-        (["--timeout", "nan"], "timeout: found nan s, expected more than 0"),
     ],
 )
 def test_bad_settings(capfd: Capture, arguments: list[str], text: str) -> None:
@@ -111,9 +111,9 @@ def test_a_full_disk(tmp_path: Path, capfd: Capture, jobs: int) -> None:
 @pytest.mark.parametrize(
     ("verbosity", "said"),
     [
-        ("debug", ["listening", "warning", "wrote", "wrote", "3 messages"]),
-        ("info", ["listening", "warning", "wrote", "wrote"]),
-        ("quiet", ["listening", "warning"]),
+        ("debug", ["listening", "waiting", "warning", "wrote", "wrote", "3 messages"]),
+        ("info", ["listening", "waiting", "warning", "wrote", "wrote"]),
+        ("quiet", ["listening", "waiting", "warning"]),
         ("silent", []),
     ],
 )
@@ -164,5 +164,27 @@ def test_as_in_one_process(
 def test_the_help_tells_who_can_reach_it(capsys: Capture) -> None:
     assert exit_code("serve", "--help") == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "* means every network interface" in told
-    assert "tcp://127.0.0.1:28000" in told
+    assert "tcp://127.0.0.1:28000 (or tcp://[::1]:28000) means this machine only" in told
+    assert "tcp://*:28000 means every network interface" in told
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "timeout_s", "said"),
+    [
+        ("tcp://127.0.0.1:1", None, "start it with '-s tcp://127.0.0.1:1'"),
+        ("tcp://127.0.0.1:1", 60.0, "start it with '-s tcp://127.0.0.1:1'; gives up after 60 s"),
+        (
+            "tcp://0.0.0.0:1",
+            None,
+            "start it with '-s tcp://127.0.0.1:1'; on other machines, with the name of this one",
+        ),
+    ],
+)
+def test_what_is_said_first(capfd: Capture, endpoint: str, timeout_s: float | None, said: str) -> None:
+    say_listening(endpoint, timeout_s)
+    assert capfd.readouterr().err == f"listening on {endpoint}\nwaiting for Batsim: {said}\n"
+
+
+def test_the_default_is_this_machine_only() -> None:
+    (endpoint,) = (option for option in serve.params if option.name == "socket_endpoint")
+    assert endpoint.default == "tcp://127.0.0.1:28000"

@@ -6,34 +6,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
-from command_line import exit_code
+from command_line import ALL_COMMANDS, exit_code
 
-from beasy_sched.cli import cli
 from beasy_sched.policies.registry import make_policy, policy_names
 
 Capture = pytest.CaptureFixture[str]
 
 
-def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Command]]:
-    """All commands, with their names."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        yield " ".join((*path, name)), command
-        if isinstance(command, click.Group):
-            yield from commands(command, *path, name)
-
-
-ALL = dict(commands(cli))
 PARAMETERS = [
     (name, parameter)
-    for name, command in ALL.items()
+    for name, command in ALL_COMMANDS.items()
     if name != "batsim"  # its options are Batsim's
     for parameter in command.params
     if isinstance(parameter, click.Option)

@@ -114,6 +114,19 @@ def test_a_replay_finds_the_first_difference(tmp_path: Path, capsys: pytest.Capt
             "the first event of a simulation must be SIMULATION_BEGINS",
         ),
         ([START, BEGIN], "event_type"),
+    ],
+)
+def test_peers_that_do_not_begin(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], messages: list[bytes], error: str
+) -> None:
+    served = Served(tmp_path, capfd, messages, "--timeout", "1")
+    served.failed("no simulator sent a first message within 1 s; a message was refused")
+    assert error in served.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("messages", "error"),
+    [
         ([START, BEGINS, END], "event_type"),
         ([START, BEGINS, said(1.0, job("a")), said(0.5, e.SimulationEnds(0.5))], "time runs backwards"),
         ([BEGIN, raw(job("a")), START], "not JSON"),
@@ -126,7 +139,11 @@ def test_bad_peers(
 
 
 def test_a_simulator_that_leaves_after_the_handshake(tmp_path: Path) -> None:
-    with serving(tmp_path) as daemon:
+    """It has begun nothing, so the daemon serves the next one; the recording has only that."""
+    with serving(tmp_path, "--record", "a.rec") as daemon:
         with Peer(daemon.endpoint) as peer:
             peer.ask(START)
-        daemon.failed("the simulator disconnected in the middle of the simulation")
+        with Peer(daemon.endpoint) as peer:
+            run(peer)
+            assert daemon.wait() == 0
+    assert len(list(open_recording(tmp_path / "a.rec").exchanges())) == 5

@@ -158,6 +158,37 @@ def test_a_busy_host_out_of_service_keeps_its_job_and_may_change_speed() -> None
     assert talk.session.view.free_count == 3
 
 
+@pytest.mark.parametrize("back_first", [False, True])
+def test_a_host_that_leaves_while_it_switches_on_gets_no_job_until_it_is_back_and_on(
+    back_first: bool,
+) -> None:
+    """A Batsim 4 aborts at its return after the switch; before that, the run goes on."""
+    talk = Talk()
+    talk.put_to_sleep(0.0, "1-2")
+    assert talk.ask(10.0, wish("1-2", 0)) == [command(10.0, "1-2", 0)]
+    talk.at(12.0, machines(12.0, "0-1", "unavailable"))
+    (warning,) = talk.session.warnings
+    assert warning.startswith(
+        "hosts 1 went out of service at 12 s while they were switched on or off: Batsim 4"
+    )
+    events = [changed(30.0, "1-2", 0), machines(30.0, "0-1", "available")]
+    talk.at(30.0, events[back_first])
+    assert talk.session.view.free_mask().tolist() == [back_first, False, not back_first, True]
+    talk.at(31.0, events[not back_first])
+    assert talk.session.view.free_mask().all()
+    talk.at(40.0, machines(40.0, "0-3", "unavailable"))
+    assert talk.session.warnings == [warning]
+
+
+def test_a_host_that_left_while_it_fell_asleep_is_woken_only_when_it_is_back() -> None:
+    talk = Talk()
+    assert talk.ask(0.0, wish("1", ASLEEP)) == [command(0.0, "1", ASLEEP)]
+    talk.at(1.0, machines(1.0, "1", "unavailable"))
+    assert talk.ask(2.0, wish("1", 0)) == []
+    assert talk.at(7.0, changed(7.0, "1", ASLEEP)) == []
+    assert talk.at(9.0, machines(9.0, "1", "available")) == [command(9.0, "1", 0)]
+
+
 @pytest.mark.parametrize("where", ["4", "x", "3-1"])
 def test_a_notice_about_unknown_hosts_is_the_peers_fault(where: str) -> None:
     with pytest.raises(PeerError, match="expected hosts such as"):

@@ -36,6 +36,16 @@ def test_the_order_of_events_in_a_message_does_not_matter() -> None:
         assert found == [d.ExecuteJob(5.0, "w0!b", hosts("0-3"))]
 
 
+@pytest.mark.parametrize(
+    ("dynamic", "expected"), [(True, [d.FinishRegistration(0.0)]), (False, []), (None, [])]
+)
+def test_no_job_will_be_registered(dynamic: bool | None, expected: list[d.Decision]) -> None:
+    session = Session(Scripted())
+    config = {} if dynamic is None else {"dynamic-jobs-enabled": dynamic}
+    told = e.SimulationBegins(0.0, (e.Resource(0, "n0"),), config)
+    assert session.step(e.Message(0.0, [told])).decisions == expected
+
+
 @pytest.mark.parametrize("policy", ["fcfs", "easy"])
 def test_deciding_twice_in_an_instant_starts_nothing_twice(policy: str) -> None:
     talk = Talk(make_policy(policy))

@@ -126,7 +126,7 @@ def look_through(workload: GeneratedWorkload, folder: Path, *, with_site: bool =
     simulation = Simulation(
         SimGridPlatform(world.platform, "master"),
         [read_workload(folder / "w.json")],
-        events,
+        [events],
         SimulationOptions(energy=True, forward_unknown_events=True, forward_profiles=True),
     )
     policy = Nosy(workload)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from talk import Scripted, Talk, completed, production, small_battery
+from talk import Scripted, Talk, completed, production, small_battery, submitted
 from worlds import FAST
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import MeasureEnergy
 from beasy_sched.engine.power import EnergySource
+from beasy_sched.errors import PeerError
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model import events as e
 
@@ -68,3 +69,11 @@ def test_energy_measured_on_hosts_without_powers(powers: bool) -> None:
         session.step(e.Message(now, [e.RequestedCall(now)]))
     expected = [] if powers else ["1 of 2 hosts have no powers (host 'n001' lacks wattage_per_state)"]
     assert [text.partition(":")[0] for text in session.warnings] == expected
+
+
+def test_jobs_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("beasy_sched.engine.session.MOST_JOBS", 3)
+    talk = Talk()
+    talk.at(1.0, *(submitted(1.0, str(number)) for number in range(3)))
+    with pytest.raises(PeerError, match="more than 3 jobs were submitted"):
+        talk.at(2.0, submitted(2.0, "3"))

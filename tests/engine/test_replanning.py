@@ -6,18 +6,20 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from small_site import SmallSite, small_site
 
 from beasy_sched.engine import Session
-from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome
+from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome, Replanning
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.jobs import JobState
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.plan.plan import Plan, PlanStore
 from beasy_sched.plan.windows import PlanRequest, ReplanRule
 from beasy_sched.planner import PlannerSetup, solve
 from beasy_sched.replan import Replanner, _first_request
@@ -204,3 +206,33 @@ def test_two_runs_decide_alike(prepared: Prepared):
 def test_without_a_rule_the_session_steps_by_itself(prepared: Prepared, tmp_path: Path):
     session = build_session(prepared.settings, plans=PlanStore([*prepared.first]))
     assert Replanner(None, None, lambda platform: None, 1.0).step_of(session) == session.step  # type: ignore[arg-type, return-value]
+
+
+class FourSteps:
+    """Stands in for a store of plans: the states of two servers in the steps 0 to 3, of 60 s; then none."""
+
+    states = np.array([[0, 1], [2, 1], [2, 0], [0, 0]], dtype=np.int8)
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(())
+
+    def place(self, time_s: float) -> SimpleNamespace | None:
+        step = round(time_s / 60.0)
+        return SimpleNamespace(window=0, step=step) if step < len(self.states) else None
+
+    def __getitem__(self, window: int) -> SimpleNamespace:
+        return SimpleNamespace(servers=SimpleNamespace(states=self.states))
+
+
+@pytest.mark.parametrize(
+    ("step", "count", "rows"),
+    [(1, 1, [0]), (3, 2, [1, 2]), (4, 1, [3]), (3, 3, [0, 1, 2]), (2, 5, [0, 1]), (6, 3, [3]), (3, 0, []),
+     (0, 2, [])],
+)  # fmt: skip
+def test_the_states_planned_before_a_step(step: int, count: int, rows: list[int]) -> None:
+    """The last ``count`` steps before it, none of them before time 0, as far as they are planned."""
+    site = SimpleNamespace(step_s=60.0, steps=4)
+    rule = SimpleNamespace(every_steps=4)
+    replanning = Replanning(rule, FourSteps(), site, None, 2)  # type: ignore[arg-type]
+    found = replanning._planned_states(step, count)
+    assert ([] if found is None else found.tolist()) == FourSteps.states[rows].tolist()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from talk import Talk, completed, killed, submitted, waiting
+from talk import Talk, completed, killed, start, submitted, waiting
 
+from beasy_sched.engine.actions import Reject
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.jobs import JobState
+from beasy_sched.model.workflow import PHASE_CAME_LATE
+from beasy_sched.outputs.summary import brief_summary, summarize
+from beasy_sched.settings import RunSettings
 
 
 def came(now: float, name: str, **members: object) -> e.JobSubmitted:
@@ -90,3 +94,55 @@ def test_the_view_cannot_change_who_waits() -> None:
     with pytest.raises(TypeError):
         talk.session.view.held["x"] = waiting  # type: ignore[index]
     assert submitted(1.0, "c")
+
+
+PHASE = {"workflow": "f", "phase": 0}
+
+
+def test_the_phases_of_an_instant_may_come_in_any_order_and_in_several_messages() -> None:
+    talk = Talk()
+    assert talk.at(5.0, came(5.0, "high", **{**PHASE, "phase": 1})) == [d.CallMeLater(5.0, 5.001)]
+    talk.at(5.0, came(5.0, "low", **PHASE))
+    assert names(talk) == ["w0!low"]
+    talk.at(5.001, e.RequestedCall(5.001))
+    assert names(talk) == ["w0!low"]
+    assert list(talk.session.view.held) == ["w0!high"]
+    talk.ask(6.0, lambda view: [start(view, "low", "0")])
+    talk.at(9.0, completed(9.0, "low"))
+    assert names(talk) == ["w0!high"]
+
+
+def test_no_call_is_needed_where_the_lower_phase_has_come_first() -> None:
+    talk = Talk()
+    assert talk.at(5.0, came(5.0, "low", **PHASE), came(5.0, "high", **{**PHASE, "phase": 1})) == []
+    assert names(talk) == ["w0!low"]
+
+
+def test_a_first_phase_above_0_is_queued_after_its_instant() -> None:
+    talk = Talk()
+    assert talk.at(5.0, came(5.0, "only", **{**PHASE, "phase": 3})) == [d.CallMeLater(5.0, 5.001)]
+    talk.at(5.001, e.RequestedCall(5.001))
+    assert names(talk) == ["w0!only"]
+
+
+def test_a_lower_phase_that_comes_later_is_told() -> None:
+    talk = Talk()
+    talk.at(5.0, came(5.0, "high", **{**PHASE, "phase": 2}))
+    talk.at(5.001, e.RequestedCall(5.001))
+    talk.at(7.0, came(7.0, "low", **{**PHASE, "phase": 1}))
+    assert talk.log == [(7.0, "queue", "w0!high", "", PHASE_CAME_LATE)]
+    assert talk.facts == [{"lower_phase": 1}]
+    (warning,) = talk.session.workflows.warnings
+    assert warning.startswith("1 job was queued before jobs of lower phases of the workflow were submitted")
+    settings = RunSettings("easy")
+    assert summarize(talk.session, settings)["warnings"] == [warning]
+    assert brief_summary(talk.session, settings, "stopped")["warnings"] == [warning]
+
+
+def test_held_jobs_are_looked_at_again_when_the_policy_rejects_their_predecessor() -> None:
+    """Nothing else may ever happen: without a call, the run would end in a deadlock."""
+    talk = Talk()
+    came_all = (came(1.0, "a"), came(1.0, "b", after=["a"]), NO_MORE)
+    found = talk.ask(1.0, lambda view: [Reject(waiting(view, "a"))], *came_all)
+    assert found == [d.RejectJob(1.0, "w0!a"), d.CallMeLater(1.0, 1.001)]
+    assert talk.at(1.001, e.RequestedCall(1.001)) == [d.RejectJob(1.001, "w0!b")]

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from beasy_sched.formats.atomic import (
     PartFile,
     discard_unfinished,
     leftover,
+    own_folder,
     remove_if_dead,
     remove_old,
     write_atomic,
@@ -47,13 +49,66 @@ def test_an_error_of_the_caller_is_not_called_a_write_error(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_keeps_pointing(tmp_path: Path) -> None:
-    real, link = tmp_path / "real", tmp_path / "link"
-    real.write_text("old")
-    link.symlink_to(real)
+@pytest.mark.parametrize("leads_to", ["real", "nowhere", "folder"])
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path, leads_to: str) -> None:
+    real, folder, link = tmp_path / "real", tmp_path / "folder", tmp_path / "link"
+    real.write_text("precious")
+    folder.mkdir()
+    link.symlink_to(tmp_path / leads_to)
     write_atomic(link, "new")
-    assert link.is_symlink()
-    assert real.read_text() == "new"
+    assert link.read_text() == "new"
+    assert not link.is_symlink()
+    assert real.read_text() == "precious"
+    assert list(folder.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link", "real"]
+
+
+def test_of_a_link_from_an_earlier_run_only_the_link_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("precious")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    remove_old([tmp_path / "link"])
+    assert [path.name for path in tmp_path.iterdir()] == ["real"]
+
+
+def put(path: Path, kind: str) -> None:
+    """Put something at a path that is neither a file nor a link."""
+    if kind == "a directory":
+        path.mkdir()
+    elif kind == "a named pipe":
+        os.mkfifo(path)
+    else:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(os.path.relpath(path))
+
+
+@pytest.mark.parametrize("kind", ["a directory", "a named pipe", "a socket"])
+@pytest.mark.parametrize(
+    "do", [PartFile, lambda path: remove_old([path]), lambda path: write_atomic(path, "x")]
+)
+def test_what_is_no_file_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, do: Callable[[Path], object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "a", kind)
+    with pytest.raises(InputError, match=f"a: cannot be written: it is {kind}; remove it, or choose another"):
+        do(tmp_path / "a")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["a named pipe", "a link", "a file"])
+def test_a_folder_that_is_none(tmp_path: Path, kind: str) -> None:
+    place, other = tmp_path / "plans", tmp_path / "other"
+    other.mkdir()
+    if kind == "a link":
+        place.symlink_to(other)
+    elif kind == "a file":
+        place.write_text("x")
+    else:
+        os.mkfifo(place)
+    with pytest.raises(InputError, match=f"plans: is {kind}, expected a folder"):
+        own_folder(place)
+    assert own_folder(other) == other
+    assert own_folder(tmp_path / "new").is_dir()
 
 
 @pytest.mark.parametrize(("name", "reason"), [("nowhere/a", "folder does not exist"), ("", "irectory")])
@@ -153,11 +208,6 @@ def test_a_name_that_is_taken_at_the_end_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a"]
 
 
-def test_old_files_are_removed_where_they_really_are(tmp_path: Path) -> None:
-    (tmp_path / "real").write_text("old")
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    (tmp_path / "folder").mkdir()
-    remove_old([tmp_path / "link", tmp_path / "folder", tmp_path / "none", "/dev/null"])
-    assert names(tmp_path) == ["folder", "link"]
-    write_atomic(tmp_path / "link", "new")
-    assert (tmp_path / "real").read_text() == "new"
+def test_devices_of_the_system_are_not_removed(tmp_path: Path) -> None:
+    remove_old([tmp_path / "none", "/dev/null"])
+    assert Path("/dev/null").is_char_device()

@@ -3,7 +3,7 @@
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.batsim_events import merge_events, read_external_events
+from beasy_sched.formats.batsim_events import merge_events, mixed_up, read_external_events
 
 
 def read(tmp_path, text, **options):
@@ -36,6 +36,38 @@ def test_files_are_merged(tmp_path):
         for times in ([1, 5], [2, 3])
     ]
     assert [x.timestamp for x in merge_events(files)] == [1, 2, 3, 5]
+
+
+def lines(*events):
+    return "\n".join(
+        f'{{"type": "{kind}", "timestamp": {at}, "w": {w}, "resources": "0"}}' for at, kind, w in events
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "tied", "found"),
+    [
+        (15, [(20, "x", 1), (20, "x", 2)], True),
+        (14, [(20, "x", 1), (20, "x", 2)], False),  # 16 lines keep their order
+        (30, [(20, "x", 1), (20, "x", 1)], False),  # they are the same
+        (30, [(20, "x", 1), (21, "x", 2)], False),
+        (30, [(20, "x", 1), (20, "y", 2), (20, "x", 1)], True),
+        (30, [(20, "x", 1), (20, "machine_available", 2)], False),  # sorted by type
+    ],
+)
+def test_events_that_batsim_may_mix_up(tmp_path, more, tied, found):
+    events = read(tmp_path, lines(*((n % 15, "machine_available", 0) for n in range(more)), *tied))
+    pair = mixed_up(merge_events([events]))
+    assert (pair is not None) == found
+    if pair is not None:
+        assert pair[0].data["w"] != pair[1].data["w"]
+
+
+def test_events_of_two_files_are_not_mixed_up(tmp_path):
+    some = read(tmp_path, lines(*((n, "x", 1) for n in range(20))))
+    (tmp_path / "other").mkdir()
+    others = read(tmp_path / "other", lines(*((n, "x", 2) for n in range(20))))
+    assert mixed_up(merge_events([some, others])) is None
 
 
 def test_an_empty_file_is_fine(tmp_path):

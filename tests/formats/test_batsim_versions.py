@@ -177,7 +177,7 @@ def test_a_workload_of_batsim_5(tmp_path: Path) -> None:
             "'generation_strategy' is 'Half'",
         ),
         ({}, {"n": {"type": "DelayProfile"}}, "'delay' is missing"),
-        ({"subtime": "now"}, {}, "Expected"),
+        ({"subtime": "now"}, {}, "subtime: found 'now', expected a number"),
     ],
 )
 def test_what_batsim_5_refuses(

@@ -34,7 +34,7 @@ WORKLOADS = {
     "workloads/test_energy_minimal_load0.json": 2,
     "workloads/test_energy_minimal_load100.json": 2,
     "workloads/test_energy_minimal_load50.json": NETWORK,
-    "workloads/test_long_workload.json": NETWORK,
+    "workloads/test_long_workload.json": "'subtime' is 1e+16, expected a number from 0 to 1e+15",
     "workloads/test_one_computation_job.json": 1,
     "workloads/test_one_computation_job_tot.json": 1,
     "workloads/test_one_delay_job.json": 1,

@@ -194,10 +194,6 @@ SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"
             MASTER + '<host id="n" speed="1f,2f"><prop id="wattage_per_state" value="1:2"/></host>',
             "1 entries",
         ),
-        (
-            MASTER + '<host id="n" speed="1f" core="2"><prop id="wattage_per_state" value="1:2"/></host>',
-            "idle:epsilon",
-        ),
         (MASTER + '<host id="n" speed="1f"><prop id="wattage_per_state" value="a:b"/></host>', "in watts"),
         (MASTER + '<cluster id="c" prefix="n" radical="5-1" speed="1f"/>', "'5-1' runs backwards"),
         (
@@ -234,6 +230,7 @@ def test_a_wrong_file_is_told_with_its_path(tmp_path, body, message):
         ),
         ('<platform version="3"/>', "version '3'"),
         ("", "not well-formed"),
+        ('{"nb_res": 4}', "is JSON, as workloads are"),
         ("<platform version='4.1'>\x00", "not well-formed"),
     ],
 )

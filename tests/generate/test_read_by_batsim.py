@@ -198,6 +198,6 @@ def test_the_files_of_a_scenario(tmp_path: Path) -> None:
             [tmp_path / f"{kind}power.txt"],
             strict=BatsimFormat.BATSIM4,
         )
-        platform, workloads, (events,) = inputs.read(OPTIONS)
+        platform, workloads, events = inputs.read(OPTIONS)
         assert platform.notes == ()
         assert Simulation(platform, workloads, events, OPTIONS).begins().resources[0].properties["role"] == ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.platform import ServerKind, SleepState
+from beasy_sched.model.platform import Platform, ServerKind, SleepState
 
 PROPERTIES = {
     "wattage_per_state": "100:100:200, 90:150, 10:10, 110:110:110, 130:130:130",
@@ -76,3 +77,18 @@ def test_what_does_not_fit_is_refused_with_the_hosts_name(changes: dict[str, str
     with pytest.raises(ConfigError, match=told) as found:
         kind(**changes)
     assert "'n0'" in str(found.value)
+
+
+def test_cores_by_their_property() -> None:
+    assert kind().cores == 1
+    assert kind(core_count="4").cores == 4
+    assert ServerKind.from_properties("n0", {"core_count": "4"}, cores=2).cores == 2  # the simulator's word
+    for wrong in ("0", "-1", "four", "1.5", "9" * 20):
+        with pytest.raises(ConfigError, match=r"'n0': core_count: .* expected 1 or more"):
+            kind(core_count=wrong)
+
+
+def test_only_hosts_with_several_cores_tell_them() -> None:
+    kinds = tuple(ServerKind(str(cores), (1.0,), cores=cores) for cores in (1, 4))
+    platform = Platform(kinds, np.array([0, 1]), ("a", "b"), properties=({"x": "y"}, {"core_count": "9"}))
+    assert platform.telling_hosts().properties == ({"x": "y"}, {"core_count": "4"})

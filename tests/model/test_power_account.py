@@ -25,7 +25,7 @@ MODEL = PowerModel(Platform((ONE, FOUR, BARE), np.array([0, 1, 2]), ("a", "b", "
     ("state", "watts"),
     [
         (HostState.IDLE, [100, 100, 0]),
-        (HostState.BUSY, [200, 200, 0]),
+        (HostState.BUSY, [200, 140, 0]),  # a job keeps one core of four busy
         (HostState.ASLEEP, [9, 9, 0]),
         (HostState.SWITCHING_OFF, [118, 115.75, 0]),  # 1 flop keeps one core of four busy
         (HostState.SWITCHING_ON, [135, 132, 0]),
@@ -43,6 +43,16 @@ def test_by_load(load: float, watts: float) -> None:
     host, pstate = np.array([0]), np.zeros(1, dtype=np.int16)
     assert MODEL.busy_w(host, pstate, load)[0] == pytest.approx(watts)
     assert MODEL.job_w(host, pstate, load) == pytest.approx(watts - 100.0)
+
+
+def test_a_job_on_two_powers_and_four_cores() -> None:
+    """As a real Batsim 4.2.1 meters it: epsilon is the idle power, and one core of four is busy."""
+    kind = ServerKind.from_properties("n0", {"wattage_per_state": "100:200", "core_count": "4"})
+    model = PowerModel(Platform((kind,), np.array([0]), ("n0",)))
+    host, pstate = np.array([0]), np.zeros(1, dtype=np.int16)
+    assert model.busy_w(host, pstate)[0] == 125.0
+    assert model.busy_w(host, pstate, np.array([0.5]))[0] == 112.5
+    assert model.job_w(host, pstate) == 25.0
 
 
 def test_transition_times() -> None:

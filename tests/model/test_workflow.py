@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.jobs import Job, JobState, Outcomes, Terms, read_terms
-from beasy_sched.model.workflow import PREDECESSOR_LOST, Workflows, due_times, in_order, predecessors_of
+from beasy_sched.model.workflow import (
+    PREDECESSOR_LOST,
+    SETTLED_S,
+    Workflows,
+    due_times,
+    in_order,
+    predecessors_of,
+)
 
 
 def job(name, subtime=0.0, **members):
@@ -124,7 +131,7 @@ class World:
 
     def submit(self, *jobs):
         for each in jobs:
-            if self.workflows.submit(each):
+            if self.workflows.submit(each, each.subtime_s):
                 self.free.append(each.id)
 
     def end(self, each, at_s, state=JobState.FINISHED):
@@ -148,7 +155,8 @@ def test_phases():
     d, other = job("d", workflow="x", phase=3), job("other", workflow="y", phase=1)
     world.submit(d, c, a, b, other, job("alone"))
     assert world.free == ["w0!alone"]
-    assert world.at(0) == ["a", "b", "other"]
+    assert world.at(0) == ["a", "b"]
+    assert world.at(SETTLED_S) == ["other"]
     world.end(a, 10)
     assert world.at(10) == []
     world.end(b, 20)
@@ -266,8 +274,8 @@ def test_jobs_with_a_deadline_are_kept():
 def test_the_think_time_of_a_refused_job_is_waited_for_no_longer():
     workflows = Workflows(Outcomes())
     a, b = job("a"), job("b", after=["a"], think_time_s=30)
-    assert workflows.submit(a)
-    assert not workflows.submit(b)
+    assert workflows.submit(a, 0.0)
+    assert not workflows.submit(b, 0.0)
     workflows.end(a, 10.0, finished=True)
     assert not [*workflows.release(10.0)]
     assert workflows.next_call_s == 40.0
@@ -297,3 +305,77 @@ def test_the_number_of_a_phase_may_be_large():
     assert world.at(0) == ["a"]
     world.end(a, 5, JobState.KILLED)
     assert world.at(5) == ["b!"]
+
+
+def start(each, at_s):
+    each.state, each.start_s = JobState.RUNNING, at_s
+
+
+def test_a_lower_phase_of_the_same_instant_may_come_in_a_later_message():
+    world = World()
+    high, low = job("high", 5.0, workflow="x", phase=1), job("low", 5.0, workflow="x", phase=0)
+    world.submit(high)
+    assert world.at(5.0) == []
+    assert world.workflows.next_call_s == 5.0 + SETTLED_S
+    world.submit(low)
+    assert world.at(5.0) == ["low"]
+    assert world.at(5.0 + SETTLED_S) == []
+    world.end(low, 20.0)
+    assert world.at(20.0) == ["high"]
+    assert not world.workflows.early
+    assert not world.workflows.warnings
+
+
+def test_a_lower_phase_that_comes_within_the_think_time_is_waited_for():
+    world = World()
+    first, second = job("first", workflow="x", phase=0), job("second", 8.0, workflow="x", phase=1)
+    high = job("high", workflow="x", phase=2, think_time_s=10.0)
+    world.submit(first, high)
+    assert world.at(0.0) == ["first"]
+    world.end(first, 5.0)
+    assert world.at(5.0) == []
+    world.submit(second)
+    assert world.at(8.0 + SETTLED_S) == ["second"]
+    assert world.at(15.0) == []
+    world.end(second, 20.0)
+    assert world.at(29.0) == []
+    assert world.at(30.0) == ["high"]
+
+
+def test_jobs_that_could_not_wait_for_a_lower_phase_are_named():
+    """Those that were in the queue or had started before it came: not one that was refused or is held."""
+    world = World()
+    ran, queued, refused = (job(name, workflow="x", phase=2) for name in ("ran", "queued", "refused"))
+    apart = job("apart", workflow="y", phase=2)
+    world.submit(ran, queued, refused, apart)
+    assert world.at(SETTLED_S) == ["ran", "queued", "refused", "apart"]
+    world.end(refused, 0.5, JobState.REJECTED)
+    start(ran, 1.0)
+    world.end(ran, 4.0)
+    queued.place = 0
+    same = job("same", 5.0, workflow="x", phase=2)
+    world.submit(same)
+    assert not world.workflows.warnings
+    first = job("first", 5.0, workflow="x", phase=1)
+    world.submit(first)
+    assert world.at(5.0 + SETTLED_S) == ["first"]
+    assert [*world.workflows.early] == ["w0!ran", "w0!queued"]
+    assert world.workflows.warnings == [
+        "2 jobs were queued before jobs of lower phases of the workflow were submitted, and did not wait for"
+        " those: w0!ran, w0!queued; submit the phases of a workflow at one time, or use 'after'"
+    ]
+    world.submit(job("zero", 6.0, workflow="x", phase=0))
+    assert [*world.workflows.early] == ["w0!ran", "w0!queued"]
+
+
+def test_a_warning_names_the_first_jobs_only():
+    world = World()
+    jobs = [job(str(number), workflow="x", phase=1) for number in range(7)]
+    world.submit(*jobs)
+    world.at(SETTLED_S)
+    for each in jobs:
+        start(each, 1.0)
+    world.submit(job("late", 2.0, workflow="x", phase=0))
+    (warning,) = world.workflows.warnings
+    assert warning.startswith("7 jobs were queued before")
+    assert "w0!3, w0!4 and so on;" in warning

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,32 @@ class TestChain:
             store.add(PLAN)
         store.add(following(PLAN))
         assert len(store) == 2
+
+    @pytest.mark.parametrize(("apart", "fits"), [(0.9e-6, True), (1.1e-6, False)])
+    def test_levels_may_differ_by_the_rounding_of_a_plan(self, apart: float, fits: bool) -> None:
+        """A level within a plan's tolerance of a bound is put on it: of the battery's size and of a step."""
+        size_j, _ = PLAN.power.level_scales(PLAN.storage, PLAN.step_s)
+        pct = 50.0 + 100.0 * apart * size_j / PLAN.storage.battery.capacity_j
+        site = Site(Storage(replace(PLAN.storage.battery, soc_start_pct=pct)), 3600.0)
+        check = partial(PlanStore([PLAN]).check_fits, two_kinds(), site)
+        if fits:
+            check()
+        else:
+            with pytest.raises(ConfigError, match="the plan starts with the battery"):
+                check()
+
+    def test_hydrogen_may_differ_by_the_rounding_of_a_plan(self) -> None:
+        tank = hydrogen(tank_kg=100.0, level_start_kg=0.0)
+        storage = Storage(PLAN.storage.battery, tank)
+        plan = replace(PLAN, storage=storage)
+        size_kg = plan.power.level_scales(storage, PLAN.step_s)[1]
+        for kg, fits in ((0.9e-6 * size_kg, True), (1.1e-6 * size_kg, False)):
+            site = Site(replace(storage, hydrogen=replace(tank, level_start_kg=kg)), 3600.0)
+            if fits:
+                PlanStore([plan]).check_fits(two_kinds(), site)
+            else:
+                with pytest.raises(ConfigError, match="kg of hydrogen, the site with"):
+                    PlanStore([plan]).check_fits(two_kinds(), site)
 
     def test_first_window_starts_elsewhere(self) -> None:
         site = Site(Storage(replace(PLAN.storage.battery, soc_start_pct=60.0)), 3600.0)

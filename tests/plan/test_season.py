@@ -108,6 +108,52 @@ class TestTwoDaysOfSunAndTwoWithout:
             plan_season(problem, (dark[:3],), provenance=MADE_BY)
 
 
+@pytest.mark.parametrize(("drawn", "stored"), [(1.2, True), (39.5, True), (40.4, True), (41.2, False)])
+def test_what_is_left_at_the_end_has_its_worth(drawn: float, stored: bool) -> None:
+    """Only the last of 48 hours has a surplus: it is stored where its worth, 0.4 (1 + 1/48) of what the fuel
+    cell makes of it, exceeds the throughput's price of 0.01. The fuel cell draws ``drawn`` times the
+    hydrogen that the electrolyzer makes of the same energy.
+    """
+    load_w = np.full(48, 1e3)
+    sun_w = load_w + 1e3 * (np.arange(48) == 47)
+    efficiency = (IN_KWH / OUT_KWH / drawn) ** 0.5
+    spec = tank(electrolyzer_efficiency=efficiency, fuel_cell_efficiency=efficiency)
+    season = planned(load_w, sun_w, Storage(NO_BATTERY, spec), HOUR_S)
+    assert season.hydrogen_kg[-1] == pytest.approx(efficiency / IN_KWH if stored else 0.0, abs=1e-9)
+    np.testing.assert_allclose(season.hydrogen_kg[:-1], 0.0, atol=1e-9)
+
+
+LOSSLESS = {"charge_efficiency": 1.0, "discharge_efficiency": 1.0, "self_discharge_per_day": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("sun_kw", "unmet_kw", "stored_kwh"),
+    [
+        ([0, 2, 0, 2], [0, 0, 0, 0], [5, 4, 5, 4, 5]),  # within a window, the battery may give
+        ([0, 1, 0, 1], [1, 0, 1, 0], [5, 5, 5, 5, 5]),  # at its end, the target comes before the demand
+    ],
+)
+def test_the_battery_has_its_target_at_the_end_of_each_window(
+    sun_kw: list[float], unmet_kw: list[float], stored_kwh: list[float]
+) -> None:
+    cells = battery(10.0, soc_start_pct=50.0, soc_target_pct=50.0, **LOSSLESS)
+    sun_w = 1e3 * np.array(sun_kw)
+    season = planned([1e3] * 4, sun_w, Storage(cells, tank()), HOUR_S, window_s=2 * HOUR_S)
+    np.testing.assert_allclose(season.years[0].battery_j[::2], kwh_to_j(1.0) * np.array(stored_kwh)[::2])
+    windows_kw = season.years[0].unmet_w.reshape(2, 2).sum(axis=1) / 1e3
+    np.testing.assert_allclose(windows_kw, np.array(unmet_kw).reshape(2, 2).sum(axis=1), atol=1e-6)
+
+
+def test_what_a_battery_loses_at_its_least_is_missing_before_the_charger() -> None:
+    """Nothing arrives: to keep the battery at SoC_min, twice its loss would have to be charged."""
+    changes = LOSSLESS | {"charge_efficiency": 0.5, "self_discharge_per_day": 0.1}
+    cells = battery(10.0, soc_min_pct=50.0, soc_start_pct=50.0, soc_target_pct=50.0, **changes)
+    season = planned([0.0] * 2, [0.0] * 2, Storage(cells, tank()), DAY_S)
+    lost_w = 0.1 * kwh_to_j(5.0) / DAY_S
+    np.testing.assert_allclose(season.years[0].unmet_w, lost_w / 0.5, rtol=1e-6)
+    np.testing.assert_allclose(season.years[0].battery_j, kwh_to_j(5.0))
+
+
 def test_sleeping_servers_come_before_demand() -> None:
     """Nothing arrives; 10 kWh of hydrogen are there, and the sleeping servers need 4 kWh in each hour."""
     spec = tank(level_start_kg=10.0 / OUT_KWH)

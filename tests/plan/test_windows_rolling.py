@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from plan.test_windows import LOAD_W, PLATFORM, RENEW_W, SITE, SPEC, planned
 from plan_cases import hydrogen
 
+from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
 from beasy_sched.plan import windows
@@ -29,8 +30,11 @@ from beasy_sched.plan.windows import (
     PowerForecast,
     Span,
     WindowForecast,
+    first_shortage,
     make_plans,
+    plan_windows,
 )
+from beasy_sched.preflight import plan_start
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 
@@ -116,6 +120,75 @@ def test_a_level_below_the_least_is_planned_from_the_least() -> None:
     """And from a little more where sleeping servers need that, for which the guard goes below the least."""
     (plan, *_) = made(request(0, at_pct(4.0)))
     assert SPEC.soc_min_pct - 1e-4 <= plan.soc_pct[0] < SPEC.soc_min_pct + 1.0
+
+
+# --- a site that cannot stay above SoC_min even with all servers asleep ---------------------------------
+
+AT_MIN = replace(SITE, storage=Storage(replace(SPEC, soc_start_pct=SPEC.soc_min_pct)))
+DAWN_W = np.where(np.arange(len(RENEW_W)) < 12, 0.0, RENEW_W + 100.0)
+"""An hour without any production, which sleeping servers cannot be supplied in."""
+FALLS_BELOW = "soc_min_pct: even with all servers asleep, the battery falls below 10 %, first at hour 0.0833"
+
+
+def first_request(site=AT_MIN, renew_w: np.ndarray = DAWN_W) -> PlanRequest:
+    return request(0, site.storage.start(), renew_w=renew_w)
+
+
+def test_all_plans_have_the_same_words_for_it() -> None:
+    with pytest.raises(NoPlan) as refused:
+        plan_windows(AT_MIN, PLATFORM, LOAD_W, DAWN_W, provenance=Provenance("a test"))
+    told = str(refused.value).removeprefix("window 0: ")
+    assert told.startswith(FALLS_BELOW)
+    first, second = made(first_request(), AT_MIN)
+    assert first.shortage == first.provenance.solved[0].message == told
+    assert second.shortage == ""
+    assert first_shortage(AT_MIN, PLATFORM, first_request(), OfflineOptions()) == told
+    found = plan_start(PlanStore([first, second]))
+    assert found is not None
+    assert (found.code, found.text.startswith(told)) == ("sleep-short", True)
+
+
+def test_a_run_can_begin_with_such_a_plan() -> None:
+    plans = PlanStore(made(first_request(), AT_MIN))
+    raised_pct = plans[0].soc_pct[0]
+    assert SPEC.soc_min_pct + 1.0 < raised_pct < SPEC.soc_min_pct + 30.0
+    assert plans[0].asked_level == AT_MIN.storage.start()
+    plans.check_fits(PLATFORM, AT_MIN)
+    higher = replace(AT_MIN, storage=Storage(replace(SPEC, soc_start_pct=20.0)))
+    with pytest.raises(ConfigError, match="the plan starts with the battery at 10 %, the site at 20 %"):
+        plans.check_fits(PLATFORM, higher)
+
+
+def test_a_site_that_can_is_not_said_to_lack_anything() -> None:
+    asked = request(0, SITE.storage.start())
+    assert first_shortage(SITE, PLATFORM, asked, OfflineOptions()) == ""
+    plan = made(asked)[0]
+    assert (plan.shortage, plan.provenance.solved[0].message) == ("", "")
+    assert plan_start(PlanStore([plan])) is None
+
+
+def test_without_any_plan_the_verdict_is_raised_in_the_same_words() -> None:
+    tiny = replace(AT_MIN, storage=Storage(replace(AT_MIN.storage.battery, discharge_limit_w=1.0)))
+    told = []
+    for attempt in (
+        lambda: plan_windows(tiny, PLATFORM, LOAD_W, DAWN_W, provenance=Provenance("a test")),
+        lambda: made(first_request(tiny), tiny),
+        lambda: first_shortage(tiny, PLATFORM, first_request(tiny), OfflineOptions()),
+    ):
+        with pytest.raises(NoPlan) as refused:
+            attempt()
+        told.append(str(refused.value))
+    assert told[0] == told[1] == told[2]
+    assert "the sleeping servers alone need" in told[0]
+
+
+def test_the_grid_lowers_the_level_that_sleeping_servers_need() -> None:
+    dark_w = least_power_w(PLATFORM, 12, 300.0).mean()
+    starts = []
+    for import_w in (0.0, 0.5 * dark_w):
+        site = replace(AT_MIN, grid=Grid(import_w) if import_w else None)
+        starts.append(made(first_request(site), site)[0].soc_pct[0] - SPEC.soc_min_pct)
+    assert starts[1] < 0.7 * starts[0]
 
 
 def test_a_window_may_have_a_target_of_its_own() -> None:

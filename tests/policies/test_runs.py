@@ -9,7 +9,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from world_checks import check
-from worlds import SLOT_POLICIES, STEP_S, World, green_world, random_world, rich_world, run, session_of
+from worlds import (
+    SLOT_POLICIES,
+    STEP_S,
+    World,
+    failing_world,
+    green_world,
+    play,
+    random_world,
+    rich_world,
+    run,
+    session_of,
+)
 
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine.power import EnergySource
@@ -25,6 +36,7 @@ seeds = st.integers(0, 2**32 - 1)
 worlds = seeds.map(lambda seed: random_world(np.random.default_rng(seed)))
 rich_worlds = seeds.map(lambda seed: rich_world(np.random.default_rng(seed)))
 green_worlds = seeds.map(lambda seed: green_world(np.random.default_rng(seed)))
+failing_worlds = seeds.map(lambda seed: failing_world(np.random.default_rng(seed)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -132,6 +144,19 @@ def test_hosts_that_leave_in_the_middle(world: World, policy: str, start: int, l
     """Busy ones too: no switching here, so that none is in transition when it leaves."""
     outage = (float(start), float(start + length), f"0-{world.hosts // 2}")
     check_jobs(world, run(world.but(outages=(outage,)), policy, with_site=False))
+
+
+@settings(max_examples=40, deadline=None)
+@given(failing_worlds, st.sampled_from(POLICIES))
+def test_hosts_leave_and_return_all_the_time(world: World, policy: str) -> None:
+    """Those that sleep, are switched, or compute, too: no run ends by a decision of ours."""
+    check(*play(world, policy))
+
+
+@settings(max_examples=20, deadline=None)
+@given(failing_worlds, st.sampled_from(["easy", "fcfs", "workload-reactive", "conventional"]))
+def test_hosts_leave_and_return_without_a_site(world: World, policy: str) -> None:
+    check_jobs(*play(world, policy, with_site=False))
 
 
 @st.composite

@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from world_checks import check
-from worlds import SLOT_POLICIES, World, green_world, random_world, rich_world, run
+from worlds import SLOT_POLICIES, World, failing_world, green_world, play, random_world, rich_world, run
 
 from beasy_sched.energy.grid import Export
 from beasy_sched.model.decisions import ExecuteJob, KillJobs
@@ -23,21 +23,24 @@ POLICIES = sorted(OURS)
 SEEDS = 120
 """Worlds of each sort and policy: more than 3000 windows in all."""
 
+SORTS = ((random_world, 30), (rich_world, 18), (green_world, 24), (failing_world, 18))
+"""Sorts of worlds, with their numbers of steps."""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_soak(policy: str) -> None:
     for seed in range(SEEDS):
-        for draw, steps in ((random_world, 30), (rich_world, 18), (green_world, 24)):
+        for draw, steps in SORTS:
             world = draw(np.random.default_rng(seed), most_jobs=60, steps=steps)
             try:
-                check(world, run(world, policy))
+                check(*play(world, policy))
             except Exception as error:
                 raise AssertionError(f"{draw.__name__} of seed {seed}: {error}") from error
 
 
 def test_the_soak_is_of_more_than_a_thousand_windows() -> None:
-    assert SEEDS * len(POLICIES) * 3 > 1000
+    assert SEEDS * len(POLICIES) * len(SORTS) > 1000
 
 
 def test_the_worlds_bring_about_what_they_are_for() -> None:

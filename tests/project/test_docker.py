@@ -42,12 +42,14 @@ def test_the_image_serves_by_default_and_not_as_root():
     assert command[0] == "beasy-sched"
     port = str(parse(command[1:])["socket_endpoint"]).rpartition(":")[2]
     assert instructions("EXPOSE") == [port]
+    assert parse(command[1:])["socket_endpoint"] == f"tcp://*:{port}"
     assert instructions("USER") == ["1000"]
 
 
 def test_the_scheduler_is_found_by_the_simulators():
     scheduler = parse(SERVICES["scheduler"]["command"])
     port = str(scheduler["socket_endpoint"]).rpartition(":")[2]
+    assert scheduler["socket_endpoint"] == f"tcp://*:{port}"
     for name in ("batsim", "simulator"):
         assert parse(["batsim", *SERVICES[name]["command"]])["socket_endpoint"] == f"tcp://scheduler:{port}"
         assert "scheduler" in SERVICES[name]["depends_on"]

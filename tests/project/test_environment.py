@@ -14,15 +14,20 @@ case "$*" in
   *version_info*"(3, 10)"*) exit {exit_code} ;;
   *'%d.%d'*) echo {version} ;;
   "--version") echo "Python {version}" ;;
-  *"-m venv"*) for folder; do :; done; mkdir -p "$folder/bin"; cp "$0" "$folder/bin/python" ;;
+  *"-m venv"*) {venv}; for folder; do :; done; mkdir -p "$folder/bin"; cp "$0" "$folder/bin/python" ;;
   *"pip install"*) exit ${{PIP_EXIT_CODE:-0}} ;;
 esac
 """
 
 
-def make_python(path: Path, version: str, *, works: bool = True) -> None:
+NO_ENSUREPIP = "echo 'ensurepip is not available'; exit 1"
+"""What a Debian says without python3-venv."""
+
+
+def make_python(path: Path, version: str, *, works: bool = True, venv: bool = True) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(FAKE_PYTHON.format(version=version, exit_code=0 if works else 1))
+    exit_code, venv_first = 0 if works else 1, ":" if venv else NO_ENSUREPIP
+    path.write_text(FAKE_PYTHON.format(version=version, exit_code=exit_code, venv=venv_first))
     path.chmod(0o755)
 
 
@@ -122,6 +127,40 @@ def test_an_old_default_python_gives_way_to_a_newer_one(project: Project):
     make_python(project.programs / "python3.10", "3.10")
     assert project.use().returncode == 0
     assert f"{project.programs}/python3.10 -m venv" in project.log.read_text()
+
+
+def test_a_python_that_cannot_make_an_environment_gives_way_to_the_next(project: Project):
+    make_python(project.programs / "python3", "3.11", venv=False)
+    make_python(project.programs / "python3.12", "3.12")
+    done = project.use()
+    assert done.returncode == 0, done.stderr
+    assert f"{project.programs}/python3.12 -m venv" in project.log.read_text()
+    assert project.installs() == ["project[dev]"]
+    assert "ensurepip" not in done.stderr
+    assert "python3-venv" not in done.stderr
+    assert project.use().stderr == ""
+
+
+@pytest.mark.parametrize("python", ["", "3.12"])
+def test_where_no_python_can_make_an_environment_all_are_named(project: Project, python: str):
+    make_python(project.programs / "python3", "3.11", venv=False)
+    make_python(project.programs / "python3.12", "3.12", venv=False)
+    pyenv = project.root.parent / ".pyenv/versions/3.12.1/bin/python3.12"
+    make_python(pyenv, "3.12", venv=False)
+    done = project.use(python=python)
+    assert done.returncode == 1
+    assert "ensurepip is not available" in done.stderr
+    first = [] if python else [f"{project.programs}/python3"]
+    tried = " ".join([*first, f"{project.programs}/python3.12", str(pyenv)])
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"test: {tried}: cannot make a virtual environment (on Debian")
+    assert project.installs() == []
+
+
+def test_of_a_named_version_the_one_that_can_make_an_environment_is_taken(project: Project):
+    make_python(project.programs / "python3.12", "3.12", venv=False)
+    make_python(project.root.parent / ".pyenv/versions/3.12.1/bin/python3.12", "3.12")
+    assert project.use(python="3.12").stdout.strip() == f"{project.root}/.venv-3.12/bin"
 
 
 def test_a_broken_environment_is_made_anew(project: Project):

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,7 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+import run_year
 from project.shell import ROOT, run
+
+from beasy_sched.units import parse_duration
 
 RUN = ROOT / "scripts" / "run_year"
 FEW = ("--days", "3", "--policy", "power-reactive", "--policy", "easy")
@@ -29,6 +33,18 @@ def test_a_table_by_month_a_picture_and_all_results(tmp_path: Path):
     assert (out / "easy/run_summary.json").exists()
     assert not (out / "easy/progress").exists()
     assert max(map(len, done.stdout.splitlines())) <= 100
+    hint = shlex.split(done.stdout.partition("To see why at a moment: beasy-sched ")[2])
+    assert hint == ["explain", "out/year/power-reactive", "--at", "1d12h"]
+    explained = run(Path(sys.executable).parent / "beasy-sched", *hint, cwd=tmp_path)
+    assert explained.returncode == 0, explained.stderr
+    assert explained.stdout.startswith("Step 144, 1d 12:00:00")
+
+
+@pytest.mark.parametrize(("days", "at"), [(1, "0d12h"), (2, "1d12h"), (6, "3d12h"), (365, "20d12h")])
+def test_the_moment_of_the_hint_is_within_the_run(days: int, at: str):
+    words = shlex.split(run_year.explain_command(Path("my year/easy"), days))
+    assert words == ["beasy-sched", "explain", "my year/easy", "--at", at]
+    assert parse_duration(at) < days * 86_400.0
 
 
 def test_the_real_days_differ_from_the_expected_ones(tmp_path: Path):

@@ -114,6 +114,18 @@ def test_switches_and_changes_of_speed_are_told_apart() -> None:
     assert heard.say(state("2", 0)) == [d.SetResourceState(1.0, hosts("2"), 0, switch=False)]  # while it runs
 
 
+def test_a_refusal_names_the_speed_that_was_asked_for_last() -> None:
+    """A change of speed counts at once, before the simulator answers."""
+    heard = Heard()
+    heard.say(state("0", 1))
+    with pytest.raises(DecisionRefused, match="cannot go there from P-state 1"):
+        heard.say(state("0", 17))
+
+
+def test_the_end_of_the_registration_is_passed_on() -> None:
+    assert Heard().say(d.FinishRegistration(1.0)) == [d.FinishRegistration(1.0)]
+
+
 def test_hosts_start_where_the_simulator_says() -> None:
     rules = Rules()
     properties = {"sleep_pstates": "2:3:4"}

@@ -71,7 +71,7 @@ def test_the_documented_commands(site: SmallSite, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"polcy": "easy"}, "unknown field `polcy`"),
+        ({"polcy": "easy"}, "polcy: no such field"),
         ({"policy": "easi"}, "unknown policy 'easi'"),
         ({"options": {"priority": "fast"}}, "priority"),
         ({"site": "nowhere.toml"}, "nowhere.toml: cannot be read"),
@@ -79,7 +79,7 @@ def test_the_documented_commands(site: SmallSite, tmp_path: Path) -> None:
         ({"policy": "power-reactive"}, "requires a site"),
         ({"policy": "beasy", "site": "default"}, "requires an offline plan"),
         ({"policy": "beasy", "site": "default", "plan": "nowhere.msgpack"}, "nowhere.msgpack"),
-        ({"site": "default", "replan": {"evry": "window"}}, "unknown field `evry`"),
+        ({"site": "default", "replan": {"evry": "window"}}, "replan.evry: no such field"),
         ({"site": "default", "replan": "window"}, "requires the expected demand"),
     ],
 )

@@ -84,10 +84,9 @@ def inputs(recording: Recording):
         platform = read_simgrid_platform(files / "platform.xml", limit=limit, energy="-E" in given)
         workload = read_workload(files / "workload.json")
         workload.path = "workload.json"
-        events = None
+        events = []
         if recording.events is not None:
             (files / "events.txt").write_text(recording.events, newline="")
-            events = read_external_events(
-                files / "events.txt", forward_unknown="--forward-unknown-events" in given
-            )
+            forward_unknown = "--forward-unknown-events" in given
+            events.append(read_external_events(files / "events.txt", forward_unknown=forward_unknown))
     return platform, [workload], events

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from recordings.archive import Recording, inputs, options
 
 from beasy_sched.errors import DecisionRefused, InputError, ProtocolError
@@ -36,6 +37,7 @@ class Outcome:
     """As a scheduler would read them from the wire."""
     refusal: str = ""
     ended: str = ""
+    notes: tuple[str, ...] = ()
     csv: dict[str, str] = field(default_factory=dict)
 
 
@@ -55,7 +57,7 @@ def replay(recording: Recording) -> Outcome:
             feed(recorded_replies(recording), simulation, outcome)
         except (DecisionRefused, InputError, ProtocolError) as error:
             outcome.refusal = str(error)
-        simulation._result(None, 0.0)  # type: ignore[arg-type]
+        outcome.notes = simulation._result(None, 0.0).notes  # type: ignore[arg-type]
         outcome.csv = {p.stem.removeprefix("out_"): p.read_text() for p in Path(folder).glob("*.csv")}
     return outcome
 
@@ -92,6 +94,12 @@ def recorded_replies(recording: Recording) -> list[str]:
 def on_the_wire(now: float, events: list[e.Event]) -> e.Message:
     """Take a message through the codec."""
     return decode_message(encode_message(e.Message(now, events)))
+
+
+def with_profiles_turned(begins: e.SimulationBegins) -> e.SimulationBegins:
+    """Return the same event with the profiles in the opposite order."""
+    turned = {name: dict(reversed(profiles.items())) for name, profiles in begins.profiles.items()}
+    return msgspec.structs.replace(begins, profiles=turned)
 
 
 def compare_messages(told: list[e.Message], recorded: list[e.Message]) -> list[str]:

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 from recordings.archive import recordings
-from recordings.replay import compare_csv, compare_messages, recorded_messages, replay
+from recordings.replay import (
+    compare_csv,
+    compare_messages,
+    recorded_messages,
+    replay,
+    with_profiles_turned,
+)
 from recordings.verdicts import OUT_OF_SCOPE, REFUSALS, judge
 from recordings.whole_runs import names
 
@@ -17,6 +23,11 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"
 @pytest.mark.parametrize("name", sorted(recordings()))
 def test_a_recording_is_matched_or_refused_alike(name):
     assert judge(recordings()[name]).faults == ()
+
+
+@pytest.mark.parametrize("name", ["share", "cores_share2"])
+def test_recorded_sharing_is_not_doubted(name):
+    assert not replay(recordings()[name]).notes
 
 
 def test_no_recording_is_left_out():
@@ -56,6 +67,16 @@ def test_the_comparison_notices_the_order_of_events():
     told, recorded = replay(recording).told, recorded_messages(recording)
     turned = [Message(message.now, message.events[::-1]) for message in told]
     assert compare_messages(turned, recorded)
+
+
+def test_the_order_of_profiles_does_not_count():
+    """Batsim lists them in that of an unordered map."""
+    recorded = recorded_messages(recordings()["soak_01"])
+    begins = recorded[0].events[0]
+    assert len(begins.profiles["w0"]) > 1
+    turned = Message(recorded[0].now, [with_profiles_turned(begins)])
+    assert [*turned.events[0].profiles["w0"]] != [*begins.profiles["w0"]]
+    assert compare_messages([turned], recorded[:1]) == []
 
 
 def test_the_comparison_notices_a_wrong_figure():

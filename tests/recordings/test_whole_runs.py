@@ -4,9 +4,10 @@ import csv
 import io
 
 import pytest
-from recordings.replay import compare_csv, compare_messages
+from recordings.replay import compare_csv, compare_messages, with_profiles_turned
 from recordings.whole_runs import names, replay_whole_run, session_of, whole_run
 
+from beasy_sched.model.events import Message
 from beasy_sched.protocol.batsim4 import decode_message, decode_reply, encode_reply
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 
@@ -34,6 +35,20 @@ def test_the_daemon_decides_what_it_decided(name, tmp_path):
     for number, (told, replied) in enumerate(run.exchanges):
         reply = session.step(decode_message(told.encode()))
         assert encode_reply(reply).decode() == replied, (number, decode_reply(replied.encode()))
+
+
+@pytest.mark.parametrize("name", ["mixed_beasy", "worst_power-reactive"])
+def test_the_daemon_does_not_depend_on_the_order_of_profiles(name, tmp_path):
+    run = whole_run(name)
+    run.write_inputs(tmp_path)
+    session = session_of(run, tmp_path)
+    for number, (told, replied) in enumerate(run.exchanges[:400]):
+        message = decode_message(told.encode())
+        if number == 0:
+            begins = message.events[0]
+            assert len(begins.profiles["w0"]) > 10
+            message = Message(message.now, [with_profiles_turned(begins), *message.events[1:]])
+        assert encode_reply(session.step(message)).decode() == replied
 
 
 def test_a_week_in_the_closed_loop_has_every_start_and_every_host(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from report.story_files import write_run
 
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.workflow import PHASE_CAME_LATE
 from beasy_sched.report.explain_job import explain_job
 from beasy_sched.report.story import Story
 
@@ -34,6 +36,24 @@ def test_a_job_that_did_not_wait(tmp_path: Path) -> None:
         End
           00:04:10  It finished after 4 min, 56 min before its walltime; its hosts used 13.3 Wh.
 """)
+
+
+def test_a_job_that_did_not_wait_for_a_lower_phase(tmp_path: Path) -> None:
+    prefix = write_run(tmp_path)
+    log = Path(f"{prefix}_decisions.jsonl")
+    line = {
+        "time": 20.0,
+        "action": "queue",
+        "job": "w0!a",
+        "rule": PHASE_CAME_LATE,
+        "facts": {"lower_phase": 0},
+    }
+    log.write_text(log.read_text("utf-8") + json.dumps(line) + "\n", "utf-8")
+    assert shown("""
+        Workflow and deadline
+          00:00:20  A job of phase 0 of its workflow was submitted only now: it did not wait for
+                    that one.
+    """) in text(explain_job(prefix, "a"))
 
 
 def test_a_job_that_waited_and_was_slowed_down(tmp_path: Path) -> None:

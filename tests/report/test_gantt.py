@@ -57,13 +57,11 @@ def test_no_change_at_all(tmp_path: Path) -> None:
     assert len(state_bars(run.pstates, 400.0, "a")) == 0
 
 
-@pytest.mark.parametrize("text", ["x-3", "1..2"])
+@pytest.mark.parametrize("text", ["x-3", "1..2", ""])
 def test_servers_that_cannot_be_read(tmp_path: Path, text: str) -> None:
-    run = read_run_data(
-        "a", write_run(tmp_path / "a", pstate_changes=PSTATES.replace("2-3,-2", f"{text},-2"))
-    )
-    with pytest.raises(InputError, match=r"a_pstates:3: machine_id: "):
-        state_bars(run.pstates, 400.0, "a_pstates")
+    prefix = write_run(tmp_path / "a", pstate_changes=PSTATES.replace("2-3,-2", f"{text},-2"))
+    with pytest.raises(InputError, match=r"a_pstate_changes.csv:3: machine_id: found "):
+        read_run_data("a", prefix)
 
 
 def test_states_agree_with_batsims_own_count(tmp_path: Path) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_line import exit_code
@@ -79,15 +78,8 @@ def test_no_folder_to_write_to(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_what_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    original = builtins.__import__
-
-    def without(module: str, *rest: Any) -> Any:
-        if module.partition(".")[0] == name:
-            raise ImportError(name=name)
-        return original(module, *rest)
-
     prefix = write_run(tmp_path / "a")
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, name, None)
     assert exit_code("report", prefix, "-o", str(tmp_path / "r.html")) == 2
     assert f"reports need {name}: pip install 'beasy-sched[report]'" in capsys.readouterr().err
 

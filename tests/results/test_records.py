@@ -89,23 +89,23 @@ def test_files_that_need_not_be_there(tmp_path: Path) -> None:
         (
             "decisions.jsonl",
             '{"time": 1, "action": "start"}\n{"time":\n',
-            r":2: is not a decision: Input data was trunc",
+            r":2: is not a decision: is not valid JSON: it ends",
         ),
-        ("decisions.jsonl", '{"action": "start"}\n', r":1: is not a decision: .*required field `time`"),
+        ("decisions.jsonl", '{"action": "start"}\n', r":1: is not a decision: time: is missing"),
         (
             "decisions.jsonl",
             '{"time": 1, "action": "start", "facts": 3}\n',
-            r":1: is not a decision: Expected `object",
+            r":1: is not a decision: facts: found 3, expected an object",
         ),
         (
             "jobs.csv",
             "job_id,metadata\n1,2\n",
-            r":2: is not a row of Batsim's jobs.csv: KeyError\('workload_name'\)",
+            r":2: is not a row of Batsim's jobs.csv: it has no 'workload_name'",
         ),
         (
             "energy_trace.csv",
             "step,start_s,duration_s\n0,0,1\n1,x,1\n",
-            r":3: is not a row of an energy trace: could not convert",
+            r":3: is not a row of an energy trace: found 'x', expected a number",
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_records_of_different_runs_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ('{"time":1e300,"action":"start"}', "Expected `float` <="),
+        ('{"time":1e300,"action":"start"}', "time: found 1e+300, expected a number, at most"),
         ('{"time":1,"action":"start","hosts":"0-9999999999"}', "is not a host id or an interval"),
         ('{"time":1,"action":"start","hosts":"5-1"}', "runs backwards"),
         ('{"time":1,"action":"postpone","facts":{"waited_s":"long"}}', "facts.waited_s: found 'long'"),

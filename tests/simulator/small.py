@@ -57,7 +57,7 @@ def simulation(
     xml, workload = write_files(folder, jobs, profiles, **platform)
     options = options or SimulationOptions(energy=True)
     tracer = Tracer(folder / "out", energy=options.energy) if files else None
-    return Simulation(read_simgrid_platform(xml), [read_workload(workload)], None, options, tracer)
+    return Simulation(read_simgrid_platform(xml), [read_workload(workload)], (), options, tracer)
 
 
 class InOrder:

@@ -87,7 +87,7 @@ def test_each_workload_has_a_submitter_of_its_own(tmp_path):
     workloads = [read_workload(first, "w0"), read_workload(second, "w1")]
     scheduler = InOrder()
     options = SimulationOptions(energy=True)
-    Simulation(read_simgrid_platform(platform), workloads, None, options).run(scheduler)
+    Simulation(read_simgrid_platform(platform), workloads, (), options).run(scheduler)
     assert [
         (now, events) for now, events in told(scheduler) if events[0][0] == "+" or "no_more" in events[0]
     ] == [(0.0, ["+a"]), (3.0, ["+a"]), (7.0, ["+b"]), (7.0, ["no_more_static_job_to_submit"])]
@@ -102,8 +102,24 @@ def test_events_come_before_the_first_submission_whose_energy_is_measured(tmp_pa
     for energy, expected in ((True, [["p", "+a"], ["p", "+b"]]), (False, [["+a", "p"], ["+b", "p"]])):
         scheduler = InOrder()
         options = SimulationOptions(energy=energy)
-        Simulation(read_simgrid_platform(platform), [read_workload(workload)], events, options).run(scheduler)
+        workloads = [read_workload(workload)]
+        Simulation(read_simgrid_platform(platform), workloads, [events], options).run(scheduler)
         assert [events[:2] for _, events in told(scheduler) if "p" in events] == expected
+
+
+def test_only_the_first_submission_of_all_workloads_is_measured_and_comes_later(tmp_path):
+    platform, first = write_files(tmp_path, [job("a", 3), job("b", 9)])
+    second = tmp_path / "second.json"
+    second.write_text(json.dumps({**json.loads(first.read_text()), "jobs": [job("c", 9)]}))
+    (tmp_path / "events.txt").write_text(
+        '{"type":"p","timestamp":3,"power":1}\n{"type":"p","timestamp":9,"power":2}\n'
+    )
+    events = read_external_events(tmp_path / "events.txt", forward_unknown=True)
+    workloads = [read_workload(first, "w0"), read_workload(second, "w1")]
+    scheduler = InOrder()
+    options = SimulationOptions(energy=True)
+    Simulation(read_simgrid_platform(platform), workloads, [events], options).run(scheduler)
+    assert [events[:3] for _, events in told(scheduler) if "p" in events] == [["p", "+a"], ["+c", "p", "+b"]]
 
 
 def test_without_energy_a_late_decision_comes_after_all_else_of_its_time(tmp_path):
@@ -113,9 +129,9 @@ def test_without_energy_a_late_decision_comes_after_all_else_of_its_time(tmp_pat
     second.write_text(json.dumps({**json.loads(first.read_text()), "jobs": [job("c", 7), job("d", 10)]}))
     workloads = [read_workload(first, "w0"), read_workload(second, "w1")]
     options = SimulationOptions(energy=False, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
-    late = d.RegisterJob(10, "w0!x", {"res": 1, "profile": "w"})
+    late = d.RegisterJob(10, "w0!x", {"subtime": 10, "res": 1, "profile": "w"})
     scheduler = Scripted([], [late])
-    Simulation(read_simgrid_platform(platform), workloads, None, options).run(scheduler)
+    Simulation(read_simgrid_platform(platform), workloads, (), options).run(scheduler)
     assert told(scheduler)[1:] == [
         (5.0, ["+a"]),
         (10.0, ["+c", "+d", "+x", "no_more_static_job_to_submit"]),
@@ -127,7 +143,7 @@ def test_a_job_without_work_ends_later_where_energy_is_measured(tmp_path, energy
     """The third decision of the reply then comes before the end of the job that the first has started."""
     nothing = {"type": "parallel_homogeneous", "cpu": 0, "com": 0}
     start = d.ExecuteJob(0, "w0!a", HostSet.of([0]))
-    more = [d.RegisterJob(0, f"w0!{name}", {"res": 1, "profile": "w"}) for name in "xy"]
+    more = [d.RegisterJob(0, f"w0!{name}", {"subtime": 0, "res": 1, "profile": "w"}) for name in "xy"]
     scheduler = Scripted([], [start, *more])
     options = SimulationOptions(energy=energy, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
     simulation(tmp_path, [job("a")], {"w": nothing}, options=options).run(scheduler)

@@ -56,6 +56,22 @@ def test_usual_ids_are_written_as_batsim_writes_them(tmp_path: Path) -> None:
     assert (tmp_path / "out_jobs.csv").read_text().endswith(',""\n')
 
 
+@pytest.mark.parametrize("submitted_s", [(5, 20), (20, 5)])
+def test_consumed_joules_begin_with_the_first_submission_of_all_workloads(
+    tmp_path: Path, submitted_s: tuple[int, int]
+) -> None:
+    workloads = []
+    for number, at in enumerate(submitted_s):
+        xml, written = write_files(tmp_path, [job("a", at)])
+        workloads.append(written.rename(tmp_path / f"w{number}.json"))
+    simulation_from_files(Inputs(xml, workloads), SimulationOptions(energy=True), tmp_path / "out").run(
+        InOrder()
+    )
+    [figures] = csv.DictReader((tmp_path / "out_schedule.csv").open())
+    idle_j, working_j = 4 * 100 * 25, 2 * 100 * 10
+    assert float(figures["consumed_joules"]) == idle_j + working_j
+
+
 @pytest.mark.parametrize("text", FORMULAS)
 @pytest.mark.parametrize("place", ["job id", "profile"])
 def test_what_a_spreadsheet_would_run_is_refused(tmp_path: Path, text: str, place: str) -> None:
@@ -69,7 +85,7 @@ def test_what_a_spreadsheet_would_run_is_refused(tmp_path: Path, text: str, plac
 
 def test_so_are_jobs_that_the_scheduler_registers(tmp_path: Path) -> None:
     options = SimulationOptions(energy=True, dynamic_jobs=True)
-    register = d.RegisterJob(0, "w0!=1+1", {"id": "w0!=1+1", "res": 1, "profile": "w"})
+    register = d.RegisterJob(0, "w0!=1+1", {"id": "w0!=1+1", "subtime": 0, "res": 1, "profile": "w"})
     for files in (True, False):
         started = simulation(tmp_path, [job("a")], files=files, options=options)
         script = Scripted([register, d.FinishRegistration(0)], [d.ExecuteJob(0, "w0!a", HostSet.of([0]))])

@@ -146,6 +146,19 @@ def test_two_jobs_that_share_a_host_and_one_that_does_not(tmp_path):
     assert result.energy_j == pytest.approx(30 * (200 + 300))
 
 
+@pytest.mark.parametrize(
+    ("second", "hosts", "noted"),
+    [("w", [0], False), ("long", [0], True), ("w", [0, 1], True), ("w", [1], False)],
+)
+def test_a_note_tells_that_different_jobs_shared_a_host(tmp_path, second, hosts, noted):
+    profiles = {"w": WORK, "long": {**WORK, "cpu": 2e9}}
+    starts = [d.ExecuteJob(0, "w0!a", HostSet.of([0])), d.ExecuteJob(0, "w0!b", HostSet.of(hosts))]
+    options = SimulationOptions(energy=True, compute_sharing=True)
+    jobs = [job("a"), job("b", res=len(hosts), profile=second)]
+    result = simulation(tmp_path, jobs, profiles, options=options).run(Scripted([], starts))
+    assert ["shared hosts" in note for note in result.notes] == [True] * noted
+
+
 def test_job_fields_that_batsim_does_not_know_reach_the_scheduler(tmp_path):
     scheduler = InOrder()
     extra = {"deadline": 12.3456789, "user": "ada", "parts": [1, {"id": 3, "x": None}]}

@@ -180,3 +180,50 @@ def test_a_listener_that_hangs_up_without_a_handshake_is_no_scheduler() -> None:
             other.accept()[0].close()
         with Leaving(endpoint, 1):
             assert client(CALL) == Reply(1.0, [])
+
+
+@pytest.mark.parametrize(
+    ("frames", "error"),
+    [
+        ([b"no delimiter"], "no reply from|has gone away"),
+        ([b""], "no reply from|has gone away"),
+        ([b"", b"a", b"b"], "a reply with 2 frames"),
+        ([b"", b"junk"], "not JSON"),
+    ],
+)
+def test_replies_of_strange_servers(frames: list[bytes], error: str) -> None:
+    endpoint = free_endpoint()
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as server, asking(endpoint, 1.0) as client:
+        server.linger = 0
+        server.bind(endpoint)
+
+        def answer() -> None:
+            identity = server.recv_multipart()[0]
+            for _ in range(3):
+                server.send_multipart([identity, *frames])
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(PeerError, match=error):
+            client(CALL)
+        answering.join(PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\x01\x00\x01\x00", b"\x01\x00" * 100, b"HTTP/1.1 400 Bad Request\r\n\r\n", b""]
+)
+def test_bytes_of_strange_servers(sent: bytes) -> None:
+    endpoint = free_endpoint()
+    with socket.create_server(("127.0.0.1", int(endpoint.rpartition(":")[2]))) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(sent)
+                time.sleep(1.5)
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with asking(endpoint, 1.0) as client, pytest.raises(PeerError, match="no reply from"):
+            client(CALL)
+        answering.join(PATIENCE_S)

@@ -17,10 +17,12 @@ from msgspec import Struct
 from beasy_sched.arrays import FloatArray
 from beasy_sched.engine.policy import Options
 from beasy_sched.errors import ConfigError
+from beasy_sched.limits import LARGEST_ENERGY_J
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState, PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.units import parse_duration
+from beasy_sched.preflight import Finding, odd
+from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, parse_duration
 
 _JOULES: Final = {"j": 1.0, "kj": 1e3, "mj": 1e6, "gj": 1e9, "wh": 3.6e3, "kwh": 3.6e6, "mwh": 3.6e9}
 _AMOUNT: Final = re.compile(r"\s*([0-9.eE+-]+?)\s*(%|[kKmMgG]?[jJ]|[kKmM]?[wW][hH])\s*")
@@ -105,7 +107,8 @@ def _amount(budget: float | str) -> tuple[float, bool]:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not value >= 0 or (not unit and 1 < value < math.inf):
+    too_much = value < math.inf and value * _JOULES.get(unit, 1.0) > LARGEST_ENERGY_J
+    if not value >= 0 or too_much or (not unit and 1 < value < math.inf):
         raise ConfigError(
             f'budget: found {budget!r}, expected a share such as 0.6 or "60%", or an energy such as'
             ' "500 kWh" or "1.2e12 J"'
@@ -120,6 +123,45 @@ def _duration(name: str, value: float | str) -> float:
         return parse_duration(str(value))
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from None
+
+
+def budget_below_rest(
+    period: BudgetPeriod, options: EnergyBudgetOptions, platform: Platform, run_end_s: float
+) -> Finding | None:
+    """Return a finding if the servers use more than the budget in the period even without any job.
+
+    What they use at least is that of idle servers or, if idle ones are switched off, of sleeping ones where
+    they can sleep. Of a period that is longer than the run (s), the part within the run counts.
+    """
+    if not platform.has_powers:
+        return None
+    powers = EstimatedPowers(platform, PowerModel(platform), options)
+    budget_j, begin_s, end_s = period.budget_j(powers.all_computing_w), period.start_s, period.end_s
+    lasts_s = min(end_s, run_end_s) - begin_s
+    idle_w, asleep_w = _rest_w(platform, asleep=False), _rest_w(platform, asleep=True)
+    switches = options.shutdown == "opportunistic"
+    least_w = asleep_w if switches else idle_w
+    if not budget_j < least_w * lasts_s:
+        return None
+    spare = ""
+    if not switches and asleep_w < idle_w:
+        asleep_kwh = j_to_kwh(asleep_w * lasts_s)
+        spare = f'; with shutdown = "opportunistic" they would use {asleep_kwh:.4g} kWh at least'
+    return odd(
+        "budget-low",
+        f"the energy budget of {j_to_kwh(budget_j):.4g} kWh from {begin_s / SECONDS_PER_HOUR:.4g} h to"
+        f" {end_s / SECONDS_PER_HOUR:.4g} h cannot be kept: without any job, the servers draw {least_w:.4g} W"
+        f" and use {j_to_kwh(least_w * lasts_s):.4g} kWh in that time{spare}",
+    )
+
+
+def _rest_w(platform: Platform, *, asleep: bool) -> float:
+    """The least power of all servers without a job, W; those that start asleep may stay so."""
+    idle_w = np.array([min(kind.idle_w[p] for p in kind.computing) for kind in platform.kinds])
+    sleep_w = np.array([kind.idle_w[kind.sleep.pstate] if kind.sleep else np.inf for kind in platform.kinds])
+    rests = np.full(platform.size, asleep) | (platform.initial_pstates == platform.sleep_pstate)
+    least_w = np.where(rests, np.minimum(idle_w, sleep_w)[platform.kind_of], idle_w[platform.kind_of])
+    return float(least_w.sum())
 
 
 Counts = npt.NDArray[np.int64]

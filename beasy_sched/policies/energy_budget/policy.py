@@ -28,9 +28,15 @@ from beasy_sched.policies.easy import (
 )
 from beasy_sched.policies.energy_budget.choice import AnyHosts, ContiguousHosts, Fleet, HostChoice
 from beasy_sched.policies.energy_budget.ledger import FREE, Ledger
-from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions, EstimatedPowers, read_period
+from beasy_sched.policies.energy_budget.options import (
+    EnergyBudgetOptions,
+    EstimatedPowers,
+    budget_below_rest,
+    read_period,
+)
 from beasy_sched.policies.energy_budget.projection import BudgetTest, Ceiling, EvenProjection, Projection
 from beasy_sched.policies.energy_budget.stock import EvenStock, OpenCeiling, Stock
+from beasy_sched.preflight import Finding, RunInputs
 from beasy_sched.units import TIME_TOLERANCE_S
 
 AWAKE: Final = "its hosts are awake"
@@ -265,6 +271,14 @@ class BudgetedEasy(Policy):
         self.period = read_period(self.options)
         self.ledger: Ledger | None = None
         self._test = self.stock if self.options.reservation == "stock" else self.strict
+
+    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
+        """Tell of a budget that the servers exceed without any job. Raises ConfigError."""
+        if self.period is None or inputs.platform is None:
+            return []
+        run_end_s = np.inf if inputs.end_s is None else inputs.end_s
+        found = budget_below_rest(self.period, self.options, inputs.platform, run_end_s)
+        return [] if found is None else [found]
 
     def begin(self, view: View) -> None:
         """Set up the books. Raises ConfigError."""

@@ -27,6 +27,7 @@ from beasy_sched.policies.dispatch import (
     SlotOptions,
     check_slot,
     reserved_s,
+    unkept_deadlines,
 )
 from beasy_sched.policies.greenslot.planning import (
     LOWEST_WINDOW,
@@ -37,6 +38,7 @@ from beasy_sched.policies.greenslot.planning import (
     plan_round,
 )
 from beasy_sched.policies.greenslot.slots import RunningTask, Slots
+from beasy_sched.preflight import Finding, RunInputs
 from beasy_sched.units import SECONDS_PER_HOUR
 
 
@@ -88,6 +90,10 @@ class GreenSlot(Policy):
     options_type = GreenSlotOptions
     options: GreenSlotOptions
     needs_power = True
+
+    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
+        """Tell of deadlines that slots are too long for."""
+        return unkept_deadlines(self.options.slot_s, self.name, inputs.due_jobs)
 
     def begin(self, view: View) -> None:
         """Refuse slots that do not fit the site, and an objective that the site cannot serve."""

@@ -88,7 +88,7 @@ class QTable:
             table = int(coin.integers(2)) if len(self.values) == 2 else 0
             cell = table, states[number], step.action
             goal = step.reward
-            if step.discount > 0.0 and number + 1 < len(trail):
+            if number + 1 < len(trail):
                 goal += step.discount * self._promised(table, states[number + 1])
             alpha = float(1 + self.visits[cell]) ** -0.6
             self.visits[cell] += 1
@@ -104,7 +104,7 @@ class QTable:
         goal = 0.0
         for number in range(len(trail) - 1, -1, -1):
             step, ahead = trail[number], 0.0
-            if step.discount > 0.0 and number + 1 < len(trail):
+            if number + 1 < len(trail):
                 expected = self._promised(table, states[number + 1])
                 ahead = self.trace * goal + (1.0 - self.trace) * expected
             goal = step.reward + step.discount * ahead

@@ -109,6 +109,13 @@ def test_slack_is_to_the_floor_or_to_the_target() -> None:
     assert deep.slack_j == pytest.approx(2e5 - 2.1e5)
 
 
+def test_a_margin_raises_floor_and_target_but_not_beyond_the_full_battery() -> None:
+    for target_pct, goal_j in ((50.0, 5.5e5), (90.0, 9.5e5), (98.0, 1e6)):
+        battery = BatterySpec(1e6, soc_min_pct=20.0, soc_max_pct=100.0, soc_target_pct=target_pct)
+        ahead = BatteryAhead(battery, 9e5, Cells(3, 300.0), margin=0.05)
+        assert (ahead.floor_j, ahead.goal_j) == (pytest.approx(2.5e5), pytest.approx(goal_j))
+
+
 def test_what_the_battery_cannot_give_at_a_time_is_missing() -> None:
     battery = BatterySpec(1e6, discharge_limit_w=2000.0, soc_target_pct=20.0)
     ahead = BatteryAhead(battery, 9e5, Cells(3, 300.0), margin=0.0)

@@ -114,7 +114,7 @@ def run_slots(
         np.zeros(nodes, dtype=np.intp),
         ({"role": "", **host_properties(NODE)},) * nodes,
         ({},) * nodes,
-    ).telling_start()
+    ).telling_hosts()
     witness = Witness(platform)
     done = SlotRun(Session(maker, session_options, witness.log), [], witness)
 
@@ -137,5 +137,5 @@ def run_slots(
         for slot, watts in enumerate(sun_w.tolist())
     ]
     simulator = SimulationOptions(energy=True, forward_unknown_events=True)
-    Simulation(SimGridPlatform(platform, "master"), [workload], events, simulator).run(decide)
+    Simulation(SimGridPlatform(platform, "master"), [workload], [events], simulator).run(decide)
     return done

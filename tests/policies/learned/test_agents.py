@@ -105,6 +105,35 @@ def test_returns_of_a_window_by_hand():
     assert whole.value_of(THERE).tolist() == [0.0, 8.0]
 
 
+@pytest.mark.parametrize("trace", [0.0, 0.5, 1.0])
+def test_nothing_is_expected_after_the_last_step_nor_after_one_that_ends_all(trace: float):
+    """Also where the last step has a discount, since its window was cut off; a discount of 0 ends all."""
+    agent = QTable.new(("a", "b"), trace=trace)
+    agent.values[:] = 100.0
+    agent.learn([Transition(HERE, 0, 3.0, 0.5, 0.0)], NO_COIN)
+    assert agent.value_of(HERE).tolist() == [3.0, 100.0]
+    agent.learn([Transition(HERE, 1, 2.0, 0.0, 0.0), Transition(THERE, 0, 8.0, 0.5, 0.0)], NO_COIN)
+    assert agent.value_of(HERE).tolist() == [3.0, 2.0]
+    assert agent.value_of(THERE).tolist() == [8.0, 100.0]
+
+
+@pytest.mark.parametrize(("trace", "second"), [(0.0, 3 + 0.5 * 4), (0.25, 3 + 0.5 * (0.25 * 8 + 0.75 * 4))])
+def test_the_step_before_the_last_expects_the_best_of_the_last(trace: float, second: float):
+    agent = QTable.new(("a", "b"), trace=trace)
+    agent.values[0, state_of(THERE)] = 1.0, 4.0
+    agent.learn([Transition(HERE, 0, 3.0, 0.5, 0.0), Transition(THERE, 0, 8.0, 0.5, 0.0)], NO_COIN)
+    assert agent.value_of(HERE).tolist() == [second, 0.0]
+
+
+def test_two_tables_judge_each_other_s_choices():
+    """The best action is that of the table that learns; its value is the other one's."""
+    agent = QTable.new(("a", "b"), double=True, trace=0.5)
+    there = state_of(THERE)
+    agent.values[0, there], agent.values[1, there] = (5.0, 1.0), (2.0, 7.0)
+    assert agent._promised(0, there) == 2.0
+    assert agent._promised(1, there) == 1.0
+
+
 def test_returns_find_the_best_of_a_chain():
     agent, rng = QTable.new(("wait", "go"), trace=1.0, double=True), np.random.default_rng(1)
     for _ in range(100):
@@ -170,3 +199,16 @@ def test_other_definitions_are_refused():
         check_definitions({**EDGES, "soc": (0.5,)})
     with pytest.raises(ConfigError, match="other features"):
         check_definitions({"comp": EDGES["comp"]})
+
+
+def test_a_bandit_sees_the_features_that_it_is_not_without():
+    """They are inputs as numbers, the others 0; the last input is the constant."""
+    blind = LinearBandit.new(("a", "b"), without=("soc", "night"))
+    expected = [
+        0.0 if name in ("soc", "night") else value
+        for name, value in zip(FEATURES, as_numbers(HERE), strict=True)
+    ]
+    assert blind.inputs(HERE).tolist() == [*expected, 1.0]
+    assert blind.inputs(HERE).tolist() == blind.inputs(THERE).tolist()
+    seeing = LinearBandit.new(("a", "b"))
+    assert seeing.inputs(HERE).tolist() == [*as_numbers(HERE).tolist(), 1.0]

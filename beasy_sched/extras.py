@@ -1,0 +1,34 @@
+"""Packages that not every installation has: those of the extras, and others that a policy may use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from beasy_sched.errors import ConfigError
+
+
+def load_optional(module: str, install: str, needed_for: str) -> Any:
+    """Import and return ``module``. Raises what `import_problem` makes of the other parameters."""
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # other people's packages may raise anything on import
+        raise import_problem(error, module, install, needed_for) from error
+
+
+def import_problem(error: Exception, module: str, install: str, needed_for: str) -> ConfigError:
+    """Return what to tell of an ``error`` that importing ``module`` raised.
+
+    ``install`` is what to give to pip, such as ``beasy-sched[plan]``; ``needed_for`` begins the message, such
+    as "planning". Where the package is not installed, the message names ``install``; where it is installed
+    but cannot be imported, it tells the import's own error, too.
+    """
+    package = module.partition(".")[0]
+    needs = f"{needed_for} {'need' if needed_for.endswith('s') else 'needs'} {package}"
+    if isinstance(error, ModuleNotFoundError) and error.name == package:
+        return ConfigError(f"{needs}: pip install '{install}'")
+    what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+    return ConfigError(
+        f"{needs}, which is installed but cannot be imported ({what}): "
+        f"pip install --force-reinstall '{install}'"
+    )

@@ -1,0 +1,228 @@
+"""The boundary where bytes become values: JSON, CSV and MessagePack, checked as UTF-8 and against types.
+
+Every error says what was found and what is expected, with the line where that is known.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+import msgspec
+
+from beasy_sched.errors import ConfigError, InputError, PathLike
+from beasy_sched.extras import load_optional
+from beasy_sched.formats.reading import as_text, check_numbers, line_at, not_utf8, read_bytes, reworded
+from beasy_sched.limits import shortened
+from beasy_sched.numbers import ANY_NUMBER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+T = TypeVar("T")
+_AT_BYTE: Final = re.compile(r"\s*\(byte (\d+)\)$")
+
+
+class Malformed(ValueError):
+    """Bytes that cannot be read: the text says why, ``line`` (from 1) where, as far as it is known."""
+
+    def __init__(self, message: str, line: int | None = None, *, ends_early: bool = False) -> None:
+        """Say what is wrong, and in which line of the bytes; or that only their end is missing."""
+        super().__init__(message)
+        self.line = line
+        self.ends_early = ends_early
+
+    def of_file(self, path: PathLike, line: int | None = None) -> InputError:
+        """Return the error for a file; ``line`` is that of the bytes where they are a single line of it."""
+        return InputError(path, str(self), line=line or self.line)
+
+
+class JsonDecoder(Generic[T]):
+    """Decodes JSON to one type. Numbers are checked as far as the type says."""
+
+    def __init__(self, kind: type[T]) -> None:
+        """``kind`` is whatever msgspec decodes."""
+        self._kind = kind
+        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(kind).decode
+
+    def decode(self, data: bytes) -> T:
+        """Decode UTF-8 bytes. Raises Malformed."""
+        try:
+            if not data.isascii():
+                data.decode("utf-8")
+            return self._decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise self._explained(error, data) from None
+
+    def attempt(self, data: bytes) -> T | None:
+        """Decode UTF-8 bytes; None for JSON of another shape. Raises Malformed for what is no JSON."""
+        try:
+            if not data.isascii():
+                data.decode("utf-8")
+            return self._decode(data)
+        except msgspec.ValidationError:
+            return None
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise self._explained(error, data) from None
+
+    def _explained(self, error: Exception, data: bytes) -> Malformed:
+        if isinstance(error, RecursionError):
+            return Malformed("is nested too deeply")
+        if isinstance(error, UnicodeDecodeError):
+            return Malformed(not_utf8(error.object, error.start), line_at(error.object, error.start))
+        if isinstance(error, msgspec.ValidationError):
+            return _out_of_range(data, str(error)) or self._misfit(str(error), data)
+        return _not_json(data, str(error))
+
+    def _misfit(self, message: str, data: bytes) -> Malformed:
+        """The error for data of another shape, which may be no JSON behind that place."""
+        try:
+            return Malformed(shortened(_in_words(message, msgspec.json.decode(data), self._kind)))
+        except RecursionError:
+            return Malformed("is nested too deeply")
+        except msgspec.ValidationError:
+            return Malformed(shortened(message))
+        except msgspec.DecodeError as error:
+            return _not_json(data, str(error))
+
+
+_NUMBER: Final = re.compile(rb"-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?(?=[\s,}\]]|$)")
+
+
+def _out_of_range(data: bytes, message: str) -> Malformed | None:
+    """The error for a number that no double can hold: msgspec does not say which one."""
+    if "out of range" not in message:
+        return None
+    for found in _NUMBER.finditer(data):
+        if abs(float(found[0])) == float("inf"):
+            text = shortened(found[0].decode(), 40)
+            return Malformed(
+                f"found {text}, expected a number, at most {ANY_NUMBER.most:g}", line_at(data, found.start())
+            )
+    return None
+
+
+def _not_json(data: bytes, message: str) -> Malformed:
+    """The error for text that is not valid JSON."""
+    at = _AT_BYTE.search(message)
+    if at is None:
+        if not data.strip():
+            return Malformed("is not valid JSON: it is empty", ends_early=True)
+        if "truncated" in message:
+            line = line_at(data, len(data.rstrip()))
+            return Malformed("is not valid JSON: it ends in the middle", line, ends_early=True)
+        return Malformed("is not valid JSON: " + message[:1].lower() + message[1:])
+    what = _AT_BYTE.sub("", message).removeprefix("JSON is malformed: ")
+    return Malformed(f"is not valid JSON: {what}", line_at(data, int(at[1])))
+
+
+def _in_words(message: str, value: Any, kind: Any) -> str:
+    return reworded(message, value, kind, section="an object")
+
+
+_ANY: Final[JsonDecoder[Any]] = JsonDecoder(Any)
+
+
+def decode_json(data: bytes, kind: type[T]) -> T:
+    """Decode JSON to a type, all its numbers finite and none absurdly large. Raises Malformed."""
+    value = _ANY.decode(data)
+    try:
+        check_numbers(value)
+    except ConfigError as error:
+        raise Malformed(str(error)) from None
+    except RecursionError:
+        raise Malformed("is nested too deeply") from None
+    return convert_json(value, kind)
+
+
+def convert_json(value: Any, kind: type[T]) -> T:
+    """Convert a decoded value to a type. Raises Malformed that names the field."""
+    try:
+        found: Any = msgspec.convert(value, kind, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise Malformed(shortened(_in_words(str(error), value, kind))) from None
+    return cast(T, found)
+
+
+def read_json(path: PathLike, kind: type[T]) -> T:
+    """Read a JSON file as `decode_json` does. Raises InputError that names file, line and field."""
+    data = read_bytes(path)
+    try:
+        return decode_json(data, kind)
+    except Malformed as error:
+        raise error.of_file(path) from None
+
+
+def decode_msgpack(data: bytes, kind: type[T], dec_hook: Callable[[Any, Any], Any] | None = None) -> T:
+    """Decode MessagePack to a type. Raises Malformed, and ConfigError of the type's own checks."""
+    try:
+        found: Any = msgspec.msgpack.decode(data, type=kind, dec_hook=dec_hook)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Malformed(shortened(str(error))) from None
+    except RecursionError:
+        raise Malformed("is nested too deeply") from None
+    return cast(T, found)
+
+
+def csv_rows(
+    text: str, path: PathLike, *, delimiter: str = ",", skipped: int = 0
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line (from 1) where each row ends, and its cells; ``skipped`` lines are before the text.
+
+    Raises InputError.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        for cells in reader:
+            yield skipped + reader.line_num, cells
+    except csv.Error as error:
+        raise InputError(path, f"is not a table: {error}", line=skipped + reader.line_num) from None
+
+
+def csv_line(line: str, delimiter: str = ",") -> list[str]:
+    """Return the cells of one line, without quotes; empty where it is no line of a table."""
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+def read_csv_rows(path: PathLike) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the line and the cells by column of each row of a CSV file. Raises InputError with the line."""
+    names: list[str] | None = None
+    for line, cells in csv_rows(as_text(read_bytes(path), path, as_written=True), path):
+        if names is None:
+            names = cells
+        elif len(cells) == len(names):
+            yield line, dict(zip(names, cells, strict=True))
+        elif cells:
+            raise InputError(
+                path, f"has {len(cells)} values where the header names {len(names)} columns", line=line
+            )
+
+
+def read_frame(path: PathLike, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """Read a CSV file as a data frame, columns as ``types`` says. Raises InputError, and ConfigError."""
+    pandas, data = _pandas(), read_bytes(path)
+    as_text(data, path)
+    try:
+        return pandas.read_csv(io.BytesIO(data), dtype=types, low_memory=False)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise InputError(path, f"cannot be read as a table: {shortened(str(error))}") from None
+
+
+def read_frame_of_lines(path: PathLike) -> pd.DataFrame:
+    """Read a file of JSON objects, one a line, as a data frame. Raises InputError, and ConfigError."""
+    pandas, data = _pandas(), read_bytes(path)
+    as_text(data, path)
+    try:
+        return pandas.read_json(io.BytesIO(data), lines=True)
+    except (ValueError, OverflowError, RecursionError, AttributeError, TypeError) as error:
+        raise InputError(path, f"cannot be read as a table: {shortened(str(error))}") from None
+
+
+def _pandas() -> Any:
+    return load_optional("pandas", "beasy-sched[data]", "data frames")

@@ -1,0 +1,97 @@
+"""Numbers from people and files: finite, and within a range; whatever else stands there is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+from beasy_sched.limits import LARGEST_NUMBER, LARGEST_WHOLE, shortened
+
+_LONGEST: Final = 40
+"""Characters of what was found that a message repeats."""
+_LONGEST_BITS: Final = 128
+"""Whole numbers of more bits are told by their size alone."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers that one place may have: finite, from ``least`` to ``most``."""
+
+    least: float = -LARGEST_NUMBER
+    most: float = LARGEST_NUMBER
+    whole: bool = False
+    """Whether only whole numbers are meant."""
+    above: bool = False
+    """Whether ``least`` itself is too little."""
+
+    def holds(self, value: object) -> bool:
+        """Whether a value is such a number; true and false are none."""
+        if isinstance(value, bool) or not isinstance(value, int if self.whole else (int, float)):
+            return False
+        return self.least <= value <= self.most and not (self.above and value == self.least)
+
+    def checked(self, value: Any) -> Any:
+        """Return a value that is such a number. Raises ValueError that says what was found and expected."""
+        if self.holds(value):
+            return value
+        raise ValueError(f"found {found_text(value)}, expected {self.expected_not(value)}")
+
+    def read(self, text: str) -> Any:
+        """Return the number that a text holds. Raises ValueError that says what was found and expected."""
+        try:
+            value = int(text) if self.whole else float(text)
+        except ValueError:
+            value = None
+        if value is None or not self.holds(value):
+            raise ValueError(f"found {shortened(text, _LONGEST)!r}, expected {self.expected_not(value)}")
+        return value
+
+    @property
+    def expected(self) -> str:
+        """What is expected, for messages."""
+        what = "a whole number" if self.whole else "a number"
+        some = ANY_WHOLE if self.whole else ANY_NUMBER
+        lowest, highest = self.least <= some.least, self.most >= some.most
+        if not (lowest or highest or self.above):
+            return f"{what} from {self.least:.15g} to {self.most:.15g}"
+        if not lowest:
+            what += f" above {self.least:.15g}" if self.above else f", {self.least:.15g} or more"
+        return what if highest else f"{what}, at most {self.most:.15g}"
+
+    def expected_not(self, value: object) -> str:
+        """What is expected where ``value`` was found, with the bound that goes without saying elsewhere."""
+        if isinstance(value, (int, float)) and value > self.most:
+            bound = "2**63 - 1" if self.most == LARGEST_WHOLE else f"{self.most:g}"
+            return (
+                self.expected
+                if "at most" in self.expected or " to " in self.expected
+                else (f"{self.expected}, at most {bound}")
+            )
+        return self.expected
+
+
+ANY_NUMBER: Final = Range()
+"""Whatever is finite, and not absurd."""
+ANY_WHOLE: Final = Range(-LARGEST_WHOLE - 1, LARGEST_WHOLE, whole=True)
+"""Whatever fits into 64 bits."""
+
+
+def wrong_number(value: object) -> str | None:
+    """What is wrong with a value as a number of a file whose field allows any; None for what is no number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    allowed = ANY_WHOLE if isinstance(value, int) else ANY_NUMBER
+    return (
+        None if allowed.holds(value) else f"found {found_text(value)}, expected {allowed.expected_not(value)}"
+    )
+
+
+def found_text(value: object) -> str:
+    """A value as messages repeat it: shortened, and a huge whole number by its size alone."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int) and value.bit_length() > _LONGEST_BITS:
+        digits = math.floor(math.log10(abs(value)))
+        return f"a whole number of {digits + (abs(value) >= 10**digits)} digits"
+    return shortened(repr(value), _LONGEST)

@@ -1,0 +1,148 @@
+"""Who speaks on a port that anyone can connect to: the simulator that is served, others, and strangers.
+
+A message is a list of frames, as a ROUTER socket receives them: the sender's identity, an empty delimiter,
+and what Batsim said. Nothing here knows of sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from beasy_sched.errors import PeerError, ProtocolError
+from beasy_sched.limits import MOST_CANDIDATES, MOST_START_BYTES
+from beasy_sched.model.events import Message, SimulationBegins
+from beasy_sched.protocol.detection import HostsText, Talk, meet
+
+Frames = Sequence[bytes]
+
+BUSY: Final = b'{"error":"this scheduler serves another simulation"}'
+NOT_A_BEGIN: Final = b'{"error":"this is not the beginning of a simulation"}'
+"""No valid replies for Batsim: a simulator that gets one aborts instead of waiting forever."""
+
+_INTRUDER: Final = "another simulator tried to connect and was rejected"
+_NOISE: Final = "messages that were not in the form of Batsim's came from other programs and were ignored"
+
+
+class Heard(NamedTuple):
+    """A message of the simulator that is being served."""
+
+    raw: bytes
+    message: Message
+    greeting: tuple[bytes, bytes] | None = None
+    """With its first message: what it said before, and was answered, to open the talk."""
+
+
+class _Candidate(NamedTuple):
+    """One that has been greeted, as a Batsim 5 is, and has not begun a simulation yet."""
+
+    talk: Talk
+    greeting: tuple[bytes, bytes]
+
+
+class Peers:
+    """Tells the simulator of one session from everybody else.
+
+    It is the first peer to send a valid SIMULATION_BEGINS.
+    """
+
+    def __init__(self, hosts: HostsText | None = None) -> None:
+        """``hosts`` is how sets of hosts are written for a Batsim 5; None goes by its version."""
+        self._hosts = hosts
+        self._peer: bytes | None = None
+        self._talk: Talk | None = None
+        self._candidates: dict[bytes, _Candidate] = {}
+        self.refused = 0
+        """How many messages were refused before the simulation began."""
+        self.reason = ""
+        """Why the last of them was."""
+        self._later: dict[str, None] = {}
+        """What is to be told of messages of others during the simulation."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether a simulator has begun its simulation."""
+        return self._peer is not None
+
+    @property
+    def talk(self) -> Talk:
+        """How the simulator is understood and answered. Only once one has begun."""
+        if self._talk is None:
+            raise RuntimeError("no simulator has begun")
+        return self._talk
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user should know of the others: a few lines, however many messages came."""
+        if not self.refused:
+            return [*self._later]
+        count = "a message was" if self.refused == 1 else f"{self.refused} messages were"
+        return [f"{count} refused before the simulation began; the last one: {self.reason}", *self._later]
+
+    def hear(self, frames: Frames) -> Heard | list[bytes] | None:
+        """Return what the simulator says; or the frames to be sent to somebody else; or None.
+
+        Raises PeerError for what the simulator must not send, once it has begun.
+        """
+        if frames[0] == self._peer:
+            raw = _content(frames)
+            return Heard(raw, self.talk.decode(raw))
+        if self._peer is not None:
+            return self._turn_away(frames)
+        try:
+            return self._meet(frames[0], _content(frames))
+        except PeerError as error:
+            self._candidates.pop(frames[0], None)
+            self.refused += 1
+            self.reason = str(error)
+            return _framed(frames[0], NOT_A_BEGIN) if _has_envelope(frames) else None
+
+    def reply(self, raw: bytes) -> list[bytes]:
+        """Return the frames of a reply to the simulator."""
+        return _framed(self._peer or b"", raw)
+
+    def _meet(self, sender: bytes, raw: bytes) -> Heard | list[bytes]:
+        """Greet a peer or begin with it. Raises PeerError if it is no simulator, or does not begin."""
+        known = self._candidates.get(sender)
+        talk = known.talk if known is not None else meet(raw, self._hosts)
+        if known is None and talk.greeting is not None:
+            return self._greet(sender, raw, talk, talk.greeting)
+        message = talk.decode(raw)
+        if not message.events or type(message.events[0]) is not SimulationBegins:
+            raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
+        self._peer, self._talk = sender, talk
+        self._candidates.clear()
+        return Heard(raw, message, None if known is None else known.greeting)
+
+    def _greet(self, sender: bytes, raw: bytes, talk: Talk, greeting: bytes) -> list[bytes]:
+        if len(raw) > MOST_START_BYTES:
+            raise ProtocolError("$", f"the init text has more than {MOST_START_BYTES:,} bytes")
+        if len(self._candidates) >= MOST_CANDIDATES:
+            del self._candidates[next(iter(self._candidates))]  # most likely it has gone
+        self._candidates[sender] = _Candidate(talk, (raw, greeting))
+        return _framed(sender, greeting)
+
+    def _turn_away(self, frames: Frames) -> list[bytes] | None:
+        if _has_envelope(frames):
+            self._later[_INTRUDER] = None
+            return _framed(frames[0], BUSY)
+        self._later[_NOISE] = None
+        return None
+
+
+def _has_envelope(frames: Frames) -> bool:
+    """Whether there is a delimiter and something behind it: who sends that awaits an answer."""
+    return len(frames) > 2 and not frames[1]
+
+
+def _content(frames: Frames) -> bytes:
+    """Return what was said. Raises PeerError where the frames are not those of one message."""
+    if not _has_envelope(frames):
+        raise PeerError("found a message without an envelope, expected a REQ socket: is the peer Batsim?")
+    if len(frames) != 3:
+        raise PeerError(f"found a message with {len(frames) - 2} frames, expected one: is the peer Batsim?")
+    return frames[2]
+
+
+def _framed(identity: bytes, raw: bytes) -> list[bytes]:
+    return [identity, b"", raw]

@@ -1,0 +1,187 @@
+"""Strangers on the port, before, during and after a simulation: they change nothing, and take little."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import zmq
+from daemon.serving import BEGIN, END, Peer, Serving, job, raw, serving
+
+from beasy_sched.daemon import too_many
+from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES
+
+ZMTP_1 = b"\x01\x00\x01\x00"
+"""A peer of ZMTP 1.0 without identity, and an empty message without a delimiter."""
+ZMTP_3 = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16 + 1 + 31)
+READY_REQ = b"\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x03REQ"
+
+BYTES = {
+    "nothing": b"",
+    "ZMTP 1.0 without a delimiter": ZMTP_1,
+    "ZMTP 1.0, many messages": b"\x01\x00" + b"\x01\x00" * 1000,
+    "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "noise": bytes(range(256)) * 40,
+    "half a greeting": ZMTP_3[:20],
+    "a greeting alone": ZMTP_3,
+    "a REQ without a delimiter": ZMTP_3 + READY_REQ + b"\x00\x02hi",
+    "a frame of an exabyte": ZMTP_3 + READY_REQ + b"\x02" + struct.pack(">Q", 1 << 60),
+    "a message that never ends": ZMTP_3 + READY_REQ + b"\x01\x00" * 10_000,
+}
+
+KINDS = {
+    zmq.REQ: [[b"junk"], [b""], [b"a", b"b"]],
+    zmq.DEALER: [[b"junk"], [b""], [b"", b""], [b"", b"a", b"b"], [b"x", b"", BEGIN]],
+    zmq.ROUTER: [],
+    zmq.PUSH: [[b"junk"]],
+    zmq.PUB: [[b"junk"]],
+    zmq.SUB: [],
+    zmq.PAIR: [[b"junk"]],
+}
+
+
+@contextlib.contextmanager
+def raw_strangers(endpoint: str, everything: Sequence[bytes]) -> Iterator[list[socket.socket]]:
+    port = int(endpoint.rpartition(":")[2])
+    with contextlib.ExitStack() as stack:
+        connections = []
+        for sent in everything:
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            with contextlib.suppress(OSError):
+                connection.sendall(sent)
+            connections.append(connection)
+        time.sleep(0.1)
+        yield connections
+
+
+def complete(daemon: Serving) -> None:
+    assert daemon.wait() == 0, daemon.stderr
+    summary = daemon.summary()
+    assert (summary["complete"], summary["jobs"]["submitted"]) == (True, 1)
+    assert len(summary["warnings"]) <= 3
+    assert len(daemon.stderr.splitlines()) < 30
+
+
+@pytest.mark.parametrize("sent", BYTES.values(), ids=BYTES)
+def test_bytes_before_during_and_after(tmp_path: Path, sent: bytes) -> None:
+    with serving(tmp_path, "--timeout", "20") as daemon, contextlib.ExitStack() as strangers:
+        strangers.enter_context(raw_strangers(daemon.endpoint, [sent] * 3))
+        with Peer(daemon.endpoint) as peer:
+            assert peer.decisions(BEGIN) == []
+            strangers.enter_context(raw_strangers(daemon.endpoint, [sent] * 3))
+            assert len(peer.decisions(raw(job("a")))) == 1
+            strangers.close()
+            peer.ask(END)
+            complete(daemon)
+
+
+def test_all_at_once_with_keep_serving(tmp_path: Path) -> None:
+    with serving(tmp_path, "--keep-serving") as daemon:
+        for _ in range(3):
+            with raw_strangers(daemon.endpoint, [*BYTES.values()]), Peer(daemon.endpoint) as peer:
+                peer.run()
+    for name in ("run", "run-2"):
+        assert daemon.summary(name)["complete"] is True
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: zmq.SocketType(kind).name)
+def test_sockets_of_other_kinds(tmp_path: Path, kind: int) -> None:
+    with serving(tmp_path, "--timeout", "20") as daemon, contextlib.ExitStack() as strangers:
+
+        def junk() -> None:
+            for frames in KINDS[kind]:
+                stranger = strangers.enter_context(Peer(daemon.endpoint, kind))
+                stranger.socket.send_multipart(frames, zmq.NOBLOCK) if kind != zmq.PUSH else None
+            if kind in (zmq.ROUTER, zmq.SUB, zmq.PUSH):
+                strangers.enter_context(Peer(daemon.endpoint, kind))
+            time.sleep(0.1)
+
+        junk()
+        with Peer(daemon.endpoint) as peer:
+            peer.ask(BEGIN)
+            junk()
+            assert len(peer.decisions(raw(job("a")))) == 1
+            peer.ask(END)
+            complete(daemon)
+
+
+def test_strangers_do_not_reset_the_time_limit(tmp_path: Path) -> None:
+    begin_s = time.monotonic()
+    with serving(tmp_path, "--timeout", "1") as daemon:
+        endpoint = daemon.endpoint
+        while daemon.process.poll() is None and time.monotonic() < begin_s + 30:
+            with contextlib.suppress(OSError), raw_strangers(endpoint, [ZMTP_1]):
+                pass
+        daemon.failed("no simulator sent a first message within 1 s; ")
+
+
+def test_a_refusal_is_told_at_once_and_not_again_and_again(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint) as stranger:
+        for _ in range(50):
+            assert b"error" in stranger.ask(b"junk")
+        with Peer(daemon.endpoint) as peer:
+            peer.run()
+            complete(daemon)
+    said = [line for line in daemon.stderr.splitlines() if "refused" in line]
+    assert said[0].startswith("a message was refused; still waiting for Batsim: malformed message: not JSON")
+    assert said[1].startswith("warning: 50 messages were refused before the simulation began")
+    assert len(said) == 2
+
+
+def test_a_simulator_that_comes_back_on_another_connection_is_another(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon:
+        with Peer(daemon.endpoint) as peer:
+            peer.ask(BEGIN)
+        daemon.failed("the simulator disconnected in the middle of the simulation")
+
+
+def test_more_connections_than_are_allowed(tmp_path: Path) -> None:
+    """The newest are cut off; the simulator, which was there before, is not."""
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
+        peer.ask(BEGIN)
+        with raw_strangers(daemon.endpoint, [ZMTP_1] * (MOST_CONNECTIONS + 50)) as strangers:
+            time.sleep(0.5)
+            assert len(peer.decisions(raw(job("a")))) == 1
+            ended = 0
+            for stranger in strangers:
+                stranger.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    while stranger.recv(1000):
+                        pass
+                    ended += 1
+            assert ended >= 50
+        peer.ask(END)
+        complete(daemon)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
+def test_a_message_of_endless_parts_is_cut_off(tmp_path: Path) -> None:
+    """ZeroMQ keeps the parts of a message until its last one, however many there are."""
+    part = b"\x03" + struct.pack(">Q", 1 << 20) + bytes(1 << 20)
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
+        peer.ask(BEGIN)
+        with raw_strangers(daemon.endpoint, [ZMTP_3 + READY_REQ]) as (stranger,):
+            sent = 0
+            with contextlib.suppress(OSError):
+                while sent < 1500:
+                    stranger.sendall(part)
+                    sent += 1
+                    time.sleep(0.002)
+            assert 60 <= sent < 1400
+        peer.ask(raw(job("a")))
+        peer.ask(END)
+        complete(daemon)
+
+
+def test_which_connections_are_too_many() -> None:
+    assert too_many({}, 10) == []
+    assert too_many({5: 3, 6: 7}, 10) == []
+    assert too_many({5: 3, 6: 8}, 10) == [6]
+    assert too_many({5: 9, 6: 8, 7: 3}, 10) == [5, 6]
+    crowd = dict.fromkeys(range(MOST_CONNECTIONS + 3), 1)
+    assert too_many(crowd, MOST_MESSAGE_BYTES) == [MOST_CONNECTIONS + n for n in range(3)]

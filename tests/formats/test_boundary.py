@@ -1,0 +1,94 @@
+"""Files are opened and decoded in one place: no other module calls what does that."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import beasy_sched
+
+ROOT = Path(beasy_sched.__file__).parent
+BOUNDARY = {"formats/reading.py", "formats/decoding.py"}
+ALLOWED = {
+    ("formats/atomic.py", "open"): "writes files",
+    ("campaign/folder.py", "open"): "the lock of a campaign",
+    ("campaign/workers.py", "open"): "the mark of a worker that lives",
+    ("cli/__init__.py", "open"): "the null device",
+    ("formats/table.py", "gzip.GzipFile"): "unpacks bytes",
+    ("formats/swf.py", "gzip.GzipFile"): "unpacks a stream",
+    ("formats/swf.py", "io.TextIOWrapper"): "the text of a stream",
+    ("outputs/recording.py", "msgpack.Unpacker"): "a stream that has been opened",
+    ("protocol/wire.py", "msgspec.json.Decoder"): "messages",
+    ("protocol/batsim5_wire.py", "msgspec.json.decode"): "messages",
+    ("protocol/batsim5_terms.py", "msgspec.json.decode"): "texts in messages",
+    ("planner.py", "msgspec.msgpack.decode"): "what a process of ours answers",
+    ("pybatsim/scheduler.py", "json.loads"): "messages",
+}
+"""Other places that may, and why."""
+METHODS = {"open", "read_text", "read_bytes"}
+DECODERS = {
+    "json.load", "json.loads", "msgspec.json.decode", "msgspec.json.Decoder", "msgspec.msgpack.decode",
+    "msgspec.msgpack.Decoder", "msgspec.toml.decode", "tomllib.load", "tomllib.loads", "tomli.loads",
+    "csv.reader", "csv.DictReader", "msgpack.Unpacker", "msgpack.unpackb", "msgpack.unpack", "np.load",
+    "np.loadtxt", "np.genfromtxt", "np.fromfile", "pickle.load", "pickle.loads", "gzip.open",
+    "gzip.GzipFile", "io.open", "io.TextIOWrapper",
+}  # fmt: skip
+
+
+def dotted(node: ast.expr) -> str:
+    """The name of what is called, as far as it is one."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def readings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Each call that opens or decodes a file, with its line."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = dotted(node.func)
+        last = name.rpartition(".")[2]
+        if isinstance(node.func, ast.Attribute) and "resources.files" in ast.unparse(node.func):
+            continue  # a file of the package's own
+        called = isinstance(node.func, ast.Attribute) or last == "open"
+        if called and last in METHODS and name not in ("io.open", "gzip.open"):
+            yield node.lineno, last
+        elif name in DECODERS or (
+            last.startswith("read_") and name.startswith(("pandas.", "pd.", "pyarrow."))
+        ):
+            yield node.lineno, name
+
+
+MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name not in BOUNDARY])
+def test_only_the_boundary_reads_files(module: str) -> None:
+    tree = ast.parse((ROOT / module).read_text("utf-8"))
+    shipped = "resources.files" in ast.unparse(tree)
+    found = [
+        (line, name)
+        for line, name in readings(tree)
+        if (module, name) not in ALLOWED and not (shipped and name == "read_text")
+    ]
+    assert not found, f"{module}: read through formats/reading.py and formats/decoding.py"
+
+
+def test_what_is_allowed_is_there() -> None:
+    for module, name in ALLOWED:
+        tree = ast.parse((ROOT / module).read_text("utf-8"))
+        assert name in {found for _, found in readings(tree)}, f"{module} has no {name} any more"
+
+
+def test_the_test_sees_what_reads() -> None:
+    code = "open(a)\nPath(b).read_text()\njson.loads(c)\nimport pandas\npandas.read_csv(d)\n"
+    assert [name for _, name in readings(ast.parse(code))] == [
+        "open",
+        "read_text",
+        "json.loads",
+        "pandas.read_csv",
+    ]
