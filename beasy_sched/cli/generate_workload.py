@@ -261,7 +261,7 @@ class _ForSynthetic(CommandOptions):
     quiet_end_h: float = option(
         "Hours at the end of the last day in which no job arrives.",
         "--quiet-end",
-        type=click.FloatRange(0, 24, max_open=True),
+        type=Number(0, 23),
         default=0.0,
         metavar="H",
     )

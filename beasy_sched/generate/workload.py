@@ -331,7 +331,7 @@ class SyntheticOptions:
                 "hosts must be 1 or more": self.hosts < 1,
                 "the shares of the days must be 0 or more, and one above 0": not _are_shares(self.day_shares),
                 "the night ratio must be above 0, and 1 at most": not 0 < self.night_ratio <= 1,
-                "the quiet end must be 0 h or more, and less than a day": not 0 <= self.quiet_end_h < 24,
+                "the quiet end must be 0 to 23 h": not 0 <= self.quiet_end_h <= 23,
                 "the log-sd of gaps and run times must be 0 to 10": not (
                     0 <= self.gap_log_sd <= 10 and 0 <= self.run_log_sd <= 10
                 ),

@@ -58,7 +58,7 @@ class WorkloadReactive(Policy):
 class PowerReactiveOptions(Options, frozen=True):
     """Options of `power-reactive`."""
 
-    count: Literal["actual", "wake", "idle", "full"] = "actual"
+    count: Literal["actual", "wake", "idle", "full"] = "full"
     """What the arriving power must feed: what each server draws, busy ones at full and others at idle power
     (``actual``); every server at idle power (``idle``), one that has to wake at its mean power in the step
     (``wake``); or every server at full power (``full``)."""
@@ -67,8 +67,8 @@ class PowerReactiveOptions(Options, frozen=True):
 class PowerReactive(Policy):
     """Keeps as many servers on in each step as the renewable power can feed, those with jobs first.
 
-    The battery serves what the servers draw beyond what was counted for them, and running jobs when
-    production falls short. What is counted for a server is an option.
+    What counts for each server is an option. The battery serves what the servers draw beyond that, and
+    running jobs when production falls short.
     """
 
     name = "power-reactive"
@@ -105,6 +105,7 @@ class PowerReactive(Policy):
             "taken_w": float(fixed_w),
             "hosts_busy": int(np.count_nonzero(busy)),
             "hosts_fed": fed,
+            "count": counts,
         }
         actions = sleep(view, np.sort(to_sleep), "not fed by the arriving power", why)
         return actions + wake(view, np.sort(to_wake), "fed by the arriving power", why)

@@ -71,10 +71,6 @@ def test_what_busy_and_waking_servers_count_for(
     assert switched(talk.at(120.0, production(120.0, 20 + 2 * busy_w + each_w - less_w))) == woken
 
 
-def test_by_default_servers_count_for_what_they_draw() -> None:
-    assert make_policy("power-reactive").options == make_policy("power-reactive", {"count": "actual"}).options
-
-
 def test_the_battery_never_turns_on_more() -> None:
     """A battery of 90 % and a waiting job: nobody is woken but by arriving power."""
     talk = talk_of(watts=20 + FED_W)
