@@ -408,9 +408,9 @@ class EnvelopePolicy(FollowPlan):
     """Follows a plan that it refits at each step, so that the window ends at the target level.
 
     Servers of running jobs may stay on against the plan, an option (thesis, Section 3.1.3: the online module
-    may decide to use "more energy now", "maintaining the job running"). E_comp goes into the steps in the policy's order, each as far as
-    its servers can take it. The envelope of a step is what its servers are planned to draw. See
-    docs/decisions/envelope-policies.md.
+    may decide to use "more energy now", "maintaining the job running"). E_comp goes into the steps in the
+    policy's order, each as far as its servers can take it. The envelope of a step is what its servers are
+    planned to draw. See docs/decisions/envelope-policies.md.
     """
 
     needs_speeds = True
