@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from console import count, exit_code_of, tell
+from msgspec.structs import replace
 from reproduce_common import STOPPED, counted, parser_of, present, program
 
 from beasy_sched.campaign.campaign import begin, go_on
@@ -20,6 +21,12 @@ from beasy_sched.campaign.scenario_file import find_scenario
 from beasy_sched.campaign.table import Campaign, read_campaign
 from beasy_sched.campaign.workers import Processes
 from beasy_sched.errors import BeasyError
+from beasy_sched.reproduction.beasy_attribution import (
+    ATTRIBUTION,
+    READINGS,
+    attribution,
+    attribution_table,
+)
 from beasy_sched.reproduction.beasy_claims import CLAIMS
 from beasy_sched.reproduction.beasy_figures import (
     Closeup,
@@ -47,15 +54,18 @@ from beasy_sched.reproduction.beasy_study import (
 from beasy_sched.reproduction.claims import TextTable, judge
 from beasy_sched.reproduction.figures import Figures
 
+SCARCE_PREFIX = "scarce-"
 SCENARIOS = {
-    "critical": ("best-begin", "best-end", "worst-begin", "worst-end"),
-    "average": ("average",),
+    "critical": ("scarce-best-begin", "scarce-best-end", "scarce-worst-begin", "scarce-worst-end"),
+    "average": ("scarce-average",),
 }
 WHAT = {
-    "critical": "the four critical scenarios of the BEASY paper (Section V-A)",
+    "critical": "the four critical scenarios of the BEASY paper (Section V-A) on five days",
     "average": "the average cases of the BEASY paper (Section V-B): ten plans, ten noises each",
 }
-SEEDS, SHED_SEEDS, ABLATION_SEEDS = 10, 1, 1
+SEEDS = {"critical": 2, "average": 10}
+"""Noises of each day."""
+SHED_SEEDS, ABLATION_SEEDS = 1, 1
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -67,7 +77,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     chosen.scenarios = chosen.scenario or SCENARIOS[chosen.headline]
     if chosen.out is None:
         chosen.out = Path("out/reproduction-quick" if chosen.quick else "out/reproduction")
-    seeds = chosen.seeds or (1 if chosen.quick else SEEDS)
+    seeds = chosen.seeds or (1 if chosen.quick else SEEDS[chosen.headline])
     shed = SHED_SEEDS if chosen.shed_seeds is None else chosen.shed_seeds
     chosen.size = Size(seeds, min(shed, seeds), _ablation_seeds(chosen), chosen.quick)
     return chosen
@@ -90,7 +100,12 @@ def _parser(headline: str) -> argparse.ArgumentParser:
         markdown=f" (if it has a line '<!-- results: {headline} -->', only from there to '<!-- end -->')",
     )
     add = parser.add_argument
-    add("--seeds", type=count(1), metavar="N", help=f"seeds under the papers' guard (default: {SEEDS})")
+    add(
+        "--seeds",
+        type=count(1),
+        metavar="N",
+        help=f"seeds under the papers' guard (default: {SEEDS[headline]})",
+    )
     add("--shed-seeds", type=count(0), metavar="N", help="how many of them to run under our guard, too "
         f"(shed with veto; default: {SHED_SEEDS}; 0 for none)")  # fmt: skip
     if headline == "critical":
@@ -104,8 +119,12 @@ def _parser(headline: str) -> argparse.ArgumentParser:
 def reproduce(chosen: argparse.Namespace) -> int:
     """Do all of it; return the exit code."""
     check_folder(chosen.out)
-    scenarios = [find_scenario(str(name)) for name in chosen.scenarios]
+    scenarios = [as_in_the_paper(find_scenario(str(name))) for name in chosen.scenarios]
     campaigns = experiments(chosen.headline, scenarios, chosen.size)
+    if chosen.size.ablation:
+        papers = campaigns[chosen.headline]
+        base = [replace(scenario, seeds=scenario.seeds[: chosen.size.ablation]) for scenario in papers]
+        campaigns[ATTRIBUTION] = attribution(base, READINGS)
     failed = sum(run(chosen, name, parts) for name, parts in campaigns.items())
     campaign = read_campaign(chosen.out / chosen.headline)
     study = study_of(campaign.runs)
@@ -129,6 +148,11 @@ def reproduce(chosen: argparse.Namespace) -> int:
     tables, origin = all_tables(chosen, campaign, study), provenance(campaign)
     present(chosen, chosen.headline, tables, origin, figures(), notes=notes(), columns=160)
     return int(failed > 0)
+
+
+def as_in_the_paper(scenario: Scenario) -> Scenario:
+    """Return a scenario under the name by which the paper's claims are found."""
+    return replace(scenario, name=scenario.name.removeprefix(SCARCE_PREFIX))
 
 
 def run(chosen: argparse.Namespace, name: str, scenarios: Sequence[Scenario]) -> int:
@@ -158,6 +182,9 @@ def all_tables(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> 
     shed, ablation = (campaign_in(chosen.out, name) for name in (chosen.headline + SHED, ABLATION))
     if shed is not None:
         yield guard_table(campaign.runs, shed.runs)
+    varied = campaign_in(chosen.out, ATTRIBUTION) if chosen.headline == "critical" else None
+    if varied is not None:
+        yield attribution_table(campaign.runs, varied.runs, READINGS)
     if ablation is not None and chosen.headline == "critical":
         yield ablation_table(ablation.runs)
 

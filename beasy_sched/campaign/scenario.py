@@ -340,8 +340,12 @@ def _fewer(workload: WorkloadPart, share: float) -> WorkloadPart:
     return msgspec.structs.replace(workload, jobs=max(round(workload.jobs * share), 1))
 
 
-NAMES: Final = ("best-begin", "best-end", "worst-begin", "worst-end", "average")
-"""Names of the scenarios that come with the program: the four critical ones, and the average cases."""
+ABUNDANT: Final = ("best-begin", "best-end", "worst-begin", "worst-end", "average")
+"""The BEASY paper's four critical scenarios, and its average cases, with abundant sun and a small battery."""
+SCARCE: Final = tuple(f"scarce-{name}" for name in ABUNDANT)
+"""The same where energy is scarcer and the battery larger, on other days."""
+NAMES: Final = (*ABUNDANT, *SCARCE)
+"""Names of the scenarios that come with the program."""
 
 
 def scenario_text(name: str) -> str:

@@ -130,8 +130,8 @@ def ablation(scenarios: Sequence[Scenario]) -> list[Scenario]:
     """Return the scenarios in all variants, named ``SCENARIO+VARIANT``."""
     found = []
     for variant in VARIANTS:
-        policies = tuple(PolicyPart(name=name, label=name) for name in variant.policies)
         for scenario in scenarios:
+            policies = tuple(part for part in scenario.policies if part.name in variant.policies)
             named = changed_scenario(policies=policies, name=f"{scenario.name}{SEPARATOR}{variant.name}")
             found.append(variant.change(named(scenario)))
     return found
@@ -160,8 +160,10 @@ def experiments(headline: str, scenarios: Sequence[Scenario], size: Size) -> dic
         scenarios = [quick(scenario) for scenario in scenarios]
 
     def under(guard: GuardPart, seeds: int) -> list[Scenario]:
-        change = changed_scenario(guards=(guard,), seeds=tuple(range(1, seeds + 1)))
-        return [change(scenario) for scenario in scenarios]
+        def first(scenario: Scenario) -> tuple[int, ...]:
+            return tuple(range(scenario.seeds[0], scenario.seeds[0] + seeds))
+
+        return [changed_scenario(guards=(guard,), seeds=first(scenario))(scenario) for scenario in scenarios]
 
     found = {headline: under(PAPERS_GUARD, size.headline)}
     if size.shed:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.campaign.inputs import forecast_production_w, forecast_workload, make_forecast
-from beasy_sched.campaign.scenario import NAMES, scenario_text
+from beasy_sched.campaign.scenario import ABUNDANT, NAMES, SCARCE, scenario_text
 from beasy_sched.campaign.scenario_file import find_scenario
 from beasy_sched.campaign.sweep import expand
 from beasy_sched.formats.batsim_workload import workload_demand_w
@@ -18,6 +18,7 @@ from beasy_sched.generate.platform import preset_platform
 SCENARIOS = Path(__file__).resolve().parents[2] / "beasy_sched/campaign/scenarios"
 STEP_KWH = 300 / 3.6e6
 TUNING_SEED = 1000
+MEAN_DEMAND_KWH = 162.0
 
 
 def with_production(found, seed):
@@ -42,10 +43,25 @@ def test_the_files_beside_the_scripts_are_those_of_the_program(name):
     assert (SCENARIOS / f"{name}.toml").read_text("utf-8") == scenario_text(name)
 
 
-def test_there_are_32_runs_of_the_papers_guard_in_the_critical_scenarios_and_800_in_the_average_one():
-    *critical, average = (expand([find_scenario(name)]) for name in NAMES)
+@pytest.mark.parametrize(("names", "each"), [(ABUNDANT, 8), (SCARCE, 80)])
+def test_runs_of_the_papers_guard_in_the_critical_scenarios_and_in_the_average_one(names, each):
+    *critical, average = (expand([find_scenario(name)]) for name in names)
     papers = [sum(run.guard.label == "kill-all" for run in runs) for runs in (*critical, average)]
-    assert papers == [8, 8, 8, 8, 800]
+    assert papers == [each, each, each, each, 800]
+
+
+def test_scarce_days_are_the_first_whose_production_is_nearly_the_demand():
+    """Of the mean demand of workloads of 900 jobs with all other servers asleep."""
+    found = find_scenario("scarce-best-begin")
+    fits = [seed for seed in range(200, 216) if 0.85 <= production_kwh(found, seed) / MEAN_DEMAND_KWH <= 1.0]
+    assert fits == [207, 209, 212, 214, 215] == [part.production.seed for part in found.tuples]
+
+
+def test_scarce_scenarios_differ_in_the_case_or_the_workload_alone():
+    for number in range(5):
+        forecasts = {name: make_forecast(find_scenario(name), number) for name in SCARCE[:-1]}
+        begin, end, same_begin, same_end = (each.plan.recipe for each in forecasts.values())
+        assert begin == same_begin != end == same_end
 
 
 def test_the_production_is_that_of_the_first_seed_that_suits_both_workloads(tmp_path):
@@ -75,6 +91,6 @@ def test_the_sky_gives_what_the_comments_say():
 
 
 def test_critical_scenarios_differ_in_the_case_or_the_workload_alone():
-    forecasts = {name: make_forecast(find_scenario(name), 0) for name in NAMES if name != "average"}
+    forecasts = {name: make_forecast(find_scenario(name), 0) for name in ABUNDANT if name != "average"}
     recipes = {name: forecast.plan.recipe for name, forecast in forecasts.items()}
     assert recipes["best-begin"] == recipes["worst-begin"] != recipes["best-end"] == recipes["worst-end"]
