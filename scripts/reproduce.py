@@ -56,16 +56,14 @@ from beasy_sched.reproduction.figures import Figures
 
 SCARCE_PREFIX = "scarce-"
 SCENARIOS = {
-    "critical": ("scarce-best-begin", "scarce-best-end", "scarce-worst-begin", "scarce-worst-end"),
-    "average": ("scarce-average",),
+    "critical": ("best-begin", "best-end", "worst-begin", "worst-end"),
+    "average": ("average",),
 }
 WHAT = {
-    "critical": "the four critical scenarios of the BEASY paper (Section V-A) on five days",
+    "critical": "the four critical scenarios of the BEASY paper (Section V-A)",
     "average": "the average cases of the BEASY paper (Section V-B): ten plans, ten noises each",
 }
-SEEDS = {"critical": 2, "average": 10}
-"""Noises of each day."""
-SHED_SEEDS, ABLATION_SEEDS = 1, 1
+SEEDS, SHED_SEEDS, ABLATION_SEEDS = 10, 1, 1
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -77,7 +75,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     chosen.scenarios = chosen.scenario or SCENARIOS[chosen.headline]
     if chosen.out is None:
         chosen.out = Path("out/reproduction-quick" if chosen.quick else "out/reproduction")
-    seeds = chosen.seeds or (1 if chosen.quick else SEEDS[chosen.headline])
+    seeds = chosen.seeds or (1 if chosen.quick else SEEDS)
     shed = SHED_SEEDS if chosen.shed_seeds is None else chosen.shed_seeds
     chosen.size = Size(seeds, min(shed, seeds), _ablation_seeds(chosen), chosen.quick)
     return chosen
@@ -100,19 +98,17 @@ def _parser(headline: str) -> argparse.ArgumentParser:
         markdown=f" (if it has a line '<!-- results: {headline} -->', only from there to '<!-- end -->')",
     )
     add = parser.add_argument
-    add(
-        "--seeds",
-        type=count(1),
-        metavar="N",
-        help=f"seeds under the papers' guard (default: {SEEDS[headline]})",
-    )
+    add("--seeds", type=count(1), metavar="N", help=f"seeds under the papers' guard (default: {SEEDS})")
     add("--shed-seeds", type=count(0), metavar="N", help="how many of them to run under our guard, too "
         f"(shed with veto; default: {SHED_SEEDS}; 0 for none)")  # fmt: skip
     if headline == "critical":
         add("--ablation-seeds", type=count(0), metavar="N", help="how many of them to run in each variant of "
             f"the ablation (default: {ABLATION_SEEDS}; 0 for none)")  # fmt: skip
-    add("--scenario", type=Path, action="append", metavar="FILE", help="use your scenario file (may be "
-        "repeated); its seeds and guards are replaced by those of this command")  # fmt: skip
+    add("--readings-seeds", type=count(0), default=0, metavar="N", help="how many of them to run in each "
+        "reading of what the paper leaves open (default: 0 for none)")  # fmt: skip
+    add("--scenario", type=Path, action="append", metavar="NAME|FILE", help="use this scenario (may be "
+        "repeated); its guards are replaced by those of this command, and its seeds are counted from its "
+        "first one")  # fmt: skip
     return parser
 
 
@@ -121,9 +117,9 @@ def reproduce(chosen: argparse.Namespace) -> int:
     check_folder(chosen.out)
     scenarios = [as_in_the_paper(find_scenario(str(name))) for name in chosen.scenarios]
     campaigns = experiments(chosen.headline, scenarios, chosen.size)
-    if chosen.size.ablation:
+    if chosen.readings_seeds:
         papers = campaigns[chosen.headline]
-        base = [replace(scenario, seeds=scenario.seeds[: chosen.size.ablation]) for scenario in papers]
+        base = [replace(scenario, seeds=scenario.seeds[: chosen.readings_seeds]) for scenario in papers]
         campaigns[ATTRIBUTION] = attribution(base, READINGS)
     failed = sum(run(chosen, name, parts) for name, parts in campaigns.items())
     campaign = read_campaign(chosen.out / chosen.headline)
@@ -182,7 +178,7 @@ def all_tables(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> 
     shed, ablation = (campaign_in(chosen.out, name) for name in (chosen.headline + SHED, ABLATION))
     if shed is not None:
         yield guard_table(campaign.runs, shed.runs)
-    varied = campaign_in(chosen.out, ATTRIBUTION) if chosen.headline == "critical" else None
+    varied = campaign_in(chosen.out, ATTRIBUTION) if chosen.readings_seeds else None
     if varied is not None:
         yield attribution_table(campaign.runs, varied.runs, READINGS)
     if ablation is not None and chosen.headline == "critical":

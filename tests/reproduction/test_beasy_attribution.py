@@ -1,0 +1,78 @@
+"""Which reading makes which claims true: variants, and how far a study agrees with the paper."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from beasy_sched.campaign.scenario import PAPER_POLICIES
+from beasy_sched.campaign.scenario_file import find_scenario
+from beasy_sched.reproduction.beasy_attribution import (
+    READINGS,
+    agreement_of,
+    attribution,
+    attribution_table,
+    distances_of,
+    study_in_variant,
+)
+from beasy_sched.reproduction.beasy_study import MEASURES, PAPER_RANKS, TABLE_MEASURES, study_of
+
+BASE = find_scenario("scarce-best-end")
+
+
+def frame(scenario: str = "best-begin", policies: tuple[str, ...] = PAPER_POLICIES) -> pd.DataFrame:
+    """Two executions, in which each policy has exactly its rank in the paper's best-begin."""
+    rows = []
+    for number in (0, 1):
+        for policy in policies:
+            place = PAPER_POLICIES.index(policy)
+            row = {"scenario": scenario, "tuple": number, "seed": 1, "policy": policy, "status": "ok"}
+            row |= {measure.column: 50.0 for measure in MEASURES.values()}
+            for name in TABLE_MEASURES:
+                rank, measure = PAPER_RANKS["best-begin"][name][place], MEASURES[name]
+                row[measure.column] = 100.0 - rank if measure.higher_is_better else float(rank)
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def test_where_all_ranks_are_the_papers_all_cells_agree() -> None:
+    found = agreement_of(study_of(frame()))
+    assert (found.cells, found.all_cells, found.judged) == (32, 32, 21)
+    assert found.rho == pytest.approx(1.0)
+
+
+def test_distances_are_in_units_of_the_tolerance() -> None:
+    """BB2: BEASY finishes 99.01 %, to 2 points; here it finishes 99."""
+    assert distances_of(study_of(frame()))["BB2"] == pytest.approx(-0.005)
+
+
+def test_a_variant_has_the_policies_that_it_changes() -> None:
+    made = {scenario.name: scenario for scenario in attribution([BASE], READINGS)}
+    assert [*made] == [f"scarce-best-end+{variant.name}" for variant in READINGS]
+    for variant in READINGS:
+        parts = made[f"scarce-best-end+{variant.name}"].policies
+        assert {part.name for part in parts} == set(variant.policies)
+    (counting,) = made["scarce-best-end+count-idle"].policies
+    assert counting.options == {"count": "idle"}
+    assert made["scarce-best-end+never"].policies[0].options == {"keep": "never", "shortage": "idle-first"}
+    assert made["scarce-best-end+each-step"].plan.forecast_step == ""
+    assert made["scarce-best-end+battery-half"].site["battery"]["capacity_kwh"] == 100.0
+    assert made["scarce-best-end+more-power"].tuples[0].production.pv_kw == 12.5
+    assert {part.workload.jobs for part in made["scarce-best-end+jobs-900"].tuples} == {900}
+
+
+def test_a_variant_takes_the_place_of_its_policies_only() -> None:
+    variant = next(each for each in READINGS if each.name == "spend-all")
+    changed = frame("best-begin+spend-all", ("beasy",)).assign(finished_pct=1.0)
+    study = study_in_variant(frame(), changed, variant)
+    means = dict(zip(PAPER_POLICIES, study["best-begin"].means("finished")[0], strict=True))
+    assert means["beasy"] == 1.0
+    assert means["follow-plan"] == 92.0
+
+
+def test_the_table_has_a_line_for_each_variant_that_ran() -> None:
+    changed = frame("best-begin+spend-all", ("beasy",)).assign(finished_pct=1.0)
+    table = attribution_table(frame(), changed, READINGS)
+    assert [row[0] for row in table.rows] == ["as they are", "BEASY spends all of a surplus"]
+    true = [int(row[1].split()[0]) for row in table.rows]
+    assert true[0] > true[1]
