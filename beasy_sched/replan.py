@@ -345,7 +345,15 @@ def every_steps(every: str, site: Site) -> int:
 
 
 def _first_request(rule: ReplanRule, site: Site, platform: Platform, settings: RunSettings) -> PlanRequest:
-    """Ask for the plans of the first two windows, from the site's levels and with all servers on."""
+    """Ask for the plans of the first two windows, from the site's levels and with all servers on.
+
+    Raises ConfigError where the platform has no powers or speeds to plan with.
+    """
+    if not (platform.has_powers and platform.has_speeds):
+        raise ConfigError(
+            "--replan requires the speeds and powers of every host: generate the platform with"
+            " 'beasy-sched generate platform'"
+        )
     windows = min(PLANNED_AHEAD, settings.windows)
     span = Span(-1.0, 0.0, windows * site.steps, site.step_s)
     load_w = rule.demand.load_w(platform, NO_JOBS, span)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,21 @@ def test_the_table_tells_of_the_budget(
     for part in told:
         assert part in table
     assert ("more than the budget" in table) == (budget == "1%")
+
+
+def test_check_tells_of_servers_without_powers(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A budget requires them, of the platform or of the options; the run fails, and so does `check`."""
+    text, count = re.subn(r'<prop id="[^"]*(?:watt|sleep)[^"]*"[^>]*>', "", (place / "p.xml").read_text())
+    assert count
+    (tmp_path / "bare.xml").write_text(text)
+    files = ("-p", str(tmp_path / "bare.xml"), "-w", str(place / "w.json"), "-q")
+    flags = ("--policy", "energybud", "--budget", "1kWh", "--period", "0:1d")
+    for command in ("check", "simulate"):
+        assert exit_code(command, *files, *flags) == 2
+        assert "an energy budget requires powers, but servers of kind" in capsys.readouterr().err
+    states = ("idle", "computing", "sleeping", "switching_off", "switching_on")
+    options = [each for state in states for each in ("--option", f"{state}_w=100")]
+    assert exit_code("simulate", *files, *flags, *options) == 0
+    assert exit_code("check", *files, *flags, *options) == 1

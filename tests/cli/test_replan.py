@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -292,6 +293,19 @@ def test_wrong_options(
     named = {"W": str(site.workload), "E": str(site.events)}
     assert simulate(site, tmp_path / "a", *(named.get(each, each) for each in options)) == 2
     assert said in capsys.readouterr().err
+    assert not [*tmp_path.glob("a_*")]
+
+
+def test_plans_need_powers(site: SmallSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run ends in a message before its first plan, as `check` says."""
+    text, count = re.subn(r'<prop id="[^"]*(?:watt|sleep)[^"]*"[^>]*>', "", site.platform.read_text())
+    bare = replace(site, platform=tmp_path / "bare.xml")
+    bare.platform.write_text(text)
+    assert count
+    assert simulate(bare, tmp_path / "a", "--replan", "window", policy="easy") == 2
+    assert "--replan requires the speeds and powers of every host" in capsys.readouterr().err
+    files = ("-p", str(bare.platform), "-w", str(site.workload), "--site", str(site.site))
+    assert exit_code("check", *files, "--events", str(site.events), "--replan", "window", "-q") == 2
     assert not [*tmp_path.glob("a_*")]
 
 

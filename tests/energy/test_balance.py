@@ -171,6 +171,9 @@ def held(hold):
          *[{"charge": 400, "fuel_cell": 700}] * 2, {"discharge": 190, "fuel_cell": 110}),
         ({"renew": 600, "demand": 1900, "fc": 700, "planned_soc": 30},
          *[{"fuel_cell": 700, "discharge": 600}] * 2, {"discharge": 1300}),
+        # it has a level below SoC_min, which the battery keeps
+        ({"renew": 0, "demand": 1000, "soc": 20, "fc": 700, "planned_soc": 10},
+         *[{"fuel_cell": 700, "unserved": 300}] * 3),
         # some of it is needed
         ({"renew": 600, "demand": 900, "fc": 700},
          {"charge": 400, "fuel_cell": 700}, {"charge": 400, "fuel_cell": 700}, {"fuel_cell": 300}),

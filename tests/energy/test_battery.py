@@ -14,6 +14,7 @@ from beasy_sched.energy.storage import (
     discharge_power_limit,
     energy_after_step,
     project_levels_j,
+    project_need_j,
 )
 
 KWH = 3.6e6
@@ -106,3 +107,12 @@ def test_projecting_again_gives_the_same_levels_as_projecting_anew(seed, most_w)
         some = rng.integers(0, len(net_w), int(rng.integers(0, 4)))
         net_w[some] = rng.uniform(-most_w, most_w, len(some))
         first = min(first + int(rng.integers(0, 10)), len(net_w) - 1)
+
+
+def test_a_projection_may_start_above_soc_max_and_stays_there():
+    """Only what is gained above SoC_max is lost, not what was there."""
+    battery = BatterySpec(100 * KWH, soc_max_pct=80, self_discharge_per_day=0.0)
+    net_w, step_s = np.array([10e3, 0.0, -9.5e3, 1e3]), np.full(4, 3600.0)
+    levels_j = project_need_j(battery, 90 * KWH, net_w, step_s, np.ones(4))
+    assert levels_j == pytest.approx(np.array([90, 90, 90, 80, 80.95]) * KWH)
+    assert levels_j[:4] == pytest.approx(project_levels_j(battery, 90 * KWH, net_w[:3], 3600.0))

@@ -181,6 +181,15 @@ def test_kill_all_kills_all(short_j: float) -> None:
     assert sorted(job for action, job, _ in rows(talk) if action == "kill") == ["w0!a", "w0!b", "w0!c"]
 
 
+def test_the_end_of_a_job_on_a_server_out_of_service_saves_less() -> None:
+    """Such a server cannot sleep: it idles."""
+    talk = three_jobs(GuardMode.SHED)
+    guard, away = talk.session.power.guard, hosts("1")
+    guard.dt_s, guard.energy_j = 60.0, np.full(4, BUSY_J)
+    talk.session.cluster.set_available(away.ids, False)
+    assert guard._kill_saves_j(hosts("1-2").ids) == pytest.approx(2 * BUSY_J - IDLE_J - FALLING_J)
+
+
 @pytest.mark.parametrize("veto", [True, False])
 @pytest.mark.parametrize(("short_j", "killed"), [(0.0, []), (1.0, ["w0!c"])])
 def test_the_guard_acts_without_veto_too(veto: bool, short_j: float, killed: list[str]) -> None:

@@ -14,6 +14,7 @@ from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import SetPState
 from beasy_sched.engine.power import EnergySource, Open, Over, Waiting
 from beasy_sched.errors import ConfigError, PeerError
+from beasy_sched.forecast.outlook import PerfectForecast
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform, ServerKind
@@ -244,3 +245,35 @@ def test_the_clock_never_goes_back(over: bool) -> None:
     for phase in (Waiting(), Open(talk.session.view.budget) if over else Waiting()):
         with pytest.raises(RuntimeError, match="cannot go from"):
             power._enter(phase)
+
+
+def test_the_level_expected_within_a_step_is_the_one_at_its_end() -> None:
+    """What has been used by then counts, and what the running job and the idle servers still use."""
+    talk = Talk(site=small_battery(), energy=EnergySource.MODEL)
+    talk.at(0.0, production(0.0, 250.0))
+    talk.run_job(15.0, "a", "0")
+    power = talk.session.power
+    expected_j = power.expected_level(40.0).battery_j
+    talk.at(60.0, production(60.0, 250.0))
+    assert expected_j == pytest.approx(power.storage.battery_j)
+    assert expected_j != pytest.approx(50_000.0)
+
+
+def test_a_step_s_prediction_is_the_one_made_an_hour_before() -> None:
+    site = dataclasses.replace(small_battery(), step_s=1800.0, window_s=9000.0)
+    foreseen_w = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
+    talk = Talk(site=site, energy=EnergySource.MODEL, forecast=PerfectForecast(foreseen_w, 1800.0))
+    for step in range(6):
+        talk.at(step * 1800.0, production(step * 1800.0, 200.0))
+    found = [row.predicted_w for row in talk.session.power.trace]
+    assert found == [None, None, 30.0, 40.0, 50.0]
+
+
+@pytest.mark.parametrize(("steps", "short"), [(3, False), (4, True)])
+def test_the_last_announcement_lasts_as_long_as_the_one_before(steps: int, short: bool) -> None:
+    talk = Talk(site=small_battery(steps=steps), energy=EnergySource.MODEL)
+    for now in (0.0, 60.0, 120.0):
+        talk.at(now, production(now, 500.0))
+    for now in np.arange(180.0, 60.0 * steps + 1.0, 60.0).tolist():
+        talk.at(now + 0.001)
+    assert (talk.session.power.short_production() is not None) == short

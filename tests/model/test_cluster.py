@@ -131,6 +131,14 @@ def test_only_hosts_that_will_be_used_are_awaited() -> None:
     assert cluster.wakes() == [(20.0, 2)]
 
 
+def test_a_sleeping_host_that_is_to_stay_asleep_is_not_wished_awake() -> None:
+    cluster = Cluster(platform(initial=[SLEEP] * 4 + [0]))
+    cluster.hold(ids(0, 1, 2, 4), np.array([True, False, False, False]))
+    assert cluster.to_wake.tolist() == [False, True, True, False, False]
+    cluster.unhold(ids(1))
+    assert cluster.to_wake.tolist() == [False, False, True, False, False]
+
+
 def test_a_host_that_left_while_busy_is_not_free_after_its_job() -> None:
     cluster = Cluster(platform())
     job = submit(cluster, res=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -123,4 +124,36 @@ def test_of_two_to_slow_down_the_one_that_stays_on_comes_first() -> None:
     case = case_of([z, z], [0, 0], [z, 0], step=1, kinds=[0, 0], idle=[True] * 2)
     plan, refit = refit_of(case)
     refit.change(1, -1900.0, case.idle)
+    assert plan.states[1].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("moves", [1, 2, 3, 4])
+def test_of_equal_moves_of_different_kinds_the_lowest_id_comes_first(moves: int) -> None:
+    """Servers 0 and 2 are of one kind, 1 and 3 of a kind that is its twin."""
+    twins = Platform(
+        (FAST, dataclasses.replace(FAST, name="twin")), np.array([0, 1, 0, 1]), ("a", "b", "c", "d")
+    )
+    case = Case(twins, np.ones((2, 4), dtype=np.int8), 1, np.zeros(4, dtype=bool))
+    plan, refit = refit_of(case)
+    one_j = refit_of(case)[1].change(1, 1e6, case.idle) / 4
+    refit.change(1, (moves + 0.5) * one_j, case.idle)
+    assert plan.states[1].tolist() == [0] * moves + [1] * (4 - moves)
+
+
+@given(cases(), st.floats(-40_000, 40_000))
+def test_what_servers_can_do_stays_known(case: Case, energy_j: float) -> None:
+    """A change of a step also changes what can be done in the steps beside it."""
+    _, refit = refit_of(case)
+    refit.change(case.step, energy_j, case.idle)
+    situations, least_j = refit._situations.copy(), refit._least_j.copy()
+    refit.forget()
+    refit.enter(0)
+    assert np.array_equal(situations, refit._situations)
+    assert np.array_equal(least_j, refit._least_j)
+
+
+def test_a_server_whose_job_ends_within_the_step_is_not_idle_in_it() -> None:
+    case = case_of([0, 0], [0, 0], step=1, kinds=[0, 0], idle=[False] * 2)
+    plan, refit = refit_of(case)
+    refit.spread(np.array([1]), -1900.0, np.array([1.5 * STEP_S, 0.0]))
     assert plan.states[1].tolist() == [0, 1]

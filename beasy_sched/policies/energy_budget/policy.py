@@ -11,7 +11,7 @@ import numpy as np
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts, MeasureEnergy, Postpone
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
+from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, PowerModel
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.easy import (
@@ -273,9 +273,14 @@ class BudgetedEasy(Policy):
         self._test = self.stock if self.options.reservation == "stock" else self.strict
 
     def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
-        """Tell of a budget that the servers exceed without any job. Raises ConfigError."""
+        """Tell of a budget that the servers exceed without any job.
+
+        Raises ConfigError, also for servers whose powers neither the platform nor the options state.
+        """
         if self.period is None or inputs.platform is None:
             return []
+        if inputs.energy:
+            EstimatedPowers(inputs.platform, PowerModel(inputs.platform), self.options)
         run_end_s = np.inf if inputs.end_s is None else inputs.end_s
         found = budget_below_rest(self.period, self.options, inputs.platform, run_end_s)
         return [] if found is None else [found]
