@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -89,9 +90,16 @@ class Recording:
             yield item[0], item[1]
 
 
-def open_recording(path: Path) -> Recording:
-    """Open a recording. Raises InputError for a file that is not one."""
-    unpacker = msgpack.Unpacker(open_file(path), **_LIMITS)
+@contextlib.contextmanager
+def open_recording(path: Path) -> Iterator[Recording]:
+    """Open a recording for a block. Raises InputError for a file that is not one."""
+    with open_file(path) as file:
+        unpacker = msgpack.Unpacker(file, **_LIMITS)
+        yield Recording(path, _settings(path, unpacker), unpacker)
+
+
+def _settings(path: Path, unpacker: Any) -> RunSettings:
+    """Read the header of a recording. Raises InputError."""
     try:
         with reading(path):
             header = unpacker.unpack()
@@ -107,10 +115,9 @@ def open_recording(path: Path) -> Recording:
         )
     try:
         check_numbers(header.get("settings"))
-        settings: RunSettings = convert_json(header.get("settings"), RunSettings)
+        return convert_json(header.get("settings"), RunSettings)
     except (ConfigError, Malformed) as error:
         raise InputError(path, f"its settings cannot be read: {error}") from None
-    return Recording(path, settings, unpacker)
 
 
 def replay(

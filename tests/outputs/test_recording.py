@@ -9,6 +9,7 @@ import pytest
 from command_line import exit_code
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from recording_files import exchanges_in
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import InputError
@@ -42,15 +43,15 @@ def test_round_trip(tmp_path: Path, exchanges: Exchanges) -> None:
     path = tmp_path / "a.rec"
     path.unlink(missing_ok=True)
     write(path, exchanges)
-    opened = open_recording(path)
-    assert opened.settings == SETTINGS
-    assert list(opened.exchanges()) == exchanges
+    with open_recording(path) as opened:
+        assert opened.settings == SETTINGS
+        assert list(opened.exchanges()) == exchanges
 
 
 def test_a_message_of_many_megabytes(tmp_path: Path) -> None:
     exchanges = [(b"m" * 20_000_000, b"r")] * 2
     write(tmp_path / "a.rec", exchanges)
-    assert list(open_recording(tmp_path / "a.rec").exchanges()) == exchanges
+    assert exchanges_in(tmp_path / "a.rec") == exchanges
 
 
 def test_cut_off_anywhere(tmp_path: Path) -> None:
@@ -62,10 +63,10 @@ def test_cut_off_anywhere(tmp_path: Path) -> None:
         with pytest.raises(
             InputError, match=r"is not a beasy-sched recording|is cut off after exchange [0-3]"
         ) as caught:
-            list(open_recording(path).exchanges())
+            exchanges_in(path)
         assert str(path) in str(caught.value)
     path.write_bytes(whole)
-    assert list(open_recording(path).exchanges()) == EXCHANGES
+    assert exchanges_in(path) == EXCHANGES
 
 
 def test_damaged_anywhere(tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ def test_damaged_anywhere(tmp_path: Path) -> None:
         for value in (0x00, 0x80, 0xC1, 0xC7, 0xD4, 0xDD, 0xDF, 0xFF):
             path.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
             try:
-                list(open_recording(path).exchanges())
+                exchanges_in(path)
             except InputError as error:
                 found = str(error)
             else:
@@ -92,7 +93,7 @@ def test_not_a_recording(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.rec"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"a\.rec: is not a beasy-sched recording"):
-        open_recording(path)
+        exchanges_in(path)
 
 
 @pytest.mark.parametrize("version", [0, 2, None, "1"])
@@ -102,7 +103,7 @@ def test_another_version(tmp_path: Path, version: object) -> None:
     with pytest.raises(
         InputError, match=f"has format version {version}; this program reads 1: use the version"
     ):
-        open_recording(path)
+        exchanges_in(path)
 
 
 def test_settings_of_another_kind(tmp_path: Path) -> None:
@@ -112,13 +113,13 @@ def test_settings_of_another_kind(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match="its settings cannot be read: windows: found 'three', expected a whole number"
     ):
-        open_recording(path)
+        exchanges_in(path)
 
 
 @pytest.mark.parametrize(("name", "text"), [("nothing.rec", "No such file"), ("", "Is a directory")])
 def test_what_cannot_be_opened(tmp_path: Path, name: str, text: str) -> None:
     with pytest.raises(InputError, match=f"cannot be read: {text}"):
-        open_recording(tmp_path / name)
+        exchanges_in(tmp_path / name)
 
 
 def test_discarded(tmp_path: Path) -> None:
@@ -132,7 +133,7 @@ def test_discarding_what_is_finished_keeps_it(tmp_path: Path) -> None:
     writer = RecordingWriter(tmp_path / "a.rec", SETTINGS)
     writer.finish()
     writer.discard()
-    assert list(open_recording(tmp_path / "a.rec").exchanges()) == []
+    assert exchanges_in(tmp_path / "a.rec") == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
