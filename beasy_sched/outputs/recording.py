@@ -151,9 +151,13 @@ def replay(
             except BeasyError as error:
                 return count, f"message {count + 1}: now it fails: {error}"
             if reply != recorded:
-                replies = talk.decode_reply(recorded), talk.decode_reply(reply)
-                if replies[0] != replies[1]:
-                    return count, _difference(count + 1, *replies) + _lacking(session)
+                try:
+                    old = talk.decode_reply(recorded)
+                except BeasyError as error:
+                    raise InputError(recording.path, f"exchange {count + 1} is damaged: {error}") from None
+                new = talk.decode_reply(reply)
+                if old != new:
+                    return count, _difference(count + 1, old, new) + _lacking(session)
             count += 1
     return count, None
 

@@ -10,6 +10,7 @@ from command_line import exit_code
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recording_files import exchanges_in
+from small_site import small_site
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import InputError
@@ -160,3 +161,18 @@ def test_a_recording_alone_has_no_code_imported(
     assert "name it with --policy recorded:Easy" in said.err
     assert exit_code("replay", str(tmp_path / "a.rec"), "--policy", "recorded:Easy") == 0
     assert "imported" in capsys.readouterr().out
+
+
+def test_a_recorded_reply_that_is_no_reply(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    files = small_site(tmp_path, jobs=2)
+    given = ("-p", str(files.platform), "-w", str(files.workload), "-o", str(tmp_path / "run"), "-q")
+    path = tmp_path / "a.rec"
+    assert exit_code("simulate", *given, "--record", str(path)) == 0
+    settings, exchanges = RunSettings(policy="easy"), exchanges_in(path)
+    writer = RecordingWriter(path, settings)
+    for number, (message, reply) in enumerate(exchanges):
+        writer.add(message, b'{"now":0.0,\x92' if number == 1 else reply)
+    writer.finish()
+    capfd.readouterr()
+    assert exit_code("replay", str(path)) == 2
+    assert f"{path}: exchange 2 is damaged: malformed message" in capfd.readouterr().err
