@@ -154,6 +154,7 @@ def offline_options(
     renew_uncertainty_pct: tuple[float, float],
     minimum_on_s: float,
     time_limit_s: float | None,
+    forecast_step_s: float = 0.0,
 ) -> OfflineOptions:
     """Return the options of plans as people give them: uncertainties at the start and after 72 h, percent."""
     load, renew = (
@@ -167,6 +168,7 @@ def offline_options(
         renew_uncertainty=renew,
         limits=limits,
         rules=ServerRules(minimum_on_s=minimum_on_s, time_s=limits.time_s),
+        forecast_step_s=forecast_step_s,
     )
 
 

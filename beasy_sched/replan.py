@@ -33,6 +33,7 @@ from beasy_sched.plan.plan import Plan, PlanStore, Rolled
 from beasy_sched.plan.power_problem import Surplus
 from beasy_sched.plan.servers import ServerRules, ServerStart
 from beasy_sched.plan.windows import (
+    FORECAST_STEP,
     NO_JOBS,
     PLANNED_AHEAD,
     TANK_TARGETS,
@@ -300,6 +301,7 @@ class _Sources:
                 switch_cost_s=float(options.get("switch_cost_s", rules.switch_cost_s)),
                 gap=float(options.get("server_gap", rules.gap)),
             ),
+            forecast_step_s=float(options.get(FORECAST_STEP, usual.forecast_step_s)),
             tank_targets_kg=tuple(map(float, options.get(TANK_TARGETS, "").split())),
         )
 

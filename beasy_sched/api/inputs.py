@@ -47,6 +47,7 @@ def generate_workload(
     jobs: int | None = None,
     day_shares: Sequence[float] | None = None,
     night_ratio: float | None = None,
+    quiet_end_h: float | None = None,
     gap_log_sd: float | None = None,
     run_median_s: float | None = None,
     run_log_sd: float | None = None,
@@ -92,6 +93,7 @@ def generate_workload(
         jobs: number of jobs (900).
         day_shares: relative number of arrivals of each day (75, 17, 8); as many days as numbers.
         night_ratio: arrival rate at the quietest time of day over that at the busiest (1: no cycle).
+        quiet_end_h: hours at the end of the last day in which no job arrives (0).
         gap_log_sd: standard deviation of the logarithm of the gaps between arrivals (1).
         run_median_s: median run time, s (1800).
         run_log_sd: standard deviation of the logarithm of the run times (1.3).

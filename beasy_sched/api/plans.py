@@ -56,6 +56,7 @@ def plan(
     load_uncertainty_pct: tuple[float, float] = (5.0, 30.0),
     renew_uncertainty_pct: tuple[float, float] = (5.0, 30.0),
     minimum_on_s: float = 3600.0,
+    forecast_step_s: float = 0.0,
     unit: str | None = None,
     time_limit_s: float | None = None,
     progress: Callable[[float], None] | None = None,
@@ -82,6 +83,8 @@ def plan(
         load_uncertainty_pct: uncertainty of the demand at the start and after 72 h, percent.
         renew_uncertainty_pct: the same for the production.
         minimum_on_s: minimum time that a server stays on after waking, s.
+        forecast_step_s: plan for the demand's mean over so long, s, a multiple of the site's step; 0: for
+            its mean over each step.
         unit: unit of CSV columns whose name states none: ``"W"``, ``"kW"`` or ``"MW"``.
         time_limit_s: stop each search after this time, s; the plan then depends on the machine.
         progress: called with the share that is done, 0 to 1.
@@ -115,7 +118,12 @@ def plan(
         tell=lambda kind, text: told.append(text),
     )
     options = offline_options(
-        Surplus(surplus), load_uncertainty_pct, renew_uncertainty_pct, minimum_on_s, time_limit_s
+        Surplus(surplus),
+        load_uncertainty_pct,
+        renew_uncertainty_pct,
+        minimum_on_s,
+        time_limit_s,
+        forecast_step_s,
     )
     try:
         made = OfflinePlan([*plan_from_files(sources, options, progress)])

@@ -230,9 +230,10 @@ def plain_values(scenario: Scenario) -> dict[str, Any]:
     values: dict[str, Any] = decode_json(msgspec.json.encode(scenario), dict)
     parts: tuple[tuple[dict[str, Any], Any, tuple[str, ...]], ...]
     parts = ((values, None, ("forecast", "deadlines")), (values["noise"], 1.0, ("production_band",)),
-             (values["plan"], 1.0, ("demand_factor",)), (values["plan"], "", ("replan", "season")),
-             (values, {}, ("sweep",)),
-             *((part, None, ("real_workload",)) for part in values["tuples"]))  # fmt: skip
+             (values["plan"], 1.0, ("demand_factor",)),
+             (values["plan"], "", ("replan", "season", "forecast_step")), (values, {}, ("sweep",)),
+             *((part, None, ("real_workload",)) for part in values["tuples"]),
+             *((part["workload"], 0.0, ("quiet_end_h",)) for part in values["tuples"]))  # fmt: skip
     for part, usual, names in parts:
         for name in names:
             if part.get(name, usual) == usual:

@@ -61,8 +61,7 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.plan.forecast import demand_power_w
 from beasy_sched.plan.plan import Provenance
 from beasy_sched.plan.season import SeasonProblem, plan_season
-from beasy_sched.plan.servers import ServerRules
-from beasy_sched.plan.windows import PLANNED_AHEAD, OfflineOptions, plan_windows
+from beasy_sched.plan.windows import PLANNED_AHEAD, plan_windows
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 
 _EXECUTION_KEY = 1000
@@ -388,13 +387,7 @@ def make_plan(task: PlanTask) -> bytes:
     plans = plan_windows(
         site,
         *task.expected(site, task.windows),
-        options=OfflineOptions(
-            surplus=options.surplus,
-            load_uncertainty=options.uncertainty("load"),
-            renew_uncertainty=options.uncertainty("renew"),
-            rules=ServerRules(minimum_on_s=options.minimum_on_s),
-            tank_targets_kg=targets_kg,
-        ),
+        options=options.offline_options(targets_kg),
         provenance=made_by,
     )
     return plan_bytes(plans)

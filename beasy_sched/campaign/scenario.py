@@ -23,7 +23,9 @@ from beasy_sched.generate.power import SYNTHETIC_START, Gaps, Route, SyntheticWe
 from beasy_sched.generate.workload import Chains
 from beasy_sched.plan.forecast import Uncertainty
 from beasy_sched.plan.power_problem import Surplus
-from beasy_sched.units import SECONDS_PER_HOUR
+from beasy_sched.plan.servers import ServerRules
+from beasy_sched.plan.windows import OfflineOptions
+from beasy_sched.units import SECONDS_PER_HOUR, parse_duration
 
 SiteSections = dict[str, dict[str, Any]]
 """The site file's sections; values are as in TOML, except that times are texts."""
@@ -71,6 +73,8 @@ class SyntheticWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag
     run_log_sd: float = 1.3
     run_cap_s: float = 21_600.0
     gap_log_sd: float = 1.0
+    quiet_end_h: float = 0.0
+    """Hours at the end in which no job arrives, of 72."""
     host_shares: dict[int, float] = msgspec.field(default_factory=lambda: {1: 70.0, 2: 15.0, 4: 15.0})
 
     @property
@@ -178,6 +182,8 @@ class PlanPart(Part, frozen=True, kw_only=True):
     minimum_on_s: float = 3600.0
     demand_factor: float = 1.0
     """The demand that is planned for over that of the workload, both above that of a sleeping site."""
+    forecast_step: str = ""
+    """The demand that is planned for is the mean over this time, such as ``1h``; empty: over each step."""
     replan: str = ""
     """When plans are made during the runs, as ``--replan`` says it; empty: all are made before."""
     season: str = ""
@@ -188,6 +194,17 @@ class PlanPart(Part, frozen=True, kw_only=True):
         """Return u of the demand or of the production. Raises ConfigError."""
         at_once, later = getattr(self, f"{name}_uncertainty_pct")
         return Uncertainty(at_once / 100.0, later / 100.0)
+
+    def offline_options(self, tank_targets_kg: tuple[float, ...] = ()) -> OfflineOptions:
+        """Return how plans are made. Raises ConfigError and ValueError."""
+        return OfflineOptions(
+            surplus=self.surplus,
+            load_uncertainty=self.uncertainty("load"),
+            renew_uncertainty=self.uncertainty("renew"),
+            rules=ServerRules(minimum_on_s=self.minimum_on_s),
+            forecast_step_s=parse_duration(self.forecast_step) if self.forecast_step else 0.0,
+            tank_targets_kg=tank_targets_kg,
+        )
 
 
 class ForecastPart(Part, frozen=True, kw_only=True):

@@ -304,6 +304,8 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
         require(0 <= factor <= _LARGEST_FACTOR, field, factor, f"0 to {_LARGEST_FACTOR:g}")
     least_s = scenario.plan.minimum_on_s
     require(0 <= least_s < np.inf, "plan.minimum_on_s", least_s, "0 s or more")
+    with _at("plan.forecast_step"):
+        scenario.plan.offline_options().forecast_steps(scenario.parsed_site().step_s)
     _check_replan(scenario)
     _check_season(scenario)
     _check_foresight(scenario)

@@ -26,6 +26,7 @@ from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
 from beasy_sched.generate.deadlines import DeadlineRule, parse_deadlines, with_deadlines
 from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
+from beasy_sched.generate.log_normal_fit import fit_log_normal
 from beasy_sched.generate.noise import WalltimeRule, noisy_workload
 from beasy_sched.generate.platform import load_server
 from beasy_sched.generate.workload import (
@@ -257,6 +258,13 @@ class _ForSynthetic(CommandOptions):
         "Arrival rate in the night over that at 14:00 (default: 1, no cycle; 0.3 for uniform).",
         type=Number(0, 1, above=True),
     )
+    quiet_end_h: float = option(
+        "Hours at the end of the last day in which no job arrives.",
+        "--quiet-end",
+        type=Number(0, 23),
+        default=0.0,
+        metavar="H",
+    )
     gap_log_sd: float = option(
         "Log-sd of the gaps between arrivals: 0 is even, 1 is as irregular as real users.",
         type=Number(0, 10),
@@ -381,6 +389,8 @@ def workload(
         made = with_deadlines(made, given.deadlines, seed=given.seed)
     write_output(given.output, made.json_pieces(given.form))
     lines = [] if given.quiet else _summary(made, given.output, speed_source)
+    if given.swf is not None and not given.quiet:
+        lines += _fits(made)
     for line in (*lines, *(f"warning: {text}" for text in made.report.warnings)):
         click.echo(line, err=True)
 
@@ -486,6 +496,13 @@ def _extent(made: GeneratedWorkload) -> str:
 def _load(made: GeneratedWorkload) -> str:
     """Name the load, which is unknown where all jobs come at once."""
     return f", load {made.load:.3f}" if made.window_s > 0 else ""
+
+
+def _fits(made: GeneratedWorkload) -> list[str]:
+    """How log-normal the run times and the gaps between arrivals are."""
+    times_s = {"run times": made.run_s, "gaps between arrivals": np.diff(made.submit_s)}
+    fits = {name: fit_log_normal(values_s) for name, values_s in times_s.items()}
+    return [f"  {name}: {fit}" for name, fit in fits.items() if fit is not None]
 
 
 def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[str]:

@@ -93,6 +93,14 @@ class _PlanOptions(CommandOptions):
     runs: Literal["profile", "walltime"] = option(
         "How long jobs are expected to run: as their profiles say, or to their walltimes.", default="profile"
     )
+    forecast_step: float = option(
+        "Plan for the demand's mean over this time, such as 1h, since no forecast knows when single jobs"
+        " begin and end. [default: the site's step]",
+        type=parsed(parse_duration),
+        default=0.0,
+        show_default=False,
+        metavar="TIME",
+    )
     load_uncertainty: tuple[float, float] = option(
         "Uncertainty of the demand, at the start and after 72 h, percent.", **_UNCERTAINTY
     )
@@ -169,6 +177,7 @@ def _plan_windows(given: _PlanOptions, exports: _Exports, out: Path, sources: Pl
         given.renew_uncertainty,
         given.minimum_on,
         given.time_limit,
+        given.forecast_step,
     )
     with progress_bar("windows planned", quiet=exports.quiet) as report:
         plans = plan_from_files(sources, options, report)

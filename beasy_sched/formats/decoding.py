@@ -174,7 +174,7 @@ def csv_rows(
 
     Raises InputError.
     """
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         for cells in reader:
             yield skipped + reader.line_num, cells
@@ -193,7 +193,7 @@ def csv_line(line: str, delimiter: str = ",") -> list[str]:
 def read_csv_rows(path: PathLike) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the line and the cells by column of each row of a CSV file. Raises InputError with the line."""
     names: list[str] | None = None
-    for line, cells in csv_rows(as_text(read_bytes(path), path), path):
+    for line, cells in csv_rows(as_text(read_bytes(path), path, as_written=True), path):
         if names is None:
             names = cells
         elif len(cells) == len(names):

@@ -307,6 +307,8 @@ class SyntheticOptions:
     """Relative number of arrivals of each day; there are as many days as numbers."""
     night_ratio: float = 1.0
     """Arrival rate at the quietest time of day over that at the busiest (1: no cycle)."""
+    quiet_end_h: float = 0.0
+    """Hours at the end of the last day in which no job arrives: its jobs come before them."""
     gap_log_sd: float = 1.0
     """Standard deviation of the logarithm of the gaps between arrivals (0: equal gaps)."""
     run_median_s: float = 1800.0
@@ -329,6 +331,7 @@ class SyntheticOptions:
                 "hosts must be 1 or more": self.hosts < 1,
                 "the shares of the days must be 0 or more, and one above 0": not _are_shares(self.day_shares),
                 "the night ratio must be above 0, and 1 at most": not 0 < self.night_ratio <= 1,
+                "the quiet end must be 0 to 23 h": not 0 <= self.quiet_end_h <= 23,
                 "the log-sd of gaps and run times must be 0 to 10": not (
                     0 <= self.gap_log_sd <= 10 and 0 <= self.run_log_sd <= 10
                 ),
@@ -393,10 +396,11 @@ def _arrivals(options: SyntheticOptions) -> FloatArray:
     gaps = log_normal(uniform, 1.0, options.gap_log_sd)
     days, start = [], 0
     for day, count in enumerate(counts):
+        quiet_s = options.quiet_end_h * SECONDS_PER_HOUR if day == len(counts) - 1 else 0.0
         until = np.cumsum(gaps[start : start + count + 1])
         start += count + 1
         in_day = _time_of_day(until[:-1] / until[-1], options.night_ratio)
-        days.append(day * SECONDS_PER_DAY + np.floor(in_day * SECONDS_PER_DAY))
+        days.append(day * SECONDS_PER_DAY + np.floor(in_day * (SECONDS_PER_DAY - quiet_s)))
     return np.concatenate(days)
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beasy_sched.engine.policy import Options, View
+from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError
 from beasy_sched.extras import load_optional
+from beasy_sched.policies.envelope import EnvelopeOptions
 from beasy_sched.policies.learned.features import Features, as_numbers
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS
 from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope
 
 
-class AgentOptions(Options, frozen=True):
+class AgentOptions(EnvelopeOptions, frozen=True, kw_only=True):
     """Options of `Agent`."""
 
     model: str

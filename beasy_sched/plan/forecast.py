@@ -186,6 +186,19 @@ def served_power_w(platform: Platform, wanted: FloatArray) -> FloatArray:
     return np.interp(busy, np.arange(platform.size + 1), draw_by_busy_w(platform))
 
 
+def mean_over(values_w: FloatArray, steps: int) -> FloatArray:
+    """Means over blocks of ``steps`` steps, the last of which may be shorter, at every step of the block.
+
+    The energy stays the same. A forecast of demand is a mean over some time: it cannot know when single jobs
+    begin and end.
+    """
+    if steps <= 1 or not len(values_w):
+        return values_w
+    starts = np.arange(0, len(values_w), steps)
+    lengths = np.diff(np.append(starts, len(values_w)))
+    return np.repeat(np.add.reduceat(values_w, starts) / lengths, lengths)
+
+
 def draw_by_busy_w(platform: Platform) -> FloatArray:
     """Power of the platform with 0, 1, ..., N busy servers, the others asleep (or idle), W."""
     busy, rest, speed = [], [], []

@@ -27,6 +27,7 @@ from beasy_sched.plan.forecast import (
     checked_powers,
     draw_by_busy_w,
     full_draw_w,
+    mean_over,
     served_power_w,
     wanted_hosts,
 )
@@ -38,6 +39,8 @@ from beasy_sched.plan.solver import SolverLimits, SolverOutcome, solver_name
 
 T = TypeVar("T")
 
+FORECAST_STEP: Final = "forecast_step_s"
+"""Setting of a plan's provenance that has `OfflineOptions.forecast_step_s`, where that is not 0."""
 TANK_TARGETS: Final = "tank_targets_kg"
 """Setting of a plan's provenance that has `OfflineOptions.tank_targets_kg`, separated by spaces."""
 
@@ -55,6 +58,8 @@ class OfflineOptions:
     renew_uncertainty: Uncertainty = Uncertainty()  # noqa: RUF009 - immutable
     limits: SolverLimits = field(default_factory=SolverLimits)
     rules: ServerRules = field(default_factory=ServerRules)
+    forecast_step_s: float = 0.0
+    """The demand that plans are made from is its mean over so long, s; 0: the plan's own step."""
     tank_targets_kg: tuple[float, ...] = ()
     """Hydrogen wanted at the end of each window, kg, from a plan of the season (`Season.targets_kg`); empty:
     the site's ``level_target_kg`` at the end of every window. Windows beyond them have the last one."""
@@ -67,8 +72,19 @@ class OfflineOptions:
             "switch_cost_s": f"{self.rules.switch_cost_s:g}",
             "server_gap": f"{self.rules.gap:g}",
             "power_gap": f"{self.limits.relative_gap:g}",
+            **({FORECAST_STEP: f"{self.forecast_step_s:g}"} if self.forecast_step_s else {}),
             **({TANK_TARGETS: " ".join(map(repr, self.tank_targets_kg))} if self.tank_targets_kg else {}),
         }
+
+    def forecast_steps(self, step_s: float) -> int:
+        """How many steps of ``step_s`` the demand is averaged over. Raises ConfigError for parts of steps."""
+        steps = self.forecast_step_s / step_s
+        if abs(steps - round(steps)) > 1e-9 or (self.forecast_step_s and steps < 1):
+            raise ConfigError(
+                f"forecast step: found {self.forecast_step_s:g} s, expected a multiple of the site's step"
+                f" ({step_s:g} s)"
+            )
+        return max(round(steps), 1)
 
     def storage_of(self, site: Site, window: int) -> Storage:
         """The site's storage, with the hydrogen target of a window."""
@@ -154,6 +170,7 @@ def plan_window(
     what cannot be met.
     """
     steps, step_s, rules, window = len(load_w), site.step_s, options.rules, start.window
+    load_w = mean_over(load_w, options.forecast_steps(step_s))
     problem = _problem(site, platform, load_w, renew_w, start, options)
     power, power_outcome = _planned_power(problem, start, options, explain)
     envelope_w = power.envelope_w

@@ -11,7 +11,7 @@ import operator
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,8 @@ import numpy.typing as npt
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.engine.actions import Action, Compensate, FactDict
-from beasy_sched.engine.policy import View
+from beasy_sched.engine.policy import Options, View
+from beasy_sched.model.cluster import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.follow_plan import FollowPlan, latest_ends_s
@@ -227,6 +228,10 @@ class GreedyMoves:
         return None
 
 
+_IDLE, _BUSY = True, False
+"""Groups of servers that a shortage is taken out of."""
+
+
 _STEPS_A_PIECE: Final = 64
 """As many steps are looked at together, so that arrays stay small."""
 
@@ -264,13 +269,37 @@ class EnvelopeRefit:
         least_j = self._least_j[int(energy_j > 0)][steps - self._window.start]
         return np.asarray(least_j <= abs(energy_j))
 
-    def spread(self, steps: IntArray, energy_j: float, busy_until_s: FloatArray) -> tuple[float, int]:
+    def keep_on(self, hosts: HostIds, step: int, pstates: StateArray) -> None:
+        """Plan ``hosts`` in ``pstates``, one each, in ``step`` of the window."""
+        self.plan.set_states(hosts, step, step + 1, pstates)
+        self._look_around(step)
+
+    def spread(
+        self, steps: IntArray, energy_j: float, busy_until_s: FloatArray, *, idle_first: bool = True
+    ) -> tuple[float, int]:
         """Put ``energy_j`` into ``steps`` in this order, each as far as it can take it.
 
-        Where it is negative, take it out of them; ``busy_until_s`` (N), when the servers are idle at the
-        latest, counts only then. Returns what is left, and how many steps have changed.
+        Where it is negative, take it out of them: out of the idle servers of all steps before any busy one
+        (``idle_first``), or out of each step's idle and then its busy servers before the next step.
+        ``busy_until_s`` (N), when the servers are idle at the latest, counts only then. Returns what is
+        left, and how many steps have changed.
         """
-        left_j, place, changed = energy_j, 0, 0
+        changed = np.zeros(self.plan.steps, dtype=np.bool_)
+        rounds = ((_IDLE,), (_BUSY,)) if idle_first and energy_j < 0 else ((_IDLE, _BUSY),)
+        for groups in rounds:
+            energy_j = self._spread(steps, energy_j, busy_until_s, groups, changed)
+        return energy_j, int(np.count_nonzero(changed))
+
+    def _spread(
+        self,
+        steps: IntArray,
+        energy_j: float,
+        busy_until_s: FloatArray,
+        groups: tuple[bool, ...],
+        changed: BoolArray,
+    ) -> float:
+        """Change servers of these groups in ``steps``; mark the ``changed`` steps, return what is left."""
+        left_j, place = energy_j, 0
         while abs(left_j) > TOLERANCE_J and place < len(steps):
             can_change = self.can_change(steps[place:], left_j)
             first = int(can_change.argmax())
@@ -278,28 +307,38 @@ class EnvelopeRefit:
                 break
             place += first
             step = int(steps[place])
-            left_j -= self.change(step, left_j, busy_until_s <= self.plan.start_of(step))
-            place, changed = place + 1, changed + 1
-        return left_j, changed
+            idle = busy_until_s <= self.plan.start_of(step)
+            used_j = self.change(step, left_j, idle, groups)
+            changed[step] |= used_j != 0.0
+            left_j -= used_j
+            place += 1
+        return left_j
 
-    def change(self, step: int, energy_j: float, idle: BoolArray) -> float:
+    def change(
+        self, step: int, energy_j: float, idle: BoolArray, groups: tuple[bool, ...] = (_IDLE, _BUSY)
+    ) -> float:
         """Let the servers draw up to ``energy_j`` more in ``step``, or that much less where it is negative.
 
         More: the most speed for the energy first. Less: servers that are ``idle`` (N) first, the least
-        speed for the energy first. Of equals, the fewest switches, then the lower id. Never goes beyond
-        ``energy_j``; returns by how much planned energy has changed, transitions of the step after included.
+        speed for the energy first; ``groups`` can be only the idle or only the busy ones. Of equals, the
+        fewest switches, then the lower id. Never goes beyond ``energy_j``; returns by how much planned
+        energy has changed, transitions of the step after included.
         """
         plan, up, left_j = self.plan, energy_j > 0, abs(energy_j)
         situations = self._situations[step - self._window.start]
         moves = GreedyMoves(self._tables, plan.states[step], situations, up)
         can_move = self._tables.least_j[int(up)][situations] <= left_j
-        for group in (can_move,) if up else (can_move & idle, can_move & ~idle):
+        for group in (can_move,) if up else tuple(can_move & (idle == wanted) for wanted in groups):
             left_j = moves.spend(group.nonzero()[0], left_j)
         changed = (moves.states != plan.states[step]).nonzero()[0]
         if len(changed):
             plan.set_states(changed, step, step + 1, moves.states[changed])
-            self._look_at(max(step - 1, self._window.start), min(step + 2, self._window.stop))
+            self._look_around(step)
         return energy_j - left_j if up else energy_j + left_j
+
+    def _look_around(self, step: int) -> None:
+        """Find what servers can do in ``step`` and its neighbours, as they are planned now."""
+        self._look_at(max(step - 1, self._window.start), min(step + 2, self._window.stop))
 
     def _look_at(self, first_step: int, end_step: int) -> None:
         """Find what servers can do in these steps, as they are planned now."""
@@ -354,14 +393,29 @@ class EndOfWindow(NamedTuple):
     """E_comp: what is to be spent (or saved, where negative) on the servers instead, J."""
 
 
+class EnvelopeOptions(Options, frozen=True):
+    """Options of the policies that refit a plan."""
+
+    keep: Literal["always", "surplus", "never"] = "never"
+    """Whether the server of a running job stays on where the plan has it asleep: always, only while E_comp
+    is above 0, or never, so that its job is killed."""
+    shortage: Literal["idle-first", "by-step"] = "by-step"
+    """What a shortage is taken out of: the idle servers of all remaining steps before any busy one, or the
+    idle and then the busy servers of one step after the other."""
+
+
 class EnvelopePolicy(FollowPlan):
     """Follows a plan that it refits at each step, so that the window ends at the target level.
 
-    E_comp goes into the steps in the policy's order, each as far as its servers can take it. The
-    envelope of a step is what its servers are planned to draw. See docs/decisions/envelope-policies.md.
+    Servers of running jobs may stay on against the plan, an option (thesis, Section 3.1.3: the online module
+    may decide to use "more energy now", "maintaining the job running"). E_comp goes into the steps in the
+    policy's order, each as far as its servers can take it. The envelope of a step is what its servers are
+    planned to draw. See docs/decisions/envelope-policies.md.
     """
 
     needs_speeds = True
+    options_type: ClassVar[type[Options]] = EnvelopeOptions
+    options: EnvelopeOptions
 
     def begin(self, view: View) -> None:
         """Copy the plan."""
@@ -378,28 +432,47 @@ class EnvelopePolicy(FollowPlan):
 
     def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:
         """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and say so."""
-        plan = self.plan
+        plan, keep = self.plan, self.options.keep
         plan.set_production(step, renew_w)
-        end_step = plan.window_end(step)
         self._refit.enter(step)
-        levels_j = plan.project_soc(step, end_step, battery_j(view))
-        diff_j = float(levels_j[-1]) - plan.battery.target_j
-        comp_j = left_j = compensation_j(plan.battery, diff_j)
-        place, reasons = self.place(view, EndOfWindow(step, end_step, diff_j, comp_j))
+        kept = self._keep_busy(view, step) if keep == "always" else 0
+        ending = self._ending(view, step)
+        if keep == "surplus" and ending.comp_j > 0.0:
+            kept = self._keep_busy(view, step)
+            ending = self._ending(view, step) if kept else ending
+        comp_j = left_j = ending.comp_j
+        place, reasons = self.place(view, ending)
         steps_changed = 0
         if place != NOWHERE:
-            steps = ORDERS[place](plan, np.arange(step, end_step), comp_j > 0)
+            steps = ORDERS[place](plan, np.arange(step, ending.end_step), comp_j > 0)
             ends_s = latest_ends_s(view) if comp_j < 0 else np.zeros(view.platform.size)
-            left_j, steps_changed = self._refit.spread(steps, comp_j, ends_s)
+            idle_first = self.options.shortage == "idle-first"
+            left_j, steps_changed = self._refit.spread(steps, comp_j, ends_s, idle_first=idle_first)
         why: FactDict = {
-            "diff_j": diff_j,
+            "diff_j": ending.diff_j,
             "comp_j": comp_j,
-            "window_end_s": plan.start_of(end_step),
+            "window_end_s": plan.start_of(ending.end_step),
             "spent_j" if comp_j > 0 else "saved_j": float(abs(comp_j - left_j)),
             "steps_changed": steps_changed,
+            **({"hosts_kept": kept} if kept else {}),
             **reasons,
         }
         return [Compensate("surplus" if comp_j > 0 else "shortage", why)]
+
+    def _ending(self, view: View, step: int) -> EndOfWindow:
+        """How the window of ``step`` ends if the plan is followed from the present level."""
+        plan = self.plan
+        end_step = plan.window_end(step)
+        levels_j = plan.project_soc(step, end_step, battery_j(view))
+        diff_j = float(levels_j[-1]) - plan.battery.target_j
+        return EndOfWindow(step, end_step, diff_j, compensation_j(plan.battery, diff_j))
+
+    def _keep_busy(self, view: View, step: int) -> int:
+        """Plan busy servers that are to sleep in ``step`` on for it, in their P-states; return how many."""
+        hosts = ((view.host_state == BUSY) & view.available & ~self.plan.on[step]).nonzero()[0]
+        if len(hosts):
+            self._refit.keep_on(hosts, step, view.pstate[hosts])
+        return len(hosts)
 
 
 class Peak(EnvelopePolicy):

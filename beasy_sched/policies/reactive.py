@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
+from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import Action, CallAt, FactDict
-from beasy_sched.engine.policy import Policy, View
+from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.policies.easy import EasyPass, break_even_s, hosts_wanted, sleep, wake, wake_for_queue
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -53,34 +55,47 @@ class WorkloadReactive(Policy):
         return actions
 
 
+class PowerReactiveOptions(Options, frozen=True):
+    """Options of `power-reactive`."""
+
+    count: Literal["actual", "wake", "idle", "full"] = "full"
+    """What the arriving power must feed: what each server draws, busy ones at full and others at idle power
+    (``actual``); every server at idle power (``idle``), one that has to wake at its mean power in the step
+    (``wake``); or every server at full power (``full``)."""
+
+
 class PowerReactive(Policy):
     """Keeps as many servers on in each step as the renewable power can feed, those with jobs first.
 
-    The battery only serves running jobs when production falls short.
+    What counts for each server is an option. The battery serves what the servers draw beyond that, and
+    running jobs when production falls short.
     """
 
     name = "power-reactive"
     summary = "EASY on as many servers as the renewable power can feed"
     needs_power = True
+    options_type = PowerReactiveOptions
+    options: PowerReactiveOptions
 
     def power_actions(self, view: View) -> Sequence[Action]:
-        """Feed the busy servers, then as many others as the remaining power can feed at full load."""
+        """Feed the busy servers, then as many others as the remaining power can feed."""
         if view.budget is None or not view.power_actions_allowed:
             return ()
-        state, power = view.host_state, view.power_model
+        state, power, counts = view.host_state, view.power_model, self.options.count
         kinds = view.platform.kind_of
         busy = state == BUSY
         out = (state == IDLE) & np.logical_not(view.available)
+        busy_w = power.full_w if counts in ("actual", "full") else power.idle_w
         fixed_w = (
-            power.full_w[kinds, view.pstate][busy].sum()
+            busy_w[kinds, view.pstate][busy].sum()
             + power.idle_w[kinds, view.pstate][out].sum()
             + power.sleep_w[kinds][~(busy | out)].sum()
         )
         asleep = state == ASLEEP
         ready = (state == IDLE) | (state == SWITCHING_ON)
         candidates = np.concatenate([np.flatnonzero(mask & view.available) for mask in (ready, asleep)])
-        pstates = np.where(asleep, view.platform.fastest_of_kind[kinds], view.pstate)
-        each_w = power.full_w[kinds, pstates][candidates] - power.sleep_w[kinds][candidates]
+        step_s = view.budget.end_s - view.budget.start_s
+        each_w = (self._counted_w(view, asleep, step_s) - power.sleep_w[kinds])[candidates]
         fed = int(np.searchsorted(np.cumsum(each_w), view.budget.renew_w - fixed_w, side="right"))
         chosen, others = candidates[:fed], candidates[fed:]
         to_sleep = others[state[others] != ASLEEP]
@@ -90,9 +105,22 @@ class PowerReactive(Policy):
             "taken_w": float(fixed_w),
             "hosts_busy": int(np.count_nonzero(busy)),
             "hosts_fed": fed,
+            "count": counts,
         }
         actions = sleep(view, np.sort(to_sleep), "not fed by the arriving power", why)
         return actions + wake(view, np.sort(to_wake), "fed by the arriving power", why)
+
+    def _counted_w(self, view: View, asleep: BoolArray, step_s: float) -> FloatArray:
+        """What each server that has no job counts for while it is on, W, [N]."""
+        power, kinds = view.power_model, view.platform.kind_of
+        pstates = np.where(asleep, view.platform.fastest_of_kind[kinds], view.pstate)
+        if self.options.count == "full":
+            return np.asarray(power.full_w[kinds, pstates])
+        idle_w = power.idle_w[kinds, pstates]
+        if self.options.count != "wake":
+            return np.asarray(idle_w)
+        waking = np.minimum(power.on_s[kinds] / step_s, 1.0)
+        return np.where(asleep, waking * power.on_w[kinds] + (1.0 - waking) * idle_w, idle_w)
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Run EASY on the servers that are on."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from beasy_sched.engine.policy import Policy, own_mistakes
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
 
 ENTRY_POINTS = "beasy_sched.policies"
@@ -137,8 +138,8 @@ def _meant(name: str) -> str:
 def _classes(path: Path) -> list[str]:
     """The classes in a file, those with a method ``schedule`` if there are any; the file is not run."""
     try:
-        body = ast.parse(path.read_bytes()).body
-    except (OSError, SyntaxError, ValueError):
+        body = ast.parse(read_bytes(path)).body
+    except (InputError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: too deep
         return []
     classes = [node for node in body if isinstance(node, ast.ClassDef)]
     deciding = [node for node in classes if any(getattr(x, "name", "") == "schedule" for x in node.body)]

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.report.intervals import NOT_NEGATIVE, PERCENT, UNLIMITED, Range, RunMean, mean_of
+from beasy_sched.report.intervals import NOT_NEGATIVE, PERCENT, UNLIMITED, RunMean, ValueRange, mean_of
 
 BEST_MARK = "\u2605"
 """What stands in a cell that no other one beats."""
@@ -165,7 +165,7 @@ class Figure:
     unit: str
     digits: int = 2
     better: Better = Better.NEITHER
-    range: Range = UNLIMITED
+    range: ValueRange = UNLIMITED
     """The values that it can have; intervals of means do not go beyond."""
     signed: bool = False
     """Whether a plus is written, too."""
@@ -202,14 +202,14 @@ MEASURES: Final = {
         Figure("killed_as_in_paper_pct", "Killed, as the BEASY paper counts", "%", 2, Better.LOW, PERCENT),
         Figure("postponed_pct", "Postponed jobs", "%", 2, Better.LOW, PERCENT),
         Figure("soc_distance_points", "Final state of charge less target", "points", SOC_POINTS_DIGITS,
-               Better.NOT_NEGATIVE, Range(-100.0, 100.0), signed=True),
+               Better.NOT_NEGATIVE, ValueRange(-100.0, 100.0), signed=True),
         Figure("soc_lowest_pct", "Lowest state of charge", "%", 2, Better.HIGH, PERCENT),
         Figure("wasted_kwh", "Wasted energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
         Figure("curtailed_kwh", "Curtailed energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
         Figure("unserved_kwh", "Unserved energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
-        Figure("bounded_slowdown_mean", "Bounded slowdown, mean", "", 2, Better.LOW, Range(1.0)),
+        Figure("bounded_slowdown_mean", "Bounded slowdown, mean", "", 2, Better.LOW, ValueRange(1.0)),
         Figure("waiting_s_mean", "Waiting time, mean", "s", 2, Better.LOW, NOT_NEGATIVE),
-        Figure("green_share", "Green share of the load, 0 to 1", "", 3, Better.HIGH, Range(0.0, 1.0)),
+        Figure("green_share", "Green share of the load, 0 to 1", "", 3, Better.HIGH, ValueRange(0.0, 1.0)),
         Figure("import_kwh", "Energy from the grid", "kWh", 2, Better.LOW, NOT_NEGATIVE),
         Figure("cost", "Cost of the imported energy", "", 2, Better.LOW),  # prices may be negative
         Figure("carbon_kg", "Carbon of the imported energy", "kg", 2, Better.LOW, NOT_NEGATIVE),

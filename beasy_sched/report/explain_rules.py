@@ -76,20 +76,27 @@ _AS_ANOTHER: Final = (
     " next {value_next}, peak {value_peak}, workload {value_workload}][value_none?, none {value_none}]"
     "[as_policy?.]"
 )
+_COUNTED: Final = (
+    "[count=actual? Busy servers count at full power, idle ones at idle power.]"
+    "[count=wake? Servers count at idle power, those that have to wake at their mean power in the step.]"
+    "[count=idle? Every server counts at idle power.]"
+    "[count=full? Every server counts at full power.]"
+)
+_KEPT: Final = "[ Kept on for running jobs, where the plan had it asleep: {hosts_kept:server}.]"
 _SURPLUS: Final = (
     "The plan would end the window (at {window_end_s}) with {diff_j:abs} more in the battery than its target:"
     " {comp_j} could be spent[, {spendable_j} of it without draining the battery on the way]."
     "[ {spent_on_jobs_j} went into faster servers for running jobs,"
     " {spent_on_wakes_j} into waking servers for waiting jobs.]"
     "[ {spent_j} went into {steps_changed:step} to come.]"
-    f"{_AS_ANOTHER}"
+    f"{_KEPT}{_AS_ANOTHER}"
 )
 _SHORTAGE: Final = (
     "The plan would end the window (at {window_end_s}) with {diff_j:abs} less in the battery than its target:"
     " {comp_j:abs} had to be saved[; {saved_j} was, by servers that sleep or run slower]"
     "[ in {steps_changed:step} to come][, around {violation_at_s} ({curves_below} of the nine predicted"
     " curves are below SoC_min there)]."
-    f"{_AS_ANOTHER}"
+    f"{_KEPT}{_AS_ANOTHER}"
 )
 
 _AHEAD: Final = (
@@ -249,11 +256,11 @@ RULES: Final[dict[tuple[str, str], str]] = {
     ),
     ("P-state", "no energy for it in the step"): "The step lacks {missing_j}.",
     ("P-state", "fed by the arriving power"): (
-        "{renewable_w} arrive: beside {hosts_busy:busy server} that feeds {hosts_fed} more."
+        f"{{renewable_w}} arrive: beside {{hosts_busy:busy server}} that feeds {{hosts_fed}} more.{_COUNTED}"
     ),
     ("P-state", "not fed by the arriving power"): (
         "{renewable_w} arrive, and {taken_w} are taken by {hosts_busy:busy server} and those asleep:"
-        " that feeds {hosts_fed} more."
+        f" that feeds {{hosts_fed}} more.{_COUNTED}"
     ),
     ("P-state", "idle within the budget's period"): (
         "No job needs it now, and what it draws idle counts in the budget."

@@ -18,7 +18,7 @@ _T975: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 
 
 
 @dataclass(frozen=True)
-class Range:
+class ValueRange:
     """The values that a figure can have, both ends included."""
 
     least: float = -np.inf
@@ -29,9 +29,9 @@ class Range:
         return min(max(low, self.least), self.most), max(min(high, self.most), self.least)
 
 
-PERCENT: Final = Range(0.0, 100.0)
-NOT_NEGATIVE: Final = Range(0.0)
-UNLIMITED: Final = Range()
+PERCENT: Final = ValueRange(0.0, 100.0)
+NOT_NEGATIVE: Final = ValueRange(0.0)
+UNLIMITED: Final = ValueRange()
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class RunMean:
         return not np.isnan(self.low)
 
 
-def mean_of(values: FloatArray, within: Range = UNLIMITED) -> RunMean:
+def mean_of(values: FloatArray, within: ValueRange = UNLIMITED) -> RunMean:
     """Return the mean of n runs and its interval (Student's t), cut to what a mean can be at all.
 
     The mean cannot lie outside the figure's range, so the interval contains it as often with the cut as

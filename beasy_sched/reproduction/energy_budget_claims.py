@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.report.intervals import NOT_NEGATIVE, Range
+from beasy_sched.report.intervals import NOT_NEGATIVE, ValueRange
 from beasy_sched.reproduction.claims import (
     Claim,
     Sample,
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 RESAMPLES: Final = 2000
 EASY: Final = Setting("easy")
-MEASURES: Final[Mapping[str, Range]] = {
-    "utilization": Range(0.0, 1.0),
-    "ave_bsld": Range(1.0),
-    "energy_share": Range(0.0, 1.0),
+MEASURES: Final[Mapping[str, ValueRange]] = {
+    "utilization": ValueRange(0.0, 1.0),
+    "ave_bsld": ValueRange(1.0),
+    "energy_share": ValueRange(0.0, 1.0),
     "jobs_started": NOT_NEGATIVE,
     "excess_j": NOT_NEGATIVE,
     "debts": NOT_NEGATIVE,

@@ -347,6 +347,8 @@ def test_command_line(tmp_path: Path) -> None:
         "  1 jobs run longer than their walltime: Batsim will kill them",
         "  left out: 1 of 3",
         "    1 run time 0 (line 3)",
+        "  run times: log-normal with median 173.2 s, log-sd 0.55:"
+        " Kolmogorov-Smirnov distance 0.341 (2 values)",
     ]
     job = json.loads(target.read_text())["jobs"][0]
     assert job == {"id": "1", "subtime": 0, "res": 4, "walltime": 200, "profile": "p1", "user": 3}

@@ -76,6 +76,15 @@ def test_day_and_night() -> None:
     assert set(np.argsort(by_hour)[-4:]) <= {11, 12, 13, 14, 15, 16}
 
 
+def test_no_job_arrives_in_the_quiet_end() -> None:
+    """Only the last day changes, and as many jobs come."""
+    usual, quiet = draw(), draw(quiet_end_h=8.0)
+    early = usual.submit_s < 2 * DAY
+    assert (quiet.submit_s[early] == usual.submit_s[early]).all()
+    assert quiet.submit_s.max() < 3 * DAY - 8 * 3600 < usual.submit_s.max()
+    assert quiet.size == usual.size
+
+
 def test_gaps() -> None:
     even = np.diff(draw(gap_log_sd=0.0, day_shares=(1,)).submit_s)
     assert even.max() - even.min() <= 1
@@ -126,6 +135,8 @@ def test_the_simulator_reads_it(tmp_path: Path) -> None:
         {"day_shares": ()},
         {"day_shares": (0.0, 0.0)},
         {"day_shares": (-1.0, 2.0)},
+        {"quiet_end_h": 24.0},
+        {"quiet_end_h": -1.0},
         {"night_ratio": 0.0},
         {"run_median_s": 0.5},
         {"run_cap_s": float("nan")},

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.forecast import Forecast, Uncertainty
+from beasy_sched.plan.forecast import Forecast, Uncertainty, mean_over
 
 
 def test_uncertainty_grows_over_three_days_and_no_further() -> None:
@@ -44,3 +46,14 @@ def test_bad_forecasts(values: list[float], shares: list[float], message: str) -
 def test_bad_uncertainty(change: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(change))):
         Uncertainty(**change)
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=40), st.integers(0, 50))
+def test_means_over_a_time_keep_the_energy(values: list[float], steps: int) -> None:
+    powers_w = np.array(values)
+    means_w = mean_over(powers_w, steps)
+    assert means_w.shape == powers_w.shape
+    assert means_w.sum() == pytest.approx(powers_w.sum())
+    for first in range(0, len(values), max(steps, 1)):
+        block = slice(first, first + max(steps, 1))
+        assert means_w[block] == pytest.approx(powers_w[block].mean())

@@ -141,3 +141,21 @@ def test_a_site_with_a_grid_and_without_a_battery(tmp_path: Path) -> None:
     assert back[0].power.base_w == 20.0
     assert '"import_w"' not in json_text(planned()).decode()
     assert "  from the grid" not in dict(plan_rows(planned()))
+
+
+def test_the_demand_is_its_mean_over_the_forecast_step() -> None:
+    """The plan keeps it, with its provenance; the last block of a window may be shorter."""
+    plans = planned(forecast_step_s=7200.0)
+    for window, plan in enumerate(plans):
+        asked_w = LOAD_W[window * 72 : (window + 1) * 72].reshape(3, 24)
+        assert plan.power.load_w.reshape(3, 24) == pytest.approx(
+            np.repeat(asked_w.mean(1), 24).reshape(3, 24)
+        )
+        assert plan.provenance.settings["forecast_step_s"] == "7200"
+    assert "forecast_step_s" not in planned()[0].provenance.settings
+
+
+@pytest.mark.parametrize("step_s", [100.0, 450.0, 1e-9])
+def test_a_forecast_step_is_a_multiple_of_the_sites_step(step_s: float) -> None:
+    with pytest.raises(ConfigError, match=r"expected a multiple of the site's step \(300 s\)"):
+        planned(forecast_step_s=step_s)

@@ -149,6 +149,18 @@ def test_nothing_is_spent_where_the_battery_runs_dry_before_the_end():
     assert spending(left).left_j == 0.0
 
 
+def test_without_the_bound_all_of_the_surplus_may_be_spent():
+    """Two steps at full speed cost 8 kJ; the level dips to 3 kJ above SoC_min before they are over."""
+    for bounded, expected in ((True, ["mmm"]), (False, ["ffm"])):
+        left = rest("mmm", missing_j=-100_000.0, reserved={0: 3})
+        left.supply_j[0] -= 397_000.0
+        left.supply_j[2] += 397_000.0
+        spent = Spending(left, *tools(3), bounded=bounded)
+        assert spent.left_j == pytest.approx(3_000.0 if bounded else 100_000.0)
+        spent.speed_up(table(job(0, left_s=300.0, flops=16_000.0)))
+        assert drawn(left) == expected
+
+
 def test_running_jobs_speed_up_to_their_expected_end_and_no_further():
     """16000 flops at 80 flops/s: 200 s, two steps."""
     left = rest("mmmm", missing_j=-50_000.0, reserved={0: 4})

@@ -129,14 +129,16 @@ def test_a_step_can_change_exactly_where_a_server_has_a_move(
 # --- the policies ---
 
 
-def talk_of(name: str, *rows: Sequence[int], soc_pct: float, **changes: object) -> Talk:
+def talk_of(
+    name: str, *rows: Sequence[int], soc_pct: float, options: dict[str, str] | None = None, **changes: object
+) -> Talk:
     """A run's plan holds the battery at 50 %, the target; it really starts with ``soc_pct``."""
     states = np.array(rows, dtype=np.int8)
     count = states.shape[1]
     site = small_battery(**{"capacity_j": 1e6, "steps": len(rows), **changes})
     platform = Platform((FAST,), np.zeros(count, dtype=np.intp), tuple(f"n{i:03}" for i in range(count)))
     plans = plans_of(site, platform, [states])
-    policy = make_policy(name)
+    policy = make_policy(name, options)
     talk = Talk(policy, count=count, site=site, plans=plans, energy=EnergySource.MODEL)
     first_w = float(plans[0].power.renew_w[0])
     talk.begun = talk.at(0.0, production(0.0, first_w + (soc_pct - 50) / 100 * 1e6 / 60))
@@ -204,6 +206,58 @@ def test_a_server_that_the_refitted_plan_puts_to_sleep_kills_its_job() -> None:
     talk.at(60.0, production(60.0, 0.0))
     assert talk.policy.plan.states.tolist() == [[0, 0], [Z, Z], *[[0, 0]] * 4]
     assert only(d.KillJobs, talk.at(60.001)) == [d.KillJobs(60.001, ("w0!a",))]
+
+
+BUSY_TO_SLEEP = ([0, 0], [Z, 0], [Z, Z], [Z, Z])
+"""Server 0 is to sleep from step 1 on, server 1 from step 2 on."""
+
+
+def busy_talk(soc_pct: float, step_w: float, **options: str) -> Talk:
+    """A job runs on server 0 when step 1 of `BUSY_TO_SLEEP` begins, in which ``step_w`` arrive."""
+    talk = talk_of("next", *BUSY_TO_SLEEP, soc_pct=soc_pct, options=options)
+    talk.at(1.0, submitted(1.0, "a", 1))
+    talk.decided = talk.at(60.0, production(60.0, step_w))
+    return talk
+
+
+def compensation(talk: Talk) -> dict[str, object]:
+    return [why for row, why in zip(talk.log, talk.facts, strict=True) if row[1] == "compensate"][-1]
+
+
+@pytest.mark.parametrize(
+    ("keep", "step_w", "kept"),
+    [
+        ("always", 1000.0, True),
+        ("always", 0.0, True),
+        ("surplus", 1000.0, True),
+        ("surplus", 0.0, False),
+        ("never", 0.0, False),
+    ],
+)
+def test_the_server_of_a_running_job_stays_on(keep: str, step_w: float, kept: bool) -> None:
+    """It is written into the plan, and the job is not killed; a shortage puts the idle server to sleep."""
+    talk = busy_talk(50.0, step_w, keep=keep)
+    assert bool(talk.policy.plan.on[1, 0]) is kept
+    assert (only(d.KillJobs, talk.at(60.001)) == []) is kept
+
+
+def test_how_many_servers_are_kept_is_told() -> None:
+    assert compensation(busy_talk(50.0, 105.0, keep="always"))["hosts_kept"] == 1
+    assert "hosts_kept" not in compensation(busy_talk(50.0, 105.0, keep="never"))
+
+
+@pytest.mark.parametrize(
+    ("shortage", "untouched"),
+    [("idle-first", True), ("by-step", False)],
+)
+def test_a_shortage_lowers_the_idle_servers_of_all_steps_before_busy_ones(
+    shortage: str, untouched: bool
+) -> None:
+    """Server 0 has a job. What is missing takes the other server's sleep in more than one step."""
+    talk = talk_of("next", *[[0, 0]] * 6, soc_pct=50.0, options={"shortage": shortage})
+    talk.at(1.0, submitted(1.0, "a", 1))
+    talk.at(60.0, production(60.0, 0.0))
+    assert (talk.policy.plan.states[:, 0] == 0).all() == untouched
 
 
 def test_it_follows_what_it_has_refitted() -> None:

@@ -14,12 +14,17 @@ from beasy_sched.settings import RunSettings, build_session
 
 FED_W = 95.0
 """A server at full load (100 W) instead of asleep (5 W)."""
+IDLE_W = 45.0
+"""A server that is idle (50 W) instead of asleep."""
+WAKING_W = 20 / 60 * 80.0 + 40 / 60 * 50.0 - 5.0
+"""One that takes 20 s at 80 W to wake and is idle for the other 40 s of the step, instead of asleep."""
 
 
-def talk_of(policy: str = "power-reactive", *, watts: float, **site: object) -> Talk:
+def talk_of(policy: str = "power-reactive", *, watts: float, count: str = "full", **site: object) -> Talk:
     """Four servers and a battery that could feed them all for long."""
     battery = small_battery(**{"soc_pct": 90.0, "capacity_j": 1e7, "steps": 9, **site})
-    talk = Talk(make_policy(policy), site=battery, energy=EnergySource.MODEL)
+    options = {"count": count} if policy == "power-reactive" else {}
+    talk = Talk(make_policy(policy, options), site=battery, energy=EnergySource.MODEL)
     talk.begun = talk.at(0.0, production(0.0, watts))
     return talk
 
@@ -42,6 +47,28 @@ def switched(decisions: list[d.Decision]) -> list[tuple[str, int]]:
 )
 def test_as_many_on_as_the_power_feeds_at_full_load(watts: float, asleep: str) -> None:
     assert switched(talk_of(watts=watts).begun) == ([(asleep, ASLEEP)] if asleep else [])
+
+
+@pytest.mark.parametrize("count", ["actual", "wake", "idle"])
+@pytest.mark.parametrize(("less_w", "asleep"), [(0.0, "2-3"), (0.1, "1-3")])
+def test_idle_servers_count_at_idle_power(count: str, less_w: float, asleep: str) -> None:
+    assert switched(talk_of(watts=20 + 2 * IDLE_W - less_w, count=count).begun) == [(asleep, ASLEEP)]
+
+
+@pytest.mark.parametrize(
+    ("count", "busy_w"), [("full", FED_W), ("actual", FED_W), ("wake", IDLE_W), ("idle", IDLE_W)]
+)
+@pytest.mark.parametrize(("less_w", "woken"), [(0.0, [("2", 0)]), (0.1, [])])
+def test_what_busy_and_waking_servers_count_for(
+    count: str, busy_w: float, less_w: float, woken: list[tuple[str, int]]
+) -> None:
+    """Two servers are busy, two asleep; one of these is woken if the power feeds it, too."""
+    each_w = {"full": FED_W, "actual": IDLE_W, "wake": WAKING_W, "idle": IDLE_W}[count]
+    talk = talk_of(watts=1000.0, count=count)
+    talk.at(0.0, submitted(0.0, "a", 2))
+    talk.at(60.0, production(60.0, 0.0))
+    talk.at(67.0, changed(67.0, "2-3", ASLEEP))
+    assert switched(talk.at(120.0, production(120.0, 20 + 2 * busy_w + each_w - less_w))) == woken
 
 
 def test_the_battery_never_turns_on_more() -> None:

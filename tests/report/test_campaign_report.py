@@ -18,7 +18,7 @@ from beasy_sched.report.campaign_html import (
     spread,
 )
 from beasy_sched.report.comparison import FIGURES, GRID_FIGURES, MEASURES
-from beasy_sched.report.intervals import NOT_NEGATIVE, PERCENT, UNLIMITED, Range, mean_of
+from beasy_sched.report.intervals import NOT_NEGATIVE, PERCENT, UNLIMITED, ValueRange, mean_of
 
 pandas = pytest.importorskip("pandas", reason="reports need pandas")
 pytest.importorskip("plotly", reason="reports need plotly")
@@ -46,10 +46,10 @@ def test_intervals(values: list[float], mean: float, half: float) -> None:
     ("within", "values", "low", "high"),
     [(PERCENT, [99.0, 100.0], 99.5 - 6.353, 100.0), (PERCENT, [0.0, 1.0], 0.0, 6.853),
      (PERCENT, [100.0, 100.0], 100.0, 100.0), (NOT_NEGATIVE, [0.0, 200.0], 0.0, 1370.6),
-     (UNLIMITED, [0.0, 1.0], -5.853, 6.853), (Range(1.0), [1.0, 1.2], 1.0, 2.3706)],
+     (UNLIMITED, [0.0, 1.0], -5.853, 6.853), (ValueRange(1.0), [1.0, 1.2], 1.0, 2.3706)],
 )  # fmt: skip
 def test_intervals_stay_within_what_is_possible(
-    within: Range, values: list[float], low: float, high: float
+    within: ValueRange, values: list[float], low: float, high: float
 ) -> None:
     found = mean_of(np.array(values), within)
     np.testing.assert_allclose((found.low, found.high), (low, high), rtol=1e-3)

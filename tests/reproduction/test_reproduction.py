@@ -157,7 +157,7 @@ def test_guards_and_ablation_in_tables():
     assert both.rows[0][:3] == ("s", "beasy", "1.5 → 1.5")
     runs = frame().assign(scenario="s+shed").replace({"a": "beasy", "b": "next"})
     shed = next(row for row in ablation_table(runs).rows if row[0] == "guard shed, no veto")
-    assert shed[1:] == ("1.5 / 1.5 / 1.5 / 1.5", "", "", "1.5 / 1.5 / 1.5 / 1.5")
+    assert shed[1:] == ("1.5 / 1.5 / 1.5 / 1.5 / 1.5", "", "", "1.5 / 1.5 / 1.5 / 1.5 / 1.5")
 
 
 def test_closeups_are_the_same_runs_with_all_their_files(tmp_path):

@@ -375,6 +375,9 @@ class BeasyOptions(Options, frozen=True):
     """Whether to compensate at every step."""
     user_error: float = 1.0
     """Share of its walltime that a job is assumed to need at the reference speed (epsilon_u, Eq. 3.29)."""
+    spend: Literal["bounded", "all"] = "bounded"
+    """How much of a surplus compensation may spend: E_comp, but no more than the battery can lose on the way
+    to the window's end without falling below SoC_min; or all of E_comp, as printed."""
     window_end: WindowEnd = "walltime"
     """Whether a job must be able to end within the known windows by its walltime, or by its work: what fits
     into its walltime at the reference speed (Eq. 3.29), done at full speed (Eq. 3.28)."""
@@ -443,7 +446,8 @@ class Beasy(Policy):
             "dangerous": int(dangerous),
         }
         if diff_j > 0.0:
-            spending = Spending(rest, live.cells, live.ladder, levels_j)
+            bounded = self.options.spend == "bounded"
+            spending = Spending(rest, live.cells, live.ladder, levels_j, bounded=bounded)
             why["spendable_j"] = spending.left_j
             if spending.has_left():
                 spending.speed_up(live.running_jobs(view))

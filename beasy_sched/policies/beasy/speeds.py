@@ -13,6 +13,7 @@ so that the last projected levels, minus that amount for all energy spent since,
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -222,11 +223,18 @@ class Spending:
     """E_diff > 0: speed up running jobs, then wake servers for waiting ones; keep what remains."""
 
     def __init__(
-        self, rest: Rest, cells: CellPowers, ladder: Ladder, levels_j: FloatArray | None = None
+        self,
+        rest: Rest,
+        cells: CellPowers,
+        ladder: Ladder,
+        levels_j: FloatArray | None = None,
+        *,
+        bounded: bool = True,
     ) -> None:
-        """Find what may be spent: E_comp, and no more than the battery can lose before the end.
+        """Find what may be spent: E_comp; if ``bounded``, no more than the battery can lose before the end.
 
-        ``levels_j``: the levels of the rest, if they are known.
+        Without the bound, which is not in the paper, only the level at the end counts: spending may take
+        the level below SoC_min on the way. ``levels_j``: the levels of the rest, if they are known.
         """
         self.rest, self.cells, self.ladder = rest, cells, ladder
         self._floor_j = rest.levels_j() if levels_j is None else levels_j
@@ -234,7 +242,10 @@ class Spending:
         battery = rest.battery
         self._lost_a_joule = max(battery.charge_efficiency, battery.drawn_per_delivered())
         comp_j = compensation_j(battery, float(self._floor_j[-1]) - battery.target_j)
-        self.left_j = max(0.0, min(comp_j, float(np.minimum.reduce(self._floor_j)) - battery.min_j))
+        self._least_j = battery.min_j - rest.tolerance_j if bounded else -math.inf
+        """The least level that spending may lead to, J."""
+        spare_j = float(np.minimum.reduce(self._floor_j)) - battery.min_j if bounded else math.inf
+        self.left_j = max(0.0, min(comp_j, spare_j))
         """What may still be spent, J."""
 
     def has_left(self) -> bool:
@@ -362,7 +373,6 @@ class Spending:
         return True
 
     def _suffices(self, levels_j: FloatArray) -> bool:
-        """Whether the target is reached, and SoC_min kept on the way."""
-        battery = self.rest.battery
-        reached = levels_j[-1] >= battery.target_j - self.rest.tolerance_j
-        return bool(reached and np.minimum.reduce(levels_j) >= battery.min_j - self.rest.tolerance_j)
+        """Whether the target is reached and, if that is asked for, SoC_min kept on the way."""
+        reached = levels_j[-1] >= self.rest.battery.target_j - self.rest.tolerance_j
+        return bool(reached and np.minimum.reduce(levels_j) >= self._least_j)

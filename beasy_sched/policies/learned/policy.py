@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.engine.actions import FactDict
-from beasy_sched.engine.policy import Options, View
+from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError
-from beasy_sched.policies.envelope import TOLERANCE_J, EndOfWindow, EnvelopePolicy
+from beasy_sched.policies.envelope import TOLERANCE_J, EndOfWindow, EnvelopeOptions, EnvelopePolicy
 from beasy_sched.policies.learned.agents import (
     HALF_LIFE_GAMMA,
     Agent,
@@ -151,7 +151,7 @@ class ChoosingEnvelope(EnvelopePolicy):
         return {"compensation": {f"chosen_{name}": count for name, count in self._chosen.items()}}
 
 
-class RandomOptions(Options, frozen=True):
+class RandomOptions(EnvelopeOptions, frozen=True):
     """Options of `random`."""
 
     seed: int = 0
@@ -176,7 +176,7 @@ class RandomChoice(ChoosingEnvelope):
         self.choose = lambda features: (int(draws.integers(len(self.actions))), {})
 
 
-class LearnedOptions(Options, frozen=True):
+class LearnedOptions(EnvelopeOptions, frozen=True):
     """Options of `q-learning` and `bandit`."""
 
     model: str = ""

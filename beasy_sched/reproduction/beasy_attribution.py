@@ -1,0 +1,208 @@
+"""Which reading of the BEASY paper makes which claims true: one reading changed at a time, and all together.
+
+The paper leaves open what its competitors do with running jobs and shortages, what its plans know of single
+jobs, what `power-reactive` counts, and the sizes of its site. A variant changes one of our answers; the runs
+of all policies that it can make a difference to are repeated, and judged together with the others' runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from beasy_sched.campaign.scenario import PAPER_POLICIES, Scenario, SyntheticWorkload
+from beasy_sched.reproduction.beasy_claims import CLAIMS, CRITICAL
+from beasy_sched.reproduction.beasy_study import (
+    PAPER_RANKS,
+    SEPARATOR,
+    TABLE_MEASURES,
+    Change,
+    PolicySample,
+    Study,
+    Variant,
+    ranks,
+    sample_of,
+)
+from beasy_sched.reproduction.claims import Claim, TextTable, Within, rank_agreement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ATTRIBUTION: Final = "attribution"
+"""Campaigns of the variants: this after the name of the headline."""
+_REFITTING: Final = ("peak", "next", "last", "workload")
+_PLANNED: Final = ("follow-plan", *_REFITTING, "beasy")
+
+
+def with_options(policies: Sequence[str], **options: Any) -> Change:
+    """A change of some policies' options; their others stay."""
+
+    def change(scenario: Scenario) -> Scenario:
+        parts = tuple(
+            msgspec.structs.replace(part, options={**part.options, **options})
+            if part.name in policies
+            else part
+            for part in scenario.policies
+        )
+        return msgspec.structs.replace(scenario, policies=parts)
+
+    return change
+
+
+def with_workload(**values: Any) -> Change:
+    """A change of the jobs that are drawn."""
+
+    def change(scenario: Scenario) -> Scenario:
+        tuples = []
+        for part in scenario.tuples:
+            if isinstance(part.workload, SyntheticWorkload):
+                workload = msgspec.structs.replace(part.workload, **values)
+                part = msgspec.structs.replace(part, workload=workload)
+            tuples.append(part)
+        return msgspec.structs.replace(scenario, tuples=tuple(tuples))
+
+    return change
+
+
+def together(*changes: Change) -> Change:
+    """Several changes, one after the other."""
+
+    def change(scenario: Scenario) -> Scenario:
+        for each in changes:
+            scenario = each(scenario)
+        return scenario
+
+    return change
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far a study agrees with the paper."""
+
+    true: int
+    """Claims that are true of the means."""
+    judged: int
+    cells: int
+    """Places of Table I that are the same."""
+    all_cells: int
+    rho: float
+    """Mean of Spearman's correlation over the rows of Table I."""
+    distance: float
+    """Sum of the squared distances to the printed numbers, in units of their tolerances."""
+    within: int
+    """Printed numbers within their tolerance."""
+    printed: int
+
+
+def agreement_of(study: Study) -> Agreement:
+    """Compare a study with the claims about its scenarios and with Table I."""
+    parts = {*study, *(("critical",) if set(study) >= set(CRITICAL) else ())}
+    truths = [bool(claim.statement(study)[0][0]) for claim in CLAIMS if claim.part in parts]
+    rows = [
+        (ranks(sample, measure)[0], PAPER_RANKS[name][measure])
+        for name, sample in study.items()
+        for measure in TABLE_MEASURES
+    ]
+    distances = np.array([*distances_of(study).values()])
+    return Agreement(
+        true=sum(truths),
+        judged=len(truths),
+        cells=sum(int(np.sum(ours == np.array(theirs))) for ours, theirs in rows),
+        all_cells=sum(len(theirs) for _, theirs in rows),
+        rho=float(np.nanmean([rank_agreement(ours, theirs) for ours, theirs in rows])),
+        distance=float(np.sum(distances**2)),
+        within=int(np.count_nonzero(np.abs(distances) <= 1.0)),
+        printed=len(distances),
+    )
+
+
+def distances_of(study: Study) -> dict[str, float]:
+    """By claim: how far our number is from the printed one, in units of its tolerance."""
+    found = {}
+    for claim in CLAIMS:
+        middle_and_width = _printed_range(claim)
+        if claim.part in study and middle_and_width is not None and isinstance(claim.statement, Within):
+            middle, width = middle_and_width
+            found[claim.name] = (float(claim.statement.quantity.values(study)[0]) - middle) / width
+    return found
+
+
+def _printed_range(claim: Claim) -> tuple[float, float] | None:
+    """The printed number and its tolerance; None where a claim has no number with a tolerance."""
+    statement = claim.statement
+    if claim.number is None or not isinstance(statement, Within):
+        return None
+    low, high = statement.low, statement.high
+    return ((low + high) / 2.0, (high - low) / 2.0) if np.isfinite(low) and low < high < np.inf else None
+
+
+def attribution(scenarios: Iterable[Scenario], variants: Sequence[Variant]) -> list[Scenario]:
+    """Return the scenarios in all variants, named ``SCENARIO+VARIANT``, with the policies that change."""
+    found = []
+    for variant in variants:
+        for scenario in scenarios:
+            changed = variant.change(scenario)
+            parts = tuple(part for part in changed.policies if part.name in variant.policies)
+            name = f"{scenario.name}{SEPARATOR}{variant.name}"
+            found.append(msgspec.structs.replace(changed, name=name, policies=parts))
+    return found
+
+
+def study_in_variant(runs: pd.DataFrame, varied: pd.DataFrame, variant: Variant) -> dict[str, PolicySample]:
+    """Return the samples of ``runs`` with a variant's rows (of ``varied``) in the place of theirs.
+
+    Only executions that both have count.
+    """
+    import pandas
+
+    parts = varied["scenario"].str.split(SEPARATOR, n=1, regex=False).str
+    own = varied[parts[1] == variant.name].assign(scenario=parts[0])
+    keys = ["scenario", "tuple", "seed"]
+    shared = runs.merge(own[keys].drop_duplicates(), on=keys)
+    rows = pandas.concat([shared[~shared["policy"].isin(variant.policies)], own])
+    order = {name: place for place, name in enumerate(PAPER_POLICIES)}
+    rows = rows.assign(_place=rows["policy"].map(order)).sort_values(
+        ["tuple", "seed", "_place"], kind="stable"
+    )
+    samples = {
+        str(name): sample_of(group, resamples=1) for name, group in rows.groupby("scenario", sort=False)
+    }
+    return {name: sample for name in runs["scenario"].unique() if (sample := samples.get(name)) is not None}
+
+
+def attribution_table(
+    runs: pd.DataFrame, varied: pd.DataFrame, variants: Sequence[Variant], title: str
+) -> TextTable:
+    """How far each variant agrees with the paper: of all days together, and of each alone on average."""
+    body: list[tuple[str, ...]] = []
+    for variant in variants:
+        study = study_in_variant(runs, varied, variant)
+        if set(study) < set(runs["scenario"].unique()):
+            continue
+        whole = agreement_of(study)
+        days = [
+            agreement_of(study_in_variant(runs[runs["tuple"] == day], varied, variant))
+            for day in sorted(runs["tuple"].unique())
+        ]
+        body.append(
+            (
+                variant.title,
+                f"{whole.true} of {whole.judged}",
+                f"{np.mean([day.true for day in days]):.1f}",
+                f"{whole.cells} of {whole.all_cells}",
+                f"{whole.rho:.2f}",
+                f"{whole.distance:.0f}",
+                f"{whole.within} of {whole.printed}",
+            )
+        )
+    head = ("Reading", "Claims true", "by day", "Cells of Table I", "rho", "D2", "within")
+    note = (
+        "Claims that are true of the means of all executions, and of one day's on average; places of Table I"
+        " that are the same; mean correlation with Table I; sum of squared distances to the printed numbers,"
+        " in units of their tolerances; printed numbers within their tolerance."
+    )
+    return TextTable(title, head, body, head[1:], note)
