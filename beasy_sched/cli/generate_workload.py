@@ -514,7 +514,8 @@ def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[st
         *(f"  {note}" for note in report.notes),
     ]
     if made.beyond_walltime:
-        lines.append(f"  {made.beyond_walltime} jobs run longer than their walltime: Batsim will kill them")
+        some = f"{made.beyond_walltime} of {counted(made.size, 'job')}"
+        lines.append(f"  longer than their walltime: {some}, which Batsim will kill")
     if report.dropped:
         lines.append(f"  left out: {report.dropped_total} of {report.rows}")
     for reason, count in report.dropped.items():
