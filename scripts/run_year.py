@@ -365,7 +365,7 @@ def date(text: str) -> datetime:
             raise ValueError
         return found
     except ValueError:
-        raise argparse.ArgumentTypeError(f"found {text:.40}, expected a day such as 2019-01-01") from None
+        raise argparse.ArgumentTypeError(f"found {text[:40]!r}, expected a day such as 2019-01-01") from None
 
 
 if __name__ == "__main__":
