@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from dataclasses import dataclass
 from typing import Any, Final
@@ -61,6 +62,12 @@ class Range:
 
     def expected_not(self, value: object) -> str:
         """What is expected where ``value`` was found, with the bound that goes without saying elsewhere."""
+        if (
+            isinstance(value, (int, float))
+            and value < self.least
+            and self.least in (ANY_NUMBER.least, ANY_WHOLE.least)
+        ):
+            return f"{self.expected}, at least {'-2**63' if self.whole else f'{self.least:g}'}"
         if isinstance(value, (int, float)) and value > self.most:
             bound = "2**63 - 1" if self.most == LARGEST_WHOLE else f"{self.most:g}"
             return (
@@ -94,4 +101,6 @@ def found_text(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > _LONGEST_BITS:
         digits = math.floor(math.log10(abs(value)))
         return f"a whole number of {digits + (abs(value) >= 10**digits)} digits"
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
     return shortened(repr(value), _LONGEST)

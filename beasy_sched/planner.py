@@ -149,6 +149,7 @@ class PlannerProcess:
         """Nothing is started before the first request."""
         self._setup, self._command = setup, command
         self._process: subprocess.Popen[bytes] | None = None
+        self._listener: threading.Thread | None = None
         self._answers: queue.SimpleQueue[PlannerReply | None] = queue.SimpleQueue()
         self._asked_s = 0.0
 
@@ -187,6 +188,11 @@ class PlannerProcess:
         if process is not None:
             process.kill()
             process.wait()
+            if process.stdin is not None:
+                with contextlib.suppress(OSError):  # of what it did not read
+                    process.stdin.close()
+        if self._listener is not None:
+            self._listener.join(_FAREWELL_S)
 
     def _answer(self, solution: PlannerReply | None) -> PlanAnswer:
         took_s = time.monotonic() - self._asked_s
@@ -206,7 +212,9 @@ class PlannerProcess:
             raise BeasyError(f"the planner's process cannot be started: {error.strerror or error}") from None
         self._process = process
         if process.stdout is not None:
-            threading.Thread(target=_listen, args=(process.stdout, self._answers), daemon=True).start()
+            arguments = process.stdout, self._answers
+            self._listener = threading.Thread(target=_listen, args=arguments, daemon=True)
+            self._listener.start()
 
 
 def _status(process: subprocess.Popen[bytes]) -> int | None:
@@ -225,9 +233,9 @@ def _send(stream: IO[bytes], messages: Sequence[bytes]) -> None:
 
 
 def _listen(stream: IO[bytes], answers: queue.SimpleQueue[PlannerReply | None]) -> None:
-    """Hand on the answers of a process; None at its end."""
+    """Hand on the answers of a process, None at its end, and close the stream."""
     try:
-        with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
+        with stream, contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
             while (solution := receive(stream, PlannerReply)) is not None:
                 answers.put(solution)
     finally:

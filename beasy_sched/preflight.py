@@ -34,9 +34,10 @@ from beasy_sched.formats.batsim_events import (
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.table import POWER, TimeSeries
-from beasy_sched.limits import shortened
+from beasy_sched.limits import LARGEST_POWER_W, shortened
 from beasy_sched.model.jobs import Job, Terms, TermsError, read_terms
 from beasy_sched.model.platform import POWERS_PROPERTY, SPEEDS_PROPERTY, Platform
+from beasy_sched.numbers import found_text
 from beasy_sched.plan.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.plan.plan import PlanStore
 from beasy_sched.plan.windows import ReplanRule
@@ -433,7 +434,8 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
     if bad is not None:
         yield fails(
             "power-bad",
-            f"{bad.where}: {POWER_FIELD} is {bad.data[POWER_FIELD]!r}, expected watts, 0 or more",
+            f"{bad.where}: {POWER_FIELD}: found {found_text(bad.data[POWER_FIELD])}, expected watts, 0 to"
+            f" {LARGEST_POWER_W:g}",
         )
     if not len(inputs.powers.times_s) and bad is None and inputs.site:
         if inputs.events is not None:
@@ -530,11 +532,13 @@ def bad_rate(events: Iterable[ExternalEvent]) -> Finding | None:
         for field in (PRICE_FIELD, CARBON_FIELD):
             value = event.data.get(field)
             if value is not None and not is_rate(value):
-                return fails("rates-bad", f"{event.where}: {field}: found {value!r}, expected a number")
+                return fails(
+                    "rates-bad", f"{event.where}: {field}: found {found_text(value)}, expected a number"
+                )
         if not is_sun(event.data):
             found = event.data[SUN_FIELD]
             expected = f"expected watts, at least 0 and at most {POWER_FIELD}"
-            return fails("sun-bad", f"{event.where}: {SUN_FIELD}: found {found!r}, {expected}")
+            return fails("sun-bad", f"{event.where}: {SUN_FIELD}: found {found_text(found)}, {expected}")
     return None
 
 

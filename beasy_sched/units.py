@@ -70,6 +70,11 @@ def parse_duration(text: str) -> float:
     return value
 
 
+def counted(count: int, noun: str) -> str:
+    """Write a number of things: ``1 row``, ``2 rows``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def format_duration(seconds: float) -> str:
     """Write a duration in the largest unit that fits into it: ``2.5 d``."""
     for unit in ("d", "h", "min"):

@@ -18,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from console import count  # noqa: E402
 from pybatsim_inside import load_example  # noqa: E402
 from pybatsim_timing import compare, own_run  # noqa: E402
 
@@ -37,7 +38,7 @@ def parse_arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("traces", nargs="*", metavar="TRACE.swf", default=WEEKS, help=f"default: {', '.join(WEEKS)}")
     add("--traces", dest="folder", type=Path, required=True, metavar="FOLDER", help="where the traces are")
-    add("--limit", type=int, metavar="MESSAGES", help="stop each run after so many messages")
+    add("--limit", type=count(1, 2**31), metavar="MESSAGES", help="stop each run after so many messages")
     return parser.parse_args()
 
 

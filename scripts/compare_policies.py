@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from console import count, exit_code_of, tell
+from console import MOST, count, exit_code_of, readable, tell
 from reproduce_common import STOPPED, counted, made_by, parser_of, present, span
 
 from beasy_sched.campaign.campaign import begin, go_on
@@ -22,6 +22,7 @@ from beasy_sched.campaign.scenario import PAPER_GUARDS
 from beasy_sched.campaign.table import Campaign, read_campaign
 from beasy_sched.campaign.workers import Processes
 from beasy_sched.errors import BeasyError
+from beasy_sched.limits import shortened
 from beasy_sched.reproduction.beasy_figures import make_closeups
 from beasy_sched.reproduction.comparison_bound import Bounds, compute_bounds
 from beasy_sched.reproduction.comparison_figures import comparison_figures, runs_to_show
@@ -61,8 +62,10 @@ def seeds(text: str) -> range:
     """Parse ``6000:6010``: from the first to before the second."""
     found = re.fullmatch(r"([0-9]{1,18}):([0-9]{1,18})", text)
     span = range(int(found[1]), int(found[2])) if found else range(0)
-    if not len(span) or span.stop > _LARGEST_SEED:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a range such as 6000:6010 (without 6010)")
+    if not 0 < span.stop - span.start <= MOST or span.stop > _LARGEST_SEED:
+        raise argparse.ArgumentTypeError(
+            f"found {shortened(text)!r}, expected a range such as 6000:6010 (without 6010)"
+        )
     return span
 
 
@@ -104,9 +107,10 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--guard", choices=["both", *(guard.mode.value for guard in PAPER_GUARDS)], default="both",
         help="kill-all without veto, as in the papers; shed with veto; or both (default), but the first only "
         "where a forecast is wrong")  # fmt: skip
-    add("--weather", type=Path, action="append", default=[], metavar="FILE", help="weather, or production of "
-        "sun or wind (may be repeated): a further case, 'real', on days spread over the file")  # fmt: skip
-    add("--swf", type=Path, metavar="FILE", help="a trace: the case 'real' gets its jobs, of days spread "
+    add("--weather", type=readable, action="append", default=[], metavar="FILE", help="weather, or "
+        "production of sun or wind (may be repeated): a further case, 'real', on days spread over the "
+        "file")  # fmt: skip
+    add("--swf", type=readable, metavar="FILE", help="a trace: the case 'real' gets its jobs, of days spread "
         "over it; without --weather, under synthetic skies")  # fmt: skip
     add("--bound", action="store_true", help="also compute the most that could be finished if all was known "
         "beforehand (a linear program per execution, about half a second each)")  # fmt: skip

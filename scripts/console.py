@@ -8,9 +8,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from beasy_sched.errors import BeasyError, Interrupted
+from beasy_sched.limits import shortened
+from beasy_sched.numbers import Range
 
 ENVIRONMENT = (
     "Variables: PYTHON names the Python for the environment; BEASY_VENV=DIR uses a ready environment and "
@@ -18,22 +22,49 @@ ENVIRONMENT = (
 )
 
 
-def count(least: int) -> Callable[[str], int]:
-    """Return a parser of whole numbers of at least ``least``."""
+MOST = 1_000_000
+"""Of whatever an option counts: days, seeds, servers, runs at a time."""
 
-    def read(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number of at least {least}")
-        return int(text)
 
-    return read
+@dataclass(frozen=True)
+class Number:
+    """The type of an option: a number in a range."""
+
+    allowed: Range
+
+    def __call__(self, text: str) -> Any:
+        """Return the number that a text holds."""
+        try:
+            return self.allowed.read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def count(least: int, most: int = MOST) -> Number:
+    """Return the type of whole numbers from ``least`` to ``most``."""
+    return Number(Range(least, most, whole=True))
+
+
+SEED = count(0, 2**62)
+PERCENT = Number(Range(0, 100))
+SIZE_KW = Number(Range(0, 1e6))
+
+
+def readable(text: str) -> Path:
+    """Parse the name of an input file; refused before all runs if there is none."""
+    path = Path(text)
+    if path.is_dir() or not path.exists():
+        raise argparse.ArgumentTypeError(f"found {shortened(text)!r}, expected a file that exists")
+    return path
 
 
 def writable(text: str) -> Path:
     """Parse the name of an output file; refused before all runs if it cannot be written."""
     path = Path(text)
     if path.is_dir() or not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a file in a folder that exists")
+        raise argparse.ArgumentTypeError(
+            f"found {shortened(text)!r}, expected a file in a folder that exists"
+        )
     return path
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from console import exit_code_of, tell
+from console import exit_code_of, readable, tell
 from reproduce_common import STOPPED, counted, parser_of, present, program
 
 from beasy_sched.campaign.workers import Processes
@@ -40,7 +40,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         markdown="",
     )
     add = parser.add_argument
-    add("--week", type=Path, action="append", default=[], metavar="FILE",
+    add("--week", type=readable, action="append", default=[], metavar="FILE",
         help="one week of a trace in SWF (may be repeated); MaxProcs in its header gives the number of"
         " processors (default: synthetic weeks)")  # fmt: skip
     add("--allocation", choices=("any", "contiguous"), default="any",

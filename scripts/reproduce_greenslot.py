@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from console import count, exit_code_of, tell
+from console import count, exit_code_of, readable, tell
 from reproduce_common import STOPPED, counted, parser_of, present, program
 
 from beasy_sched.campaign.workers import Processes
@@ -79,11 +79,11 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         help=f"a study beyond the paper (may be repeated): {', '.join(STUDIES)}, or all")  # fmt: skip
     add("--seeds", type=count(1), default=SEEDS, metavar="N",
         help="synthetic weeks that stand in for each of the paper's four (default: %(default)s)")  # fmt: skip
-    add("--sun", type=Path, metavar="FILE", help="solar production with dates (such as a Renewables.ninja"
+    add("--sun", type=readable, metavar="FILE", help="solar production with dates (such as a Renewables.ninja"
         f" export of a year); {WEEKS_OF_FILE} of its weeks replace the synthetic ones")  # fmt: skip
-    add("--history", type=Path, metavar="FILE", help="a year of production and conditions: the predictor's"
-        " errors are measured on it (claims C01 to C03); with --sun and --study prediction, it also predicts"
-        " the sun of those weeks")  # fmt: skip
+    add("--history", type=readable, metavar="FILE", help="a year of production and conditions: the"
+        " predictor's errors are measured on it (claims C01 to C03); with --sun and --study prediction, it"
+        " also predicts the sun of those weeks")  # fmt: skip
     _add_files(parser)
     chosen = parser.parse_args(arguments)
     if chosen.quick and (chosen.study or chosen.sun):
@@ -158,7 +158,7 @@ def read_files(chosen: argparse.Namespace) -> Files:
 def _add_files(parser: argparse.ArgumentParser) -> None:
     """Add the options for the user's own files."""
     add = parser.add_argument_group("with files of your own").add_argument
-    add("--swf", type=Path, action="append", default=[], metavar="FILE", help="a trace in SWF (may be"
+    add("--swf", type=readable, action="append", default=[], metavar="FILE", help="a trace in SWF (may be"
         " repeated): the week, Monday 9:00 to Friday 17:00, whose load is nearest to the paper's"
         )  # fmt: skip
     add("--deadlines", action="append", default=[], metavar="RULE", help="when the jobs of --swf are due, as"

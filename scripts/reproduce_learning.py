@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from console import count, exit_code_of, tell
+from console import SEED, count, exit_code_of, tell
 from reproduce_common import STOPPED, counted, made_by, parser_of, present, span
 
 from beasy_sched.campaign.campaign import begin, go_on
@@ -62,7 +62,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         "(default: %(default)s)")  # fmt: skip
     add("--variation-episodes", type=count(1), default=VARIATION_EPISODES, metavar="N",
         help="episodes that they learn from (default: %(default)s)")  # fmt: skip
-    add("--first-seed", type=count(0), metavar="N",
+    add("--first-seed", type=SEED, metavar="N",
         help=f"first seed of the pairs and of the noises (default: {FIRST_SEED})")  # fmt: skip
     add("--agent", type=Path, metavar="FILE",
         help="also evaluate an agent (PPO) of stable-baselines3, which must be installed")  # fmt: skip

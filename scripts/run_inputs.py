@@ -31,6 +31,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.errors import BeasyError, why
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
+from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.generate.greenslot_week import (
     ACTUAL_W,
@@ -90,7 +91,7 @@ def make_inputs(chosen: argparse.Namespace) -> Files:
             f"--out {chosen.out}: {error.filename} is not a folder: choose another one", 2
         ) from None
     files = files_in(chosen.out)
-    Path(files.site).write_text(text, "utf-8")
+    write_atomic(files.site, text)
     if chosen.scenario is not None:
         make_greenslot_inputs(files, site)
         return files
@@ -137,18 +138,15 @@ def site_text(chosen: argparse.Namespace) -> str:
 
 
 def read_site_file(path: Path) -> str:
-    """Return the text of a site file. Raises RunFailed."""
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunFailed(f"the site file {path} cannot be read: {error}", 2) from None
+    """Return the text of a site file. Raises InputError."""
+    return read_text(path)
 
 
 def workload_arguments(chosen: argparse.Namespace, days: float) -> list[str]:
     """Return the arguments of `generate workload`. Raises RunFailed if --arrivals does not fit the window."""
     shared = ["--hosts", str(HOSTS), "--seed", str(chosen.seed)]
     if chosen.swf is not None:
-        cut = ["--duration", f"{days:g}d", "--cores-per-host", chosen.cores_per_host or "1"]
+        cut = ["--duration", f"{days:g}d", "--cores-per-host", str(chosen.cores_per_host or 1)]
         return ["--swf", str(chosen.swf), *cut, *(["--from", chosen.begin] if chosen.begin else []), *shared]
     if days == SHAPED_DAYS:
         shape = ["--arrivals", chosen.arrivals or "begin"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from console import ENVIRONMENT, count, tell
+from console import ENVIRONMENT, PERCENT, SEED, count, readable, tell
 
 from beasy_sched.campaign.workers import processors
 
@@ -133,23 +133,30 @@ def _add_scenario(group: argparse._ArgumentGroup) -> None:
     add("--scenario", choices=("greenslot",), help="instead of these days the week of GreenSlot's paper: 28 "
         "workflows with deadlines on 16 servers with 2.3 kW of solar panels, and the grid behind them; runs "
         f"{', '.join(GREENSLOT_RUNS)}")  # fmt: skip
-    add("--seed", type=int, default=1, metavar="N", help="seed of all random numbers (default: 1)")
+    add("--seed", type=SEED, default=1, metavar="N", help="seed of all random numbers (default: 1)")
     add("--arrivals", choices=("begin", "end", "uniform"), help="when most jobs arrive (default: begin)")
     add("--production", choices=("exact", "best", "worst", "between"), default="between",
         help="real production of sun and wind: as forecast, at the upper or the lower bound of the "
         "forecast, or anywhere between (default)")  # fmt: skip
-    add("--sigma", type=percent, default=SIGMA_PCT, metavar="PCT", help="how far real arrivals and run "
+    add("--sigma", type=PERCENT, default=SIGMA_PCT, metavar="PCT", help="how far real arrivals and run "
         "times deviate from the forecast: Gaussian noise, percent (default: %(default)g)")  # fmt: skip
 
 
 def _add_own_data(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--site", type=Path, metavar="FILE", help="your site file instead of scripts/site.toml")
-    add("--swf", type=Path, metavar="FILE", help="your trace (SWF, plain or gzip) instead of generated jobs")
+    add("--site", type=readable, metavar="FILE", help="your site file instead of scripts/site.toml")
+    add(
+        "--swf",
+        type=readable,
+        metavar="FILE",
+        help="your trace (SWF, plain or gzip) instead of generated jobs",
+    )
     add("--from", dest="begin", metavar="TIME", help="start within the trace, for example 30d")
-    add("--cores-per-host", metavar="N", help="processors of the trace per server (default: 1)")
-    add("--ninja-pv", type=Path, metavar="FILE", help="your Renewables.ninja export for the sun")
-    add("--ninja-wind", type=Path, metavar="FILE", help="your Renewables.ninja export for the wind")
+    add(
+        "--cores-per-host", type=count(1), metavar="N", help="processors of the trace per server (default: 1)"
+    )
+    add("--ninja-pv", type=readable, metavar="FILE", help="your Renewables.ninja export for the sun")
+    add("--ninja-wind", type=readable, metavar="FILE", help="your Renewables.ninja export for the wind")
     add("--start", metavar="TIME", help="start within the exports, for example 2019-06-01")
 
 
@@ -185,17 +192,6 @@ def _check_scenario(parser: argparse.ArgumentParser, chosen: argparse.Namespace)
             f"--production {chosen.production}: the sun of --scenario {chosen.scenario} was measured; omit"
             " the option, or pass exact for perfect predictions"
         )
-
-
-def percent(text: str) -> float:
-    """Parse a number of percent."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected percent, 0 to 100")
-    return value
 
 
 def days_in_words(chosen: argparse.Namespace) -> str:

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from console import ENVIRONMENT, count, exit_code_of, tell, width
+from console import ENVIRONMENT, PERCENT, SEED, SIZE_KW, count, exit_code_of, readable, tell, width
 from main_job import PATIENCE_S, print_text
 from policy_run import RunFailed, summary_in
 from rich.progress import ProgressColumn, TaskID
 from rich.progress import Task as RichTask
 from rich.progress_bar import ProgressBar
 from run_inputs import generate, power_sources, read_site_file, run
-from run_options import Files, files_in, percent, show
+from run_options import Files, files_in, show
 
 from beasy_sched.campaign.workers import Failure, Processes, Task, processors, work_through
 from beasy_sched.energy.site import Site
@@ -48,6 +48,8 @@ PV_KW = 6
 WIND_KW = 4
 DAYS = 366
 QUICK_DAYS = 6
+MOST_DAYS = 3660
+"""Ten years."""
 POLICIES = ("bid-price", "beasy", "power-reactive")
 SITE = Path(__file__).with_name("year.toml")
 TABLE, PICTURE, SEASON = "months.txt", "year.png", "season.msgpack"
@@ -308,34 +310,39 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add = parser.add_argument
     add("--policy", action="append", metavar="NAME", dest="policies",
         help=f"run only this policy (may be repeated; default: {', '.join(POLICIES)})")  # fmt: skip
-    add("--days", type=count(1), metavar="N", help=f"number of days (default: {DAYS})")
+    add("--days", type=count(1, MOST_DAYS), metavar="N", help=f"number of days (default: {DAYS})")
     add("--quick", action="store_true", help=f"{QUICK_DAYS} days")
-    add("--seed", type=int, default=1, metavar="N", help="seed of all random numbers (default: 1)")
-    add("--sigma", type=percent, default=20.0, metavar="PCT", help="how far real arrivals and run times "
+    add("--seed", type=SEED, default=1, metavar="N", help="seed of all random numbers (default: 1)")
+    add("--sigma", type=PERCENT, default=20.0, metavar="PCT", help="how far real arrivals and run times "
         "deviate from the forecast: Gaussian noise, percent (default: %(default)g)")  # fmt: skip
     add("--servers", type=count(1), default=SERVERS, metavar="N", help="number of servers; generated jobs "
         "are proportional (default: %(default)s)")  # fmt: skip
     add(
         "--pv-kw",
-        type=size_kw,
+        type=SIZE_KW,
         default=PV_KW,
         metavar="KW",
         help="size of the solar plant (default: %(default)g)",
     )
     add(
         "--wind-kw",
-        type=size_kw,
+        type=SIZE_KW,
         default=WIND_KW,
         metavar="KW",
         help="size of the wind plant (default: %(default)g)",
     )
-    add("--site", type=Path, metavar="FILE", help="your site file, with battery and hydrogen, instead of "
+    add("--site", type=readable, metavar="FILE", help="your site file, with battery and hydrogen, instead of "
         "scripts/year.toml")  # fmt: skip
-    add("--swf", type=Path, metavar="FILE", help="your trace (SWF, plain or gzip) instead of generated jobs")
+    add(
+        "--swf",
+        type=readable,
+        metavar="FILE",
+        help="your trace (SWF, plain or gzip) instead of generated jobs",
+    )
     add("--cores-per-host", type=count(1), default=1, metavar="N",
         help="processors of the trace per server (default: 1)")  # fmt: skip
-    add("--ninja-pv", type=Path, metavar="FILE", help="your Renewables.ninja export for the sun")
-    add("--ninja-wind", type=Path, metavar="FILE", help="your Renewables.ninja export for the wind")
+    add("--ninja-pv", type=readable, metavar="FILE", help="your Renewables.ninja export for the sun")
+    add("--ninja-wind", type=readable, metavar="FILE", help="your Renewables.ninja export for the wind")
     add("--start", type=date, metavar="DATE", help="first day within the exports (default: 2024-01-01)")
     add("--jobs", type=count(1), metavar="N", help="number of policies that run concurrently (default: one "
         "per core)")  # fmt: skip
@@ -350,23 +357,15 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     return chosen
 
 
-def size_kw(text: str) -> float:
-    """Parse the size of a plant."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a power in kW, 0 or more")
-    return value
-
-
 def date(text: str) -> datetime:
     """Parse a day."""
     try:
-        return datetime.strptime(text, "%Y-%m-%d")
+        found = datetime.strptime(text, "%Y-%m-%d")
+        if not 1900 <= found.year <= 2200:
+            raise ValueError
+        return found
     except ValueError:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a day such as 2019-01-01") from None
+        raise argparse.ArgumentTypeError(f"found {text[:40]!r}, expected a day such as 2019-01-01") from None
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ def main() -> int:
     parser.add_argument("--lowest", action="store_true", help="install the oldest versions allowed")
     parser.add_argument("-j", "--jobs", type=int, default=min(os.cpu_count() or 1, 4), help="at a time")
     given = parser.parse_args()
+    if not 1 <= given.jobs <= 1000:
+        parser.error(f"--jobs: found {given.jobs}, expected a whole number from 1 to 1000")
     unknown = [extra for extra in given.extras if extra not in EXTRAS]
     if unknown:
         parser.error(f"unknown extra {unknown[0]!r}; there are {', '.join(EXTRAS)}")

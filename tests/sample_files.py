@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from command_line import exit_code
+from recording_files import exchanges_in
 from small_campaign import SMALL
 from small_site import small_site
 
@@ -25,7 +26,6 @@ from beasy_sched.formats.site_file import read_site
 from beasy_sched.formats.solar_history import read_solar_history
 from beasy_sched.formats.swf import SwfReader
 from beasy_sched.generate.platform import load_server
-from beasy_sched.outputs.recording import open_recording
 from beasy_sched.policies.learned.model import read_model, shipped_model
 from beasy_sched.report.run_data import read_run_data
 from beasy_sched.results import RunTables, read_jobs, read_log, read_trace
@@ -96,7 +96,7 @@ def make_samples(folder: Path) -> dict[str, Sample]:
         "scenario": Sample(folder / "scenario.toml", read_scenario),
         "model": Sample(folder / "model.msgpack", read_model),
         "plan": Sample(plan, read_plans),
-        "recording": Sample(recording, lambda path: list(open_recording(path).exchanges())),
+        "recording": Sample(recording, exchanges_in),
         "summary": run_file("summary.json"),
         "decisions": run_file("decisions.jsonl"),
         "jobs": run_file("jobs.csv"),

@@ -278,8 +278,10 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     """
     check_code(scenario, allowed)
     _check_name("name", scenario.name)
-    with _at("site"):
+    try:
         scenario.parsed_site()
+    except InputError as error:
+        raise ConfigError(str(error)) from None  # it begins with "site: "
     check_sizes(scenario)
     _check_platform(scenario)
     for number, part in enumerate(scenario.tuples):

@@ -147,7 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             click.echo(_printable("".join(traceback.format_exception(error))), err=True, nl=False)
         elif isinstance(error, PolicyError) and error.__cause__ is not None:
             hint = "\nbeasy-sched: to see the calls that led to it, add --traceback"
-        text, code = _printable(shortened(str(error), LONGEST_ERROR)) + hint, error.exit_code
+        text = shortened(_printable(shortened(str(error), LONGEST_ERROR)), LONGEST_ERROR) + hint
+        code = error.exit_code
     except MemoryError as error:
         text, code = f"not enough memory: ask for less ({error or 'fewer jobs or hosts'})", 1
     except OSError as error:  # those of files are BeasyErrors; left is the standard output, the machine

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import numpy as np
@@ -70,9 +70,14 @@ def _moment_option(help: str) -> Any:
     return option(help, type=parsed(_moment), metavar="TIME")
 
 
-def _power_option(name: str, help: str) -> Any:
+_LARGEST_SITE_KW: Final = 1e6
+_LARGEST_FLEET_KW: Final = 1e9
+"""All plants of a country, whose production ENTSO-E publishes."""
+
+
+def _power_option(name: str, help: str, most_kw: float = _LARGEST_SITE_KW) -> Any:
     """A power in kW; the command gets it in W."""
-    return option(help, name, type=_Kilowatts(0, 1e6, above=True), metavar="KW")
+    return option(help, name, type=_Kilowatts(0, most_kw, above=True), metavar="KW")
 
 
 class _Kilowatts(Number):
@@ -113,9 +118,13 @@ class _PowerOptions(CommandOptions):
     rated_speed: float = option("Weather route: m/s.", type=Number(0, 1000), default=12.0)
     cut_out: float = option("Weather route: m/s.", type=Number(0, 1000), default=25.0)
     pv_capacity_w: float | None = _power_option(
-        "--pv-capacity-kw", "Capacity that the file's electricity is for, where the file does not state it."
+        "--pv-capacity-kw",
+        "Capacity that the file's electricity is for, where the file does not state it.",
+        _LARGEST_FLEET_KW,
     )
-    wind_capacity_w: float | None = _power_option("--wind-capacity-kw", "The same for wind.")
+    wind_capacity_w: float | None = _power_option(
+        "--wind-capacity-kw", "The same for wind.", _LARGEST_FLEET_KW
+    )
     pv_start: int | None = _moment_option("Start in the PV file, if different from --start.")
     wind_start: int | None = _moment_option("Start in the wind file, if different from --start.")
     pv_column: str | None = option("Column of a CSV or ENTSO-E file, or a part of its name.", metavar="NAME")

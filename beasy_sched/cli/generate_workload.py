@@ -43,7 +43,7 @@ from beasy_sched.generate.workload import (
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.limits import LARGEST_NUMBER, MOST_HOSTS, shortened
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
-from beasy_sched.units import format_duration, parse_duration
+from beasy_sched.units import counted, format_duration, parse_duration
 
 
 def _speed(text: str) -> float:
@@ -487,6 +487,17 @@ def _with_noise(made: GeneratedWorkload, given: _Common, clip: bool) -> Generate
     return replace(real, run_s=np.fmin(real.run_s, real.walltime_s)) if clip else real
 
 
+def _extent(made: GeneratedWorkload) -> str:
+    """Say how many jobs come in which time."""
+    jobs = counted(made.size, "job")
+    return f"{jobs} in {format_duration(made.window_s)}" if made.window_s > 0 else f"{jobs}, all at once,"
+
+
+def _load(made: GeneratedWorkload) -> str:
+    """Name the load, which is unknown where all jobs come at once."""
+    return f", load {made.load:.3f}" if made.window_s > 0 else ""
+
+
 def _fits(made: GeneratedWorkload) -> list[str]:
     """How log-normal the run times and the gaps between arrivals are."""
     times_s = {"run times": made.run_s, "gaps between arrivals": np.diff(made.submit_s)}
@@ -498,13 +509,13 @@ def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[st
     report = made.report
     speed = made.reference_speed_flops / 1e9
     lines = [
-        f"{output}: {made.size} jobs in {format_duration(made.window_s)} for {made.nb_res} hosts, "
-        f"load {made.load:.3f}",
+        f"{output}: {_extent(made)} for {made.nb_res} hosts" + _load(made),
         f"  reference speed: {speed:g} Gflops ({speed_source})",
         *(f"  {note}" for note in report.notes),
     ]
     if made.beyond_walltime:
-        lines.append(f"  {made.beyond_walltime} jobs run longer than their walltime: Batsim will kill them")
+        some = f"{made.beyond_walltime} of {counted(made.size, 'job')}"
+        lines.append(f"  longer than their walltime: {some}, which Batsim will kill")
     if report.dropped:
         lines.append(f"  left out: {report.dropped_total} of {report.rows}")
     for reason, count in report.dropped.items():

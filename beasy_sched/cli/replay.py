@@ -43,8 +43,8 @@ def replay(given: _ReplayOptions, recording: Path) -> None:
     from beasy_sched.outputs.recording import open_recording
     from beasy_sched.outputs.recording import replay as play
 
-    opened = open_recording(recording)
-    count, difference = play(opened, policy=given.policy, platform=known_platform(given.platform))
+    with open_recording(recording) as opened:
+        count, difference = play(opened, policy=given.policy, platform=known_platform(given.platform))
     if difference is not None:
         raise Parted(f"{recording}: {difference}")
     if not given.quiet:

@@ -60,6 +60,7 @@ from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError, read_terms
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.model.workflow import PHASE_CAME_LATE, Workflows
+from beasy_sched.numbers import found_text
 from beasy_sched.preflight import (
     SHORT_RUN_SHARE,
     RunInputs,
@@ -701,7 +702,8 @@ def _power_of(data: Mapping[str, Any]) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= LARGEST_POWER_W):
         raise PeerError(
-            f"NOTIFY {data.get('type')}: found {POWER_FIELD} {value!r}, expected watts, at least 0"
+            f"NOTIFY {data.get('type')}: found {POWER_FIELD} {found_text(value)}, expected watts, 0 to"
+            f" {LARGEST_POWER_W:g}"
         )
     return float(value)
 
@@ -714,8 +716,8 @@ def _sun_of(data: Mapping[str, Any], power_w: float) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= power_w + SUN_ROUNDING * max(power_w, 1.0)):
         raise PeerError(
-            f"NOTIFY {data.get('type')}: found {SUN_FIELD} {value!r}, expected watts, at least 0 and at most"
-            f" {POWER_FIELD}"
+            f"NOTIFY {data.get('type')}: found {SUN_FIELD} {found_text(value)}, expected watts, at least 0"
+            f" and at most {POWER_FIELD}"
         )
     return min(float(value), power_w)
 

@@ -26,7 +26,7 @@ from beasy_sched.formats.batsim_versions import (
 )
 from beasy_sched.formats.decoding import JsonDecoder, Malformed
 from beasy_sched.formats.reading import check_numbers, has_usual_numbers, read_lines
-from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
+from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
@@ -149,8 +149,8 @@ def _hosts(text: object) -> HostSet:
 
 
 def is_power(value: object) -> bool:
-    """Whether what an event's `POWER_FIELD` holds is a power: watts, 0 or more."""
-    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value < math.inf
+    """Whether what an event's `POWER_FIELD` holds is a power: watts, 0 to `LARGEST_POWER_W`."""
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value <= LARGEST_POWER_W
 
 
 def is_sun(data: Mapping[str, Any]) -> bool:

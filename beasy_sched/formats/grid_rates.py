@@ -27,7 +27,7 @@ from beasy_sched.errors import InputError
 from beasy_sched.formats.decoding import csv_line, csv_rows
 from beasy_sched.formats.table import Table, parse_table, read_table_text
 from beasy_sched.formats.weather_exports import entsoe_times, is_entsoe_header
-from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, counted
 
 _MOST_G_PER_KWH: Final = 3000.0
 """Largest credible carbon intensity, g/kWh; lignite has about 1 100."""
@@ -249,9 +249,9 @@ def _signal(table: Table, times: _Times, rows: IndexArray, values: FloatArray, s
             line = int(lines[int(np.argmax(empty))])
             raise InputError(
                 table.path,
-                f"has {int(empty.sum())} intervals without a value, the first one here or after it: say"
-                f' how to fill them, with {source.quantity.name} = {{ file = "...", gaps = "hold" }} or'
-                ' "interpolate"',
+                f"has {counted(int(empty.sum()), 'interval')} without a value, the first one here or"
+                f" later: say how they are filled, with {source.quantity.name} = "
+                '{ file = "...", gaps = "hold" } or "interpolate"',
                 line=line,
             )
         values = _filled(times_s, values, source.gaps)

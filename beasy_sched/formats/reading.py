@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import io
 import math
 import os
@@ -44,8 +45,10 @@ def reading(path: PathLike) -> Iterator[None]:
     """Raise InputError where the block cannot read the file ``path``."""
     try:
         yield
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(path, f"is a damaged gzip file ({error}): fetch it, or pack it, again") from None
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from None
 
 
 def open_file(path: PathLike) -> io.BufferedReader:
@@ -259,6 +262,7 @@ def field_names(struct: type[Any], shorthands: Sequence[str] = ()) -> list[str]:
 
 _UNIONS: Final = (Union, UnionType)
 _QUOTED: Final = re.compile("`(.+?)`")
+_KEY_IN: Final = "key` in `"
 _STEP: Final = re.compile(r"\.?([A-Za-z_]+)|\[(\d+|\.\.\.)\]")
 _LIMIT: Final = re.compile(r"` (>=|<=|>|<) (\S+)$")
 _LIMITS: Final = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
@@ -269,6 +273,7 @@ _KINDS: Final = {
     "bool": "true or false",
     "null": "nothing",
     "array": "a list",
+    "datetime": "a date and time",
 }
 
 
@@ -276,10 +281,13 @@ def reworded(
     message: str, values: Any, root: Any, shorthands: Sequence[str] = (), *, section: str = "a section"
 ) -> str:
     """msgspec's "... - at `$.noise.sigma`" as "noise.sigma: found ..., expected ..."."""
-    what, _, place = message.partition(" - at `$")
-    place = place.rstrip("`").lstrip(".").removeprefix("key in ")
+    what, _, place = message.partition(" - at `")
+    is_key = place.startswith(_KEY_IN)
+    place, kind, found = _at(place.removeprefix(_KEY_IN).removeprefix("$").rstrip("`"), values, root)
+    if is_key and isinstance(found, dict):
+        kind = get_args(kind)[0]
+        found = next((name for name in found if not _fits(name, kind, strict=False)), found)
     quoted = _QUOTED.findall(what)
-    kind, found = _at(place, values, root)
     if "unknown field" in what:
         known = ", ".join(field_names(kind, shorthands if kind is root else ()))
         expected = f"one of {known}" if known else "no field at all"
@@ -293,12 +301,17 @@ def reworded(
     )
 
 
-def _at(place: str, values: Any, root: Any) -> tuple[Any, Any]:
-    """The declared type of a place, and the value found there or the innermost one around it."""
+def _at(place: str, values: Any, root: Any) -> tuple[str, Any, Any]:
+    """A place with the names that msgspec leaves out, its declared type, and what was found there."""
     kind: Any = root
     found: Any = values
     for name, index in _STEP.findall(place):
-        if index:
+        if index == "..." and isinstance(found, dict):
+            kind = (get_args(kind) or (Any,))[-1]
+            wrong = next((key for key, value in found.items() if not _fits(value, kind)), None)
+            if wrong is not None:
+                place, found = place.replace("[...]", f".{shortened(str(wrong))}", 1), found[wrong]
+        elif index:
             found = found[int(index)] if index.isdigit() and isinstance(found, list) else found
             kind = (get_args(kind) or (Any,))[0 if get_origin(kind) is tuple else -1]
         else:
@@ -309,7 +322,16 @@ def _at(place: str, values: Any, root: Any) -> tuple[Any, Any]:
             kind = next((field.type for field in fields if field.encode_name == name), Any)
         if isinstance(found, dict):
             kind = _chosen(kind, found)
-    return kind, found
+    return place.lstrip("."), kind, found
+
+
+def _fits(value: Any, kind: Any, *, strict: bool = True) -> bool:
+    """Whether a value of an object, or (not ``strict``) a name in it, is of this type."""
+    try:
+        msgspec.convert(value, kind, strict=strict, str_keys=True)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _chosen(kind: Any, found: dict[str, Any]) -> Any:
@@ -330,6 +352,8 @@ def _expected(kind: Any, what: str, quoted: list[str], section: str) -> str:
         return f"one of {', '.join(allowed)}"
     if get_origin(kind) in _UNIONS and all(_is_struct(option) for option in options):
         return "one of " + ", ".join(option.__struct_config__.tag for option in options)
+    if what.startswith("Invalid RFC3339"):
+        return "a date and time with its offset from UTC, such as 2024-07-01T00:00:00+02:00"
     if what.startswith("Expected") and quoted:
         kinds = {**_KINDS, "object": section}
         names = quoted[0].split(" | ")

@@ -30,7 +30,10 @@ from beasy_sched.model.platform import (
     old_name_note,
     parse_sleep_states,
 )
+from beasy_sched.numbers import Range
 
+_CORES = Range(1, 2**31 - 1, whole=True)
+"""Of a host."""
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
 _SPEED = re.compile(r"([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(?:([kMGTPEZY]?)(?:f|flops|Flops))?")
 
@@ -238,9 +241,7 @@ class _Kinds:
         properties = {name: host.properties.get(name, "") for name in self._properties}
         try:
             speeds = tuple(parse_speed(part) for part in host.speed.split(","))
-            cores = int(host.cores)
-            if cores < 1:
-                raise ValueError(f"core={cores}: expected 1 or more")
+            cores = _cores(host.cores)
             _check_off_powers(properties)
             idle, epsilon, full = host_powers(properties, cores)
             states = parse_sleep_states(properties.get("sleep_pstates", ""))
@@ -249,6 +250,14 @@ class _Kinds:
         except (ConfigError, ValueError) as error:
             raise host.error(f"host {host.name!r}: {error}") from None
         return kind
+
+
+def _cores(text: str) -> int:
+    """Read the number of cores. Raises ValueError."""
+    try:
+        return int(_CORES.read(text))
+    except ValueError as error:
+        raise ValueError(f"core: {error}") from None
 
 
 def _check_off_powers(properties: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import is_number, opened
 from beasy_sched.limits import LARGEST_NUMBER, MOST_UNPACKED_BYTES
+from beasy_sched.units import counted
 
 Progress = Callable[[int, int], object]
 """Called from time to time with the bytes read and the size of the file (0: not known)."""
@@ -129,7 +130,7 @@ class SwfReader:
         self.findings.rows += 1
         if len(fields) != FIELDS_A_ROW:
             if len(fields) < FIELDS_A_ROW:
-                self.findings.bad(number, f"{len(fields)} fields, expected {FIELDS_A_ROW}")
+                self.findings.bad(number, f"{counted(len(fields), 'field')}, expected {FIELDS_A_ROW}")
                 return
             del fields[FIELDS_A_ROW:]
             self.findings.long_rows += 1

@@ -25,6 +25,7 @@ from beasy_sched.formats.decoding import csv_line, csv_rows
 from beasy_sched.formats.reading import read_bytes, reading
 from beasy_sched.limits import MOST_TABLE_BYTES, shortened
 from beasy_sched.numbers import ANY_NUMBER
+from beasy_sched.units import counted
 
 _NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
 """What files write where there is no value, in lower case."""
@@ -147,7 +148,7 @@ def parse_table(path: PathLike, text: str, is_header: Callable[[list[str]], bool
             rows, places = _rows(path, lines, number + 1, delimiter, len(names))
             decimal_comma = delimiter == ";"
             return Table(os.fspath(path), tuple(lines[:number]), tuple(names), rows, places, decimal_comma)
-    raise InputError(path, f"no header line was found in {len(lines)} lines")
+    raise InputError(path, f"no header line was found in {counted(len(lines), 'line')}")
 
 
 def _rows(
@@ -161,7 +162,7 @@ def _rows(
         cut_off = len(cells) < width
         if cut_off or any(cell.strip() for cell in cells[width:]):
             count = len(cells) if cut_off else len(_stripped(cells))
-            found = f"has {count} values where the header names {width} columns"
+            found = f"has {counted(count, 'value')} where the header names {counted(width, 'column')}"
             guess = ": is the file cut off here?" if cut_off else " (decimal commas?)"
             raise InputError(path, found + guess, line=line)
         rows.append(cells)
@@ -362,7 +363,7 @@ def on_grid(
     power, irradiance or wind speed can have.
     """
     if len(times_s) < 2:
-        raise InputError(table.path, f"has {len(times_s)} rows of data, expected at least 2")
+        raise InputError(table.path, f"has {counted(len(times_s), 'row')} of data, expected at least 2")
     for name, values in columns.items():
         low, high = _PLAUSIBLE.get(name, (-np.inf, np.inf))
         for at in np.flatnonzero((values < low) | (values > high)).tolist():

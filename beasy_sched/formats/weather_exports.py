@@ -59,7 +59,8 @@ _NINJA_UNITS = {
     "wind_speed": "m/s",
 }
 """The quantities, and the units of exports that do not say, or that say "unknown" (version 1.4)."""
-_MOST_OVER_CAPACITY = 1.2
+MOST_OVER_CAPACITY = 1.2
+"""Of its capacity, that a plant's power may reach."""
 
 
 def is_ninja_header(cells: list[str]) -> bool:
@@ -76,7 +77,7 @@ def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) 
     columns = _ninja_columns(table, header.get("units", {}))
     capacity_w = _ninja_capacity_w(table, header.get("params", {}))
     peak_w = float(np.nanmax(columns.get(POWER, np.zeros(1)), initial=0.0))
-    if capacity_w is not None and peak_w > _MOST_OVER_CAPACITY * capacity_w:
+    if capacity_w is not None and peak_w > MOST_OVER_CAPACITY * capacity_w:
         message = f"electricity reaches {peak_w / 1e3:g} kW at a stated capacity of {capacity_w / 1e3:g} kW"
         raise InputError(path, f"{message}: is the column in another unit?")
     series = on_grid(table, times, columns, notes=notes)

@@ -30,7 +30,7 @@ from beasy_sched.energy.sources import Interpolation, PvPlant, WindTurbine, resa
 from beasy_sched.energy.storage import require, require_positive
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
-from beasy_sched.formats.weather_exports import ninja_lines
+from beasy_sched.formats.weather_exports import MOST_OVER_CAPACITY, ninja_lines
 from beasy_sched.generate.random_streams import Stream, normals, uniforms
 from beasy_sched.preflight import Finding, low_wind, peak_far_below
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, w_to_kw
@@ -230,10 +230,25 @@ def _from_electricity(
         )
     if installed_w is None and series.capacity_w == 1.0 and stated_w is None:
         raise InputError(series.path, f"is per unit of capacity: give the plant's size with --{name}-kw")
+    if stated_w is not None:
+        _check_capacity(name, series, stated_w)
     target_w = capacity_w if installed_w is None else installed_w
     found = peak_far_below(series, capacity_w)
     scaled = power * (target_w / capacity_w)
     return Production(name, series, scaled, target_w, target_w, (found,) if found else ())
+
+
+def _check_capacity(name: str, series: TimeSeries, stated_w: float) -> None:
+    """Raise InputError where a file's electricity goes far beyond the capacity that the user states."""
+    power = series.columns[POWER]
+    peak_w = float(np.nanmax(power, initial=0.0))
+    if peak_w > MOST_OVER_CAPACITY * stated_w:
+        raise InputError(
+            series.path,
+            f"electricity reaches {w_to_kw(peak_w):g} kW, and --{name}-capacity-kw is {w_to_kw(stated_w):g}:"
+            " is the column in another unit (--unit), the value wrong, or the capacity?",
+            line=int(series.lines[int(np.nanargmax(power))]) or None,
+        )
 
 
 def _needed(installed_w: float | None, name: str) -> float:

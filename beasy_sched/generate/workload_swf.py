@@ -16,6 +16,7 @@ from beasy_sched.formats.swf import LINE_COLUMN, SWF_FIELDS, Progress, SwfFindin
 from beasy_sched.generate.deadlines import with_chains
 from beasy_sched.generate.random_streams import grouped_walltimes, to_microseconds
 from beasy_sched.generate.workload import EXTRA_FIELDS, GeneratedWorkload, Report, SwfOptions, plain_numbers
+from beasy_sched.units import counted
 
 OUTSIDE: Final = "outside the time window"
 WAITING_SUBMIT_S: Final = 0.1
@@ -135,9 +136,12 @@ def _report_findings(report: Report, found: SwfFindings) -> None:
     if found.bad_rows:
         report.dropped["cannot be read"] = found.bad_rows
         report.examples["cannot be read"] = found.examples
-        report.warnings.append(f"{found.bad_rows} of {found.rows} rows cannot be read: {found.examples[0]}")
+        report.warnings.append(
+            f"{found.bad_rows} of {counted(found.rows, 'row')} cannot be read: {found.examples[0]}"
+        )
     if found.long_rows:
-        report.warnings.append(f"{found.long_rows} rows have more than 18 fields: the first 18 were used")
+        long = f"more than 18 fields in {counted(found.long_rows, 'row')}"
+        report.warnings.append(f"{long}: the first 18 were used")
     if found.damage:
         report.warnings.append(f"{found.damage}: only the jobs before that are included")
 

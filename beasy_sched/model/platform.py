@@ -16,7 +16,7 @@ import numpy as np
 
 from beasy_sched.arrays import IndexArray, StateArray
 from beasy_sched.errors import ConfigError, PeerError
-from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_PSTATES
+from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_PSTATES, shortened
 from beasy_sched.model.events import Resource, SimulationBegins
 from beasy_sched.model.hosts import read_only
 
@@ -443,7 +443,7 @@ def _watts(name: str, text: str, three: str) -> list[list[float]]:
         except ValueError:
             watts = []
         if len(watts) not in (2, 3) or not all(0.0 <= watt <= LARGEST_POWER_W for watt in watts):
-            raise ConfigError(f"{name}: {entry!r} is not 'idle:full' or {three!r} in watts")
+            raise ConfigError(f"{name}: {shortened(entry, 40)!r} is not 'idle:full' or {three!r} in watts")
         rows.append(watts)
     return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -89,9 +90,16 @@ class Recording:
             yield item[0], item[1]
 
 
-def open_recording(path: Path) -> Recording:
-    """Open a recording. Raises InputError for a file that is not one."""
-    unpacker = msgpack.Unpacker(open_file(path), **_LIMITS)
+@contextlib.contextmanager
+def open_recording(path: Path) -> Iterator[Recording]:
+    """Open a recording for a block. Raises InputError for a file that is not one."""
+    with open_file(path) as file:
+        unpacker = msgpack.Unpacker(file, **_LIMITS)
+        yield Recording(path, _settings(path, unpacker), unpacker)
+
+
+def _settings(path: Path, unpacker: Any) -> RunSettings:
+    """Read the header of a recording. Raises InputError."""
     try:
         with reading(path):
             header = unpacker.unpack()
@@ -107,10 +115,9 @@ def open_recording(path: Path) -> Recording:
         )
     try:
         check_numbers(header.get("settings"))
-        settings: RunSettings = convert_json(header.get("settings"), RunSettings)
+        return convert_json(header.get("settings"), RunSettings)
     except (ConfigError, Malformed) as error:
         raise InputError(path, f"its settings cannot be read: {error}") from None
-    return Recording(path, settings, unpacker)
 
 
 def replay(
@@ -144,9 +151,13 @@ def replay(
             except BeasyError as error:
                 return count, f"message {count + 1}: now it fails: {error}"
             if reply != recorded:
-                replies = talk.decode_reply(recorded), talk.decode_reply(reply)
-                if replies[0] != replies[1]:
-                    return count, _difference(count + 1, *replies) + _lacking(session)
+                try:
+                    old = talk.decode_reply(recorded)
+                except BeasyError as error:
+                    raise InputError(recording.path, f"exchange {count + 1} is damaged: {error}") from None
+                new = talk.decode_reply(reply)
+                if old != new:
+                    return count, _difference(count + 1, old, new) + _lacking(session)
             count += 1
     return count, None
 

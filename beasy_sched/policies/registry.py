@@ -139,7 +139,7 @@ def _classes(path: Path) -> list[str]:
     """The classes in a file, those with a method ``schedule`` if there are any; the file is not run."""
     try:
         body = ast.parse(read_bytes(path)).body
-    except (InputError, SyntaxError, ValueError):
+    except (InputError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: too deep
         return []
     classes = [node for node in body if isinstance(node, ast.ClassDef)]
     deciding = [node for node in classes if any(getattr(x, "name", "") == "schedule" for x in node.body)]

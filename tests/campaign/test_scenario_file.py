@@ -112,8 +112,8 @@ WRONG = [
         SMALL.replace('"easy"', '{ name = "easy", label = "a/b" }'),
         "policies[0].label: found 'a/b', expected letters",
     ),
-    (SMALL.replace("capacity_kwh = 2.0", ""), "site: site: battery.capacity_kwh: is missing"),
-    (SMALL.replace("charge_limit_kw", "charge_kw"), "site: site: battery.charge_kw"),
+    (SMALL.replace("capacity_kwh = 2.0", ""), "site: battery.capacity_kwh: is missing"),
+    (SMALL.replace("charge_limit_kw", "charge_kw"), "site: battery.charge_kw"),
     (
         SMALL[: SMALL.index("[site.battery]")] + SMALL[SMALL.index("[site.time]") :],
         "site: has no [site.battery]: the sections of [site] are the whole site, and nothing of the default"

@@ -99,6 +99,14 @@ def run_of(site: SmallSite, prefix: Path) -> Path:
     return prefix
 
 
+def test_a_name_that_no_terminal_can_show(tmp_path: Path, capfd: Capture) -> None:
+    prefix = run_of(small_site(tmp_path, jobs=10), tmp_path / "run")
+    table = Path(f"{prefix}_jobs.csv")
+    head, first, *rest = table.read_text().split("\n")
+    table.write_text("\n".join([head, first.replace("w0", "\x01" * 100_000, 1), *rest]))
+    assert len(told(capfd, "explain", prefix)) < limits.LONGEST_ERROR + 100
+
+
 def test_a_report_takes_the_runs_among_what_a_shell_names(tmp_path: Path, capfd: Capture) -> None:
     out = tmp_path / "out"
     run_of(small_site(tmp_path, jobs=10), out / "run")

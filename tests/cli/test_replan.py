@@ -336,7 +336,8 @@ def test_no_planner_outlives_its_run(site: SmallSite, tmp_path: Path, number: in
         time.sleep(0.05)
     assert not [pid for pid in planners if alive(pid)]
     assert run.stderr is not None
-    assert "Traceback" not in run.stderr.read()
+    with run.stderr:
+        assert "Traceback" not in run.stderr.read()
 
 
 def alive(pid: int) -> bool:

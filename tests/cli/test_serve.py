@@ -11,6 +11,7 @@ import pytest
 from command_line import exit_code
 from daemon.serving import BEGIN, END, Served, job, raw, serving
 from processes import program, started
+from recording_files import exchanges_in
 from small_site import SmallSite, differing, small_site
 
 from beasy_sched.cli.serve import say_listening, serve
@@ -92,7 +93,7 @@ def test_missing_folders_are_made(tmp_path: Path, capfd: Capture) -> None:
     daemon = Served(tmp_path, capfd, [BEGIN, END], "--record", str(record), "--no-decisions")
     assert daemon.wait() == 0
     assert daemon.files() == ["run_summary.json"]
-    assert len(list(open_recording(record).exchanges())) == 2
+    assert len(exchanges_in(record)) == 2
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -153,11 +154,11 @@ def test_as_in_one_process(
         with started([program("beasy-sched"), *batsim, "-e", str(two / "run")], Path.cwd()) as simulator:
             assert simulator.wait() == 0, simulator.said()
         assert daemon.wait() == 0, daemon.stderr
-    ours, theirs = (open_recording(tmp_path / f"{name}.rec") for name in ("one", "two"))
-    exchanges = list(ours.exchanges())
-    assert len(exchanges) > 160
-    assert list(theirs.exchanges()) == exchanges
-    assert ours.settings == theirs.settings
+    with open_recording(tmp_path / "one.rec") as ours, open_recording(tmp_path / "two.rec") as theirs:
+        exchanges = list(ours.exchanges())
+        assert len(exchanges) > 160
+        assert list(theirs.exchanges()) == exchanges
+        assert ours.settings == theirs.settings
     assert differing(one, two) == []
 
 

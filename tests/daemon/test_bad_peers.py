@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from daemon.serving import BEGIN, END, Served, job, raw
+from recording_files import exchanges_in
 from tiny import resources
 
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.outputs.recording import open_recording
 
 FIRST = [
     (b"", "malformed message: it is empty"),
@@ -63,7 +63,7 @@ def test_later_messages(tmp_path: Path, capfd: Capture, message: bytes, error: s
     daemon = Served(tmp_path, capfd, [BEGIN, raw(job("a")), message], "--record", str(record))
     daemon.failed(error)
     assert daemon.summary()["jobs"]["submitted"] >= 1
-    assert len(list(open_recording(record).exchanges())) == 2
+    assert len(exchanges_in(record)) == 2
 
 
 def test_several_frames(tmp_path: Path, capfd: Capture) -> None:

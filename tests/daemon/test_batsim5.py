@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import exit_code
 from daemon.serving import BEGIN, END, Peer, Served, job, raw, serving
+from recording_files import exchanges_in
 from tiny import resources
 from worlds import FAST
 
@@ -16,7 +17,6 @@ from beasy_sched.generate.platform import host_properties
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
-from beasy_sched.outputs.recording import open_recording
 from beasy_sched.protocol import batsim5
 
 START = batsim5.encode_start(b'{"init":1}')
@@ -49,7 +49,7 @@ def test_one_simulation_and_its_replay(tmp_path: Path, capsys: pytest.CaptureFix
     summary = daemon.summary()
     assert (summary["complete"], summary["error"], summary["jobs"]["finished"]) == (True, None, 1)
     recording = tmp_path / "a.rec"
-    assert len(list(open_recording(recording).exchanges())) == 5
+    assert len(exchanges_in(recording)) == 5
     assert exit_code("replay", str(recording)) == 0
     assert "5 messages, the same decisions" in capsys.readouterr().out
 
@@ -146,4 +146,4 @@ def test_a_simulator_that_leaves_after_the_handshake(tmp_path: Path) -> None:
         with Peer(daemon.endpoint) as peer:
             run(peer)
             assert daemon.wait() == 0
-    assert len(list(open_recording(tmp_path / "a.rec").exchanges())) == 5
+    assert len(exchanges_in(tmp_path / "a.rec")) == 5

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import zmq
 from daemon.serving import BEGIN, END, Peer, job, raw, serving
+from recording_files import exchanges_in
 
 from beasy_sched.cli.serve import say_waiting
 from beasy_sched.daemon import Daemon
@@ -25,7 +26,6 @@ from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError, Interrupted
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.outputs.recording import open_recording
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.protocol import batsim4
 from beasy_sched.protocol.wire import reachable
@@ -49,7 +49,7 @@ def test_one_simulation(tmp_path: Path) -> None:
     assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
     summary = daemon.summary()
     assert (summary["complete"], summary["error"], summary["jobs"]["finished"]) == (True, None, 1)
-    assert len(list(open_recording(tmp_path / "a.rec").exchanges())) == 4
+    assert len(exchanges_in(tmp_path / "a.rec")) == 4
 
 
 def test_keep_serving(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_signal_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
     assert daemon.summary()["jobs"]["still_running"] == 1
     lines = (tmp_path / "out" / "run_decisions.jsonl").read_text().splitlines()
     assert [json.loads(line)["job"] for line in lines] == ["w0!a"]
-    assert len(list(open_recording(tmp_path / "a.rec").exchanges())) == 2
+    assert len(exchanges_in(tmp_path / "a.rec")) == 2
 
 
 KILLED_PEER = """
@@ -227,7 +227,7 @@ def test_a_fault_of_ours_leaves_the_outputs(tmp_path: Path, options: list[str]) 
     assert "ZeroDivisionError" in daemon.stderr
     assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"][options == ["--no-decisions"] :]
     assert daemon.summary()["error"] == "internal error: ZeroDivisionError('division by zero')"
-    assert len(list(open_recording(tmp_path / "a.rec").exchanges())) == 1
+    assert len(exchanges_in(tmp_path / "a.rec")) == 1
 
 
 class Nobody:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 from enum import Enum
 from pathlib import Path
 from typing import Literal
@@ -69,6 +70,30 @@ GOOD = {"parts": [{"form": {"shape": "round", "radius_m": 1}}]}
 def test_a_wrong_value_is_told_by_its_field(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         as_type(values, Thing, shorthands=["short"])
+    assert str(caught.value).startswith(message)
+
+
+class Tables(msgspec.Struct):
+    shares: dict[int, float] = {}
+    facts: dict[str, dict[str, float]] = {}
+    start: datetime | None = None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"shares": {"1": 0.5, "0.1": 1}}, "shares: found '0.1', expected a whole number"),
+        ({"shares": {"1": 0.5, "2": "much"}}, "shares.2: found 'much', expected a number"),
+        ({"facts": {"a": {}, "b": {"c": 1, "d": []}}}, "facts.b.d: found [], expected a number"),
+        ({"start": "2019-inf-03"}, "start: found '2019-inf-03', expected a date and time with its offset"),
+        ({"start": 7}, "start: found 7, expected a date and time or nothing"),
+        ({"shares": {"1": -1e308}}, "shares.1: found -1e+308, expected a number, at least -1e+18"),
+        ({"shares": {"1": date(2024, 1, 2)}}, "shares.1: found 2024-01-02, expected a number"),
+    ],
+)
+def test_a_wrong_entry_of_a_table_is_told_by_its_name(values: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        as_type(values, Tables)
     assert str(caught.value).startswith(message)
 
 

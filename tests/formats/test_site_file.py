@@ -87,7 +87,11 @@ def test_a_way_of_holding_that_nobody_knows():
             "capacity_kwh = 1" + 400 * "0",
             "battery.capacity_kwh: found a whole number of 401",
         ),
-        ("capacity_kwh = 100.0", "capacity_kwh = 2019-01-01", "battery.capacity_kwh: found datetime.date"),
+        (
+            "capacity_kwh = 100.0",
+            "capacity_kwh = 2019-01-01",
+            "battery.capacity_kwh: found 2019-01-01, expected a number",
+        ),
         (
             "capacity_kwh = 100.0",
             "capacity_wh = 1",

@@ -77,8 +77,8 @@ def test_of_a_header_that_is_given_twice_the_first_counts(tmp_path: Path) -> Non
             [1],
             ["line 2: field 2 is -inf", "line 3: field 2 is 1e+300"],
         ),
-        (f"{row(1)}\n{'9' * 30_000}\n{row(2)}\n", [1, 2], ["line 2: 1 fields, expected 18"]),
-        (f"{row(1)}\n\x00\x01\xff\n{row(2)}\n", [1, 2], ["line 2: 1 fields, expected 18"]),
+        (f"{row(1)}\n{'9' * 30_000}\n{row(2)}\n", [1, 2], ["line 2: 1 field, expected 18"]),
+        (f"{row(1)}\n\x00\x01\xff\n{row(2)}\n", [1, 2], ["line 2: 1 field, expected 18"]),
     ],
 )
 def test_rows(tmp_path: Path, text: str, numbers: list[float], bad: list[str]) -> None:
@@ -109,7 +109,7 @@ def test_only_the_first_bad_rows_are_told(tmp_path: Path) -> None:
         (b"", "contains no job"),
         (b"; MaxProcs: 3\n\n", "contains no job"),
         (bytes(range(256)) * 50, "not an SWF trace, no row can be read; line"),
-        (b"id,submit,run\n1,2,3\n", "not an SWF trace, no row can be read; line 1: 1 fields"),
+        (b"id,submit,run\n1,2,3\n", "not an SWF trace, no row can be read; line 1: 1 field"),
         (row(1).encode("utf-16"), "not an SWF trace"),
         (b"BZh91AY&SY", "is a bzip2 file: unpack it"),
         (b"PK\x03\x04xxxx", "is a zip file"),

@@ -135,7 +135,7 @@ def header(**params):
         ("time,electricity\n" + rows(["1", "x"]), "f.csv:3: electricity: found 'x', expected a number"),
         ("time,electricity\n" + rows(["1", "-1"]), "f.csv:3: power_w is -1000, must not be negative"),
         ("time,electricity\n2019-02-29 00:00,1\n", "f.csv:2: found '2019-02-29 00:00', expected a time"),
-        ("time,electricity\n2019-02-28 00:00,1\n2019-02-2", "f.csv:3: has 1 values where the header names 2"),
+        ("time,electricity\n2019-02-28 00:00,1\n2019-02-2", "f.csv:3: has 1 value where the header names 2"),
         (
             header(capacity="1") + rows(["1", "500"]),
             "reaches 500 kW at a stated capacity of 1 kW: is the column",

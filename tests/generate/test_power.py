@@ -91,6 +91,11 @@ def test_a_raw_export_has_both_routes(route, expected):
             InputError,
             "has no wind speed: use --route electricity",
         ),
+        (
+            lambda: pv_production(series({POWER: [1, 2500]}), installed_w=10.0, stated_w=1000.0),
+            InputError,
+            "electricity reaches 2.5 kW, and --pv-capacity-kw is 1: is the column in another unit (--unit)",
+        ),
     ],
 )
 def test_what_is_missing_is_told(make, error, message):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from command_line import exit_code
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,12 +111,20 @@ def test_nothing_left_is_an_error_with_the_reasons(tmp_path: Path) -> None:
         convert(path)
 
 
+def test_jobs_that_all_come_at_once_have_no_load(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = trace(tmp_path, {"submit": 5}, {"submit": 5})
+    assert exit_code("generate", "workload", "--swf", str(path), "-o", str(tmp_path / "w.json")) == 0
+    first = capfd.readouterr().err.splitlines()[0]
+    assert "2 jobs, all at once, for" in first
+    assert "load" not in first
+
+
 def test_rows_that_cannot_be_read_are_warned_of(tmp_path: Path) -> None:
     path = trace(tmp_path, {})
     path.write_text(path.read_text() + "oops\n")
     report = convert(path).report
     assert report.dropped == {"cannot be read": 1}
-    assert report.warnings == ["1 of 2 rows cannot be read: line 3: 1 fields, expected 18"]
+    assert report.warnings == ["1 of 2 rows cannot be read: line 3: 1 field, expected 18"]
 
 
 @pytest.mark.parametrize(
@@ -335,7 +344,7 @@ def test_command_line(tmp_path: Path) -> None:
     assert result.stderr.splitlines() == [
         f"{target}: 2 jobs in 1.001 d for 4 hosts, load 0.005",
         "  reference speed: 32.84 Gflops (median P-state of parasilo)",
-        "  1 jobs run longer than their walltime: Batsim will kill them",
+        "  longer than their walltime: 1 of 2 jobs, which Batsim will kill",
         "  left out: 1 of 3",
         "    1 run time 0 (line 3)",
         "  run times: log-normal with median 173.2 s, log-sd 0.55:"

@@ -9,6 +9,8 @@ import pytest
 from command_line import exit_code
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from recording_files import exchanges_in
+from small_site import small_site
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import InputError
@@ -42,15 +44,15 @@ def test_round_trip(tmp_path: Path, exchanges: Exchanges) -> None:
     path = tmp_path / "a.rec"
     path.unlink(missing_ok=True)
     write(path, exchanges)
-    opened = open_recording(path)
-    assert opened.settings == SETTINGS
-    assert list(opened.exchanges()) == exchanges
+    with open_recording(path) as opened:
+        assert opened.settings == SETTINGS
+        assert list(opened.exchanges()) == exchanges
 
 
 def test_a_message_of_many_megabytes(tmp_path: Path) -> None:
     exchanges = [(b"m" * 20_000_000, b"r")] * 2
     write(tmp_path / "a.rec", exchanges)
-    assert list(open_recording(tmp_path / "a.rec").exchanges()) == exchanges
+    assert exchanges_in(tmp_path / "a.rec") == exchanges
 
 
 def test_cut_off_anywhere(tmp_path: Path) -> None:
@@ -62,10 +64,10 @@ def test_cut_off_anywhere(tmp_path: Path) -> None:
         with pytest.raises(
             InputError, match=r"is not a beasy-sched recording|is cut off after exchange [0-3]"
         ) as caught:
-            list(open_recording(path).exchanges())
+            exchanges_in(path)
         assert str(path) in str(caught.value)
     path.write_bytes(whole)
-    assert list(open_recording(path).exchanges()) == EXCHANGES
+    assert exchanges_in(path) == EXCHANGES
 
 
 def test_damaged_anywhere(tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_damaged_anywhere(tmp_path: Path) -> None:
         for value in (0x00, 0x80, 0xC1, 0xC7, 0xD4, 0xDD, 0xDF, 0xFF):
             path.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
             try:
-                list(open_recording(path).exchanges())
+                exchanges_in(path)
             except InputError as error:
                 found = str(error)
             else:
@@ -92,7 +94,7 @@ def test_not_a_recording(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.rec"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"a\.rec: is not a beasy-sched recording"):
-        open_recording(path)
+        exchanges_in(path)
 
 
 @pytest.mark.parametrize("version", [0, 2, None, "1"])
@@ -102,7 +104,7 @@ def test_another_version(tmp_path: Path, version: object) -> None:
     with pytest.raises(
         InputError, match=f"has format version {version}; this program reads 1: use the version"
     ):
-        open_recording(path)
+        exchanges_in(path)
 
 
 def test_settings_of_another_kind(tmp_path: Path) -> None:
@@ -112,13 +114,13 @@ def test_settings_of_another_kind(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match="its settings cannot be read: windows: found 'three', expected a whole number"
     ):
-        open_recording(path)
+        exchanges_in(path)
 
 
 @pytest.mark.parametrize(("name", "text"), [("nothing.rec", "No such file"), ("", "Is a directory")])
 def test_what_cannot_be_opened(tmp_path: Path, name: str, text: str) -> None:
     with pytest.raises(InputError, match=f"cannot be read: {text}"):
-        open_recording(tmp_path / name)
+        exchanges_in(tmp_path / name)
 
 
 def test_discarded(tmp_path: Path) -> None:
@@ -132,7 +134,7 @@ def test_discarding_what_is_finished_keeps_it(tmp_path: Path) -> None:
     writer = RecordingWriter(tmp_path / "a.rec", SETTINGS)
     writer.finish()
     writer.discard()
-    assert list(open_recording(tmp_path / "a.rec").exchanges()) == []
+    assert exchanges_in(tmp_path / "a.rec") == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -159,3 +161,18 @@ def test_a_recording_alone_has_no_code_imported(
     assert "name it with --policy recorded:Easy" in said.err
     assert exit_code("replay", str(tmp_path / "a.rec"), "--policy", "recorded:Easy") == 0
     assert "imported" in capsys.readouterr().out
+
+
+def test_a_recorded_reply_that_is_no_reply(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    files = small_site(tmp_path, jobs=2)
+    given = ("-p", str(files.platform), "-w", str(files.workload), "-o", str(tmp_path / "run"), "-q")
+    path = tmp_path / "a.rec"
+    assert exit_code("simulate", *given, "--record", str(path)) == 0
+    settings, exchanges = RunSettings(policy="easy"), exchanges_in(path)
+    writer = RecordingWriter(path, settings)
+    for number, (message, reply) in enumerate(exchanges):
+        writer.add(message, b'{"now":0.0,\x92' if number == 1 else reply)
+    writer.finish()
+    capfd.readouterr()
+    assert exit_code("replay", str(path)) == 2
+    assert f"{path}: exchange 2 is damaged: malformed message" in capfd.readouterr().err

@@ -41,7 +41,10 @@ def test_a_trial_has_a_folder_and_seeds_of_its_own():
     assert (given.seeds, given.days) == (range(7, 8), range(3, 5))
 
 
-def test_options():
+def test_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.swf", "b.csv"):
+        Path(name).touch()
     arguments = "--policies easy,beasy --cases average --seeds 4:6 --days 1:3 --seeds-per-day 1 --guard shed"
     chosen = parse_arguments([*arguments.split(), "--swf", "a.swf", "--weather", "b.csv"])
     assert chosen.extent == Extent(range(4, 6), range(1, 3), 1, PAPER_GUARDS[1:])
@@ -60,7 +63,7 @@ def test_options():
         ("--policies easy", "--against: 'beasy' is not among --policies"),
         ("--cases real", "'real' requires files: pass --weather FILE, or --swf FILE, or both"),
         ("--cases worst", "unknown case 'worst': choose some of critical, critical-days, average"),
-        ("--seeds-per-day 0", "expected a whole number of at least 1"),
+        ("--seeds-per-day 0", "expected a whole number from 1 to 1000000"),
     ],
 )
 def test_mistakes_end_with_2(arguments: str, told: str, capsys: pytest.CaptureFixture[str]):
@@ -74,7 +77,7 @@ def test_mistakes_end_with_2(arguments: str, told: str, capsys: pytest.CaptureFi
     ("arguments", "told"),
     [
         ("--policies nobody,beasy", "unknown policy 'nobody'"),
-        ("--policies easy,beasy --swf no.swf", "no.swf"),
+        ("--policies easy,beasy --swf mine/thesis.tex", "mine/thesis.tex: "),
         ("--policies easy,beasy --out mine", "mine is neither empty nor that of an earlier comparison"),
     ],
 )

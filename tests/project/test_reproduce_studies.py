@@ -11,16 +11,28 @@ from project.shell import run_study
 @pytest.mark.parametrize(
     ("study", "arguments", "told"),
     [
-        ("energy_budget", "--quick --week a.swf", "--quick uses synthetic weeks"),
-        ("energy_budget", "--jobs 0", "expected a whole number of at least 1"),
-        ("energy_budget", "--week /no/such/week.swf --out {out}", "/no/such/week.swf: cannot be read"),
+        ("energy_budget", "--quick --week /dev/null", "--quick uses synthetic weeks"),
+        ("energy_budget", "--jobs 0", "expected a whole number from 1 to 1000000"),
+        (
+            "energy_budget",
+            "--week /no/such/week.swf --out {out}",
+            "found '/no/such/week.swf', expected a file that exists",
+        ),
         ("greenslot", "--quick --study sleep", "--quick runs the main figures only"),
         ("greenslot", "--study nonsense", "invalid choice: 'nonsense'"),
-        ("greenslot", "--sun /no/such/year.csv --out {out}", "/no/such/year.csv: cannot be read"),
-        ("greenslot", "--swf /no/such/trace.swf --out {out}", "/no/such/trace.swf: cannot be read"),
+        (
+            "greenslot",
+            "--sun /no/such/year.csv --out {out}",
+            "found '/no/such/year.csv', expected a file that exists",
+        ),
+        ("greenslot", "--swf /no/such/trace.swf", "expected a file that exists"),
         ("greenslot", "--prices /no/such/prices.csv --out {out}", "/no/such/prices.csv: cannot be read"),
         ("greenslot", "--deadlines factor:3", "are for the jobs of a trace: add --swf FILE"),
-        ("greenslot", "--history /no/such/year.csv --out {out}", "/no/such/year.csv: cannot be read"),
+        (
+            "greenslot",
+            "--history /no/such/year.csv --out {out}",
+            "found '/no/such/year.csv', expected a file that exists",
+        ),
     ],
 )
 def test_what_is_wrong_is_told(tmp_path: Path, study: str, arguments: str, told: str) -> None:

@@ -93,9 +93,9 @@ def test_ctrl_c_stops_it_and_says_so(tmp_path: Path):
     [
         (("--quick", "--days", "3"), "--quick has its own number of days: omit --days"),
         (("--start", "June"), "found 'June', expected a day such as 2019-01-01"),
-        (("--days", "0"), "found '0', expected a whole number of at least 1"),
-        (("--wind-kw", "-1"), "found '-1', expected a power in kW, 0 or more"),
-        (("--days", "3", "--site", "none.toml"), "the site file none.toml cannot be read"),
+        (("--days", "0"), "found '0', expected a whole number from 1 to 3660"),
+        (("--wind-kw", "-1"), "found '-1', expected a number from 0 to 1000000"),
+        (("--days", "3", "--site", "none.toml"), "found 'none.toml', expected a file that exists"),
         (("--days", "3", "--policy", "nobody"), "nobody"),
     ],
 )
