@@ -6,6 +6,7 @@ import contextlib
 import resource
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,10 +16,14 @@ import pytest
 import zmq
 from daemon.serving import BEGIN, END, Peer, Serving, job, raw, serving
 
-from beasy_sched.daemon import too_many
+from beasy_sched import daemon as daemon_module
+from beasy_sched.daemon import Daemon, too_many
+from beasy_sched.engine import Session
+from beasy_sched.errors import PeerError
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.policies.registry import make_policy
 
 ZMTP_1 = b"\x01\x00\x01\x00"
 """A peer of ZMTP 1.0 without identity, and an empty message without a delimiter."""
@@ -243,3 +248,52 @@ def test_thousands_of_connections_change_no_decision(tmp_path: Path) -> None:
             told.append((replies, (folder / "out" / "run_decisions.jsonl").read_bytes()))
     assert told[0] == told[1]
     assert told[0] == told[2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a connection has brought")
+def test_a_simulator_whose_message_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon_module, "MOST_MESSAGE_BYTES", 1 << 20)
+    monkeypatch.setattr(daemon_module, "MOST_OTHERS_BYTES", 1 << 20)
+    begin = b"\x01\x00\x02" + struct.pack(">Q", len(BEGIN)) + BEGIN
+    part = b"\x03" + struct.pack(">Q", 1 << 16) + bytes(1 << 16)
+    sent = []
+
+    def talk(endpoint: str) -> None:
+        with raw_strangers(endpoint, [ZMTP_3]) as (one,), contextlib.suppress(OSError):
+            for word in (READY_REQ, begin):  # each once the one before was read
+                one.sendall(word)
+                time.sleep(0.2)
+            while len(sent) < 10_000:
+                one.sendall(part)
+                sent.append(part)
+                time.sleep(0.002)
+
+    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+        peer = threading.Thread(target=talk, args=(served.endpoint,))
+        peer.start()
+        with pytest.raises(PeerError, match=r"the simulator sent more than .* before it was answered"):
+            served.serve(Session(make_policy("fcfs")))
+        peer.join()
+    assert 32 <= len(sent) < 5000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a connection has brought")
+def test_a_long_simulation_of_one_connection_is_not_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read and answered does not count."""
+    monkeypatch.setattr(daemon_module, "MOST_MESSAGE_BYTES", 1 << 14)
+    monkeypatch.setattr(daemon_module, "MOST_OTHERS_BYTES", 1 << 14)
+
+    def talk(endpoint: str) -> None:
+        with Peer(endpoint) as peer:
+            peer.ask(BEGIN)
+            until_s = time.monotonic() + 1.0
+            while time.monotonic() < until_s:
+                peer.ask(b'{"now":5,"events":[]%s}' % (b" " * 10_000))
+            peer.ask(END)
+
+    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+        peer = threading.Thread(target=talk, args=(served.endpoint,))
+        peer.start()
+        served.serve(Session(make_policy("fcfs")))
+        peer.join()
+        assert served.messages > 100
