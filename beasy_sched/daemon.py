@@ -32,6 +32,8 @@ from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 _TICK_MS = 200
 _MOST_EVENTS = 1000
 """Comings and goings that are noted before a message is read."""
+_FRAMING_BYTES = 11
+"""What a message takes at most on the wire beside its content."""
 _TCP_INFO_BYTES = 136
 """Of Linux's TCP_INFO up to and including tcpi_bytes_received."""
 _SEND_TIMEOUT_S = 10.0
@@ -41,7 +43,7 @@ _EXAMPLE = "expected something like tcp://127.0.0.1:28000 for this machine only,
 _OPTIONS = {
     zmq.LINGER: 1000,
     zmq.MAXMSGSIZE: MOST_MESSAGE_BYTES,
-    zmq.RCVHWM: 2,  # messages of one connection that wait to be read: a simulator has one on the way
+    zmq.RCVHWM: 16,  # messages of one connection that wait to be read; with fewer, each costs a wake-up more
     zmq.ROUTER_MANDATORY: 1,  # a reply to a connection that has ended is an error
     zmq.HANDSHAKE_IVL: 10_000,  # ms
     zmq.TCP_KEEPALIVE: 1,  # a machine that disappears without closing its connection is noticed in 2 minutes
@@ -112,6 +114,8 @@ class Daemon:
         """The connection of the last message before a simulation began; None where none is known."""
         self._peer: int | None = None
         """The same of the present simulation."""
+        self._read_bytes = 0
+        """What the simulator's connection has brought and was read."""
         self._watched_s = -math.inf
         """When the connections were last looked at, by the system's clock."""
         self._stop: str | None = None
@@ -165,6 +169,7 @@ class Daemon:
             if not isinstance(heard, Heard):
                 self._answer_other(heard)
                 continue
+            self._read_bytes += len(heard.raw) + _FRAMING_BYTES
             if not self.messages:
                 self._begin_with(heard, record)
             self.messages += 1
@@ -202,8 +207,8 @@ class Daemon:
                 raise Interrupted(f"stopped by {self._stop}")
             if self._monitor in ready:  # first: a new connection may have the number of an old one
                 self._note_connections()
-            if len(self._connections) > 1:
-                self._watch_others()
+            if self._connections:
+                self._watch()
             if self._socket in ready:
                 return self._take()
             if not begun and self._say_waiting.is_due(wanted=not self._connections) and self._waiting:
@@ -231,8 +236,11 @@ class Daemon:
             if not self._monitor.poll(0):
                 return
 
-    def _watch_others(self) -> None:
-        """Cut off the newest of too many connections, and those that have sent too much."""
+    def _watch(self) -> None:
+        """Cut off the newest of too many connections, and those that have sent too much.
+
+        Raises PeerError if the simulator has sent more than a message that has not been read.
+        """
         now_s = time.monotonic()
         if now_s < self._watched_s + _TICK_MS / 1000 or not self.endpoint.startswith("tcp:"):
             return
@@ -242,11 +250,22 @@ class Daemon:
         port = int(self.endpoint.rpartition(":")[2])
         for connection in too_many({each: _received_bytes(each, port) for each in others}, most_bytes):
             _cut_off(connection, port)
+        if self._peer is not None and self._peers.begun:
+            waiting_bytes = _received_bytes(self._peer, port) - self._read_bytes
+            if waiting_bytes > MOST_MESSAGE_BYTES + MOST_OTHERS_BYTES:
+                _cut_off(self._peer, port)
+                raise PeerError(
+                    f"the simulator sent more than {MOST_MESSAGE_BYTES >> 30} GiB before it was answered"
+                )
 
     def _take(self) -> list[bytes]:
         """Receive a message; note where it came from, as long as no simulation has begun."""
         if self._peers.begun:
-            return self._socket.recv_multipart()
+            receive, more = self._socket.recv, self._socket.getsockopt
+            parts = [receive()]
+            while more(zmq.RCVMORE):
+                parts.append(receive())
+            return parts
         frames = self._socket.recv_multipart(copy=False)
         try:
             self._sender = int(frames[-1].get(zmq.SRCFD))
@@ -262,6 +281,8 @@ class Daemon:
         self._peer = self._sender
         if self._peer is not None and self._peer not in self._connections:
             raise PeerError(_GONE)
+        if self._peer is not None and self.endpoint.startswith("tcp:"):
+            self._read_bytes = _received_bytes(self._peer, int(self.endpoint.rpartition(":")[2]))
         if first.greeting is not None:
             self.messages += 1
             if record is not None:
@@ -279,9 +300,12 @@ class Daemon:
     def _send(self, frames: list[bytes], *, last: bool) -> None:
         """Send a reply to the simulator. Raises PeerError if it has gone, but not for the ``last`` one."""
         deadline_s = time.monotonic() + _SEND_TIMEOUT_S
+        send, (identity, delimiter, content) = self._socket.send, frames
         while True:
             try:
-                self._socket.send_multipart(frames, zmq.NOBLOCK)
+                send(identity, zmq.SNDMORE | zmq.NOBLOCK)  # whether all of it can be sent
+                send(delimiter, zmq.SNDMORE)
+                send(content)
                 return
             except zmq.ZMQError as error:
                 if error.errno == zmq.EHOSTUNREACH and last:

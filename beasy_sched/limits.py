@@ -29,13 +29,24 @@ MOST_OTHERS_BYTES: Final = 1 << 26
 MOST_CANDIDATES: Final = 100
 """Peers that have been greeted and have not begun a simulation."""
 MOST_UNKNOWN: Final = 100
-"""Unknown event types and fields that a run's warnings name; one more line says that there were others."""
+"""Unknown event types and fields, and jobs, that a run's warnings name; one more line says that there were
+others."""
 LONGEST_NAME: Final = 200
 """Characters of a name, or of a text that was found, that a message repeats."""
 LONGEST_ERROR: Final = 4000
 """Characters of an error's whole message."""
 MOST_JOBS: Final = 10_000_000
 """Jobs that a simulator may submit in one simulation."""
+MOST_JOBS_AT_ONCE: Final = 2_000_000
+"""Of these, jobs that wait or run at a time, or have deadlines or workflows."""
+LONGEST_ID: Final = 1000
+"""Characters of a job's id, or of its profile's name."""
+LONGEST_JOB: Final = 1 << 20
+"""Characters of a job's id and further members."""
+MOST_KEPT: Final = 1 << 29
+"""Characters of all jobs' ids and members that are kept before they are counted; half of them may be left."""
+MOST_KIND_PSTATES: Final = 2_000_000
+"""Different kinds of hosts times P-states."""
 MOST_ACTIONS: Final = 10_000_000
 """Actions that a policy may return at once."""
 
@@ -50,6 +61,10 @@ SILENT_PIPE_S: Final = 5.0
 
 LATEST_S: Final = 1e15
 """No time of a simulation is later, s; sums over time stay finite."""
+LONGEST_SILENCE_S: Final = 366 * 86_400.0
+"""Time after the end of a run's last window in which the simulator must have sent a message, s."""
+SHORTEST_S: Final = 1e-6
+"""No walltime counts as less, s: Batsim prints times with six decimals."""
 LARGEST_POWER_W: Final = 1e15
 """Of a site's production, or of one host."""
 LARGEST_ENERGY_J: Final = 1e30

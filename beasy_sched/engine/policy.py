@@ -290,7 +290,7 @@ _LARGEST_FACT = 10**18
 class PolicyCaller:
     """Calls a policy's methods and checks what they return before anything is carried out."""
 
-    __slots__ = ("_policy", "name")
+    __slots__ = ("_policy", "begun", "name")
 
     def __init__(self, policy: Policy) -> None:
         """Call ``policy``."""
@@ -298,6 +298,8 @@ class PolicyCaller:
         self.name = kind.name or f"{kind.__module__}:{kind.__qualname__}"
         """The policy's name, or its module and class if it has none."""
         self._policy = policy
+        self.begun = False
+        """Whether the policy knows the platform: before that, it has no results."""
 
     def ask(self, method: str, view: View, now: float) -> list[Action]:
         """Return the policy's actions at ``now`` (s), all of them checked to be well-formed.
@@ -325,6 +327,7 @@ class PolicyCaller:
     def begin(self, view: View, now: float) -> None:
         """Tell the policy that the platform is known."""
         self._call("begin", now, view)
+        self.begun = True
 
     def results(self, now: float) -> Any:
         """Return what the policy adds to the summary."""

@@ -25,6 +25,7 @@ from beasy_sched.engine.actions import Action
 from beasy_sched.engine.commands import MOMENT_S, Commander
 from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
 from beasy_sched.errors import ConfigError, PeerError
+from beasy_sched.limits import LONGEST_SILENCE_S
 from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
@@ -303,7 +304,7 @@ class PowerSide:
             self._announced = announced
         else:
             self._announced_next = announced
-        if self.site.grid is not None:
+        if self.site.grid is not None and now < self.end_s:
             self._compare("price", self.site.grid.price, announced.price_per_kwh, now)
             self._compare("carbon", self.site.grid.carbon, announced.carbon_g_per_kwh, now)
 
@@ -408,6 +409,11 @@ class PowerSide:
 
     def _close_step(self, consumed_j: float, now: float) -> None:
         """Settle the step that has ended; ``consumed_j`` (J) counts from time 0."""
+        if now > self.end_s + LONGEST_SILENCE_S:
+            raise PeerError(
+                f"the simulator left out the call that was requested for {self.end_s:g} s, the end of the"
+                f" run: its message is for {now:g} s"
+            )
         dt_s = now - self._step_start_s
         used_j = consumed_j - self._consumed_j
         if used_j < -1e-6 * max(consumed_j, 1.0):

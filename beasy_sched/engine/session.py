@@ -48,7 +48,11 @@ from beasy_sched.limits import (
     LARGEST_ENERGY_J,
     LARGEST_POWER_W,
     LATEST_S,
+    LONGEST_ID,
+    LONGEST_JOB,
     MOST_JOBS,
+    MOST_JOBS_AT_ONCE,
+    MOST_KEPT,
     MOST_RESTLESS,
     MOST_UNKNOWN,
     shortened,
@@ -77,6 +81,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 _OVER = "the run is over"
 """The rule by which the run's end kills and rejects jobs."""
 _REASONED = (JobState.REJECTED, JobState.POSTPONED, JobState.KILLED)
+_UNKNOWN = "unknown event types and fields"
 _NO_NEWS = frozenset((e.RequestedCall, e.EnergyAnswer))
 """Events that only answer a request of the scheduler."""
 
@@ -96,6 +101,8 @@ class Session:
         "_ended_in_step",
         "_handlers",
         "_ids",
+        "_kept",
+        "_kept_for_good",
         "_kill_rules",
         "_kills",
         "_log",
@@ -105,7 +112,8 @@ class Session:
         "_restless",
         "_restless_until",
         "_switching_told",
-        "_unknown",
+        "_told",
+        "_with_terms",
         "begun",
         "cluster",
         "commander",
@@ -149,8 +157,8 @@ class Session:
         self.windows: list[dict[str, int]] = []
         """Outcomes so far at the end of each window but the last."""
         self.warnings: list[str] = []
-        self._unknown: set[str] = set()
-        """Warnings of unknown types and fields among them."""
+        self._told: dict[str, set[str]] = {}
+        """Those among them that may be many, by what they are about."""
         self._log = log
         self._decisions: list[d.Decision] = []
         self._arrived: list[Job] = []
@@ -164,6 +172,11 @@ class Session:
         self._switching_told = False
         """Whether it was said that hosts went out of service while they were switched."""
         self._ids: set[str] = set()
+        self._kept = self._kept_for_good = 0
+        """At most how many characters ids and members of jobs have; those of members that are kept to the
+        end of the run."""
+        self._with_terms = 0
+        """How many jobs had terms: those are kept to the end."""
         self._no_more_jobs = False
         """Whether all jobs have been submitted."""
         self._calls = Calls()
@@ -189,8 +202,8 @@ class Session:
             e.Notify: self._on_notify,
             e.RequestedCall: lambda event: self._calls.arrived(event.timestamp),
             e.EnergyAnswer: self._on_answer,
-            e.UnknownEvent: lambda event: self._warn_of_unknown(
-                f"unknown event type {shortened(event.type)!r} (ignored)"
+            e.UnknownEvent: lambda event: self._warn_of_some(
+                _UNKNOWN, f"unknown event type {shortened(event.type)!r} (ignored)"
             ),
         }
 
@@ -200,10 +213,10 @@ class Session:
         Raises PeerError if the simulator violates the protocol, PolicyError if the policy returns an
         illegal action; the session is then over.
         """
-        now = message.now
-        if now < self.now - TIME_TOLERANCE_S:
-            raise PeerError(f"time runs backwards: a message for {now} s came after {self.now} s")
-        if not abs(now) <= LATEST_S:
+        now, before_s = message.now, max(self.now, 0.0)
+        if now < before_s - TIME_TOLERANCE_S:
+            raise PeerError(f"time runs backwards: a message for {now} s came after {before_s} s")
+        if not now <= LATEST_S:
             raise PeerError(f"the message is for {now:g} s: no simulation lasts that long")
         self.now = now
         decisions = self._decisions = []
@@ -216,14 +229,13 @@ class Session:
         ):
             self._restless = 0
         handlers = self._handlers
+        latest_s = now + TIME_TOLERANCE_S
         for event in message.events:
-            if not abs(event.timestamp) <= LATEST_S:
-                raise PeerError(
-                    f"an event's timestamp is {event.timestamp:g} s: no simulation lasts that long"
-                )
+            if not -LATEST_S <= event.timestamp <= latest_s:
+                raise PeerError(f"an event's timestamp is {event.timestamp} s, in a message for {now} s")
             handlers[type(event)](event)
         for path in message.unknown_fields:
-            self._warn_of_unknown(f"unknown field {path.rpartition('].')[2]} (ignored)")
+            self._warn_of_some(_UNKNOWN, f"unknown field {path.rpartition('].')[2]} (ignored)")
         if not self.ended:
             if self.workflows.held:
                 self._release()
@@ -255,7 +267,7 @@ class Session:
 
     def results(self) -> Any:
         """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""
-        return self._policy.results(self.now) if self.begun else {}
+        return self._policy.results(self.now) if self._policy.begun else {}
 
     @property
     def submitted(self) -> int:
@@ -367,19 +379,22 @@ class Session:
         request = event.job
         if request.id in self._ids:
             raise PeerError(f"job {request.id} was submitted twice")
-        if len(self._ids) >= MOST_JOBS:
-            raise PeerError(f"more than {MOST_JOBS:,} jobs were submitted: no simulation has that many")
+        self._find_room(request)
         self._ids.add(request.id)
         job = Job(request)
         if request.extras is not None:
             try:
                 job.terms = read_terms(job.id, request.extras, job.subtime_s)
             except TermsError as error:
-                self._warn(f"job {job.id} was refused: {error}")
+                self._warn_of_some("refused jobs", f"job {job.id} was refused: {error}")
                 wrong = {"member": str(error)}
                 self._refuse(job, JobState.REJECTED, "one of its members cannot be read", wrong)
                 return
-        waits = job.terms is not NO_TERMS and self._waits(job)
+        waits = False
+        if job.terms is not NO_TERMS:
+            self._with_terms += 1
+            self._kept_for_good += len(repr(request.extras))
+            waits = self._waits(job)
         if job.res < 1:
             self._refuse(job, JobState.REJECTED, "asks for no host", {"hosts_asked": job.res})
             return
@@ -391,6 +406,40 @@ class Session:
             job.computes = _computes(event, self._delays)
         if not waits:
             self._arrived.append(self.cluster.submit(job))
+
+    def _find_room(self, request: e.JobRequest) -> None:
+        """Raise PeerError for a job that is too large, or one too many, to be kept."""
+        submitted, size = len(self._ids), len(request.id)
+        if size > LONGEST_ID or len(request.profile) > LONGEST_ID:
+            raise PeerError(
+                f"job {shortened(request.id)}: its id or profile has more than {LONGEST_ID:,} characters"
+            )
+        if submitted >= MOST_JOBS:
+            raise PeerError(f"more than {MOST_JOBS:,} jobs were submitted: no simulation has that many")
+        if max(submitted - len(self.outcomes), self._with_terms) >= MOST_JOBS_AT_ONCE:
+            raise PeerError(
+                f"more than {MOST_JOBS_AT_ONCE:,} jobs wait, run or have terms: no simulation has that many"
+            )
+        if request.extras is not None:
+            size += len(repr(request.extras))
+            if size > LONGEST_JOB:
+                raise PeerError(
+                    f"job {shortened(request.id)} has more than {LONGEST_JOB:,} characters of members"
+                )
+        self._kept += size
+        if self._kept > MOST_KEPT:
+            self._count_kept()
+
+    def _count_kept(self) -> None:
+        """Count anew what is kept of jobs. Raises PeerError where it is too much."""
+        kept = (job.request for job in (*self._waiting(), *self.cluster.running.values()))
+        members = sum(len(repr(request.extras)) for request in kept if request.extras is not None)
+        self._kept = self._kept_for_good + members + sum(map(len, self._ids))
+        if self._kept > MOST_KEPT // 2:
+            raise PeerError(
+                f"the ids and members of jobs have more than {MOST_KEPT // 2:,} characters together: no"
+                " simulation has that many"
+            )
 
     def _waits(self, job: Job) -> bool:
         """Take a job into its workflow; return whether it has to wait for others."""
@@ -472,7 +521,8 @@ class Session:
             return
         idle = not self.cluster.running and not self.cluster.queue
         for job in self.workflows.hopeless(self._ids, nothing_else=idle):
-            self._warn(f"job {job.id} waits for jobs that never come: {', '.join(job.terms.after[:5])}")
+            missing = ", ".join(map(shortened, job.terms.after[:5]))
+            self._warn_of_some("waiting jobs", f"job {job.id} waits for jobs that never come: {missing}")
             self._refuse(job, JobState.POSTPONED, "waits for jobs that never come")
 
     def _decide(self) -> None:
@@ -670,13 +720,14 @@ class Session:
         if self._log is not None:
             self._log(self.now, what, "" if job is None else job.id, str(hosts), rule, facts)
 
-    def _warn_of_unknown(self, text: str) -> None:
-        """Warn of an unknown type or field, once each, up to a limit."""
-        if len(self._unknown) > MOST_UNKNOWN or text in self._unknown:
+    def _warn_of_some(self, what: str, text: str) -> None:
+        """Warn of one of many, once each, up to a limit; ``what`` says of all what they are about."""
+        told = self._told.setdefault(what, set())
+        if len(told) > MOST_UNKNOWN or text in told:
             return
-        self._unknown.add(text)
-        if len(self._unknown) > MOST_UNKNOWN:
-            text = f"more than {MOST_UNKNOWN} unknown event types and fields: the rest are not listed"
+        told.add(text)
+        if len(told) > MOST_UNKNOWN:
+            text = f"more than {MOST_UNKNOWN} {what}: the rest are not listed"
         self.warnings.append(text)
 
     def _warn(self, text: str) -> None:
@@ -692,7 +743,10 @@ def _hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
     except ValueError:
         hosts = None
     if hosts is None or np.any(hosts.ids >= size):
-        raise PeerError(f"NOTIFY {data.get('type')}: found resources {text!r}, expected hosts such as '0-3'")
+        raise PeerError(
+            f"NOTIFY {data.get('type')}: found resources {shortened(repr(text))},"
+            " expected hosts such as '0-3'"
+        )
     return hosts
 
 
@@ -728,7 +782,9 @@ def _rates_of(data: Mapping[str, Any]) -> Announced:
     for field in (PRICE_FIELD, CARBON_FIELD):
         value = data.get(field)
         if value is not None and not is_rate(value):
-            raise PeerError(f"NOTIFY {data.get('type')}: found {field} {value!r}, expected a number")
+            raise PeerError(
+                f"NOTIFY {data.get('type')}: found {field} {found_text(value)}, expected a number"
+            )
         found.append(None if value is None else float(value))
     return Announced(*found)
 

@@ -5,7 +5,8 @@ locked for as long as its writer lives: that is how leftovers of a killed proces
 writer of the file removes them.
 
 A link in the place of a file is replaced, never followed; a pipe, a device, a socket or a folder there is an
-error. Names in /dev and /proc, such as /dev/stdout, are written directly.
+error. Names in /dev and /proc, such as /dev/stdout, are written directly. A file gets its name in the folder
+in which it was begun, whatever has taken that folder's name since.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _KINDS = {
 }
 _MOST_WRITERS = 100
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _OLD_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
@@ -62,6 +64,8 @@ class PartFile:
         """
         self.path = Path(path)
         self._open = True
+        self._folder: int | None = None
+        """Its folder, opened; None where the system only knows folders by their names."""
         self._names: tuple[Path, Path] | None = None
         """The temporary name and the one to get; None for a device or a pipe, and once it has its name."""
         target = _target(path)
@@ -70,7 +74,12 @@ class PartFile:
                 self._file: BinaryIO = self.path.open("wb")  # may wait for whoever reads the pipe
                 return
             with _signals_wait():
-                place, self._file = _open_part(target, alone=alone)
+                self._folder = _open_folder(target.parent)
+                try:
+                    place, self._file = _open_part(target, self._folder, alone=alone)
+                except BaseException:
+                    self._leave_folder()
+                    raise
                 self._names = place, target
                 _unfinished[id(self)] = self
 
@@ -114,12 +123,13 @@ class PartFile:
         with _signals_wait():
             if sys.platform == "win32":  # no open file can be renamed there
                 self._file.close()
-            os.replace(place, target)  # while it is locked, so that it is not taken for a leftover
+            folder = self._folder  # renamed while it is locked, so that it is not taken for a leftover
+            os.replace(_in(folder, place), _in(folder, target), src_dir_fd=folder, dst_dir_fd=folder)
             self._names = None
             try:
                 self._file.close()
             except OSError:  # some file systems tell only now that there was no room
-                _remove(target)
+                _remove(target, folder)
                 raise
 
     def discard(self) -> None:
@@ -132,14 +142,20 @@ class PartFile:
             if self._open and self._names is not None:
                 if sys.platform == "win32":
                     self._close()
-                _remove(self._names[0])
+                _remove(self._names[0], self._folder)
                 self._close()
             _unfinished.pop(id(self), None)
 
     def _close(self) -> None:
         with contextlib.suppress(OSError):  # what is thrown away need not fit on the disk
             self._file.close()
+        self._leave_folder()
         self._open = False
+
+    def _leave_folder(self) -> None:
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            os.close(folder)
 
     def __enter__(self) -> PartFile:
         return self
@@ -209,20 +225,23 @@ def rescue(path: PathLike, size: int) -> bool:
     return True
 
 
-def remove_if_dead(part: Path) -> None:
-    """Remove a temporary file, unless its writer still lives."""
+def remove_if_dead(part: Path, folder: int | None = None) -> None:
+    """Remove a temporary file, unless its writer still lives; ``folder`` is its folder where that is open."""
     if sys.platform == "win32":
-        _remove(part)  # refused where it is open
+        _remove(part, folder)  # refused where it is open
         return
+    name = _in(folder, part)
     try:
-        descriptor = os.open(part, _OLD_FILE)
+        descriptor = os.open(name, _OLD_FILE, dir_fd=folder)
     except OSError:  # there is none; or it is a link, and nothing of ours
         return
     try:
         found = os.fstat(descriptor)
         # Only who has the lock removes or renames a part: what has its name now is the file that is locked.
-        if stat.S_ISREG(found.st_mode) and _lock(descriptor) and os.path.samestat(found, os.lstat(part)):
-            os.unlink(part)
+        if not (stat.S_ISREG(found.st_mode) and _lock(descriptor)):
+            return
+        if os.path.samestat(found, os.stat(name, dir_fd=folder, follow_symlinks=False)):
+            os.unlink(name, dir_fd=folder)
     except OSError:
         pass
     finally:
@@ -267,45 +286,71 @@ def _part(target: Path, number: int) -> Path:
     return target.with_name(f".{target.name}.{number}.part" if number else f".{target.name}.part")
 
 
-def _open_part(target: Path, *, alone: bool) -> tuple[Path, BinaryIO]:
+def _open_folder(folder: Path) -> int | None:
+    """Open a folder, so that its files are found whatever happens to its name; None where that cannot be.
+
+    Raises OSError for what is no folder, or a link.
+    """
+    if os.open not in os.supports_dir_fd or not hasattr(os, "O_DIRECTORY"):
+        return None
+    try:
+        return os.open(folder, _FOLDER)
+    except PermissionError:  # without O_PATH: files can be written, but not listed
+        return None
+
+
+def _in(folder: int | None, place: Path) -> str | Path:
+    """Return how a file is named relative to its folder, or by its path where that is not open."""
+    return place if folder is None else place.name
+
+
+def _open_part(target: Path, folder: int | None, *, alone: bool) -> tuple[Path, BinaryIO]:
     for number in range(_MOST_WRITERS):
         place = _part(target, number)
-        remove_if_dead(place)
+        remove_if_dead(place, folder)
         try:
-            descriptor = os.open(place, _NEW_FILE, 0o666)
+            descriptor = os.open(_in(folder, place), _NEW_FILE, 0o666, dir_fd=folder)
         except FileExistsError:  # somebody else is writing the file, or has put something here
             written = False
             with contextlib.suppress(OSError):
-                written = alone and _is_being_written(place)
+                written = alone and _is_being_written(place, folder)
             if written:
                 what = "another process is writing it: wait until that has ended, or choose another name"
                 raise FileExistsError(errno.EEXIST, what, str(target)) from None
             continue
         if _lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
-            _remove_dead_from(target, number + 1)
+            _remove_dead_from(target, number + 1, folder)
             return place, os.fdopen(descriptor, "wb")
         os.close(descriptor)  # another process takes it for a leftover in this very moment
     raise FileExistsError(errno.EEXIST, "too many processes are writing this file", str(target))
 
 
-def _is_being_written(part: Path) -> bool:
+def _is_being_written(part: Path, folder: int | None = None) -> bool:
     """Whether the writer of a temporary file lives. Raises OSError for what is no file that can be opened."""
-    descriptor = os.open(part, _OLD_FILE)
+    descriptor = os.open(_in(folder, part), _OLD_FILE, dir_fd=folder)
     try:
         return _lock(descriptor) is False
     finally:
         os.close(descriptor)
 
 
-def _remove_dead_from(target: Path, number: int) -> None:
-    while os.path.lexists(place := _part(target, number)) and number < _MOST_WRITERS:
-        remove_if_dead(place)
+def _remove_dead_from(target: Path, number: int, folder: int | None = None) -> None:
+    while number < _MOST_WRITERS and _exists(place := _part(target, number), folder):
+        remove_if_dead(place, folder)
         number += 1
 
 
-def _remove(path: Path) -> None:
+def _exists(place: Path, folder: int | None) -> bool:
+    try:
+        os.stat(_in(folder, place), dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _remove(path: Path, folder: int | None) -> None:
     with contextlib.suppress(OSError):
-        path.unlink()
+        os.unlink(_in(folder, path), dir_fd=folder)
 
 
 def _lock(descriptor: int) -> bool | None:

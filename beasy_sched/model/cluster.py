@@ -23,6 +23,7 @@ from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.hosts import HostIds, HostSet, all_of, any_of, distinct, is_rising, total
 from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class HostState(IntEnum):
@@ -260,6 +261,8 @@ class Cluster:
         job = self.running.pop(job_id, None)
         if job is None:
             raise PeerError(f"the simulator reported the end of job {job_id}, which is not running")
+        if now < job.start_s - TIME_TOLERANCE_S:
+            raise PeerError(f"job {job_id} ended at {now} s, before its start at {job.start_s} s")
         job.move(state)
         job.end_s = now
         if job.start_order <= self._ends_at:

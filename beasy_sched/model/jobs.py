@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.limits import LATEST_S, shortened
+from beasy_sched.limits import LATEST_S, SHORTEST_S, shortened
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import NO_HOSTS, HostSet, read_only
 
@@ -183,7 +183,7 @@ class Job:
         self.id = request.id
         self.res = request.res
         self.subtime_s = float(request.subtime)
-        self.walltime_s = math.inf if request.walltime is None else float(request.walltime)
+        self.walltime_s = math.inf if request.walltime is None else max(float(request.walltime), SHORTEST_S)
         self.terms = NO_TERMS
         """Deadline, workflow and predecessors."""
         self.state = JobState.WAITING

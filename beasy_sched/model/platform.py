@@ -16,7 +16,7 @@ import numpy as np
 
 from beasy_sched.arrays import IndexArray, StateArray
 from beasy_sched.errors import ConfigError, PeerError
-from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_PSTATES, shortened
+from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_KIND_PSTATES, MOST_PSTATES, shortened
 from beasy_sched.model.events import Resource, SimulationBegins
 from beasy_sched.model.hosts import read_only
 
@@ -294,6 +294,11 @@ def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Plat
             name, properties = resource.name, resource.properties
             kinds.append(ServerKind.from_properties(name, properties, speeds_flops=told[0], cores=told[1]))
         kind_of[resource.id] = row
+    if len(kinds) * max((kind.pstates for kind in kinds), default=1) > MOST_KIND_PSTATES:
+        raise PeerError(
+            f"the simulator's {len(resources):,} hosts are of {len(kinds):,} different kinds: no platform has"
+            f" that many (kinds times P-states may be {MOST_KIND_PSTATES:,})"
+        )
     initial = [_initial_pstate(resource, kinds[kind_of[resource.id]]) for resource in resources]
     return Platform(tuple(kinds), kind_of, names, np.array(initial, dtype=np.intp))
 

@@ -170,7 +170,9 @@ class Workflows:
             self._phase_end_s[terms.workflow, terms.phase] = at_s
             if not finished:
                 self._lost.add((terms.workflow, terms.phase))
-            self._changed += self._members.get(terms.workflow, ())
+            if self.held and not (finished and self._phases[terms.workflow][terms.phase]):
+                members = self._members.get(terms.workflow, ())
+                self._changed += [member for member in members if member.id in self.held]
 
     def release(self, now: float) -> Iterator[tuple[Job, str]]:
         """Yield jobs that are held no longer, with the reason why they can never start, or "" if they can."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from beasy_sched._version import __version__
 from beasy_sched.limits import MOST_UNKNOWN, shortened
@@ -209,7 +209,7 @@ class _Host(Struct):
     state: str = "IDLE"
     properties: list[_Property] = []
     zone_properties: list[_Property] = []
-    core_count: int = 1
+    core_count: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1
     computation_speed: list[float] = []
 
 

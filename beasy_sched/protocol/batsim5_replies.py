@@ -43,7 +43,8 @@ def encode_reply(reply: d.Reply, separator: str = " ") -> bytes:
 
 def call_ms(at: float) -> int:
     """Return a time (s) as the whole number of milliseconds in which Batsim counts calls, rounded up."""
-    return max(math.ceil(at * 1000.0 - 1e-6), 0)
+    ms = at * 1000.0
+    return max(math.ceil(ms - max(1e-6, math.ulp(ms))), 0)
 
 
 def _hosts_text(hosts: HostSet, separator: str) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import socket
 import struct
+import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,8 +16,14 @@ import pytest
 import zmq
 from daemon.serving import BEGIN, END, Peer, Serving, job, raw, serving
 
-from beasy_sched.daemon import too_many
+from beasy_sched import daemon as daemon_module
+from beasy_sched.daemon import Daemon, too_many
+from beasy_sched.engine import Session
+from beasy_sched.errors import PeerError
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES
+from beasy_sched.model import events as e
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.policies.registry import make_policy
 
 ZMTP_1 = b"\x01\x00\x01\x00"
 """A peer of ZMTP 1.0 without identity, and an empty message without a delimiter."""
@@ -185,3 +194,106 @@ def test_which_connections_are_too_many() -> None:
     assert too_many({5: 9, 6: 8, 7: 3}, 10) == [5, 6]
     crowd = dict.fromkeys(range(MOST_CONNECTIONS + 3), 1)
     assert too_many(crowd, MOST_MESSAGE_BYTES) == [MOST_CONNECTIONS + n for n in range(3)]
+
+
+def decided(peer: Peer, now: int) -> list[bytes]:
+    """Play a few dozen jobs, one after the other, and return the replies as they came."""
+    replies = []
+    for number in range(now, now + 30):
+        replies.append(peer.ask(raw(job(f"{number}", at=float(number)))))
+        end = e.JobCompleted(number + 0.5, f"w0!{number}", e.JobEnd.SUCCESS, HostSet.of([0]))
+        replies.append(peer.ask(raw(end)))
+    return replies
+
+
+def storm(endpoint: str, over: threading.Event) -> None:
+    """Connect again and again, a few hundred at a time, with every kind of bytes."""
+    port = int(endpoint.rpartition(":")[2])
+    sent = [*BYTES.values()]
+    while not over.is_set():
+        with contextlib.ExitStack() as stack:
+            for number in range(300):
+                if over.is_set():
+                    return
+                with contextlib.suppress(OSError):
+                    one = stack.enter_context(socket.create_connection(("127.0.0.1", port), 1))
+                    one.settimeout(1)
+                    one.sendall(sent[number % len(sent)])
+
+
+@pytest.mark.slow
+def test_thousands_of_connections_change_no_decision(tmp_path: Path) -> None:
+    """Neither while they come and go, nor where the daemon has no file descriptors left for them."""
+    told = []
+    for name, strangers in (("alone", 0), ("crowd", 2), ("few files", 2)):
+        folder = tmp_path / name
+        folder.mkdir()
+        with serving(folder) as daemon, Peer(daemon.endpoint) as peer:
+            over = threading.Event()
+            threads = [threading.Thread(target=storm, args=(daemon.endpoint, over)) for _ in range(strangers)]
+            replies = [peer.ask(BEGIN)]
+            if name == "few files":
+                opened = len([*Path(f"/proc/{daemon.process.pid}/fd").iterdir()])
+                resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (opened + 20, opened + 20))
+            for thread in threads:
+                thread.start()
+            for now in range(10, 160, 30):
+                replies += decided(peer, now)
+                time.sleep(1.0 if strangers else 0.0)
+            over.set()
+            for thread in threads:
+                thread.join()
+            replies.append(peer.ask(raw(e.SimulationEnds(1000.0))))
+            assert daemon.wait() == 0, daemon.stderr
+            told.append((replies, (folder / "out" / "run_decisions.jsonl").read_bytes()))
+    assert told[0] == told[1]
+    assert told[0] == told[2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a connection has brought")
+def test_a_simulator_whose_message_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon_module, "MOST_MESSAGE_BYTES", 1 << 20)
+    monkeypatch.setattr(daemon_module, "MOST_OTHERS_BYTES", 1 << 20)
+    begin = b"\x01\x00\x02" + struct.pack(">Q", len(BEGIN)) + BEGIN
+    part = b"\x03" + struct.pack(">Q", 1 << 16) + bytes(1 << 16)
+    sent = []
+
+    def talk(endpoint: str) -> None:
+        with raw_strangers(endpoint, [ZMTP_3]) as (one,), contextlib.suppress(OSError):
+            for word in (READY_REQ, begin):  # each once the one before was read
+                one.sendall(word)
+                time.sleep(0.2)
+            while len(sent) < 10_000:
+                one.sendall(part)
+                sent.append(part)
+                time.sleep(0.002)
+
+    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+        peer = threading.Thread(target=talk, args=(served.endpoint,))
+        peer.start()
+        with pytest.raises(PeerError, match=r"the simulator sent more than .* before it was answered"):
+            served.serve(Session(make_policy("fcfs")))
+        peer.join()
+    assert 32 <= len(sent) < 5000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a connection has brought")
+def test_a_long_simulation_of_one_connection_is_not_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read and answered does not count."""
+    monkeypatch.setattr(daemon_module, "MOST_MESSAGE_BYTES", 1 << 14)
+    monkeypatch.setattr(daemon_module, "MOST_OTHERS_BYTES", 1 << 14)
+
+    def talk(endpoint: str) -> None:
+        with Peer(endpoint) as peer:
+            peer.ask(BEGIN)
+            until_s = time.monotonic() + 1.0
+            while time.monotonic() < until_s:
+                peer.ask(b'{"now":5,"events":[]%s}' % (b" " * 10_000))
+            peer.ask(END)
+
+    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+        peer = threading.Thread(target=talk, args=(served.endpoint,))
+        peer.start()
+        served.serve(Session(make_policy("fcfs")))
+        peer.join()
+        assert served.messages > 100

@@ -211,3 +211,43 @@ def test_a_name_that_is_taken_at_the_end_leaves_nothing(tmp_path: Path) -> None:
 def test_devices_of_the_system_are_not_removed(tmp_path: Path) -> None:
     remove_old([tmp_path / "none", "/dev/null"])
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("leads_to", ["link", "folder", "nothing"])
+@pytest.mark.parametrize("finishes", [True, False])
+def test_a_folder_that_is_exchanged_meanwhile(tmp_path: Path, leads_to: str, finishes: bool) -> None:
+    """What is written, renamed and removed stays in the folder in which the file was begun."""
+    ours, moved, theirs = tmp_path / "ours", tmp_path / "moved", tmp_path / "theirs"
+    ours.mkdir()
+    theirs.mkdir()
+    for name in ("a.txt", ".a.txt.part"):
+        (theirs / name).write_text("precious")
+    file = PartFile(ours / "a.txt")
+    file.write("new")
+    ours.rename(moved)
+    if leads_to == "link":
+        ours.symlink_to(theirs)
+    elif leads_to == "folder":
+        theirs.rename(ours)
+        theirs = ours
+    file.finish() if finishes else file.discard()
+    assert [path.read_text() for path in moved.iterdir()] == ["new"] * finishes
+    assert [path.read_text() for path in theirs.iterdir()] == ["precious"] * 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are counted in /proc")
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    before = len(os.listdir("/proc/self/fd"))
+    for name in ("a", "b"):
+        write_atomic(tmp_path / name, "x")
+        PartFile(tmp_path / name).discard()
+        with pytest.raises(InputError):
+            PartFile(tmp_path / "folder")
+        with pytest.raises(InputError):
+            PartFile(tmp_path / "nowhere" / name)
+    one = PartFile(tmp_path / "a", alone=True)
+    with pytest.raises(InputError):
+        PartFile(tmp_path / "a", alone=True)
+    one.finish()
+    assert len(os.listdir("/proc/self/fd")) == before

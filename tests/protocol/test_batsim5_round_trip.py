@@ -7,7 +7,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from protocol import batsim5_strategies as strategies
 
@@ -81,6 +81,7 @@ def test_calls_are_rounded_up_to_a_millisecond(at: float) -> None:
 
 
 @given(st.integers(0, 10**13))
+@example(8_796_093_022_207)
 def test_whole_milliseconds_stay(ms: int) -> None:
     assert batsim5.call_ms(ms / 1000) == ms
 

@@ -6,7 +6,7 @@ import pytest
 from protocol.raw import DECODERS, message, nested, submitted
 
 from beasy_sched.errors import ProtocolError
-from beasy_sched.protocol import batsim4
+from beasy_sched.protocol import batsim4, batsim5
 
 
 def fault(raw, decode=batsim4.decode_message) -> ProtocolError:
@@ -141,3 +141,13 @@ def test_numbers_beyond_a_double() -> None:
 def test_the_last_of_repeated_keys_counts() -> None:
     found = batsim4.decode_message(b'{"now":1,"now":2,"events":[],"events":[]}')
     assert (found.now, found.unknown_fields) == (2.0, ())
+
+
+def test_a_host_of_batsim_5_without_cores() -> None:
+    host = '{"id":0,"name":"a","core_count":0}'
+    raw = (
+        '{"now":0,"events":[{"timestamp":0,"event_type":"SimulationBeginsEvent","event":{"computation_hosts":['
+        f"{host}]}}}}]}}"
+    )
+    with pytest.raises(ProtocolError, match=r"computation_hosts\[0\].core_count"):
+        batsim5.decode_message(raw.encode())
