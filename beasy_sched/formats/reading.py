@@ -261,7 +261,7 @@ def field_names(struct: type[Any], shorthands: Sequence[str] = ()) -> list[str]:
 
 
 _UNIONS: Final = (Union, UnionType)
-_QUOTED: Final = re.compile("`(.+?)`")
+_QUOTED: Final = re.compile("`(.*?)`")
 _KEY_IN: Final = "key` in `"
 _STEP: Final = re.compile(r"\.?([A-Za-z_]+)|\[(\d+|\.\.\.)\]")
 _LIMIT: Final = re.compile(r"` (>=|<=|>|<) (\S+)$")
@@ -291,7 +291,8 @@ def reworded(
     if "unknown field" in what:
         known = ", ".join(field_names(kind, shorthands if kind is root else ()))
         expected = f"one of {known}" if known else "no field at all"
-        return f"{place}.{quoted[0]}: no such field, expected {expected}".lstrip(".")
+        name = quoted[0] or "''"
+        return f"{place}.{name}: no such field, expected {expected}".lstrip(".")
     if "missing required field" in what:
         return f"{place}.{quoted[0]}: is missing".lstrip(".")
     return (

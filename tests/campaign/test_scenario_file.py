@@ -85,6 +85,7 @@ def test_labels_that_a_file_need_not_give(policies, labels):
 
 WRONG = [
     (added("foo = 1"), "foo: no such field, expected one of workload, production, real_workload, grid, name"),
+    (added(below='[noise]\n"" = 2'), "noise.'': no such field, expected one of arrivals_sigma"),
     (added(below="[noise]\nsigma = 2"), "noise.sigma: no such field, expected one of arrivals_sigma"),
     (
         added(below="[noise]\narrivals_sigma = 20"),
