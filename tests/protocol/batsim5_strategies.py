@@ -33,7 +33,7 @@ plain_profiles = st.one_of(
         {
             "type": st.just("composed"),
             "repeat": st.integers(1, 9),
-            "seq": st.lists(names | job_ids, max_size=3),
+            "seq": st.lists(names | job_ids.map("elsewhere-{}".format), max_size=3),  # of another workload
         }
     ),
     st.fixed_dictionaries(
