@@ -13,7 +13,7 @@ import pytest
 
 from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
-from beasy_sched.policies.beasy.speeds import Lowering, Spending
+from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
 from beasy_sched.policies.working_plan import (
     CellPowers,
     JobHosts,
@@ -73,8 +73,8 @@ def spending(left: Rest) -> Spending:
     return Spending(left, *tools(left.states.shape[1]))
 
 
-def saving(left: Rest, violation: int) -> Lowering:
-    return Lowering(left, *tools(left.states.shape[1]), violation)
+def saving(left: Rest, violation: int, shortage: Shortage = "sleep-first") -> Lowering:
+    return Lowering(left, *tools(left.states.shape[1]), violation, shortage=shortage)
 
 
 def job(*hosts: int, left_s: float = 300.0, flops: float = 0.0) -> tuple[tuple[int, ...], float, float]:
@@ -318,8 +318,25 @@ def test_nothing_is_lowered_where_the_target_is_reached():
     assert drawn(left) == ["ffff", "ffff"]
 
 
+@pytest.mark.parametrize(
+    ("missing_j", "running", "idle"),
+    [
+        (9_000.0, "ffff", "mmmf"),  # 4000 J a step, from the violation backward
+        (13_000.0, "ffff", "mmmm"),  # then after it
+        (17_000.0, "ffmf", "mmmm"),  # then the running server, 2500 J a step
+        (26_000.0, "mmmm", "mmmm"),
+        (30_000.0, "mmmm", "...m"),  # asleep only where speeds do not suffice
+    ],
+)
+def test_speed_first_all_servers_get_slower_before_any_falls_asleep(missing_j, running, idle):
+    left = rest("ffff", "ffff", missing_j=missing_j, reserved={0: 4})
+    saving(left, 2, "speed-first").lower(table(job(0, left_s=400.0)))
+    assert drawn(left) == [running, idle]
+
+
+@pytest.mark.parametrize("shortage", ["sleep-first", "speed-first"])
 @pytest.mark.parametrize("seed", range(15))
-def test_planned_demand_is_that_of_the_states(seed):
+def test_planned_demand_is_that_of_the_states(seed, shortage):
     """After spending, and after putting idle servers to sleep, the account agrees with the states."""
     rng = np.random.default_rng(seed)
     plans = ["".join(rng.choice(list("fms."), size=8)) for _ in range(4)]
@@ -330,7 +347,7 @@ def test_planned_demand_is_that_of_the_states(seed):
         more.wake([(1, 3), (2, 5)], 0, np.flatnonzero(left.states[0] == LETTERS["."]))
         assert left.diff_j >= -1e-6
     else:
-        saving(left, int(rng.integers(0, 8))).lower(None)
+        saving(left, int(rng.integers(0, 8)), shortage).lower(None)
     cells, hosts = CellPowers(platform(4)), np.arange(4)
     was_asleep = shifted(cells.asleep(left.states, hosts), left.now_asleep)
     energy_j = cells.energy_j(left.states, was_asleep, hosts, left.dt_s)

@@ -24,7 +24,7 @@ from beasy_sched.model.cluster import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet, all_of
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.beasy.plan import EnergyTest, LivePlan, Placement, Promise, WindowEnd
-from beasy_sched.policies.beasy.speeds import Lowering, Spending
+from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,
     PLAN_CANNOT_PAY,
@@ -378,6 +378,9 @@ class BeasyOptions(Options, frozen=True):
     spend: Literal["bounded", "all"] = "bounded"
     """How much of a surplus compensation may spend: E_comp, but no more than the battery can lose on the way
     to the window's end without falling below SoC_min; or all of E_comp, as printed."""
+    shortage: Shortage = "sleep-first"
+    """What compensation does first in a shortage: put idle servers to sleep, or give all servers slower
+    P-states, idle ones and then those of running jobs, before any falls asleep."""
     window_end: WindowEnd = "walltime"
     """Whether a job must be able to end within the known windows by its walltime, or by its work: what fits
     into its walltime at the reference speed (Eq. 3.29), done at full speed (Eq. 3.28)."""
@@ -461,7 +464,9 @@ class Beasy(Policy):
         else:
             present = step - window.start_step
             violation = predictions.violation_step(present)
-            lowering = Lowering(rest, live.cells, live.ladder, violation - present)
+            lowering = Lowering(
+                rest, live.cells, live.ladder, violation - present, shortage=self.options.shortage
+            )
             lowering.lower(live.running_jobs(view), diff_j)
             why["saved_j"] = planned_j - float(rest.demand_j.sum())
             why["violation_at_s"] = live.plan.start_of(window.start_step + violation)

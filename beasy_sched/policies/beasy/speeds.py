@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -54,34 +54,76 @@ def _expand(counts: IntArray) -> tuple[IntArray, IntArray]:
     return action, np.arange(len(action)) - (counts.cumsum() - counts).repeat(counts)
 
 
+Shortage = Literal["sleep-first", "speed-first"]
+"""Whether in a shortage idle servers fall asleep before any server gets slower, or all get slower first."""
+
+
 class Lowering:
     """E_diff < 0: lower idle servers, then those of running jobs, until the target is reached."""
 
-    def __init__(self, rest: Rest, cells: CellPowers, ladder: Ladder, violation: int) -> None:
+    def __init__(
+        self,
+        rest: Rest,
+        cells: CellPowers,
+        ladder: Ladder,
+        violation: int,
+        *,
+        shortage: Shortage = "sleep-first",
+    ) -> None:
         """``violation`` is the row with the most predicted curves below SoC_min, the last if none."""
         self.rest, self.cells, self.ladder = rest, cells, ladder
         self.violation = min(violation, len(rest.states) - 1)
+        self._slower_first = shortage == "speed-first"
 
     def lower(self, jobs: JobTable | None, diff_j: float | None = None) -> None:
-        """Go through the four orders of the paper; at last, speeds below what walltimes ask for.
+        """Go through the paper's four orders: idle servers backward and forward, running ones likewise.
+
+        With ``speed-first``, all of them get slower in these orders before idle ones fall asleep. The last
+        resort are speeds below what walltimes ask for.
 
         ``jobs``: those that run, if any; ``diff_j``: E_diff of the rest, if it is known.
         """
+        if (self.rest.diff_j if diff_j is None else diff_j) >= -self.rest.tolerance_j:
+            return
+        if self._slower_first and (self._lower_idle(self._slower) or self._slow_running(jobs, True)):
+            return
+        if self._lower_idle(self._asleep) or self._slow_running(jobs, True):
+            return
+        self._slow_running(jobs, False)
+
+    def _slow_running(self, jobs: JobTable | None, in_time: bool) -> bool:
+        """Orders 3 and 4: from the violation step to the last, then back to the present."""
+        if jobs is None:
+            return False
         rows, at = len(self.rest.states), self.violation
-        forward, backward = np.arange(at, rows), np.arange(at - 1, -1, -1)
-        enough = (self.rest.diff_j if diff_j is None else diff_j) >= -self.rest.tolerance_j
-        if enough or self._sleep_idle(0, at + 1, backward=True):
-            return
-        if self._sleep_idle(at + 1, rows, backward=False) or jobs is None:
-            return
-        for in_time in (True, False):
-            slowing = _Slowing(self, jobs, in_time=in_time)
-            if slowing.go(forward) or slowing.again().go(backward):
-                return
+        slowing = _Slowing(self, jobs, in_time=in_time)
+        return slowing.go(np.arange(at, rows)) or slowing.again().go(np.arange(at - 1, -1, -1))
 
     # --- idle servers ---------------------------------------------------------------------------------
 
-    def _sleep_idle(self, first: int, end: int, *, backward: bool) -> bool:
+    def _lower_idle(self, lower: Callable[[int, int, bool], bool]) -> bool:
+        """Orders 1 and 2: from the violation step back to the present, then to the last step."""
+        after = self.violation + 1
+        return lower(0, after, True) or lower(after, len(self.rest.states), False)
+
+    def _slower(self, first: int, end: int, backward: bool) -> bool:
+        """Give idle servers the P-state of least energy per flop, cell by cell."""
+        rest, cells, ladder = self.rest, self.cells, self.ladder
+        hosts = np.arange(len(rest.now_asleep))
+        speeds = ladder.speed_flops(hosts, rest.states[first:end])
+        fast = speeds > ladder.speed_flops(hosts, ladder.thriftiest)
+        fast &= np.arange(first, end)[:, None] >= rest.reserved_until
+        row, host = fast.nonzero()
+        order = np.lexsort((-host, -row)) if backward else np.lexsort((-host, row))
+        row, host = first + row[order], host[order]
+        old, new = rest.states[row, host], ladder.thriftiest[host]
+        asleep = cells.asleep(rest.states[row - 1, host], host)
+        was = np.where(row > 0, asleep, rest.now_asleep[host])
+        dt_s = rest.dt_s[-1:]
+        saved_j = cells.energy_j(old, was, host, dt_s) - cells.energy_j(new, was, host, dt_s)
+        return self.take(_Actions(np.arange(len(row)), row, host, new, saved_j))
+
+    def _asleep(self, first: int, end: int, backward: bool) -> bool:
         """Put idle servers to sleep in whole runs of rows, the rows nearest to the violation first."""
         rest, cells = self.rest, self.cells
         states = rest.states[first:end]
