@@ -194,9 +194,9 @@ def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:
     cpu_s = timings.set_index("run")["cpu_s"].reindex(runs["run"]).to_numpy()
     per_policy = runs.assign(cpu_s=cpu_s).groupby("policy", sort=False)["cpu_s"].mean()
     lines = [
-        f"{len(runs)} runs; noise: seeds {span(extent.seeds)} (critical), elsewhere the first "
-        f"{len(extent.day_seeds)} of them for each pair of days (one where a forecast is wrong); days: seeds "
-        f"{span(extent.days)}, in critical those of the scenario files.",
+        f"{len(runs)} runs; noise: seeds {', '.join(map(str, extent.day_seeds))} for each pair of days (the"
+        f" first where a forecast is wrong); days: seeds {span(extent.days)}, in critical those of the"
+        " scenario files.",
         f"{timings['cpu_s'].sum():.0f} s of processor time; per run: "
         + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in per_policy.items())
         + ".",

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from reproduce_common import STOPPED, counted, parser_of, present, program
 
 from beasy_sched.campaign.campaign import begin, go_on
-from beasy_sched.campaign.scenario import Scenario
+from beasy_sched.campaign.scenario import ABUNDANT_PREFIX, Scenario
 from beasy_sched.campaign.scenario_file import find_scenario
 from beasy_sched.campaign.table import Campaign, read_campaign
 from beasy_sched.campaign.workers import Processes
@@ -54,7 +54,6 @@ from beasy_sched.reproduction.beasy_study import (
 from beasy_sched.reproduction.claims import TextTable, judge
 from beasy_sched.reproduction.figures import Figures
 
-SCARCE_PREFIX = "scarce-"
 SCENARIOS = {
     "critical": ("best-begin", "best-end", "worst-begin", "worst-end"),
     "average": ("average",),
@@ -148,7 +147,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
 
 def as_in_the_paper(scenario: Scenario) -> Scenario:
     """Return a scenario under the name by which the paper's claims are found."""
-    return replace(scenario, name=scenario.name.removeprefix(SCARCE_PREFIX))
+    return replace(scenario, name=scenario.name.removeprefix(ABUNDANT_PREFIX))
 
 
 def run(chosen: argparse.Namespace, name: str, scenarios: Sequence[Scenario]) -> int:

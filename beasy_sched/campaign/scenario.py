@@ -340,11 +340,12 @@ def _fewer(workload: WorkloadPart, share: float) -> WorkloadPart:
     return msgspec.structs.replace(workload, jobs=max(round(workload.jobs * share), 1))
 
 
-ABUNDANT: Final = ("best-begin", "best-end", "worst-begin", "worst-end", "average")
-"""The BEASY paper's four critical scenarios, and its average cases, with abundant sun and a small battery."""
-SCARCE: Final = tuple(f"scarce-{name}" for name in ABUNDANT)
-"""The same where energy is scarcer and the battery larger, on other days."""
-NAMES: Final = (*ABUNDANT, *SCARCE)
+PAPER: Final = ("best-begin", "best-end", "worst-begin", "worst-end", "average")
+"""The BEASY paper's four critical scenarios, and its average cases."""
+ABUNDANT_PREFIX: Final = "abundant-"
+ABUNDANT: Final = tuple(ABUNDANT_PREFIX + name for name in PAPER)
+"""The same with abundant sun and a small battery, on other days."""
+NAMES: Final = (*PAPER, *ABUNDANT)
 """Names of the scenarios that come with the program."""
 
 

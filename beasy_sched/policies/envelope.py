@@ -396,10 +396,10 @@ class EndOfWindow(NamedTuple):
 class EnvelopeOptions(Options, frozen=True):
     """Options of the policies that refit a plan."""
 
-    keep: Literal["always", "surplus", "never"] = "never"
+    keep: Literal["always", "surplus", "never"] = "always"
     """Whether the server of a running job stays on where the plan has it asleep: always, only while E_comp
     is above 0, or never, so that its job is killed."""
-    shortage: Literal["idle-first", "by-step"] = "by-step"
+    shortage: Literal["idle-first", "by-step"] = "idle-first"
     """What a shortage is taken out of: the idle servers of all remaining steps before any busy one, or the
     idle and then the busy servers of one step after the other."""
 
@@ -407,10 +407,10 @@ class EnvelopeOptions(Options, frozen=True):
 class EnvelopePolicy(FollowPlan):
     """Follows a plan that it refits at each step, so that the window ends at the target level.
 
-    Servers of running jobs may stay on against the plan, an option (thesis, Section 3.1.3: the online module
-    may decide to use "more energy now", "maintaining the job running"). E_comp goes into the steps in the
-    policy's order, each as far as its servers can take it. The envelope of a step is what its servers are
-    planned to draw. See docs/decisions/envelope-policies.md.
+    Servers of running jobs stay on against the plan, unless an option forbids it (thesis, Section 3.1.3: the
+    online module may decide to use "more energy now", "maintaining the job running"). E_comp goes into the
+    steps in the policy's order, each as far as its servers can take it. The envelope of a step is what its
+    servers are planned to draw. See docs/decisions/envelope-policies.md.
     """
 
     needs_speeds = True

@@ -58,7 +58,7 @@ class WorkloadReactive(Policy):
 class PowerReactiveOptions(Options, frozen=True):
     """Options of `power-reactive`."""
 
-    count: Literal["actual", "wake", "idle", "full"] = "full"
+    count: Literal["actual", "wake", "idle", "full"] = "actual"
     """What the arriving power must feed: what each server draws, busy ones at full and others at idle power
     (``actual``); every server at idle power (``idle``), one that has to wake at its mean power in the step
     (``wake``); or every server at full power (``full``)."""

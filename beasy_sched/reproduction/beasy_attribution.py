@@ -29,6 +29,7 @@ from beasy_sched.reproduction.beasy_study import (
     ranks,
     sample_of,
     study_of,
+    with_options,
 )
 from beasy_sched.reproduction.claims import Claim, TextTable, Within, rank_agreement
 
@@ -39,21 +40,6 @@ ATTRIBUTION: Final = "attribution"
 """The campaign of the variants."""
 _REFITTING: Final = ("peak", "next", "last", "workload")
 _PLANNED: Final = ("follow-plan", *_REFITTING, "beasy")
-
-
-def with_options(policies: Sequence[str], **options: Any) -> Change:
-    """A change of some policies' options; their others stay."""
-
-    def change(scenario: Scenario) -> Scenario:
-        parts = tuple(
-            msgspec.structs.replace(part, options={**part.options, **options})
-            if part.name in policies
-            else part
-            for part in scenario.policies
-        )
-        return msgspec.structs.replace(scenario, policies=parts)
-
-    return change
 
 
 def with_workload(**values: Any) -> Change:
@@ -99,6 +85,7 @@ def with_production(factor: float) -> Change:
 _KEEP_NEVER: Final = with_options(_REFITTING, keep="never")
 _BY_STEP: Final = with_options(_REFITTING, shortage="by-step")
 _COUNT_FULL: Final = with_options(("power-reactive",), count="full")
+_SLEEP_FIRST: Final = with_options(("beasy",), shortage="sleep-first")
 _EACH_STEP: Final = changed_plan(forecast_step="")
 READINGS: Final[tuple[Variant, ...]] = (
     Variant("never", "servers of running jobs follow the plan", _KEEP_NEVER, _REFITTING),
@@ -122,11 +109,17 @@ READINGS: Final[tuple[Variant, ...]] = (
             ("full", "every server at full power"),
         )
     ),
+    Variant(
+        "sleep-first",
+        "in a shortage BEASY puts idle servers to sleep before any gets slower",
+        _SLEEP_FIRST,
+        ("beasy",),
+    ),
     Variant("each-step", "plans know every job to the step", _EACH_STEP, _PLANNED),
     Variant(
         "none",
         "none of these readings",
-        together(_KEEP_NEVER, _BY_STEP, _COUNT_FULL, _EACH_STEP),
+        together(_KEEP_NEVER, _BY_STEP, _COUNT_FULL, _SLEEP_FIRST, _EACH_STEP),
         (*_PLANNED, "power-reactive"),
     ),
     Variant("battery-half", "half the battery (100 kWh)", changed_battery(0.5), PAPER_POLICIES),

@@ -20,7 +20,6 @@ from beasy_sched.campaign.scenario import (
     PAPER_GUARDS,
     PAPER_POLICIES,
     GuardPart,
-    PolicyPart,
     Scenario,
     SyntheticWorkload,
     quick,
@@ -102,8 +101,23 @@ def _run_times(factor: float) -> Change:
     return change
 
 
+def with_options(policies: Sequence[str], **options: Any) -> Change:
+    """A change of some policies' options; their others stay."""
+
+    def change(scenario: Scenario) -> Scenario:
+        parts = tuple(
+            msgspec.structs.replace(part, options={**part.options, **options})
+            if part.name in policies
+            else part
+            for part in scenario.policies
+        )
+        return msgspec.structs.replace(scenario, policies=parts)
+
+    return change
+
+
 def _beasy(**options: Any) -> Change:
-    return changed_scenario(policies=(PolicyPart(name="beasy", label="beasy", options=options),))
+    return with_options(("beasy",), **options)
 
 
 _ONLY_BEASY: Final = ("beasy",)

@@ -80,14 +80,14 @@ class Extent:
     days: range
     """Of the days: a pair of workload and sky each."""
     seeds_per_day: int = 3
-    """How many of the noise's seeds each pair of days gets in cases with several."""
+    """How many of the noise's seeds each pair of days gets."""
     guards: tuple[GuardPart, ...] = PAPER_GUARDS
     small: bool = False
     """Take the scenarios' quick relatives."""
 
     @property
     def day_seeds(self) -> tuple[int, ...]:
-        """Seeds of the noise in cases with several pairs of days."""
+        """Seeds of the noise that each pair of days gets."""
         return tuple(self.seeds[: self.seeds_per_day])
 
 
@@ -129,9 +129,8 @@ def case_of(scenario: str) -> tuple[str, str]:
 
 
 def critical_cases(extent: Extent) -> list[Scenario]:
-    """Return the critical scenarios as they come: one pair of days each, and many noises."""
-    seeds = tuple(extent.seeds)
-    return [replaced(find_scenario(name), seeds=seeds, guards=extent.guards) for name in CRITICAL]
+    """Return the critical scenarios on their own days."""
+    return [replaced(find_scenario(name), seeds=extent.day_seeds, guards=extent.guards) for name in CRITICAL]
 
 
 def critical_days(extent: Extent) -> list[Scenario]:

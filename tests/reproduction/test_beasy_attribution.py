@@ -17,7 +17,7 @@ from beasy_sched.reproduction.beasy_attribution import (
 )
 from beasy_sched.reproduction.beasy_study import MEASURES, PAPER_RANKS, TABLE_MEASURES, study_of
 
-BASE = find_scenario("scarce-best-end")
+BASE = find_scenario("best-end")
 
 
 def frame(scenario: str = "best-begin", policies: tuple[str, ...] = PAPER_POLICIES) -> pd.DataFrame:
@@ -48,17 +48,17 @@ def test_distances_are_in_units_of_the_tolerance() -> None:
 
 def test_a_variant_has_the_policies_that_it_changes() -> None:
     made = {scenario.name: scenario for scenario in attribution([BASE], READINGS)}
-    assert [*made] == [f"scarce-best-end+{variant.name}" for variant in READINGS]
+    assert [*made] == [f"best-end+{variant.name}" for variant in READINGS]
     for variant in READINGS:
-        parts = made[f"scarce-best-end+{variant.name}"].policies
+        parts = made[f"best-end+{variant.name}"].policies
         assert {part.name for part in parts} == set(variant.policies)
-    (counting,) = made["scarce-best-end+count-idle"].policies
+    (counting,) = made["best-end+count-idle"].policies
     assert counting.options == {"count": "idle"}
-    assert made["scarce-best-end+never"].policies[0].options == {"keep": "never", "shortage": "idle-first"}
-    assert made["scarce-best-end+each-step"].plan.forecast_step == ""
-    assert made["scarce-best-end+battery-half"].site["battery"]["capacity_kwh"] == 100.0
-    assert made["scarce-best-end+more-power"].tuples[0].production.pv_kw == 12.5
-    assert {part.workload.jobs for part in made["scarce-best-end+jobs-900"].tuples} == {900}
+    assert made["best-end+never"].policies[0].options == {"keep": "never"}
+    assert made["best-end+each-step"].plan.forecast_step == ""
+    assert made["best-end+battery-half"].site["battery"]["capacity_kwh"] == 100.0
+    assert made["best-end+more-power"].tuples[0].production.pv_kw == 12.5
+    assert {part.workload.jobs for part in made["best-end+jobs-900"].tuples} == {900}
 
 
 def test_a_variant_takes_the_place_of_its_policies_only() -> None:

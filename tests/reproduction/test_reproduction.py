@@ -137,12 +137,12 @@ def test_each_variant_changes_what_it_says():
     base = find_scenario("best-end")
     varied = dict(zip([v.name for v in VARIANTS], ablation([base]), strict=True))
     assert varied["as-it-is"].site == base.site
-    assert varied["battery-double"].site["battery"]["capacity_kwh"] == 200.0
+    assert varied["battery-double"].site["battery"]["capacity_kwh"] == 400.0
     assert varied["battery-double"].site["battery"]["soc_min_pct"] == 20.0
-    assert varied["battery-half"].parsed_site().storage.battery.charge_limit_w == 12_500.0
+    assert varied["battery-half"].parsed_site().storage.battery.charge_limit_w == 25_000.0
     workload = varied["long-jobs"].tuples[0].workload
-    assert (workload.jobs, workload.run_median_s, workload.run_cap_s) == (300, 5400.0, 64_800.0)
-    assert varied["release"].policies[0].options == {"release": "at-once"}
+    assert (workload.jobs, workload.run_median_s, workload.run_cap_s) == (345, 5400.0, 64_800.0)
+    assert varied["release"].policies[0].options == {"shortage": "speed-first", "release": "at-once"}
     assert varied["shed-veto"].guards == (OUR_GUARD,)
     assert varied["min-on-4h"].plan.minimum_on_s == 14_400.0
     assert varied["store"].plan.surplus.value == "store"
