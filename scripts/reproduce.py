@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pandas
 from console import count, exit_code_of, tell
 from msgspec.structs import replace
 from reproduce_common import STOPPED, counted, parser_of, present, program
@@ -22,10 +23,10 @@ from beasy_sched.campaign.table import Campaign, read_campaign
 from beasy_sched.campaign.workers import Processes
 from beasy_sched.errors import BeasyError
 from beasy_sched.reproduction.beasy_attribution import (
-    ATTRIBUTION,
     READINGS,
     attribution,
     attribution_table,
+    unmet_table,
 )
 from beasy_sched.reproduction.beasy_claims import CLAIMS
 from beasy_sched.reproduction.beasy_figures import (
@@ -39,6 +40,7 @@ from beasy_sched.reproduction.beasy_study import (
     ABLATION,
     HEADLINES,
     SHED,
+    VARIED,
     Size,
     Study,
     ablation_table,
@@ -62,7 +64,9 @@ WHAT = {
     "critical": "the four critical scenarios of the BEASY paper (Section V-A)",
     "average": "the average cases of the BEASY paper (Section V-B): ten plans, ten noises each",
 }
-SEEDS, SHED_SEEDS, ABLATION_SEEDS = 10, 1, 1
+SEEDS = {"critical": 2, "average": 10}
+"""For each pair of workload and production, of which there are five and ten."""
+SHED_SEEDS = 1
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -74,17 +78,10 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     chosen.scenarios = chosen.scenario or SCENARIOS[chosen.headline]
     if chosen.out is None:
         chosen.out = Path("out/reproduction-quick" if chosen.quick else "out/reproduction")
-    seeds = chosen.seeds or (1 if chosen.quick else SEEDS)
+    seeds = chosen.seeds or (1 if chosen.quick else SEEDS[chosen.headline])
     shed = SHED_SEEDS if chosen.shed_seeds is None else chosen.shed_seeds
-    chosen.size = Size(seeds, min(shed, seeds), _ablation_seeds(chosen), chosen.quick)
+    chosen.size = Size(seeds, min(shed, seeds), getattr(chosen, "ablation_seeds", 0), chosen.quick)
     return chosen
-
-
-def _ablation_seeds(chosen: argparse.Namespace) -> int:
-    if chosen.headline != "critical":
-        return 0
-    default = 0 if chosen.quick or chosen.scenario else ABLATION_SEEDS
-    return default if chosen.ablation_seeds is None else int(chosen.ablation_seeds)
 
 
 def _parser(headline: str) -> argparse.ArgumentParser:
@@ -97,12 +94,17 @@ def _parser(headline: str) -> argparse.ArgumentParser:
         markdown=f" (if it has a line '<!-- results: {headline} -->', only from there to '<!-- end -->')",
     )
     add = parser.add_argument
-    add("--seeds", type=count(1), metavar="N", help=f"seeds under the papers' guard (default: {SEEDS})")
+    add(
+        "--seeds",
+        type=count(1),
+        metavar="N",
+        help=f"seeds under the papers' guard (default: {SEEDS[headline]})",
+    )
     add("--shed-seeds", type=count(0), metavar="N", help="how many of them to run under our guard, too "
         f"(shed with veto; default: {SHED_SEEDS}; 0 for none)")  # fmt: skip
     if headline == "critical":
-        add("--ablation-seeds", type=count(0), metavar="N", help="how many of them to run in each variant of "
-            f"the ablation (default: {ABLATION_SEEDS}; 0 for none)")  # fmt: skip
+        add("--ablation-seeds", type=count(0), default=0, metavar="N", help="how many of them to run in each "
+            "variant of the ablation (default: 0 for none)")  # fmt: skip
     add("--readings-seeds", type=count(0), default=0, metavar="N", help="how many of them to run in each "
         "reading of what the paper leaves open (default: 0 for none)")  # fmt: skip
     add("--scenario", type=Path, action="append", metavar="NAME|FILE", help="use this scenario (may be "
@@ -119,7 +121,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
     if chosen.readings_seeds:
         papers = campaigns[chosen.headline]
         base = [replace(scenario, seeds=scenario.seeds[: chosen.readings_seeds]) for scenario in papers]
-        campaigns[ATTRIBUTION] = attribution(base, READINGS)
+        campaigns[chosen.headline + VARIED] = attribution(base, READINGS)
     failed = sum(run(chosen, name, parts) for name, parts in campaigns.items())
     campaign = read_campaign(chosen.out / chosen.headline)
     study = study_of(campaign.runs)
@@ -177,11 +179,24 @@ def all_tables(chosen: argparse.Namespace, campaign: Campaign, study: Study) -> 
     shed, ablation = (campaign_in(chosen.out, name) for name in (chosen.headline + SHED, ABLATION))
     if shed is not None:
         yield guard_table(campaign.runs, shed.runs)
-    varied = campaign_in(chosen.out, ATTRIBUTION) if chosen.readings_seeds else None
-    if varied is not None:
-        yield attribution_table(campaign.runs, varied.runs, READINGS)
+    if chosen.readings_seeds:
+        yield from readings_tables(chosen)
     if ablation is not None and chosen.headline == "critical":
         yield ablation_table(ablation.runs)
+
+
+def readings_tables(chosen: argparse.Namespace) -> Iterator[TextTable]:
+    """Yield what each reading changes: in this command's scenarios, and in all if the others are there."""
+    found = {}
+    for name in (chosen.headline, *HEADLINES):
+        papers, varied = (campaign_in(chosen.out, name + part) for part in ("", VARIED))
+        if papers is not None and varied is not None:
+            found[name] = papers.runs, varied.runs
+    yield attribution_table(*found[chosen.headline], READINGS)
+    everything = [pandas.concat(parts, ignore_index=True) for parts in zip(*found.values(), strict=True)]
+    if len(found) > 1:
+        yield attribution_table(*everything, READINGS, title="Readings: all scenarios")
+    yield unmet_table(*everything, READINGS)
 
 
 def provenance(campaign: Campaign) -> str:

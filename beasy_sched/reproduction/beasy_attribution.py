@@ -31,13 +31,11 @@ from beasy_sched.reproduction.beasy_study import (
     study_of,
     with_options,
 )
-from beasy_sched.reproduction.claims import Claim, TextTable, Within, rank_agreement
+from beasy_sched.reproduction.claims import Claim, TextTable, Within, judge, rank_agreement
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ATTRIBUTION: Final = "attribution"
-"""The campaign of the variants."""
 _REFITTING: Final = ("peak", "next", "last", "workload")
 _PLANNED: Final = ("follow-plan", *_REFITTING, "beasy")
 
@@ -124,6 +122,7 @@ READINGS: Final[tuple[Variant, ...]] = (
     ),
     Variant("battery-half", "half the battery (100 kWh)", changed_battery(0.5), PAPER_POLICIES),
     Variant("more-power", "a quarter more sun and wind", with_production(1.25), PAPER_POLICIES),
+    Variant("less-power", "15 % less sun and wind", with_production(0.85), PAPER_POLICIES),
     Variant("jobs-to-the-end", "jobs arrive up to the end", with_workload(quiet_end_h=0.0), PAPER_POLICIES),
     Variant("jobs-900", "900 jobs in both workloads", with_workload(jobs=900), PAPER_POLICIES),
     Variant("spend-all", "BEASY spends all of a surplus", with_options(("beasy",), spend="all"), ("beasy",)),
@@ -158,8 +157,7 @@ class Agreement:
 
 def agreement_of(study: Study) -> Agreement:
     """Compare a study with the claims about its scenarios and with Table I."""
-    parts = {*study, *(("critical",) if set(study) >= set(CRITICAL) else ())}
-    truths = [bool(claim.statement(study)[0][0]) for claim in CLAIMS if claim.part in parts]
+    truths = [*truths_of(study).values()]
     rows = [
         (ranks(sample, measure)[0], PAPER_RANKS[name][measure])
         for name, sample in study.items()
@@ -176,6 +174,13 @@ def agreement_of(study: Study) -> Agreement:
         within=int(np.count_nonzero(np.abs(distances) <= 1.0)),
         printed=len(distances),
     )
+
+
+def truths_of(study: Study) -> dict[str, bool]:
+    """Whether each claim about a study's scenarios is true of its means, by name."""
+    together = {"critical": CRITICAL, "table": (*CRITICAL, "average")}
+    parts = {*study, *(part for part, scenarios in together.items() if set(study) >= set(scenarios))}
+    return {claim.name: bool(claim.statement(study)[0][0]) for claim in CLAIMS if claim.part in parts}
 
 
 def distances_of(study: Study) -> dict[str, float]:
@@ -232,36 +237,68 @@ def study_in_variant(runs: pd.DataFrame, varied: pd.DataFrame, variant: Variant)
     return {name: sample for name in runs["scenario"].unique() if (sample := samples.get(name)) is not None}
 
 
-def attribution_table(runs: pd.DataFrame, varied: pd.DataFrame, variants: Sequence[Variant]) -> TextTable:
+def attribution_table(
+    runs: pd.DataFrame, varied: pd.DataFrame, variants: Sequence[Variant], *, title: str = "Readings"
+) -> TextTable:
     """How far each variant agrees with the paper: of all days together, and of each alone on average."""
-    seeds = varied["seed"].unique()
-    same = runs[runs["seed"].isin(seeds)]
-    body = [_agreement_row("as they are", study_of(same), [study_of(day) for day in _days(same)])]
-    for variant in variants:
-        study = study_in_variant(same, varied, variant)
-        if set(study) == set(runs["scenario"].unique()):
-            days = [study_in_variant(day, varied, variant) for day in _days(same)]
-            body.append(_agreement_row(variant.title, study, days))
+    same, studies = _studies(runs, varied, variants)
+    days = _days(same)
+    body = [_agreement_row("as they are", study_of(same), map(study_of, days))]
+    for variant, study in studies:
+        body.append(
+            _agreement_row(variant.title, study, (study_in_variant(day, varied, variant) for day in days))
+        )
     head = ("Reading", "Claims true", "by day", "Cells of Table I", "rho", "D2", "within")
     note = (
         "Claims that are true of the means of all executions, and of one day's on average; places of Table I"
         " that are the same; mean correlation with Table I; sum of squared distances to the printed numbers,"
         " in units of their tolerances; printed numbers within their tolerance."
     )
-    return TextTable("Readings", head, body, head[1:], note)
+    return TextTable(title, head, body, head[1:], note)
+
+
+def unmet_table(runs: pd.DataFrame, varied: pd.DataFrame, variants: Sequence[Variant]) -> TextTable:
+    """The claims that are false of the means, and the variants in which they are true."""
+    same, studies = _studies(runs, varied, variants)
+    truths = [(variant.title, truths_of(study)) for variant, study in studies]
+    study, body = study_of(same), []
+    for claim in CLAIMS:
+        if truths_of(study).get(claim.name, True):
+            continue
+        found = "; ".join(title for title, true in truths if true[claim.name])
+        body.append(
+            (claim.name, claim.text, str(claim.paper), judge([claim], study)[0].ours, found or "none")
+        )
+    head = ("Claim", "What the paper says", "Paper", "Ours", "True where")
+    return TextTable("Claims that are false, and the readings in which they are true", head, body)
+
+
+def _studies(
+    runs: pd.DataFrame, varied: pd.DataFrame, variants: Sequence[Variant]
+) -> tuple[pd.DataFrame, list[tuple[Variant, Study]]]:
+    """The runs with the variants' seeds, and the studies of the variants that were run in all scenarios."""
+    same = runs[runs["seed"].isin(varied["seed"].unique())]
+    found: list[tuple[Variant, Study]] = []
+    for variant in variants:
+        study = study_in_variant(same, varied, variant)
+        if set(study) == set(runs["scenario"].unique()):
+            found.append((variant, study))
+    return same, found
 
 
 def _days(runs: pd.DataFrame) -> list[pd.DataFrame]:
-    """The runs of each pair of workload and production."""
+    """The runs of each pair of workload and production, if all scenarios have as many of them."""
+    if runs.groupby("scenario")["tuple"].nunique().nunique() > 1:
+        return []
     return [runs[runs["tuple"] == number] for number in sorted(runs["tuple"].unique())]
 
 
-def _agreement_row(title: str, study: Study, days: Sequence[Study]) -> tuple[str, ...]:
+def _agreement_row(title: str, study: Study, days: Iterable[Study]) -> tuple[str, ...]:
     whole, alone = agreement_of(study), [agreement_of(day).true for day in days]
     return (
         title,
         f"{whole.true} of {whole.judged}",
-        f"{np.mean(alone):.1f}",
+        f"{np.mean(alone):.1f}" if alone else "",
         f"{whole.cells} of {whole.all_cells}",
         f"{whole.rho:.2f}",
         f"{whole.distance:.0f}",

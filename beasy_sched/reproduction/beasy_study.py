@@ -153,6 +153,7 @@ def ablation(scenarios: Sequence[Scenario]) -> list[Scenario]:
 
 PAPERS_GUARD, OUR_GUARD = PAPER_GUARDS
 SHED: Final = "-shed"
+VARIED: Final = "-readings"
 ABLATION: Final = "ablation"
 HEADLINES: Final = ("critical", "average")
 
@@ -189,7 +190,7 @@ def experiments(headline: str, scenarios: Sequence[Scenario], size: Size) -> dic
 
 def check_folder(folder: Path) -> None:
     """See that ``folder`` has a campaign of a reproduction, or nothing. Raises ConfigError."""
-    names = [ABLATION, *(name + shed for name in HEADLINES for shed in ("", SHED))]
+    names = [ABLATION, *(name + part for name in HEADLINES for part in ("", SHED, VARIED))]
     if not any((folder / name).is_dir() for name in names):
         must_be_empty(folder, "that of an earlier reproduction")
 

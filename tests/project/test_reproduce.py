@@ -22,13 +22,13 @@ AVERAGE = ROOT / "scripts" / "reproduce_average"
 @pytest.mark.parametrize(
     ("arguments", "size"),
     [
-        ("critical", Size(10, 1, 1)),
+        ("critical", Size(2, 1, 0)),
         ("average", Size(10, 1, 0)),
         ("critical --quick", Size(1, 1, 0, small=True)),
-        ("critical --seeds 2", Size(2, 1, 1)),
+        ("critical --seeds 3 --ablation-seeds 1", Size(3, 1, 1)),
         ("critical --seeds 4 --shed-seeds 9 --ablation-seeds 0", Size(4, 4, 0)),
         ("average --scenario a.toml --shed-seeds 0", Size(10, 0, 0)),
-        ("critical --scenario a.toml", Size(10, 1, 0)),
+        ("critical --scenario a.toml", Size(2, 1, 0)),
     ],
 )
 def test_sizes(arguments, size):

@@ -14,6 +14,7 @@ from beasy_sched.reproduction.beasy_attribution import (
     attribution_table,
     distances_of,
     study_in_variant,
+    unmet_table,
 )
 from beasy_sched.reproduction.beasy_study import MEASURES, PAPER_RANKS, TABLE_MEASURES, study_of
 
@@ -76,3 +77,16 @@ def test_the_table_has_a_line_for_each_variant_that_ran() -> None:
     assert [row[0] for row in table.rows] == ["as they are", "BEASY spends all of a surplus"]
     true = [int(row[1].split()[0]) for row in table.rows]
     assert true[0] > true[1]
+
+
+def test_false_claims_come_with_the_readings_in_which_they_are_true() -> None:
+    """BEASY finishes 1 % here (BB1, BB2 are false), but 99 % where it spends all of a surplus."""
+    runs = frame()
+    runs.loc[runs["policy"] == "beasy", "finished_pct"] = 1.0
+    changed = frame("best-begin+spend-all", ("beasy",))
+    rows = {row[0]: row for row in unmet_table(runs, changed, READINGS).rows}
+    assert rows["BB2"][1:3] == ("BEASY finishes 99.01 %", "99.01 %")
+    assert rows["BB2"][3].startswith("1.00")
+    assert rows["BB2"][4] == "BEASY spends all of a surplus"
+    assert "BB1" in rows
+    assert "BB2" not in {row[0] for row in unmet_table(frame(), changed, READINGS).rows}

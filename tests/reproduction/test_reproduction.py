@@ -142,7 +142,7 @@ def test_each_variant_changes_what_it_says():
     assert varied["battery-half"].parsed_site().storage.battery.charge_limit_w == 25_000.0
     workload = varied["long-jobs"].tuples[0].workload
     assert (workload.jobs, workload.run_median_s, workload.run_cap_s) == (345, 5400.0, 64_800.0)
-    assert varied["release"].policies[0].options == {"shortage": "speed-first", "release": "at-once"}
+    assert varied["release"].policies[0].options == {"release": "at-once"}
     assert varied["shed-veto"].guards == (OUR_GUARD,)
     assert varied["min-on-4h"].plan.minimum_on_s == 14_400.0
     assert varied["store"].plan.surplus.value == "store"

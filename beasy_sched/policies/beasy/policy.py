@@ -378,9 +378,9 @@ class BeasyOptions(Options, frozen=True):
     spend: Literal["bounded", "all"] = "bounded"
     """How much of a surplus compensation may spend: E_comp, but no more than the battery can lose on the way
     to the window's end without falling below SoC_min; or all of E_comp, as printed."""
-    shortage: Shortage = "sleep-first"
-    """What compensation does first in a shortage: put idle servers to sleep, or give all servers slower
-    P-states, idle ones and then those of running jobs, before any falls asleep."""
+    shortage: Shortage = "speed-first"
+    """What compensation does first in a shortage: give all servers slower P-states, idle ones and then those
+    of running jobs, before any falls asleep; or put idle servers to sleep."""
     window_end: WindowEnd = "walltime"
     """Whether a job must be able to end within the known windows by its walltime, or by its work: what fits
     into its walltime at the reference speed (Eq. 3.29), done at full speed (Eq. 3.28)."""

@@ -55,7 +55,8 @@ def _expand(counts: IntArray) -> tuple[IntArray, IntArray]:
 
 
 Shortage = Literal["sleep-first", "speed-first"]
-"""Whether in a shortage idle servers fall asleep before any server gets slower, or all get slower first."""
+"""Whether in a shortage idle servers fall asleep before any server gets slower, or all get slower first:
+"BEASY reduces servers speed in the following order" (Section IV-C)."""
 
 
 class Lowering:
@@ -68,7 +69,7 @@ class Lowering:
         ladder: Ladder,
         violation: int,
         *,
-        shortage: Shortage = "sleep-first",
+        shortage: Shortage,
     ) -> None:
         """``violation`` is the row with the most predicted curves below SoC_min, the last if none."""
         self.rest, self.cells, self.ladder = rest, cells, ladder
