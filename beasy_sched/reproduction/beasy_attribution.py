@@ -261,14 +261,12 @@ def unmet_table(runs: pd.DataFrame, varied: pd.DataFrame, variants: Sequence[Var
     """The claims that are false of the means, and the variants in which they are true."""
     same, studies = _studies(runs, varied, variants)
     truths = [(variant.title, truths_of(study)) for variant, study in studies]
-    study, body = study_of(same), []
-    for claim in CLAIMS:
-        if truths_of(study).get(claim.name, True):
-            continue
-        found = "; ".join(title for title, true in truths if true[claim.name])
-        body.append(
-            (claim.name, claim.text, str(claim.paper), judge([claim], study)[0].ours, found or "none")
-        )
+    study = study_of(same)
+    true, body = truths_of(study), list[tuple[str, ...]]()
+    for verdict in judge([claim for claim in CLAIMS if not true.get(claim.name, True)], study):
+        claim = verdict.claim
+        found = "; ".join(title for title, those in truths if those[claim.name])
+        body.append((claim.name, claim.text, claim.paper, verdict.ours, found or "none"))
     head = ("Claim", "What the paper says", "Paper", "Ours", "True where")
     return TextTable("Claims that are false, and the readings in which they are true", head, body)
 
