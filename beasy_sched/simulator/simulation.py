@@ -160,9 +160,8 @@ class Simulation:
             if ending is Ending.FINISHED:
                 self._ask(decide, [SimulationEnds(self.world.stamp)])
             return self._result(ending, time.perf_counter() - started)
-        except BaseException:
+        finally:
             self.discard()
-            raise
 
     def discard(self) -> None:
         """Remove the output files that have been begun, if the simulation is not run to its end."""
