@@ -18,13 +18,14 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TextIO, TypeVar
 
 import msgspec
 
@@ -36,7 +37,7 @@ from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import hold_folder, remove_if_dead, write_atomic
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
 from beasy_sched.formats.forecast_source import forecast_files
-from beasy_sched.formats.held_folder import HeldFolder
+from beasy_sched.formats.held_folder import HeldFolder, kind_of
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.reading import read_bytes
 
@@ -104,9 +105,8 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other campaigns out; the lock ends with the process. Raises ConfigError."""
-        no_link = getattr(os, "O_NOFOLLOW", 0)
-        with os.fdopen(os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | no_link, 0o666), "w") as file:
+        """Keep other campaigns out; the lock ends with the process. Raises ConfigError and InputError."""
+        with self._open_lock() as file:
             if sys.platform != "win32":
                 import fcntl
 
@@ -126,6 +126,16 @@ class Folder:
             for name in ("inputs", "rows"):
                 self._held(name).close()
             yield
+
+    def _open_lock(self) -> TextIO:
+        with self._held() as held:
+            try:
+                opened = held.open(_LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0))
+                return os.fdopen(opened, "w")
+            except OSError as error:
+                kind = kind_of(held.mode(_LOCK) or stat.S_IFREG)
+                what = f"cannot be opened ({error.strerror}): it is {kind}; remove it"
+                raise InputError(self.path / _LOCK, what) from error
 
     def _held(self, *names: str) -> HeldFolder:
         """Hold the folder, or one in it, which is made where it is missing.

@@ -278,9 +278,7 @@ def _refuse_what_is_no_file(path: Path, folder: HeldFolder) -> None:
     """Raise InputError where something else than a file or a link has a file's name."""
     mode = folder.mode(_name(path))
     if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-        raise InputError(
-            path, f"cannot be written: it is {kind_of(mode)}; remove it, or choose another name"
-        )
+        raise InputError(path, f"cannot be written: it is {kind_of(mode)}; remove it, or choose another name")
 
 
 def _part(name: str, number: int) -> str:

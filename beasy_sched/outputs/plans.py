@@ -53,9 +53,7 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""').replace("\n", " ") + '"' if text else ""
 
 
-def write_plans_of_run(
-    prefix: str, folder: HeldFolder, replanning: Replanning, until_s: float
-) -> list[Path]:
+def write_plans_of_run(prefix: str, folder: HeldFolder, replanning: Replanning, until_s: float) -> list[Path]:
     """Write the plan in effect up to ``until_s`` (s), the table, and each plan; return the files.
 
     ``folder`` is that of the prefix. Raises InputError.
