@@ -66,7 +66,7 @@ class PartFile:
         self._part = ""
         """The temporary name; empty where there is none, or none any more."""
         with _explained(self.path):
-            if _is_written_directly(self.path):
+            if _is_written_directly(self.path, folder):
                 self._file: BinaryIO = self.path.open("wb")  # may wait for whoever reads the pipe
                 return
             with _signals_wait():
@@ -181,7 +181,7 @@ def remove_old(paths: Iterable[PathLike], folder: HeldFolder | None = None) -> N
     Of a link, only the link is removed. Raises InputError where one cannot be removed.
     """
     for path in map(Path, paths):
-        if _is_written_directly(path):
+        if _is_written_directly(path, folder):
             continue
         try:
             with _folder_of(path, folder) as held:
@@ -259,10 +259,10 @@ def remove_if_dead(part: PathLike, folder: HeldFolder | None = None) -> None:
             os.close(descriptor)
 
 
-def _is_written_directly(path: Path) -> bool:
+def _is_written_directly(path: Path, folder: HeldFolder | None) -> bool:
     """Whether this is a name of the system's, such as /dev/stdout."""
-    folder = os.path.realpath(path.parent)
-    return (folder == "/dev" or folder.startswith("/proc/")) and path.exists()
+    place = os.path.realpath(path.parent) if folder is None else os.fspath(folder.path)
+    return (place == "/dev" or place.startswith("/proc/")) and path.exists()
 
 
 def _folder_of(path: Path, folder: HeldFolder | None) -> HeldFolder:

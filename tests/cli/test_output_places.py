@@ -243,8 +243,8 @@ def test_links_in_the_place_of_what_batsim_writes(folder: Path, protocol: str, t
         call = f"batsim --protocol 5 {inputs} --energy-host -s tcp://127.0.0.1:1 '' -e out/run_ -q"
     precious = put_links(folder, files)
     with serving(tmp_path / "daemon") as daemon:
-        call = call.replace("tcp://127.0.0.1:1", daemon.endpoint).replace("--timeout 0.1", "--timeout 9")
-        assert exit_code(*shlex.split(call)) == 0
+        call = call.replace("tcp://127.0.0.1:1", daemon.endpoint)
+        assert exit_code(*shlex.split(call), "--timeout", "9") == 0
         assert daemon.wait() == 0
     check_replaced(folder, files, precious)
 
