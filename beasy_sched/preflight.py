@@ -429,14 +429,9 @@ def _order(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def _production(inputs: RunInputs) -> Iterator[Finding]:
-    announced = [event for event in inputs.events or () if POWER_FIELD in event.data]
-    bad = next((event for event in announced if not is_power(event.data[POWER_FIELD])), None)
+    bad = bad_power(inputs.events or ())
     if bad is not None:
-        yield fails(
-            "power-bad",
-            f"{bad.where}: {POWER_FIELD}: found {found_text(bad.data[POWER_FIELD])}, expected watts, 0 to"
-            f" {LARGEST_POWER_W:g}",
-        )
+        yield bad
     if not len(inputs.powers.times_s) and bad is None and inputs.site:
         if inputs.events is not None:
             yield odd("power-none", f"no event has the field {POWER_FIELD!r}: the site's production is 0 W")
@@ -462,6 +457,15 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
         yield odd("power-hole", f"no power is announced between {begin} and {end}: {held} is kept")
     if inputs.platform is not None and inputs.platform.has_powers:
         yield from _unit(powers, inputs.platform)
+
+
+def bad_power(events: Iterable[ExternalEvent]) -> Finding | None:
+    """Return a finding if an event announces a production that cannot be."""
+    for event in events:
+        if POWER_FIELD in event.data and not is_power(value := event.data[POWER_FIELD]):
+            expected = f"expected watts, 0 to {LARGEST_POWER_W:g}"
+            return fails("power-bad", f"{event.where}: {POWER_FIELD}: found {found_text(value)}, {expected}")
+    return None
 
 
 def unused_power() -> Finding:

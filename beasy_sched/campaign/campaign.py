@@ -171,7 +171,7 @@ class Work:
         if isinstance(result, Failure):
             self._no_plan[recipe] = result.error
         else:
-            write_atomic(self.folder.input_path("plan", recipe), result)
+            self.folder.add_plan(recipe, result)
 
     def _runs(self) -> Iterator[Task]:
         for spec in self._pending:

@@ -18,13 +18,14 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TextIO, TypeVar
 
 import msgspec
 
@@ -33,9 +34,10 @@ from beasy_sched.campaign.scenario import FileProduction, Scenario, SwfWorkload
 from beasy_sched.campaign.scenario_file import check_sizes, scenario_of
 from beasy_sched.campaign.tasks import TRACE, Keep, RunResult
 from beasy_sched.errors import BeasyError, ConfigError, InputError
-from beasy_sched.formats.atomic import own_folder, remove_if_dead, write_atomic
+from beasy_sched.formats.atomic import hold_folder, remove_if_dead, write_atomic
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
 from beasy_sched.formats.forecast_source import forecast_files
+from beasy_sched.formats.held_folder import HeldFolder, kind_of
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.reading import read_bytes
 
@@ -103,9 +105,8 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other campaigns out; the lock ends with the process. Raises ConfigError."""
-        no_link = getattr(os, "O_NOFOLLOW", 0)
-        with os.fdopen(os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | no_link, 0o666), "w") as file:
+        """Keep other campaigns out; the lock ends with the process. Raises ConfigError and InputError."""
+        with self._open_lock() as file:
             if sys.platform != "win32":
                 import fcntl
 
@@ -118,11 +119,39 @@ class Folder:
                             raise ConfigError(f"another campaign is running in {self.path}") from None
                         time.sleep(_GLANCE_S)
             os.utime(file.fileno())
-            for left in self.path.rglob(".*.part"):  # by one that was killed
-                remove_if_dead(left)
+            with self._held() as held:
+                for folder, name in held.files():
+                    if fnmatch(name, ".*.part"):  # of one that was killed
+                        remove_if_dead(name, folder)
             for name in ("inputs", "rows"):
-                own_folder(self.path / name)
+                self._held(name).close()
             yield
+
+    def _open_lock(self) -> TextIO:
+        with self._held() as held:
+            try:
+                opened = held.open(_LOCK, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0))
+                return os.fdopen(opened, "w")
+            except OSError as error:
+                kind = kind_of(held.mode(_LOCK) or stat.S_IFREG)
+                what = f"cannot be opened ({error.strerror}): it is {kind}; remove it"
+                raise InputError(self.path / _LOCK, what) from error
+
+    def _held(self, *names: str) -> HeldFolder:
+        """Hold the folder, or one in it, which is made where it is missing.
+
+        Raises InputError where it cannot be made, or a link or a file has its name.
+        """
+        held = hold_folder(self.path)
+        for name in names:
+            with held as outer:
+                held = outer.inner(name)
+        return held
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """Write a file in a folder of ours, whole or not at all. Raises InputError."""
+        with self._held(*path.relative_to(self.path).parts[:-1]) as folder:
+            write_atomic(path, content, folder)
 
     def running_since_s(self) -> float | None:
         """When the campaign that runs here was started or resumed, s since 1970; None where none runs."""
@@ -146,8 +175,12 @@ class Folder:
         digest = hashlib.sha256(content).hexdigest()
         path = self.input_path(kind, digest)
         if not path.exists() or path.stat().st_size != len(content):  # a power cut may leave it empty
-            write_atomic(path, content)
+            self._write(path, content)
         return digest
+
+    def add_plan(self, recipe: str, content: bytes) -> None:
+        """Keep a plan. Raises InputError."""
+        self._write(self.input_path("plan", recipe), content)
 
     def has_plan(self, recipe: str) -> bool:
         """Whether there is a complete plan."""
@@ -178,16 +211,14 @@ class Folder:
     def add(self, run: str, row: dict[str, Any], result: RunResult, keep: Keep) -> None:
         """Write what is kept of a run, then its row. Raises InputError."""
         if keep == "everything":
-            folder = own_folder(own_folder(self.path / "runs") / run)
-            shutil.rmtree(folder)  # of the same run, when it failed
-            folder.mkdir()
+            with self._held("runs", run) as held:
+                held.clear()  # of the same run, when it failed
             for name, content in result.files.items():
-                own_folder((folder / name).parent)
-                write_atomic(folder / name, content)
+                self._write(self.path / "runs" / run / name, content)
         elif keep == "trace" and TRACE in result.files:
-            write_atomic(own_folder(self.path / "traces") / f"{run}.csv", result.files[TRACE])
+            self._write(self.path / "traces" / f"{run}.csv", result.files[TRACE])
         ended = Ended(row, result.wall_s, result.cpu_s, result.trace)
-        write_atomic(self.row_path(run), msgspec.json.encode(ended))
+        self._write(self.row_path(run), msgspec.json.encode(ended))
 
     def trace(self, run: str) -> Path | None:
         """The energy trace of a run, None where it was not kept."""

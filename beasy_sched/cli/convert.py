@@ -56,6 +56,8 @@ def convert(given: _ConvertOptions, source: str) -> None:
       beasy-sched convert workload5.json --format batsim4 -o workload.json
     """
     data = read_bytes(source)
+    if not data.strip():
+        raise InputError(source, "is empty, expected a workload or an events file")
     if data.lstrip()[:1] == b"<":
         raise InputError(source, "is XML: a platform file needs no conversion, it is the same for both")
     try:

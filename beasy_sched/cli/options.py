@@ -157,13 +157,13 @@ def parsed(read: Callable[[str], Any]) -> Callable[[Any], Any]:
     return value_of
 
 
-def known_platform(path: Path | None) -> Platform | None:
-    """Read the platform file where one is given. Raises InputError."""
+def known_platform(path: Path | None, master_host: str) -> Platform | None:
+    """Read the platform file where one is given; ``master_host`` is Batsim's -m. Raises InputError."""
     if path is None:
         return None
     from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 
-    return read_simgrid_platform(path).platform
+    return read_simgrid_platform(path, master=master_host).platform
 
 
 def output_option(what: str) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from beasy_sched.cli.options import FILE, CommandOptions, known_platform, option, with_options
+from beasy_sched.cli.options import FILE, CommandOptions, InputOptions, known_platform, option, with_options
 from beasy_sched.errors import BeasyError
 
 
@@ -25,6 +25,7 @@ class _ReplayOptions(CommandOptions):
         " platform', or the run was one of serve without -p.",
         "-p",
     )
+    master_host: str = InputOptions.master_host
     quiet: bool = option("Print only a difference.", "-q")
 
 
@@ -44,7 +45,8 @@ def replay(given: _ReplayOptions, recording: Path) -> None:
     from beasy_sched.outputs.recording import replay as play
 
     with open_recording(recording) as opened:
-        count, difference = play(opened, policy=given.policy, platform=known_platform(given.platform))
+        platform = known_platform(given.platform, given.master_host)
+        count, difference = play(opened, policy=given.policy, platform=platform)
     if difference is not None:
         raise Parted(f"{recording}: {difference}")
     if not given.quiet:

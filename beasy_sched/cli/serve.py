@@ -12,6 +12,7 @@ import click
 from beasy_sched.cli.options import (
     SECONDS,
     CommandOptions,
+    InputOptions,
     RunOptions,
     known_platform,
     option,
@@ -41,6 +42,7 @@ class _ServeOptions(CommandOptions):
         " 'beasy-sched generate platform'.",
         "-p",
     )
+    master_host: str = InputOptions.master_host
     prefix: str | None = prefix_option(
         "Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv."
     )
@@ -94,7 +96,7 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
     if given.quiet:
         given.verbosity = "quiet"
     settings = settings_of(how)
-    known = known_platform(given.platform)
+    known = known_platform(given.platform, given.master_host)
     with replanned(settings, lambda: known) as replanner:  # bad settings are reported before listening starts
         build_session(settings, replan=replanner.rule, plans=replanner.plans)
         first = replanner.plans

@@ -6,7 +6,8 @@ writer of the file removes them.
 
 A link in the place of a file is replaced, never followed; a pipe, a device, a socket or a folder there is an
 error. Names in /dev and /proc, such as /dev/stdout, are written directly. A file gets its name in the folder
-in which it was begun, whatever has taken that folder's name since.
+in which it was begun, whatever has taken that folder's name since. Functions that are given a ``folder`` work
+in it, and of a path only the name counts.
 """
 
 from __future__ import annotations
@@ -22,31 +23,27 @@ from pathlib import Path
 from typing import BinaryIO
 
 from beasy_sched.errors import InputError, PathLike
+from beasy_sched.formats.held_folder import HeldFolder, kind_of
 
 Content = str | bytes
 
 ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """Signals that ask a program to end."""
 
-_KINDS = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFLNK: "a link",
-}
 _MOST_WRITERS = 100
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _OLD_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-def write_atomic(path: PathLike, content: Content | Iterable[Content]) -> None:
+def write_atomic(
+    path: PathLike, content: Content | Iterable[Content], folder: HeldFolder | None = None
+) -> None:
     """Write ``content`` (one text or many pieces; text as UTF-8) to ``path``, whole or not at all.
 
     Raises InputError, naming ``path``, where it cannot be written. A piece that fails to be made
     leaves an older file as it was.
     """
-    with PartFile(path) as file:
+    with PartFile(path, folder=folder) as file:
         for piece in [content] if isinstance(content, (str, bytes)) else content:
             file.write(piece)
 
@@ -57,30 +54,29 @@ class PartFile:
     Either `finish` or `discard` must be called in the end; as a context manager it does so itself.
     """
 
-    def __init__(self, path: PathLike, *, alone: bool = False) -> None:
+    def __init__(self, path: PathLike, *, alone: bool = False, folder: HeldFolder | None = None) -> None:
         """Open it under a temporary name. Raises InputError where that cannot be.
 
         With ``alone``, not while another process, or another part of this one, writes the same file.
         """
         self.path = Path(path)
         self._open = True
-        self._folder: int | None = None
-        """Its folder, opened; None where the system only knows folders by their names."""
-        self._names: tuple[Path, Path] | None = None
-        """The temporary name and the one to get; None for a device or a pipe, and once it has its name."""
-        target = _target(path)
+        self._folder: HeldFolder | None = None
+        """Its folder; None for a device or a pipe that is written directly."""
+        self._part = ""
+        """The temporary name; empty where there is none, or none any more."""
         with _explained(self.path):
-            if target is None:
+            if _is_written_directly(self.path, folder):
                 self._file: BinaryIO = self.path.open("wb")  # may wait for whoever reads the pipe
                 return
             with _signals_wait():
-                self._folder = _open_folder(target.parent)
+                self._folder = _folder_of(self.path, folder)
                 try:
-                    place, self._file = _open_part(target, self._folder, alone=alone)
+                    _refuse_what_is_no_file(self.path, self._folder)
+                    self._part, self._file = _open_part(self._folder, _name(self.path), alone=alone)
                 except BaseException:
-                    self._leave_folder()
+                    self._folder.close()
                     raise
-                self._names = place, target
                 _unfinished[id(self)] = self
 
     def write(self, data: str | bytes | bytearray) -> None:
@@ -111,51 +107,47 @@ class PartFile:
         try:
             with _explained(self.path):
                 self._file.flush()
-                if self._names is None:
+                if self._folder is None:
                     self._file.close()
                 else:
-                    self._give_name(*self._names)
+                    self._give_name(self._folder)
         finally:
             self.discard()
         return self.path
 
-    def _give_name(self, place: Path, target: Path) -> None:
+    def _give_name(self, folder: HeldFolder) -> None:
         with _signals_wait():
             if sys.platform == "win32":  # no open file can be renamed there
                 self._file.close()
-            folder = self._folder  # renamed while it is locked, so that it is not taken for a leftover
-            os.replace(_in(folder, place), _in(folder, target), src_dir_fd=folder, dst_dir_fd=folder)
-            self._names = None
+            # Renamed while it is locked, so that it is not taken for a leftover.
+            folder.rename(self._part, _name(self.path))
+            self._part = ""
             try:
                 self._file.close()
             except OSError:  # some file systems tell only now that there was no room
-                _remove(target, folder)
+                _remove(_name(self.path), folder)
                 raise
 
     def discard(self) -> None:
         """Throw away what has been written, unless the file is finished."""
         if not self._open:
             return
-        if self._names is None:
+        if not self._part:
             self._close()
         with _signals_wait():
-            if self._open and self._names is not None:
+            if self._open and self._folder is not None:
                 if sys.platform == "win32":
-                    self._close()
-                _remove(self._names[0], self._folder)
+                    self._file.close()
+                _remove(self._part, self._folder)
                 self._close()
             _unfinished.pop(id(self), None)
 
     def _close(self) -> None:
         with contextlib.suppress(OSError):  # what is thrown away need not fit on the disk
             self._file.close()
-        self._leave_folder()
+        if self._folder is not None:
+            self._folder.close()
         self._open = False
-
-    def _leave_folder(self) -> None:
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            os.close(folder)
 
     def __enter__(self) -> PartFile:
         return self
@@ -177,180 +169,161 @@ def discard_unfinished() -> None:
         part.discard()
 
 
-def remove_old(paths: Iterable[PathLike]) -> None:
+def hold_folder(path: PathLike) -> HeldFolder:
+    """Hold a folder open. Raises InputError where it is missing, or cannot be opened."""
+    with _explained(path):
+        return HeldFolder(path)
+
+
+def remove_old(paths: Iterable[PathLike], folder: HeldFolder | None = None) -> None:
     """Remove an earlier run's files, and their leftovers, so that they do not mix with a new one's.
 
     Of a link, only the link is removed. Raises InputError where one cannot be removed.
     """
-    for path in paths:
-        target = _target(path)
-        if target is None:
+    for path in map(Path, paths):
+        if _is_written_directly(path, folder):
             continue
-        _remove_dead_from(target, 0)
         try:
-            target.unlink(missing_ok=True)
+            with _folder_of(path, folder) as held:
+                _refuse_what_is_no_file(path, held)
+                _remove_dead_from(held, _name(path), 0)
+                held.remove(_name(path))
+        except FileNotFoundError:
+            continue
         except OSError as error:
             raise InputError(
                 path, f"is from an earlier run and cannot be removed: {error.strerror or error}"
             ) from error
 
 
-def leftover(path: PathLike) -> Path | None:
+def leftover(path: PathLike, folder: HeldFolder | None = None) -> Path | None:
     """Return what a killed process has left of ``path``; None where there is nothing.
 
-    Raises InputError where the process still lives.
+    Raises InputError where the process still lives, and where a link or another thing has that name.
     """
-    target = _target(path)
-    if target is None or not (part := _part(target, 0)).is_file():
+    place = Path(path)
+    try:
+        held = _folder_of(place, folder)
+    except OSError:
         return None
-    with _explained(part):
-        if _is_being_written(part):
-            raise InputError(path, "is still being written: the run has not ended")
+    with held:
+        part = place.with_name(_part(_name(place), 0))
+        mode = held.mode(part.name)
+        if mode is None:
+            return None
+        with _explained(part):
+            if not stat.S_ISREG(mode):
+                raise InputError(part, f"is {kind_of(mode)}, expected what a killed run has left: remove it")
+            if _is_being_written(part.name, held):
+                raise InputError(path, "is still being written: the run has not ended")
     return part
 
 
-def rescue(path: PathLike, size: int) -> bool:
+def rescue(path: PathLike, size: int, folder: HeldFolder | None = None) -> bool:
     """Give the first ``size`` bytes of what a killed process has left of ``path`` that name, if it is there.
 
     Raises InputError where the process still lives, or the file is shorter.
     """
-    part = leftover(path)
-    if part is None:
-        return False
-    with _explained(path):
-        if part.stat().st_size < size:
-            raise InputError(part, f"is shorter than the {size} bytes written by the last finished window")
-        os.truncate(part, size)
-        os.replace(part, part.with_name(Path(path).name))
+    place = Path(path)
+    with _explained(path), _folder_of(place, folder) as held:
+        left = leftover(path, held)
+        if left is None:
+            return False
+        descriptor = held.open(left.name, _OLD_FILE)
+        try:
+            if os.fstat(descriptor).st_size < size:
+                written = f"the {size} bytes written by the last finished window"
+                raise InputError(left, f"is shorter than {written}")
+            os.ftruncate(descriptor, size)
+        finally:
+            os.close(descriptor)
+        held.rename(left.name, _name(place))
     return True
 
 
-def remove_if_dead(part: Path, folder: int | None = None) -> None:
-    """Remove a temporary file, unless its writer still lives; ``folder`` is its folder where that is open."""
-    if sys.platform == "win32":
-        _remove(part, folder)  # refused where it is open
-        return
-    name = _in(folder, part)
-    try:
-        descriptor = os.open(name, _OLD_FILE, dir_fd=folder)
-    except OSError:  # there is none; or it is a link, and nothing of ours
-        return
-    try:
-        found = os.fstat(descriptor)
-        # Only who has the lock removes or renames a part: what has its name now is the file that is locked.
-        if not (stat.S_ISREG(found.st_mode) and _lock(descriptor)):
+def remove_if_dead(part: PathLike, folder: HeldFolder | None = None) -> None:
+    """Remove a temporary file, unless its writer still lives."""
+    place = Path(part)
+    with contextlib.suppress(OSError), _folder_of(place, folder) as held:
+        if sys.platform == "win32":
+            held.remove(place.name)  # refused where it is open
             return
-        if os.path.samestat(found, os.stat(name, dir_fd=folder, follow_symlinks=False)):
-            os.unlink(name, dir_fd=folder)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
-
-
-def own_folder(path: Path) -> Path:
-    """Make a folder for files of ours, unless it is there, and return it.
-
-    Raises InputError where it cannot be made, or a link or a file has its name.
-    """
-    with _explained(path):
-        with contextlib.suppress(FileExistsError):
-            path.mkdir()
-        mode = path.lstat().st_mode
-    if not stat.S_ISDIR(mode):
-        raise InputError(path, f"is {_KINDS.get(stat.S_IFMT(mode), 'a file')}, expected a folder: remove it")
-    return path
-
-
-def _target(path: PathLike) -> Path | None:
-    """Where the file goes; None for a name of the system's, such as /dev/stdout, which is written directly.
-
-    Raises InputError where something else than a file or a link has that name.
-    """
-    place = Path(path)
-    folder = os.path.realpath(place.parent)
-    if (folder == "/dev" or folder.startswith("/proc/")) and place.exists():
-        return None
-    target = Path(folder, place.name)
-    try:
-        mode = target.lstat().st_mode
-    except (OSError, ValueError):  # there is none; or opening it tells what is wrong
-        return target
-    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-        kind = _KINDS.get(stat.S_IFMT(mode), "a device")
-        raise InputError(path, f"cannot be written: it is {kind}; remove it, or choose another name")
-    return target
-
-
-def _part(target: Path, number: int) -> Path:
-    return target.with_name(f".{target.name}.{number}.part" if number else f".{target.name}.part")
-
-
-def _open_folder(folder: Path) -> int | None:
-    """Open a folder, so that its files are found whatever happens to its name; None where that cannot be.
-
-    Raises OSError for what is no folder, or a link.
-    """
-    if os.open not in os.supports_dir_fd or not hasattr(os, "O_DIRECTORY"):
-        return None
-    try:
-        return os.open(folder, _FOLDER)
-    except PermissionError:  # without O_PATH: files can be written, but not listed
-        return None
-
-
-def _in(folder: int | None, place: Path) -> str | Path:
-    """Return how a file is named relative to its folder, or by its path where that is not open."""
-    return place if folder is None else place.name
-
-
-def _open_part(target: Path, folder: int | None, *, alone: bool) -> tuple[Path, BinaryIO]:
-    for number in range(_MOST_WRITERS):
-        place = _part(target, number)
-        remove_if_dead(place, folder)
+        descriptor = held.open(place.name, _OLD_FILE)  # there may be none; a link is nothing of ours
         try:
-            descriptor = os.open(_in(folder, place), _NEW_FILE, 0o666, dir_fd=folder)
+            found = os.fstat(descriptor)
+            # Only who has the lock removes or renames a part: what has its name now is what is locked.
+            ours = stat.S_ISREG(found.st_mode) and _lock(descriptor)
+            if ours and os.path.samestat(found, held.stat(place.name)):
+                held.remove(place.name)
+        finally:
+            os.close(descriptor)
+
+
+def _is_written_directly(path: Path, folder: HeldFolder | None) -> bool:
+    """Whether this is a name of the system's, such as /dev/stdout."""
+    place = os.path.realpath(path.parent) if folder is None else os.fspath(folder.path)
+    return (place == "/dev" or place.startswith("/proc/")) and path.exists()
+
+
+def _folder_of(path: Path, folder: HeldFolder | None) -> HeldFolder:
+    """Hold the folder of a file, or the one that is given, once more. Raises OSError."""
+    return HeldFolder(path.parent) if folder is None else folder.again()
+
+
+def _name(path: Path) -> str:
+    return path.name or "."
+
+
+def _refuse_what_is_no_file(path: Path, folder: HeldFolder) -> None:
+    """Raise InputError where something else than a file or a link has a file's name."""
+    mode = folder.mode(_name(path))
+    if mode is not None and not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise InputError(path, f"cannot be written: it is {kind_of(mode)}; remove it, or choose another name")
+
+
+def _part(name: str, number: int) -> str:
+    return f".{name}.{number}.part" if number else f".{name}.part"
+
+
+def _open_part(folder: HeldFolder, name: str, *, alone: bool) -> tuple[str, BinaryIO]:
+    for number in range(_MOST_WRITERS):
+        part = _part(name, number)
+        remove_if_dead(part, folder)
+        try:
+            descriptor = folder.open(part, _NEW_FILE)
         except FileExistsError:  # somebody else is writing the file, or has put something here
             written = False
             with contextlib.suppress(OSError):
-                written = alone and _is_being_written(place, folder)
+                written = alone and _is_being_written(part, folder)
             if written:
                 what = "another process is writing it: wait until that has ended, or choose another name"
-                raise FileExistsError(errno.EEXIST, what, str(target)) from None
+                raise FileExistsError(errno.EEXIST, what, name) from None
             continue
         if _lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
-            _remove_dead_from(target, number + 1, folder)
-            return place, os.fdopen(descriptor, "wb")
+            _remove_dead_from(folder, name, number + 1)
+            return part, os.fdopen(descriptor, "wb")
         os.close(descriptor)  # another process takes it for a leftover in this very moment
-    raise FileExistsError(errno.EEXIST, "too many processes are writing this file", str(target))
+    raise FileExistsError(errno.EEXIST, "too many processes are writing this file", name)
 
 
-def _is_being_written(part: Path, folder: int | None = None) -> bool:
+def _is_being_written(part: str, folder: HeldFolder) -> bool:
     """Whether the writer of a temporary file lives. Raises OSError for what is no file that can be opened."""
-    descriptor = os.open(_in(folder, part), _OLD_FILE, dir_fd=folder)
+    descriptor = folder.open(part, _OLD_FILE)
     try:
         return _lock(descriptor) is False
     finally:
         os.close(descriptor)
 
 
-def _remove_dead_from(target: Path, number: int, folder: int | None = None) -> None:
-    while number < _MOST_WRITERS and _exists(place := _part(target, number), folder):
-        remove_if_dead(place, folder)
+def _remove_dead_from(folder: HeldFolder, name: str, number: int) -> None:
+    while number < _MOST_WRITERS and folder.mode(part := _part(name, number)) is not None:
+        remove_if_dead(part, folder)
         number += 1
 
 
-def _exists(place: Path, folder: int | None) -> bool:
-    try:
-        os.stat(_in(folder, place), dir_fd=folder, follow_symlinks=False)
-    except OSError:
-        return False
-    return True
-
-
-def _remove(path: Path, folder: int | None) -> None:
+def _remove(name: str, folder: HeldFolder) -> None:
     with contextlib.suppress(OSError):
-        os.unlink(_in(folder, path), dir_fd=folder)
+        folder.remove(name)
 
 
 def _lock(descriptor: int) -> bool | None:

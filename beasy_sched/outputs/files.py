@@ -20,14 +20,15 @@ from beasy_sched.engine import Session
 from beasy_sched.engine.actions import NO_FACTS, Facts
 from beasy_sched.engine.power import PowerSide, TraceRow
 from beasy_sched.errors import ConfigError, Failures, InputError, PolicyError
-from beasy_sched.formats.atomic import PartFile, leftover, remove_old, rescue, write_atomic
+from beasy_sched.formats.atomic import PartFile, hold_folder, leftover, remove_old, rescue, write_atomic
 from beasy_sched.formats.decoding import JsonDecoder, Malformed
+from beasy_sched.formats.held_folder import HeldFolder
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.run_files import DEADLINES, DECISIONS, SCHEDULE, SUMMARY, TRACE, path_of
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.outputs.deadlines import deadlines_csv
-from beasy_sched.outputs.plans import keep_plans, old_plans, write_plans_of_run
+from beasy_sched.outputs.plans import keep_plans, remove_old_plans, write_plans_of_run
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import brief_summary, summarize
 from beasy_sched.plan.plan import Plan, PlanStore
@@ -206,6 +207,8 @@ class RunFiles:
         self.recording: RecordingWriter | None = None
         self._trace: PartFile | None = None
         self._summary: PartFile | None = None
+        self._folder: HeldFolder | None = None
+        """That of the prefix."""
         self._begun = False
         self._traced = 0
         """How many rows of the energy trace have been written."""
@@ -218,6 +221,7 @@ class RunFiles:
             if record is not None and (record.is_file() or not record.exists()):  # no device or pipe
                 _check(record.parent)
             if prefix is not None:
+                self._folder = hold_folder(Path(prefix).parent)
                 self._summary = PartFile(path_of(prefix, SUMMARY), alone=True)  # one run at a time
                 if decisions:
                     self.log = DecisionLogFile(path_of(prefix, DECISIONS))
@@ -241,10 +245,11 @@ class RunFiles:
 
         Later calls do nothing. Raises InputError where that is not possible.
         """
-        if self.prefix is not None and not self._begun:
+        if self.prefix is not None and self._folder is not None and not self._begun:
             self._begun = True
-            remove_old(path_of(self.prefix, name) for name in (DECISIONS, TRACE, DEADLINES, SUMMARY))
-            remove_old(old_plans(self.prefix))
+            names = (DECISIONS, TRACE, DEADLINES, SUMMARY)
+            remove_old((path_of(self.prefix, name) for name in names), self._folder)
+            remove_old_plans(self.prefix, self._folder)
 
     def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
         """Write what there is, whole or partial, and return the summary.
@@ -259,15 +264,8 @@ class RunFiles:
         if self._trace is not None and session.power is not None:
             power = session.power
             self._keep(failures, self._trace, lambda: self._new_rows(power))
-        if self.prefix is not None and (jobs := session.workflows.with_deadline):
-            path = path_of(self.prefix, DEADLINES)
-            with failures.noted("a file of the run"):
-                write_atomic(path, deadlines_csv(jobs))
-                self.written.append(path)
-        if self.prefix is not None and session.replanning is not None and session.power is not None:
-            with failures.noted("the plans made during the run"):
-                until_s = session.power.settled.time_s
-                self.written += write_plans_of_run(self.prefix, session.replanning, until_s)
+        if self.prefix is not None and self._folder is not None:
+            self._write_late(self.prefix, self._folder, session, failures)
         summary = summarize(session, self.settings, error, failures)
         if self._summary is not None:
             text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
@@ -278,6 +276,18 @@ class RunFiles:
         self.discard()
         failures.raise_first()
         return summary
+
+    def _write_late(self, prefix: str, folder: HeldFolder, session: Session, failures: Failures) -> None:
+        """Write the files that are not opened when the run begins."""
+        if jobs := session.workflows.with_deadline:
+            path = path_of(prefix, DEADLINES)
+            with failures.noted("a file of the run"):
+                write_atomic(path, deadlines_csv(jobs), folder)
+                self.written.append(path)
+        if session.replanning is not None and session.power is not None:
+            with failures.noted("the plans made during the run"):
+                until_s = session.power.settled.time_s
+                self.written += write_plans_of_run(prefix, folder, session.replanning, until_s)
 
     def keeping_windows(
         self,
@@ -309,8 +319,8 @@ class RunFiles:
         if self._trace is not None and session.power is not None:
             self._trace.write(self._new_rows(session.power))
             sizes[TRACE] = self._trace.keep()
-        if self.prefix is not None and session.replanning is not None:
-            keep_plans(self.prefix, session.replanning)
+        if self.prefix is not None and self._folder is not None and session.replanning is not None:
+            keep_plans(self.prefix, self._folder, session.replanning)
         if self._summary is not None:
             killed = f"the run was killed after window {len(session.windows)}"
             kept = {"sizes": sizes, "summary": brief_summary(session, self.settings, killed)}
@@ -331,6 +341,8 @@ class RunFiles:
         for part in (self.log, self.recording, self._trace, self._summary):
             if part is not None:
                 part.discard()
+        if self._folder is not None:
+            self._folder.close()
 
     def _keep(self, failures: Failures, part: PartFile, text: Callable[[], str] = str) -> None:
         with failures.noted("a file of the run"):
@@ -352,8 +364,13 @@ def recover(prefix: str) -> list[Path]:
 
     Returns the files. Raises InputError where there is nothing to recover, or the run still goes on.
     """
+    with hold_folder(Path(prefix).parent) as folder:
+        return _recover(prefix, folder)
+
+
+def _recover(prefix: str, folder: HeldFolder) -> list[Path]:
     place = path_of(prefix, SUMMARY)
-    part = leftover(place)
+    part = leftover(place, folder)
     text = b"" if part is None else read_bytes(part)
     if not text:
         why = "no window had ended" if part is not None else "there is no .part file of such a run"
@@ -363,9 +380,9 @@ def recover(prefix: str) -> list[Path]:
     except Malformed as error:
         raise InputError(place, f"nothing can be recovered: {part} is damaged: {error}") from None
     sizes = {path_of(prefix, name): size for name, size in kept.sizes.items()}
-    written = [path for path, size in sizes.items() if rescue(path, size)]
-    remove_old([path_of(prefix, SCHEDULE)])  # it has nothing before the end of the run
-    write_atomic(place, json.dumps(kept.summary, indent=2, allow_nan=False) + "\n")
+    written = [path for path, size in sizes.items() if rescue(path, size, folder)]
+    remove_old([path_of(prefix, SCHEDULE)], folder)  # it has nothing before the end of the run
+    write_atomic(place, json.dumps(kept.summary, indent=2, allow_nan=False) + "\n", folder)
     return [*written, place]
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final
 
 from beasy_sched.engine.replanning import Planning, PlanOutcome, Replanning
-from beasy_sched.formats.atomic import own_folder, write_atomic
-from beasy_sched.formats.plan_file import write_plans
+from beasy_sched.formats.atomic import remove_old, write_atomic
+from beasy_sched.formats.held_folder import HeldFolder
+from beasy_sched.formats.plan_file import plan_bytes
 from beasy_sched.formats.run_files import PLAN, PLAN_FOLDER, PLANS, path_of
 from beasy_sched.plan.plan import PlanStore
 
@@ -51,42 +53,49 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""').replace("\n", " ") + '"' if text else ""
 
 
-def write_plans_of_run(prefix: str, replanning: Replanning, until_s: float) -> list[Path]:
+def write_plans_of_run(prefix: str, folder: HeldFolder, replanning: Replanning, until_s: float) -> list[Path]:
     """Write the plan in effect up to ``until_s`` (s), the table, and each plan; return the files.
 
-    Raises InputError.
+    ``folder`` is that of the prefix. Raises InputError.
     """
-    written = keep_plans(prefix, replanning)
+    written = keep_plans(prefix, folder, replanning)
     if until_s > replanning.plans.start_s:
-        write_plans(path_of(prefix, PLAN), replanning.plans.until(until_s))
+        write_atomic(path_of(prefix, PLAN), plan_bytes(replanning.plans.until(until_s)), folder)
         written.append(path_of(prefix, PLAN))
     return written
 
 
-def keep_plans(prefix: str, replanning: Replanning) -> list[Path]:
+def keep_plans(prefix: str, folder: HeldFolder, replanning: Replanning) -> list[Path]:
     """Write the table, and each plan that is not there yet; return the table and the plans' folder.
 
-    Raises InputError.
+    ``folder`` is that of the prefix. Raises InputError.
     """
-    write_atomic(path_of(prefix, PLANS), plans_csv(replanning))
-    folder = own_folder(path_of(prefix, PLAN_FOLDER))
+    table, place = path_of(prefix, PLANS), path_of(prefix, PLAN_FOLDER)
+    write_atomic(table, plans_csv(replanning), folder)
     made = {0: replanning.first} | {p.request.rolled.number: p.answer.plans for p in replanning.done}
-    for number, plans in made.items():
-        path = folder / _NAME.format(number)
-        if plans and not path.exists():
-            write_plans(path, PlanStore(plans))
-    return [path_of(prefix, PLANS), folder]
+    with folder.inner(place.name) as inner:
+        for number, plans in made.items():
+            name = _NAME.format(number)
+            if plans and inner.mode(name) is None:
+                write_atomic(place / name, plan_bytes(PlanStore(plans)), inner)
+    return [table, place]
 
 
-def old_plans(prefix: str) -> Iterator[Path]:
-    """Where an earlier run has left its plans; a link in the place of their folder is one of them."""
-    yield from (path_of(prefix, PLAN), path_of(prefix, PLANS))
-    folder = path_of(prefix, PLAN_FOLDER)
-    if folder.is_symlink():
-        yield folder
+def remove_old_plans(prefix: str, folder: HeldFolder) -> None:
+    """Remove an earlier run's plans, and a link in the place of their folder; ``folder`` is the prefix's.
+
+    Raises InputError; also where something else is in the place of that folder.
+    """
+    remove_old((path_of(prefix, PLAN), path_of(prefix, PLANS)), folder)
+    place = path_of(prefix, PLAN_FOLDER)
+    mode = folder.mode(place.name)
+    if mode is None:
         return
-    with contextlib.suppress(OSError):
-        yield from sorted(folder.glob("[0-9]*.msgpack"))
+    if stat.S_ISLNK(mode):
+        remove_old([place], folder)
+        return
+    with folder.inner(place.name) as inner:
+        remove_old((place / name for name in inner.names() if fnmatch(name, "[0-9]*.msgpack")), inner)
 
 
 def replanning_part(replanning: Replanning) -> dict[str, Any]:

@@ -430,7 +430,7 @@ class Batsim5Tracer(Tracer):
     def begin(self) -> None:
         """Remove the files of an earlier run under the same prefix."""
         super().begin()
-        remove_old([self._place(EXECUTION_INFO)])
+        remove_old([self._place(EXECUTION_INFO)], self._folder)
 
     def _place(self, name: str) -> Path:
         return Path(self.prefix + _NAMES.get(name, name))
@@ -451,7 +451,8 @@ class Batsim5Tracer(Tracer):
         """Write the summaries, and bring all files to their names; return them. Raises InputError."""
         files = super().commit({name: text for name, text in schedule.items() if name not in _WALL_TIMES})
         info = self._place(EXECUTION_INFO)
-        write_atomic(info, _json_text({new: schedule[old] for old, new in _WALL_TIMES.items()}))
+        text = _json_text({new: schedule[old] for old, new in _WALL_TIMES.items()})
+        write_atomic(info, text, self._folder)
         return [*files, info]
 
 

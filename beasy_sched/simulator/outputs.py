@@ -10,7 +10,8 @@ from typing import Any
 
 from beasy_sched.errors import Failures
 from beasy_sched.formats import run_files
-from beasy_sched.formats.atomic import PartFile, remove_old
+from beasy_sched.formats.atomic import PartFile, hold_folder, remove_old
+from beasy_sched.formats.held_folder import HeldFolder
 from beasy_sched.formats.run_files import path_of
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
@@ -72,11 +73,13 @@ class Tracer:
             run_files.ENERGY: energy,
         }
         self._files: dict[str, PartFile] = {}
+        self._folder: HeldFolder | None = None
         try:
             for name in _HEADERS:
                 if written.get(name, True):
                     self._files[name] = PartFile(self._place(name))
                     self._files[name].write(_HEADERS[name])
+            self._folder = hold_folder(self._place(run_files.JOBS).parent)
         except BaseException:
             self.discard()
             raise
@@ -100,7 +103,7 @@ class Tracer:
 
         Raises InputError where that is not possible.
         """
-        remove_old(map(self._place, _HEADERS))
+        remove_old(map(self._place, _HEADERS), self._folder)
 
     def _place(self, name: str) -> Path:
         """Return where a file goes."""
@@ -201,6 +204,8 @@ class Tracer:
         """Remove what has been written so far (nothing happens after `commit`)."""
         for file in self._files.values():
             file.discard()
+        if self._folder is not None:
+            self._folder.close()
 
 
 def _cell(text: str) -> str:

@@ -34,7 +34,7 @@ from beasy_sched.model.events import (
 )
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.plan.plan import PlanStore
-from beasy_sched.preflight import ChecksInputs, RunInputs, bad_rate, look_at
+from beasy_sched.preflight import ChecksInputs, RunInputs, bad_power, bad_rate, look_at
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution
@@ -160,9 +160,8 @@ class Simulation:
             if ending is Ending.FINISHED:
                 self._ask(decide, [SimulationEnds(self.world.stamp)])
             return self._result(ending, time.perf_counter() - started)
-        except BaseException:
+        finally:
             self.discard()
-            raise
 
     def discard(self) -> None:
         """Remove the output files that have been begun, if the simulation is not run to its end."""
@@ -518,10 +517,18 @@ def simulation_from_files(
 
 
 def note_findings(platform: SimGridPlatform, given: RunInputs, note: Callable[[str], None]) -> None:
-    """Tell what the user should know about the files. Raises ConfigError for a rate that is not a number."""
+    """Tell what the user should know about the files.
+
+    Raises ConfigError for a rate that is not a number and, where the policy is known, for a production that
+    is no power: to a scheduler elsewhere, Batsim forwards any value.
+    """
     for text in platform.notes:
         note(text)
-    if (wrong := bad_rate(given.events or ())) is not None:
+    events = given.events or ()
+    wrong = bad_rate(events)
+    if wrong is None and given.policy is not None:
+        wrong = bad_power(events)
+    if wrong is not None:
         raise ConfigError(wrong.text)
     for finding in look_at(given):
         note(finding.text)

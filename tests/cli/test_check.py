@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from command_line import exit_code
 
+from beasy_sched.numbers import found_text
+
 HOUR_S = 3600
 
 
@@ -393,6 +395,32 @@ def test_a_price_that_is_a_text(place: Path, capsys: pytest.CaptureFixture[str])
     assert exit_code("simulate", *map(str, files)) == 2
     expected = f"{place / 'power.txt'}:4: import_price_per_kwh: found '0.1', expected a number"
     assert expected in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["much", -5, None, True, 1e17])
+@pytest.mark.parametrize("site", [True, False])
+def test_a_power_that_is_none(
+    place: Path, value: object, site: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    power(place / "power.txt", 72, value_w=value, skip=range(2))
+    files = ["-p", place / "p.xml", "-w", place / "w.json", "--events", place / "power.txt"]
+    files += ["--site", place / "site.toml"] * site
+    found = f"{place / 'power.txt'}:1: power_available: found {found_text(value)}"
+    expected = f"{found}, expected watts, 0 to 1e+15"
+    assert exit_code("check", *map(str, files), "-q") == 2
+    assert f"would fail: {expected}" in capsys.readouterr().err.splitlines()
+    assert exit_code("simulate", *map(str, files), "-e", str(place / "out" / "run"), "-q") == 2
+    assert capsys.readouterr().err == f"beasy-sched: {expected}\n"
+    assert not [*(place / "out").iterdir()]
+
+
+def test_a_batsim_forwards_any_power(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    power(place / "power.txt", 1, value_w="much")
+    files = ("-p", place / "p.xml", "-w", place / "w.json", "--events", place / "power.txt")
+    away = ("-e", str(place / "r"), "-s", "tcp://127.0.0.1:1", "--timeout", "0.1", "--forward-unknown-events")
+    assert exit_code("batsim", *map(str, files), *away) == 1  # nobody answers
+    assert "note: " in (told := capsys.readouterr().err)
+    assert "power.txt:1: power_available: found 'much', expected watts" in told
 
 
 # --- plans made during the run --------------------------------------------------------------------------

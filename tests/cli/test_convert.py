@@ -144,6 +144,8 @@ def test_profiles_are_renamed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
+        ("", "is empty, expected a workload or an events file"),
+        (" \n\n", "is empty, expected a workload or an events file"),
         ("<platform/>", "a platform file needs no conversion"),
         ('{"type": "x"}\n', ":1: the event has no 'timestamp' number"),
         ('{"type": "x", "timestamp": 1}\nnonsense\n', ":2: an event could not be parsed"),

@@ -162,6 +162,20 @@ def test_as_in_one_process(
     assert differing(one, two) == []
 
 
+def test_a_master_host_of_another_name(site: SmallSite, tmp_path: Path, capfd: Capture) -> None:
+    """As Batsim's -m: 'serve' and 'replay' read the platform file that 'simulate' reads."""
+    platform, record = tmp_path / "platform.xml", str(tmp_path / "a.rec")
+    platform.write_text(site.platform.read_text().replace("master_host", "boss"))
+    known = ["-p", str(platform), "-m", "boss"]
+    assert exit_code("simulate", *known, "-w", str(site.workload), "--record", record, "-q") == 0
+    assert exit_code("replay", record, *known) == 0
+    served = ["serve", "-s", "tcp://127.0.0.1:0", "--timeout", "0.01"]
+    assert exit_code(*served, *known) == 1
+    assert "no simulator sent a first message" in capfd.readouterr().err
+    assert exit_code(*served, *known[:2]) == 2
+    assert "no master host: expected a host named 'master_host'; name it with -m" in capfd.readouterr().err
+
+
 def test_the_help_tells_who_can_reach_it(capsys: Capture) -> None:
     assert exit_code("serve", "--help") == 0
     told = " ".join(capsys.readouterr().out.split())

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from daemon.serving import BEGIN, END, Served, job, raw
+from daemon.serving import BEGIN, END, Peer, Served, job, raw, serving
 from recording_files import exchanges_in
 from tiny import resources
 
+from beasy_sched.engine import session
+from beasy_sched.limits import LONGEST_JOB
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 
@@ -64,6 +66,43 @@ def test_later_messages(tmp_path: Path, capfd: Capture, message: bytes, error: s
     daemon.failed(error)
     assert daemon.summary()["jobs"]["submitted"] >= 1
     assert len(exchanges_in(record)) == 2
+
+
+def with_members(name: str, size: int) -> e.JobSubmitted:
+    return e.JobSubmitted(1.0, e.JobRequest(f"w0!{name}", 1.0, 1, "p", 100, {"user": "x" * size}))
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "error"),
+    [
+        ("MOST_JOBS", 3, "more than 3 jobs were submitted: no simulation has that many"),
+        ("MOST_JOBS_AT_ONCE", 3, "more than 3 jobs wait, run or have terms: no simulation has that many"),
+        ("MOST_KEPT", 400, "the ids and members of jobs have more than 200 characters together"),
+    ],
+)
+def test_more_jobs_than_are_kept(
+    tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, error: str
+) -> None:
+    """Above a limit the run ends, and what it has done is written."""
+    monkeypatch.setattr(session, limit, most)
+    record = tmp_path / "a.rec"
+    jobs = [raw(with_members(f"{number}", 100)) for number in range(6)]
+    daemon = Served(tmp_path, capfd, [BEGIN, *jobs, END], "--record", str(record))
+    daemon.failed(error)
+    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
+    assert len((tmp_path / "out" / "run_decisions.jsonl").read_text().splitlines()) == 3
+    assert len(exchanges_in(record)) == 1 + 3
+
+
+def test_a_job_with_endless_members(tmp_path: Path) -> None:
+    """With the limits as they are, in a process of its own."""
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
+        peer.ask(BEGIN)
+        peer.ask(raw(with_members("a", LONGEST_JOB - 100)))
+        peer.socket.send(raw(with_members("b", LONGEST_JOB)))
+        daemon.failed(f"job w0!b has more than {LONGEST_JOB:,} characters of members")
+    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
+    assert daemon.summary()["jobs"]["submitted"] == 1
 
 
 def test_several_frames(tmp_path: Path, capfd: Capture) -> None:

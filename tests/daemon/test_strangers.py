@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import zmq
 from daemon.serving import BEGIN, END, Peer, Serving, job, raw, serving
+from zmq.utils.monitor import recv_monitor_message
 
 from beasy_sched import daemon as daemon_module
 from beasy_sched.daemon import Daemon, too_many
@@ -29,19 +30,40 @@ ZMTP_1 = b"\x01\x00\x01\x00"
 """A peer of ZMTP 1.0 without identity, and an empty message without a delimiter."""
 ZMTP_3 = b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16 + 1 + 31)
 READY_REQ = b"\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x03REQ"
+SHAKEN = (ZMTP_3, READY_REQ)
+"""A handshake: ZeroMQ takes a peer of version 3 for a faulty one if it does not wait for each answer."""
 
-BYTES = {
-    "nothing": b"",
-    "ZMTP 1.0 without a delimiter": ZMTP_1,
-    "ZMTP 1.0, many messages": b"\x01\x00" + b"\x01\x00" * 1000,
-    "HTTP": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-    "noise": bytes(range(256)) * 40,
-    "half a greeting": ZMTP_3[:20],
-    "a greeting alone": ZMTP_3,
-    "a REQ without a delimiter": ZMTP_3 + READY_REQ + b"\x00\x02hi",
-    "a frame of an exabyte": ZMTP_3 + READY_REQ + b"\x02" + struct.pack(">Q", 1 << 60),
-    "a message that never ends": ZMTP_3 + READY_REQ + b"\x01\x00" * 10_000,
+Words = tuple[bytes, ...]
+
+BYTES: dict[str, Words] = {
+    "nothing": (),
+    "ZMTP 1.0 without a delimiter": (ZMTP_1,),
+    "ZMTP 1.0, many messages": (b"\x01\x00" + b"\x01\x00" * 1000,),
+    "HTTP": (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",),
+    "noise": (bytes(range(256)) * 40,),
+    "half a greeting": (ZMTP_3[:20],),
+    "a greeting alone": (ZMTP_3,),
+    "a handshake that is wrong": (ZMTP_3, b"\x04\x03\x02hi"),
+    "a handshake at once": (ZMTP_3 + READY_REQ + b"\x00\x02hi",),
+    "a REQ without a delimiter": (*SHAKEN, b"\x00\x02hi"),
+    "a frame of an exabyte": (*SHAKEN, b"\x02" + struct.pack(">Q", 1 << 60)),
+    "a message that never ends": (*SHAKEN, b"\x01\x00" * 10_000),
 }
+"""What strangers say: each word once the one before has been answered."""
+
+SHAKES, FAILS = zmq.Event.HANDSHAKE_SUCCEEDED, zmq.Event.HANDSHAKE_FAILED_PROTOCOL
+ENDS = zmq.Event.DISCONNECTED
+OUTCOMES: dict[str, tuple[list[zmq.Event], int]] = {
+    "ZMTP 1.0 without a delimiter": ([], 1),
+    "ZMTP 1.0, many messages": ([], 1000),
+    "noise": ([ENDS], 0),
+    "a handshake that is wrong": ([FAILS, ENDS], 0),
+    "a handshake at once": ([FAILS, ENDS], 0),
+    "a REQ without a delimiter": ([SHAKES], 1),
+    "a frame of an exabyte": ([SHAKES, ENDS], 0),
+    "a message that never ends": ([SHAKES], 0),
+}
+"""What a socket like the daemon's sees of them: events, and the number of messages; by default nothing."""
 
 KINDS = {
     zmq.REQ: [[b"junk"], [b""], [b"a", b"b"]],
@@ -54,15 +76,39 @@ KINDS = {
 }
 
 
+def read(connection: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        more = connection.recv(count - len(found))
+        if not more:
+            raise ConnectionResetError
+        found += more
+    return found
+
+
+def say(connection: socket.socket, words: Words) -> None:
+    """Send each word of a handshake, and wait for its answer; then the rest, if anyone still reads."""
+    for word in words:
+        if word == ZMTP_3:
+            connection.sendall(word)
+            assert read(connection, 64)[:1] == b"\xff"
+        elif word == READY_REQ:
+            connection.sendall(word)
+            kind, size = read(connection, 2)
+            assert (kind, read(connection, size)[:6]) == (4, b"\x05READY")
+        else:
+            with contextlib.suppress(OSError):
+                connection.sendall(word)
+
+
 @contextlib.contextmanager
-def raw_strangers(endpoint: str, everything: Sequence[bytes]) -> Iterator[list[socket.socket]]:
+def raw_strangers(endpoint: str, everything: Sequence[Words]) -> Iterator[list[socket.socket]]:
     port = int(endpoint.rpartition(":")[2])
     with contextlib.ExitStack() as stack:
         connections = []
-        for sent in everything:
+        for words in everything:
             connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
-            with contextlib.suppress(OSError):
-                connection.sendall(sent)
+            say(connection, words)
             connections.append(connection)
         time.sleep(0.1)
         yield connections
@@ -76,8 +122,27 @@ def complete(daemon: Serving) -> None:
     assert len(daemon.stderr.splitlines()) < 30
 
 
+@pytest.mark.parametrize("name", BYTES)
+def test_the_bytes_are_what_they_are_called(name: str) -> None:
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as router:
+        for option, value in daemon_module._OPTIONS.items():
+            router.setsockopt(option, value)
+        router.setsockopt(zmq.RCVHWM, 2000)
+        events = router.get_monitor_socket(SHAKES | FAILS | ENDS)
+        port = router.bind_to_random_port("tcp://127.0.0.1")
+        with raw_strangers(f"tcp://127.0.0.1:{port}", [BYTES[name]]):
+            messages, seen = 0, []
+            while router.poll(200):
+                router.recv_multipart()
+                messages += 1
+            while events.poll(0):
+                seen.append(recv_monitor_message(events)["event"])
+        assert (seen, messages) == OUTCOMES.get(name, ([], 0))
+        router.disable_monitor()
+
+
 @pytest.mark.parametrize("sent", BYTES.values(), ids=BYTES)
-def test_bytes_before_during_and_after(tmp_path: Path, sent: bytes) -> None:
+def test_bytes_before_during_and_after(tmp_path: Path, sent: Words) -> None:
     with serving(tmp_path, "--timeout", "20") as daemon, contextlib.ExitStack() as strangers:
         strangers.enter_context(raw_strangers(daemon.endpoint, [sent] * 3))
         with Peer(daemon.endpoint) as peer:
@@ -124,7 +189,7 @@ def test_strangers_do_not_reset_the_time_limit(tmp_path: Path) -> None:
     with serving(tmp_path, "--timeout", "1") as daemon:
         endpoint = daemon.endpoint
         while daemon.process.poll() is None and time.monotonic() < begin_s + 30:
-            with contextlib.suppress(OSError), raw_strangers(endpoint, [ZMTP_1]):
+            with contextlib.suppress(OSError), raw_strangers(endpoint, [(ZMTP_1,)]):
                 pass
         daemon.failed("no simulator sent a first message within 1 s; ")
 
@@ -153,7 +218,7 @@ def test_more_connections_than_are_allowed(tmp_path: Path) -> None:
     """The newest are cut off; the simulator, which was there before, is not."""
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
         peer.ask(BEGIN)
-        with raw_strangers(daemon.endpoint, [ZMTP_1] * (MOST_CONNECTIONS + 50)) as strangers:
+        with raw_strangers(daemon.endpoint, [(ZMTP_1,)] * (MOST_CONNECTIONS + 50)) as strangers:
             time.sleep(0.5)
             assert len(peer.decisions(raw(job("a")))) == 1
             ended = 0
@@ -174,7 +239,7 @@ def test_a_message_of_endless_parts_is_cut_off(tmp_path: Path) -> None:
     part = b"\x03" + struct.pack(">Q", 1 << 20) + bytes(1 << 20)
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
         peer.ask(BEGIN)
-        with raw_strangers(daemon.endpoint, [ZMTP_3 + READY_REQ]) as (stranger,):
+        with raw_strangers(daemon.endpoint, [SHAKEN]) as (stranger,):
             sent = 0
             with contextlib.suppress(OSError):
                 while sent < 1500:
@@ -209,7 +274,7 @@ def decided(peer: Peer, now: int) -> list[bytes]:
 def storm(endpoint: str, over: threading.Event) -> None:
     """Connect again and again, a few hundred at a time, with every kind of bytes."""
     port = int(endpoint.rpartition(":")[2])
-    sent = [*BYTES.values()]
+    sent = [b"".join(words) for words in BYTES.values()]
     while not over.is_set():
         with contextlib.ExitStack() as stack:
             for number in range(300):
@@ -259,10 +324,9 @@ def test_a_simulator_whose_message_never_ends(monkeypatch: pytest.MonkeyPatch) -
     sent = []
 
     def talk(endpoint: str) -> None:
-        with raw_strangers(endpoint, [ZMTP_3]) as (one,), contextlib.suppress(OSError):
-            for word in (READY_REQ, begin):  # each once the one before was read
-                one.sendall(word)
-                time.sleep(0.2)
+        with raw_strangers(endpoint, [SHAKEN]) as (one,), contextlib.suppress(OSError):
+            one.sendall(begin)
+            time.sleep(0.2)
             while len(sent) < 10_000:
                 one.sendall(part)
                 sent.append(part)

@@ -11,10 +11,11 @@ from beasy_sched.errors import InputError
 from beasy_sched.formats.atomic import (
     PartFile,
     discard_unfinished,
+    hold_folder,
     leftover,
-    own_folder,
     remove_if_dead,
     remove_old,
+    rescue,
     write_atomic,
 )
 
@@ -95,22 +96,6 @@ def test_what_is_no_file_is_refused_at_once(
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-@pytest.mark.parametrize("kind", ["a named pipe", "a link", "a file"])
-def test_a_folder_that_is_none(tmp_path: Path, kind: str) -> None:
-    place, other = tmp_path / "plans", tmp_path / "other"
-    other.mkdir()
-    if kind == "a link":
-        place.symlink_to(other)
-    elif kind == "a file":
-        place.write_text("x")
-    else:
-        os.mkfifo(place)
-    with pytest.raises(InputError, match=f"plans: is {kind}, expected a folder"):
-        own_folder(place)
-    assert own_folder(other) == other
-    assert own_folder(tmp_path / "new").is_dir()
-
-
 @pytest.mark.parametrize(("name", "reason"), [("nowhere/a", "folder does not exist"), ("", "irectory")])
 def test_what_cannot_be_written(tmp_path: Path, name: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
@@ -185,13 +170,6 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, alone: bool) -> None:
     assert not (tmp_path / "a").is_symlink()
 
 
-def test_a_planted_link_is_not_what_a_killed_writer_has_left(tmp_path: Path) -> None:
-    (tmp_path / "victim").write_text("mine")
-    (tmp_path / ".a.part").symlink_to(tmp_path / "victim")
-    with pytest.raises(InputError, match=r"\.a\.part"):
-        leftover(tmp_path / "a")
-
-
 def test_what_is_not_finished_can_be_thrown_away_from_outside(tmp_path: Path) -> None:
     part = PartFile(tmp_path / "a")
     part.write("half")
@@ -211,6 +189,49 @@ def test_a_name_that_is_taken_at_the_end_leaves_nothing(tmp_path: Path) -> None:
 def test_devices_of_the_system_are_not_removed(tmp_path: Path) -> None:
     remove_old([tmp_path / "none", "/dev/null"])
     assert Path("/dev/null").is_char_device()
+
+
+def test_what_is_done_in_a_folder_that_is_held_stays_in_it(tmp_path: Path) -> None:
+    """All that a run does after its beginning, when a link to other files has its folder's name."""
+    ours, moved, theirs = tmp_path / "ours", tmp_path / "moved", tmp_path / "theirs"
+    every = ["old", "new", "killed", ".killed.part", ".dead.part", "dead"]
+    for folder in (ours, theirs):
+        folder.mkdir()
+        for name in every:
+            (folder / name).write_text("precious")
+    with hold_folder(ours) as held:
+        ours.rename(moved)
+        ours.symlink_to(theirs)
+        remove_old([ours / "old", ours / "dead"], held)
+        write_atomic(ours / "new", "new", held)
+        with PartFile(ours / "more", folder=held) as file:
+            file.write("more")
+        assert leftover(ours / "killed", held) == ours / ".killed.part"
+        assert rescue(ours / "killed", 4, held)
+        assert not rescue(ours / "killed", 4, held)
+        with pytest.raises(InputError, match="is still being written"), PartFile(ours / "x", folder=held):
+            leftover(ours / "x", held)
+    assert {path.name: path.read_text() for path in moved.iterdir()} == {
+        "new": "new",
+        "more": "more",
+        "killed": "prec",
+    }
+    assert sorted(path.name for path in theirs.iterdir()) == sorted(every)
+    assert {path.read_text() for path in theirs.iterdir()} == {"precious"}
+
+
+@pytest.mark.parametrize("kind", ["a directory", "a named pipe", "a socket", "a link"])
+def test_what_no_killed_writer_can_have_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "victim").write_text("mine")
+    part = tmp_path / ".a.part"
+    part.symlink_to(tmp_path / "victim") if kind == "a link" else put(part, kind)
+    for do in (leftover, lambda path: rescue(path, 1)):
+        with pytest.raises(InputError, match=rf"\.a\.part: is {kind}, expected what a killed run has left"):
+            do(tmp_path / "a")
+    assert (tmp_path / "victim").read_text() == "mine"
 
 
 @pytest.mark.parametrize("leads_to", ["link", "folder", "nothing"])
@@ -250,4 +271,11 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         PartFile(tmp_path / "a", alone=True)
     one.finish()
+    with hold_folder(tmp_path) as held:
+        write_atomic("a", "x", held)
+        remove_old(["a", "b", "none"], held)
+        assert leftover("a", held) is None
+    (tmp_path / ".b.part").write_text("x")
+    assert rescue(tmp_path / "b", 1)
+    remove_if_dead(tmp_path / ".c.part")
     assert len(os.listdir("/proc/self/fd")) == before

@@ -14,6 +14,7 @@ ROOT = Path(beasy_sched.__file__).parent
 BOUNDARY = {"formats/reading.py", "formats/decoding.py"}
 ALLOWED = {
     ("formats/atomic.py", "open"): "writes files",
+    ("formats/held_folder.py", "open"): "the same, relative to their folder",
     ("campaign/folder.py", "open"): "the lock of a campaign",
     ("campaign/workers.py", "open"): "the mark of a worker that lives",
     ("cli/__init__.py", "open"): "the null device",
