@@ -221,6 +221,8 @@ class Session:
         self.now = now
         decisions = self._decisions = []
         if self.begun:
+            if self.ended:
+                raise PeerError(f"a message for {now} s came after SIMULATION_ENDS")
             self._arrived = []
         elif not message.events or type(message.events[0]) is not e.SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
@@ -229,11 +231,18 @@ class Session:
         ):
             self._restless = 0
         handlers = self._handlers
-        latest_s = now + TIME_TOLERANCE_S
+        earliest_s, latest_s = before_s - TIME_TOLERANCE_S, now + TIME_TOLERANCE_S
         for event in message.events:
-            if not -LATEST_S <= event.timestamp <= latest_s:
-                raise PeerError(f"an event's timestamp is {event.timestamp} s, in a message for {now} s")
+            at_s = event.timestamp
+            if not earliest_s <= at_s <= latest_s:
+                raise PeerError(
+                    f"an event's timestamp is {at_s} s, in a message for {now} s after events at {before_s} s"
+                )
+            if at_s > before_s:
+                before_s, earliest_s = at_s, at_s - TIME_TOLERANCE_S
             handlers[type(event)](event)
+        if self.ended and type(message.events[-1]) is not e.SimulationEnds:
+            raise PeerError("no event may follow SIMULATION_ENDS in its message")
         for path in message.unknown_fields:
             self._warn_of_some(_UNKNOWN, f"unknown field {path.rpartition('].')[2]} (ignored)")
         if not self.ended:
