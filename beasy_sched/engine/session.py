@@ -744,6 +744,11 @@ class Session:
             self.warnings.append(text)
 
 
+def _name_of(data: Mapping[str, Any]) -> str:
+    """Return what errors call a notice."""
+    return f"NOTIFY {shortened(str(data.get('type')))}"
+
+
 def _hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
     """Read the hosts of a machine notice on a platform of ``size`` hosts. Raises PeerError."""
     text = data.get("resources")
@@ -753,8 +758,7 @@ def _hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
         hosts = None
     if hosts is None or np.any(hosts.ids >= size):
         raise PeerError(
-            f"NOTIFY {data.get('type')}: found resources {shortened(repr(text))},"
-            " expected hosts such as '0-3'"
+            f"{_name_of(data)}: found resources {shortened(repr(text))}, expected hosts such as '0-3'"
         )
     return hosts
 
@@ -765,7 +769,7 @@ def _power_of(data: Mapping[str, Any]) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= LARGEST_POWER_W):
         raise PeerError(
-            f"NOTIFY {data.get('type')}: found {POWER_FIELD} {found_text(value)}, expected watts, 0 to"
+            f"{_name_of(data)}: found {POWER_FIELD} {found_text(value)}, expected watts, 0 to"
             f" {LARGEST_POWER_W:g}"
         )
     return float(value)
@@ -779,7 +783,7 @@ def _sun_of(data: Mapping[str, Any], power_w: float) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= power_w + SUN_ROUNDING * max(power_w, 1.0)):
         raise PeerError(
-            f"NOTIFY {data.get('type')}: found {SUN_FIELD} {found_text(value)}, expected watts, at least 0"
+            f"{_name_of(data)}: found {SUN_FIELD} {found_text(value)}, expected watts, at least 0"
             f" and at most {POWER_FIELD}"
         )
     return min(float(value), power_w)
@@ -791,9 +795,7 @@ def _rates_of(data: Mapping[str, Any]) -> Announced:
     for field in (PRICE_FIELD, CARBON_FIELD):
         value = data.get(field)
         if value is not None and not is_rate(value):
-            raise PeerError(
-                f"NOTIFY {data.get('type')}: found {field} {found_text(value)}, expected a number"
-            )
+            raise PeerError(f"{_name_of(data)}: found {field} {found_text(value)}, expected a number")
         found.append(None if value is None else float(value))
     return Announced(*found)
 

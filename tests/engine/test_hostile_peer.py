@@ -122,6 +122,18 @@ def test_a_long_id() -> None:
     assert len(str(found.value)) < 500
 
 
+@pytest.mark.parametrize(
+    "event",
+    [completed(1.0, "a" * 3000), e.Notify(1.0, "a" * 3000, {"type": "a" * 3000, "power_available": -1.0})],
+)
+def test_long_names_of_what_there_is_not(event: e.Event) -> None:
+    talk = Talk(site=small_battery())
+    talk.at(0.0, production(0.0, 100.0))
+    with pytest.raises(PeerError, match=r"a{196,200}\.\.\.") as found:
+        talk.at(1.0, event)
+    assert len(str(found.value)) < 500
+
+
 def test_a_long_job() -> None:
     with pytest.raises(PeerError, match="job w0!a has more than 1,048,576 characters of members"):
         Talk().at(1.0, with_members("a", user="x" * LONGEST_JOB))
