@@ -431,6 +431,20 @@ class _SeasonModel:
         )
 
 
+def _cannot_hold(problem: SeasonProblem) -> str:
+    """Say why the battery falls below its minimum whatever it is given, "" if it does not."""
+    battery = problem.storage.battery
+    lost_w = (1.0 - battery.kept_fraction(problem.step_s)) * battery.min_j / problem.step_s
+    most_w = battery.charge_limit_w * battery.charge_efficiency
+    if lost_w <= most_w:
+        return ""
+    return (
+        f"the battery cannot stay at soc_min_pct ({battery.soc_min_pct:g} %): there it loses {lost_w:.4g} W by"
+        f" itself, and charging adds at most {most_w:.4g} W: raise charge_limit_kw, or lower"
+        " self_discharge_pct_per_day"
+    )
+
+
 def plan_season(
     problem: SeasonProblem,
     other_years_w: tuple[FloatArray, ...] = (),
@@ -455,6 +469,8 @@ def plan_season(
                 f"--season-end: the tank cannot reach {one.end_kg:g} kg: even without serving any load, it "
                 f"reaches at most {model.most_kg(limits):.3f} kg"
             )
+        if solution.ending is SearchEnd.INFEASIBLE and (why := _cannot_hold(one)):
+            raise NoSeason(why)
         if solution.ending is not SearchEnd.DONE or solution.values is None:
             raise NoSeason(f"{solution.ending.value} ended the search for a plan of the season")
         years.append(model.year(solution.values))
