@@ -439,8 +439,8 @@ def _cannot_hold(problem: SeasonProblem) -> str:
     if lost_w <= most_w:
         return ""
     return (
-        f"the battery cannot stay at soc_min_pct ({battery.soc_min_pct:g} %): there it loses {lost_w:.4g} W by"
-        f" itself, and charging adds at most {most_w:.4g} W: raise charge_limit_kw, or lower"
+        f"the battery cannot stay at soc_min_pct ({battery.soc_min_pct:g} %): there it loses {lost_w:.4g} W"
+        f" by itself, and charging adds at most {most_w:.4g} W: raise charge_limit_kw, or lower"
         " self_discharge_pct_per_day"
     )
 
@@ -464,13 +464,13 @@ def plan_season(
     for number, one in enumerate(problems):
         model = _SeasonModel(one)
         solution = Solver(model.model, limits).minimize(*model.costs())
+        if solution.ending is SearchEnd.INFEASIBLE and (why := _cannot_hold(one)):
+            raise NoSeason(why)
         if solution.ending is SearchEnd.INFEASIBLE and one.end_kg is not None:
             raise NoSeason(
                 f"--season-end: the tank cannot reach {one.end_kg:g} kg: even without serving any load, it "
                 f"reaches at most {model.most_kg(limits):.3f} kg"
             )
-        if solution.ending is SearchEnd.INFEASIBLE and (why := _cannot_hold(one)):
-            raise NoSeason(why)
         if solution.ending is not SearchEnd.DONE or solution.values is None:
             raise NoSeason(f"{solution.ending.value} ended the search for a plan of the season")
         years.append(model.year(solution.values))
