@@ -222,15 +222,20 @@ def read_csv_rows(path: PathLike) -> Iterator[tuple[int, dict[str, str]]]:
         elif len(cells) == len(names):
             yield line, dict(zip(names, cells, strict=True))
         elif cells:
-            raise InputError(
-                path, f"has {len(cells)} values where the header names {len(names)} columns", line=line
-            )
+            raise _misshapen(path, cells, names, line)
+
+
+def _misshapen(path: PathLike, cells: list[str], names: list[str], line: int) -> InputError:
+    """The error for a row that is not as wide as its header."""
+    return InputError(path, f"has {len(cells)} values where the header names {len(names)} columns", line=line)
 
 
 def read_frame(path: PathLike, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """Read a CSV file as a data frame, columns as ``types`` says. Raises InputError, and ConfigError."""
     pandas, data = _pandas(), read_bytes(path)
-    as_text(data, path)
+    names, cells = (csv_line(line) for line in [*as_text(data, path).split("\n", 2), ""][:2])
+    if len(cells) > len(names):  # pandas would make an index of the first ones
+        raise _misshapen(path, cells, names, 2)
     try:
         return pandas.read_csv(io.BytesIO(data), dtype=types, low_memory=False)
     except (ValueError, OverflowError, RecursionError) as error:
@@ -240,7 +245,9 @@ def read_frame(path: PathLike, types: Mapping[str, Any] | None = None) -> pd.Dat
 def read_frame_of_lines(path: PathLike) -> pd.DataFrame:
     """Read a file of JSON objects, one a line, as a data frame. Raises InputError, and ConfigError."""
     pandas, data = _pandas(), read_bytes(path)
-    as_text(data, path)
+    names, cells = (csv_line(line) for line in [*as_text(data, path).split("\n", 2), ""][:2])
+    if len(cells) > len(names):  # pandas would make an index of the first ones
+        raise _misshapen(path, cells, names, 2)
     try:
         return pandas.read_json(io.BytesIO(data), lines=True)
     except (ValueError, OverflowError, RecursionError, AttributeError, TypeError) as error:
