@@ -405,7 +405,7 @@ class PowerSide:
         if now > self._renew_since_s:
             self._renew_j += self._renew_w * (now - self._renew_since_s)
             self._sun_j += self._sun_w * (now - self._renew_since_s)
-        self._renew_since_s = now
+            self._renew_since_s = now
 
     def _close_step(self, consumed_j: float, now: float) -> None:
         """Settle the step that has ended; ``consumed_j`` (J) counts from time 0."""

@@ -221,6 +221,8 @@ class Session:
         self.now = now
         decisions = self._decisions = []
         if self.begun:
+            if self.ended:
+                raise PeerError(f"a message for {now} s came after SIMULATION_ENDS")
             self._arrived = []
         elif not message.events or type(message.events[0]) is not e.SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
@@ -229,11 +231,18 @@ class Session:
         ):
             self._restless = 0
         handlers = self._handlers
-        latest_s = now + TIME_TOLERANCE_S
+        earliest_s, latest_s = before_s - TIME_TOLERANCE_S, now + TIME_TOLERANCE_S
         for event in message.events:
-            if not -LATEST_S <= event.timestamp <= latest_s:
-                raise PeerError(f"an event's timestamp is {event.timestamp} s, in a message for {now} s")
+            at_s = event.timestamp
+            if not earliest_s <= at_s <= latest_s:
+                raise PeerError(
+                    f"an event's timestamp is {at_s} s, in a message for {now} s after events at {before_s} s"
+                )
+            if at_s > before_s:
+                before_s, earliest_s = at_s, at_s - TIME_TOLERANCE_S
             handlers[type(event)](event)
+        if self.ended and type(message.events[-1]) is not e.SimulationEnds:
+            raise PeerError("no event may follow SIMULATION_ENDS in its message")
         for path in message.unknown_fields:
             self._warn_of_some(_UNKNOWN, f"unknown field {path.rpartition('].')[2]} (ignored)")
         if not self.ended:
@@ -735,6 +744,11 @@ class Session:
             self.warnings.append(text)
 
 
+def _name_of(data: Mapping[str, Any]) -> str:
+    """Return what errors call a notice."""
+    return f"NOTIFY {shortened(str(data.get('type')))}"
+
+
 def _hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
     """Read the hosts of a machine notice on a platform of ``size`` hosts. Raises PeerError."""
     text = data.get("resources")
@@ -744,8 +758,7 @@ def _hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
         hosts = None
     if hosts is None or np.any(hosts.ids >= size):
         raise PeerError(
-            f"NOTIFY {data.get('type')}: found resources {shortened(repr(text))},"
-            " expected hosts such as '0-3'"
+            f"{_name_of(data)}: found resources {shortened(repr(text))}, expected hosts such as '0-3'"
         )
     return hosts
 
@@ -756,7 +769,7 @@ def _power_of(data: Mapping[str, Any]) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= LARGEST_POWER_W):
         raise PeerError(
-            f"NOTIFY {data.get('type')}: found {POWER_FIELD} {found_text(value)}, expected watts, 0 to"
+            f"{_name_of(data)}: found {POWER_FIELD} {found_text(value)}, expected watts, 0 to"
             f" {LARGEST_POWER_W:g}"
         )
     return float(value)
@@ -770,7 +783,7 @@ def _sun_of(data: Mapping[str, Any], power_w: float) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= power_w + SUN_ROUNDING * max(power_w, 1.0)):
         raise PeerError(
-            f"NOTIFY {data.get('type')}: found {SUN_FIELD} {found_text(value)}, expected watts, at least 0"
+            f"{_name_of(data)}: found {SUN_FIELD} {found_text(value)}, expected watts, at least 0"
             f" and at most {POWER_FIELD}"
         )
     return min(float(value), power_w)
@@ -782,9 +795,7 @@ def _rates_of(data: Mapping[str, Any]) -> Announced:
     for field in (PRICE_FIELD, CARBON_FIELD):
         value = data.get(field)
         if value is not None and not is_rate(value):
-            raise PeerError(
-                f"NOTIFY {data.get('type')}: found {field} {found_text(value)}, expected a number"
-            )
+            raise PeerError(f"{_name_of(data)}: found {field} {found_text(value)}, expected a number")
         found.append(None if value is None else float(value))
     return Announced(*found)
 

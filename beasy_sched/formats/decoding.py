@@ -16,7 +16,7 @@ import msgspec
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.reading import as_text, check_numbers, line_at, not_utf8, read_bytes, reworded
-from beasy_sched.limits import shortened
+from beasy_sched.limits import MOST_NESTED, shortened
 from beasy_sched.numbers import ANY_NUMBER
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _AT_BYTE: Final = re.compile(r"\s*\(byte (\d+)\)$")
+_TOO_DEEP: Final = "is nested too deeply"
+_NO_BRACKETS: Final = bytes(sorted({*range(256)} - {*b"[]{}"}))
+_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class Malformed(ValueError):
@@ -53,6 +56,7 @@ class JsonDecoder(Generic[T]):
         try:
             if not data.isascii():
                 data.decode("utf-8")
+            _check_depth(data)
             return self._decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise self._explained(error, data) from None
@@ -62,6 +66,7 @@ class JsonDecoder(Generic[T]):
         try:
             if not data.isascii():
                 data.decode("utf-8")
+            _check_depth(data)
             return self._decode(data)
         except msgspec.ValidationError:
             return None
@@ -70,7 +75,7 @@ class JsonDecoder(Generic[T]):
 
     def _explained(self, error: Exception, data: bytes) -> Malformed:
         if isinstance(error, RecursionError):
-            return Malformed("is nested too deeply")
+            return Malformed(_TOO_DEEP)
         if isinstance(error, UnicodeDecodeError):
             return Malformed(not_utf8(error.object, error.start), line_at(error.object, error.start))
         if isinstance(error, msgspec.ValidationError):
@@ -82,11 +87,29 @@ class JsonDecoder(Generic[T]):
         try:
             return Malformed(shortened(_in_words(message, msgspec.json.decode(data), self._kind)))
         except RecursionError:
-            return Malformed("is nested too deeply")
+            return Malformed(_TOO_DEEP)
         except msgspec.ValidationError:
             return Malformed(shortened(message))
         except msgspec.DecodeError as error:
             return _not_json(data, str(error))
+
+
+def _check_depth(data: bytes) -> None:
+    """Raise Malformed for JSON so deep that what walks through its values would fail."""
+    if data.count(b"{") + data.count(b"[") <= MOST_NESTED or not _is_deep(data):
+        return
+    if _is_deep(_TEXT.sub(b"", data)):
+        raise Malformed(_TOO_DEEP)
+
+
+def _is_deep(data: bytes) -> bool:
+    """Tell whether pairs of brackets are left when the innermost ones are removed again and again."""
+    brackets = data.translate(None, _NO_BRACKETS)
+    for _ in range(MOST_NESTED):
+        before, brackets = brackets, brackets.replace(b"{}", b"").replace(b"[]", b"")
+        if len(brackets) == len(before):
+            return False
+    return bool(brackets)
 
 
 _NUMBER: Final = re.compile(rb"-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?(?=[\s,}\]]|$)")
@@ -134,7 +157,7 @@ def decode_json(data: bytes, kind: type[T]) -> T:
     except ConfigError as error:
         raise Malformed(str(error)) from None
     except RecursionError:
-        raise Malformed("is nested too deeply") from None
+        raise Malformed(_TOO_DEEP) from None
     return convert_json(value, kind)
 
 
@@ -163,7 +186,7 @@ def decode_msgpack(data: bytes, kind: type[T], dec_hook: Callable[[Any, Any], An
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Malformed(shortened(str(error))) from None
     except RecursionError:
-        raise Malformed("is nested too deeply") from None
+        raise Malformed(_TOO_DEEP) from None
     return cast(T, found)
 
 
@@ -199,15 +222,20 @@ def read_csv_rows(path: PathLike) -> Iterator[tuple[int, dict[str, str]]]:
         elif len(cells) == len(names):
             yield line, dict(zip(names, cells, strict=True))
         elif cells:
-            raise InputError(
-                path, f"has {len(cells)} values where the header names {len(names)} columns", line=line
-            )
+            raise _misshapen(path, cells, names, line)
+
+
+def _misshapen(path: PathLike, cells: list[str], names: list[str], line: int) -> InputError:
+    """The error for a row that is not as wide as its header."""
+    return InputError(path, f"has {len(cells)} values where the header names {len(names)} columns", line=line)
 
 
 def read_frame(path: PathLike, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """Read a CSV file as a data frame, columns as ``types`` says. Raises InputError, and ConfigError."""
     pandas, data = _pandas(), read_bytes(path)
-    as_text(data, path)
+    names, cells = (csv_line(line) for line in [*as_text(data, path).split("\n", 2), ""][:2])
+    if len(cells) > len(names):  # pandas would make an index of the first ones
+        raise _misshapen(path, cells, names, 2)
     try:
         return pandas.read_csv(io.BytesIO(data), dtype=types, low_memory=False)
     except (ValueError, OverflowError, RecursionError) as error:
@@ -217,7 +245,9 @@ def read_frame(path: PathLike, types: Mapping[str, Any] | None = None) -> pd.Dat
 def read_frame_of_lines(path: PathLike) -> pd.DataFrame:
     """Read a file of JSON objects, one a line, as a data frame. Raises InputError, and ConfigError."""
     pandas, data = _pandas(), read_bytes(path)
-    as_text(data, path)
+    names, cells = (csv_line(line) for line in [*as_text(data, path).split("\n", 2), ""][:2])
+    if len(cells) > len(names):  # pandas would make an index of the first ones
+        raise _misshapen(path, cells, names, 2)
     try:
         return pandas.read_json(io.BytesIO(data), lines=True)
     except (ValueError, OverflowError, RecursionError, AttributeError, TypeError) as error:

@@ -20,6 +20,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray
 from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.limits import shortened
 from beasy_sched.model.hosts import HostIds, HostSet, all_of, any_of, distinct, is_rising, total
 from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.model.platform import Platform, ServerKind
@@ -260,7 +261,9 @@ class Cluster:
         """Take a job off its hosts. Raises PeerError for a job that is not running."""
         job = self.running.pop(job_id, None)
         if job is None:
-            raise PeerError(f"the simulator reported the end of job {job_id}, which is not running")
+            raise PeerError(
+                f"the simulator reported the end of job {shortened(job_id)}, which is not running"
+            )
         if now < job.start_s - TIME_TOLERANCE_S:
             raise PeerError(f"job {job_id} ended at {now} s, before its start at {job.start_s} s")
         job.move(state)

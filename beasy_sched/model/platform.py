@@ -328,8 +328,8 @@ def _told_pstate(resource: Resource, kind: ServerKind) -> int:
     pstate = resource.pstate or 0
     if not 0 <= pstate < max(kind.pstates, 1):
         raise PeerError(
-            f"the simulator says that host {resource.name!r} starts in P-state {pstate}, but it has only 0 to"
-            f" {kind.pstates - 1}"
+            f"the simulator says that host {shortened(resource.name)!r} starts in P-state {pstate}, but it"
+            f" has only 0 to {kind.pstates - 1}"
         )
     return pstate
 

@@ -431,6 +431,20 @@ class _SeasonModel:
         )
 
 
+def _cannot_hold(problem: SeasonProblem) -> str:
+    """Say why the battery falls below its minimum whatever it is given, "" if it does not."""
+    battery = problem.storage.battery
+    lost_w = (1.0 - battery.kept_fraction(problem.step_s)) * battery.min_j / problem.step_s
+    most_w = battery.charge_limit_w * battery.charge_efficiency
+    if lost_w <= most_w:
+        return ""
+    return (
+        f"the battery cannot stay at soc_min_pct ({battery.soc_min_pct:g} %): there it loses {lost_w:.4g} W"
+        f" by itself, and charging adds at most {most_w:.4g} W: raise charge_limit_kw, or lower"
+        " self_discharge_pct_per_day"
+    )
+
+
 def plan_season(
     problem: SeasonProblem,
     other_years_w: tuple[FloatArray, ...] = (),
@@ -450,6 +464,8 @@ def plan_season(
     for number, one in enumerate(problems):
         model = _SeasonModel(one)
         solution = Solver(model.model, limits).minimize(*model.costs())
+        if solution.ending is SearchEnd.INFEASIBLE and (why := _cannot_hold(one)):
+            raise NoSeason(why)
         if solution.ending is SearchEnd.INFEASIBLE and one.end_kg is not None:
             raise NoSeason(
                 f"--season-end: the tank cannot reach {one.end_kg:g} kg: even without serving any load, it "

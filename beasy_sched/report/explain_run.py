@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from beasy_sched.formats.run_files import SUMMARY, path_of
 from beasy_sched.outputs.reasons import QUEUED, in_words
 from beasy_sched.policies.easy import NO_STEP_ENERGY
 from beasy_sched.report.explain_rules import clock, count, energy, percent, span
+from beasy_sched.report.run_summary import checked_summary
 from beasy_sched.report.story import AT_ONCE_S, Chapter, Entry, Story, because, told
 from beasy_sched.results import RUN_OVER, JobRow, LogLine, RunTables, read_jobs, read_log, read_trace
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
@@ -127,7 +127,7 @@ def explain_waits(prefix: str, most: int) -> Story:
 def _read(prefix: str) -> RunStory:
     """Read the log once, and the other files of the run."""
     rows = {row.id: row for row in read_jobs(prefix)}
-    summary = RunTables(prefix).summary if path_of(prefix, SUMMARY).is_file() else {}
+    summary = checked_summary(RunTables(prefix))
     waiting = _Waiting(rows)
     kills: list[LogLine] = []
     vetoes: list[LogLine] = []
@@ -223,7 +223,8 @@ def _outcomes(run: RunStory) -> Iterator[Entry]:
         for name, number in jobs.items()
         if name != "submitted" and number
     ]
-    yield Entry(f"{count(jobs['submitted'], 'job')} submitted: {', '.join(parts) or 'none ended'}.")
+    submitted = jobs.get("submitted", sum(jobs.values()))
+    yield Entry(f"{count(submitted, 'job')} submitted: {', '.join(parts) or 'none ended'}.")
     if run.summary.get("error"):
         yield Entry(f"The run ended early: {run.summary['error']}.")
     reasons: Mapping[str, Mapping[str, int]] = run.summary.get("reasons") or {}

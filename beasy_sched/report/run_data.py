@@ -8,22 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.errors import InputError
-from beasy_sched.formats.decoding import Malformed, convert_json
 from beasy_sched.formats.run_files import DEADLINES, DECISIONS, JOBS, PSTATES, STATES, SUMMARY, TRACE, path_of
 from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import ENDS, JobState
 from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
-from beasy_sched.outputs.summary import SITE_CHOICES
-from beasy_sched.results import LARGEST, RUN_OVER, LogLine, Number, RunTables, check_starts, read_log
+from beasy_sched.report.run_summary import checked_summary
+from beasy_sched.results import LARGEST, RUN_OVER, LogLine, RunTables, check_starts, read_log
 
 MOST_POINTS: Final = 2000
 """Curves of more points are drawn as means over this many spans."""
@@ -135,7 +134,7 @@ def read_run_data(name: str, prefix: str) -> RunData:
     if path_of(prefix, DECISIONS).is_file():
         lines = [*read_log(prefix, "start", "kill", "reject")]
     endings = None if lines is None else [line for line in lines if line.action != "start"]
-    summary, jobs = _summary(run), _read_jobs(run, endings)
+    summary, jobs = checked_summary(run), _read_jobs(run, endings)
     data = RunData(
         name,
         prefix,
@@ -228,75 +227,6 @@ def levels(trace: Any, column: str, start: float | None = None) -> tuple[FloatAr
     if start is None:
         return edges_s[1:], values
     return edges_s, np.append(start, values)
-
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-
-
-class _Settings(msgspec.Struct):
-    policy: str
-    options: dict[str, Any] = {}
-
-
-class _PlannedFigures(msgspec.Struct):
-    steps: Count
-    energy_kwh: dict[str, Number]
-
-
-class _GridFigures(msgspec.Struct):
-    currency: str
-    cost: Number
-    import_kwh: Number
-    green_kwh: Number
-    carbon_kg: Number | None = None
-
-
-class _Deadlines(msgspec.Struct):
-    jobs: Count
-    jobs_met: Count
-    jobs_missed: Count
-    jobs_refused: Count
-
-
-class _Summary(msgspec.Struct):
-    """What a report takes from a summary, with its types."""
-
-    settings: _Settings
-    jobs: dict[str, Count]
-    quality: dict[str, Number | None]
-    warnings: list[str]
-    hosts: Annotated[int, msgspec.Meta(ge=0, le=MOST_HOSTS)] | None = None
-    end_s: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)] | None = None
-    error: str | None = None
-    site: dict[str, Number | bool | str] = {}
-    energy_kwh: dict[str, Number] = {}
-    planned: _PlannedFigures | None = None
-    budget: dict[str, Any] = {}
-    grid: _GridFigures | None = None
-    deadlines: _Deadlines | None = None
-
-
-def _summary(run: RunTables) -> dict[str, Any]:
-    path = path_of(run.prefix, SUMMARY)
-    if not path.is_file():
-        return {}
-    for part in ("settings", "jobs", "quality", "warnings"):
-        if part not in run.summary:
-            raise InputError(path, f"is not the summary of a run: it has no {part!r}")
-    try:
-        found: _Summary = convert_json(run.summary, _Summary)
-    except Malformed as error:
-        raise InputError(path, f"is not the summary of a run: {error}") from None
-    site = found.site
-    try:
-        msgspec.convert(site.get("start"), datetime | None)
-    except msgspec.ValidationError:
-        expected = "a time such as 2019-06-01T00:00:00+02:00"
-        raise InputError(path, f"site.start: found {site['start']!r}, expected {expected}") from None
-    for name, value in site.items():
-        if name not in SITE_CHOICES and isinstance(value, bool | str):
-            raise InputError(path, f"site.{name}: found {value!r}, expected a number")
-    return run.summary
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def test_no_call_reaches_beyond_the_end_of_the_run() -> None:
     talk.at(0.001, e.RequestedCall(0.001))
     assert talk.ask(120.0, call_at(1e6), production(120.0, 500.0)) == []
     assert talk.ask(130.0, call_at(1e6)) == []
-    last = talk.ask(130.0, call_at(1e6), e.RequestedCall(60.001))
+    last = talk.ask(130.0, call_at(1e6), e.RequestedCall(130.0))
     assert last == [d.CallMeLater(130.0, 180.001)]
     assert talk.at(180.0, production(180.0, 500.0)) == []
     assert talk.at(180.001, e.RequestedCall(180.001)) == []

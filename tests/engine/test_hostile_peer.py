@@ -31,7 +31,7 @@ def with_members(job: str, **members: Any) -> e.JobSubmitted:
 # --- time ---
 
 
-@pytest.mark.parametrize("at_s", [2.0, LATEST_S, -2 * LATEST_S])
+@pytest.mark.parametrize("at_s", [2.0, LATEST_S, -1.0, -2 * LATEST_S])
 def test_an_event_of_another_time(at_s: float) -> None:
     with pytest.raises(PeerError, match=r"an event's timestamp is .* s, in a message for 1\.0 s"):
         Talk().at(1.0, e.RequestedCall(at_s))
@@ -42,11 +42,44 @@ def test_a_first_message_before_time_0() -> None:
         Session(Scripted()).step(e.Message(-1e15, [e.SimulationBegins(-1e15, ())]))
 
 
-def test_a_job_that_ends_before_it_starts() -> None:
+def test_an_event_from_before_the_last_message() -> None:
     talk = Talk()
     talk.run_job(100.0, "a", "0")
-    with pytest.raises(PeerError, match=r"job w0!a ended at 5\.0 s, before its start at 100\.0 s"):
+    with pytest.raises(PeerError, match=r"timestamp is 5\.0 s, in a message for 200\.0 s after .* 100\.0 s"):
         talk.at(200.0, completed(5.0, "a"))
+
+
+def test_events_of_a_message_that_run_backwards() -> None:
+    """Production is counted from each announcement to the next: time must not be counted twice."""
+    talk = Talk(site=small_battery(), energy=EnergySource.MODEL)
+    talk.at(0.0, production(0.0, 100.0))
+    with pytest.raises(PeerError, match=r"timestamp is 10\.0 s, in a message for 50\.0 s after .* 30\.0 s"):
+        talk.at(50.0, production(30.0, 0.0), production(10.0, 1000.0))
+
+
+def test_production_of_events_before_their_message() -> None:
+    """Batsim sends some events a moment later, with the time at which they happened."""
+    talk = Talk(site=small_battery(), energy=EnergySource.MODEL)
+    talk.at(0.0, production(0.0, 100.0))
+    talk.at(50.0, production(10.0, 0.0), production(10.0, 200.0), production(30.0, 1000.0))
+    talk.at(60.0, production(60.0, 0.0))
+    assert talk.session.power is not None
+    assert talk.session.power.trace[0].record.renew_w == pytest.approx((1000 + 4000 + 30_000) / 60)
+
+
+def test_events_after_the_end() -> None:
+    """A job that comes then would be refused, in a reply that must be empty."""
+    talk = Talk()
+    talk.at(0.0, submitted(0.0, "a"))
+    with pytest.raises(PeerError, match="no event may follow SIMULATION_ENDS in its message"):
+        talk.at(1.0, e.SimulationEnds(1.0), with_members("b", deadline_s="x"))
+
+
+def test_a_message_after_the_end() -> None:
+    talk = Talk()
+    talk.at(1.0, e.SimulationEnds(1.0))
+    with pytest.raises(PeerError, match=r"a message for 2\.0 s came after SIMULATION_ENDS"):
+        talk.at(2.0, submitted(2.0, "a"))
 
 
 def test_a_leap_over_all_that_was_called_for() -> None:
@@ -86,6 +119,18 @@ def test_a_long_id() -> None:
     talk.at(1.0, submitted(1.0, "a" * (LONGEST_ID - 3)))
     with pytest.raises(PeerError, match="its id or profile has more than 1,000 characters") as found:
         talk.at(1.0, submitted(1.0, "a" * LONGEST_ID))
+    assert len(str(found.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "event",
+    [completed(1.0, "a" * 3000), e.Notify(1.0, "a" * 3000, {"type": "a" * 3000, "power_available": -1.0})],
+)
+def test_long_names_of_what_there_is_not(event: e.Event) -> None:
+    talk = Talk(site=small_battery())
+    talk.at(0.0, production(0.0, 100.0))
+    with pytest.raises(PeerError, match=r"a{196,200}\.\.\.") as found:
+        talk.at(1.0, event)
     assert len(str(found.value)) < 500
 
 

@@ -18,7 +18,8 @@ def came(now: float, name: str, **members: object) -> e.JobSubmitted:
     return e.JobSubmitted(now, e.JobRequest(f"w0!{name}", now, 1, "p", 100.0, members or None))
 
 
-NO_MORE = e.Notify(0.0, "no_more_static_job_to_submit", {})
+def no_more(now: float) -> e.Notify:
+    return e.Notify(now, "no_more_static_job_to_submit", {})
 
 
 def names(talk: Talk) -> list[str]:
@@ -67,7 +68,7 @@ def test_a_job_that_waits_for_none_that_comes_is_postponed() -> None:
     talk = Talk()
     talk.run_job(0.0, "a", "0")
     assert talk.at(1.0, came(1.0, "b", after=["none"])) == []
-    assert talk.at(2.0, NO_MORE) == [d.RejectJob(2.0, "w0!b")]
+    assert talk.at(2.0, no_more(2.0)) == [d.RejectJob(2.0, "w0!b")]
     assert talk.session.warnings == ["job w0!b waits for jobs that never come: w0!none"]
     assert talk.session.outcomes.counts()[JobState.POSTPONED.value] == 1
 
@@ -75,7 +76,7 @@ def test_a_job_that_waits_for_none_that_comes_is_postponed() -> None:
 def test_jobs_that_wait_for_each_other_are_postponed_when_nothing_else_is_left() -> None:
     talk = Talk()
     talk.run_job(0.0, "a", "0")
-    talk.at(1.0, came(1.0, "b", after=["c"]), came(1.0, "c", after=["b"]), NO_MORE)
+    talk.at(1.0, came(1.0, "b", after=["c"]), came(1.0, "c", after=["b"]), no_more(1.0))
     assert list(talk.session.view.held) == ["w0!b", "w0!c"]
     assert talk.at(9.0, completed(9.0, "a")) == [d.RejectJob(9.0, "w0!b"), d.RejectJob(9.0, "w0!c")]
 
@@ -142,7 +143,7 @@ def test_a_lower_phase_that_comes_later_is_told() -> None:
 def test_held_jobs_are_looked_at_again_when_the_policy_rejects_their_predecessor() -> None:
     """Nothing else may ever happen: without a call, the run would end in a deadlock."""
     talk = Talk()
-    came_all = (came(1.0, "a"), came(1.0, "b", after=["a"]), NO_MORE)
+    came_all = (came(1.0, "a"), came(1.0, "b", after=["a"]), no_more(1.0))
     found = talk.ask(1.0, lambda view: [Reject(waiting(view, "a"))], *came_all)
     assert found == [d.RejectJob(1.0, "w0!a"), d.CallMeLater(1.0, 1.001)]
     assert talk.at(1.001, e.RequestedCall(1.001)) == [d.RejectJob(1.001, "w0!b")]

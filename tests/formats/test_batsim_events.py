@@ -104,3 +104,20 @@ def test_more_hosts_in_all_than_the_cap(tmp_path, monkeypatch):
     (tmp_path / "e.txt").write_text(line * 11)
     with pytest.raises(InputError, match=r"e.txt:11: the events name more than 10,000 hosts in total"):
         read_external_events(tmp_path / "e.txt")
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
+def test_members_nested_too_deeply_to_be_walked_through(tmp_path, opening, closing):
+    def line(depth):
+        return f'{{"type": "power", "timestamp": 3, "x": {opening * depth}1{closing * depth}}}'
+
+    assert len(read(tmp_path, line(40))) == 1
+    for depth in (150, 460, 900, 100_000):
+        with pytest.raises(InputError, match=r"events\.txt:1: .*nested too deeply"):
+            read(tmp_path, line(depth))
+
+
+@pytest.mark.parametrize("text", ["{" * 500, "[" * 500 + "]" * 500, '\\"' + "{[" * 500 + "]}" * 500])
+def test_brackets_in_texts_are_no_levels(tmp_path, text):
+    lists = "[]," * 500
+    assert read(tmp_path, f'{{"type": "power", "timestamp": 3, "x": "{text}", "y": [{lists}1]}}')

@@ -154,6 +154,16 @@ def test_what_a_battery_loses_at_its_least_is_missing_before_the_charger() -> No
     np.testing.assert_allclose(season.years[0].battery_j, kwh_to_j(5.0))
 
 
+@pytest.mark.parametrize("end_kg", [None, 0.0])
+def test_a_battery_that_cannot_stay_at_its_least(end_kg: float | None) -> None:
+    """At 20 kWh it loses 0.2 kWh a day, 8.3 W; a charger of 5 W does not make up for that."""
+    weak = BatterySpec(
+        kwh_to_j(100), soc_start_pct=20, soc_target_pct=20, charge_limit_w=5.0, self_discharge_per_day=0.01
+    )
+    with pytest.raises(NoSeason, match=r"cannot stay at soc_min_pct \(20 %\): .* loses 8\.333 W .* 4\.75 W"):
+        planned([100.0] * 4, [1e3] * 4, Storage(weak, tank()), end_kg=end_kg)
+
+
 def test_sleeping_servers_come_before_demand() -> None:
     """Nothing arrives; 10 kWh of hydrogen are there, and the sleeping servers need 4 kWh in each hour."""
     spec = tank(level_start_kg=10.0 / OUT_KWH)

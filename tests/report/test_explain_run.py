@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import exit_code
+from report import by_hand
 from report.story_files import DECISIONS, write_run
 from small_site import SmallSite, small_site
 
@@ -148,3 +149,31 @@ def test_the_command(tmp_path: Path, capsys: Out) -> None:
         told = json.loads(capsys.readouterr().out)
         if arguments[-1:] == ("2",):
             assert [wait["job"] for wait in told["longest_waits"]] == ["w0!d", "w0!b"]
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        ("jobs", {"finished": "x"}),
+        ("jobs", 3),
+        ("reasons", "x"),
+        ("reasons", {"killed": [1]}),
+        ("settings", -1.5),
+        ("site", "x"),
+        ("site", {"soc_min_pct": "x"}),
+        ("hosts", "x"),
+        ("error", 7),
+    ],
+)
+def test_a_summary_with_parts_of_another_kind(part: str, found: object, tmp_path: Path, capsys: Out) -> None:
+    prefix = by_hand.write_run(tmp_path / "a", summary=json.dumps(by_hand.summary(**{part: found})))
+    assert exit_code("explain", prefix) == 2
+    told = capsys.readouterr().err
+    assert "a_summary.json: " in told
+    assert f" {part}" in told
+
+
+def test_a_summary_that_does_not_tell_how_many_jobs_came(tmp_path: Path) -> None:
+    told = by_hand.summary(jobs={"finished": 3, "postponed": 1})
+    prefix = by_hand.write_run(tmp_path / "a", summary=json.dumps(told))
+    assert any("4 jobs submitted" in line for line in lines_of(explain_run(prefix)))

@@ -65,6 +65,7 @@ def test_nothing_but_a_summary(tmp_path: Path) -> None:
         ({"summary": json.dumps({"jobs": {}})}, r"is not the summary of a run: it has no 'settings'"),
         ({"energy_trace": "start_s\n0\n"}, r"a_energy_trace.csv: has no column 'duration_s'"),
         ({"energy_trace": TRACE.rstrip().rpartition(",")[0] + "\n"}, r"csv:5: residual_j: found"),
+        ({"energy_trace": "start_s\n0" + "," * 200_000}, r"csv:2: has 200001 values where the header"),
         ({"energy_trace": "\n"}, r"a_energy_trace.csv: cannot be read as a table"),
         ({"energy_trace": TRACE.replace("2,200.0", "2,50.0")}, r"trace.csv:4: start_s: found 50 after 100"),
         ({"jobs": JOBS.replace("20.000000,1,", "20.000000,1e300,")}, r"jobs.csv:3: requested_number_of_res"),
