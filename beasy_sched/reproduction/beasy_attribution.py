@@ -226,6 +226,7 @@ def study_in_variant(runs: pd.DataFrame, varied: pd.DataFrame, variant: Variant)
     own = varied[parts[1] == variant.name].assign(scenario=parts[0])
     keys = ["scenario", "tuple", "seed"]
     shared = runs.merge(own[keys].drop_duplicates(), on=keys)
+    own = own.merge(runs[keys].drop_duplicates(), on=keys)
     rows = pandas.concat([shared[~shared["policy"].isin(variant.policies)], own])
     order = {name: place for place, name in enumerate(PAPER_POLICIES)}
     rows = rows.assign(_place=rows["policy"].map(order)).sort_values(

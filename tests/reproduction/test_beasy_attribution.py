@@ -71,6 +71,13 @@ def test_a_variant_takes_the_place_of_its_policies_only() -> None:
     assert means["follow-plan"] == 92.0
 
 
+def test_a_variant_of_a_day_has_the_runs_of_that_day_alone() -> None:
+    variant = next(each for each in READINGS if each.name == "battery-half")
+    runs, changed = frame(), frame("best-begin+battery-half")
+    study = study_in_variant(runs[runs["tuple"] == 1], changed, variant)
+    assert study["best-begin"].executions == ((1, 1),)
+
+
 def test_the_table_has_a_line_for_each_variant_that_ran() -> None:
     changed = frame("best-begin+spend-all", ("beasy",)).assign(finished_pct=1.0)
     table = attribution_table(frame(), changed, READINGS)
