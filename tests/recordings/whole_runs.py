@@ -18,6 +18,13 @@ from beasy_sched.engine import Session
 from beasy_sched.settings import build_session
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 
+REFITTING = {"keep": "never", "shortage": "by-step"}
+OPTIONS_THEN = {
+    "beasy": {"shortage": "sleep-first"},
+    **dict.fromkeys(("peak", "next", "last", "workload"), REFITTING),
+    "power-reactive": {"count": "full"},
+}
+"""The options of policies that the daemon of that time had no choice about."""
 ARCHIVE = Path(__file__).parent / "whole_runs.json.xz"
 
 
@@ -95,6 +102,9 @@ def session_of(run: WholeRun, folder: Path) -> Session:
     arguments = [str(folder / a) if a in run.files else a for a in run.scheduler[1:]]
     if "--budget" in run.scheduler:  # there was one rule of reservation then
         arguments += ["--options", '{"reservation": "strict"}']
+    policy = run.scheduler[run.scheduler.index("--policy") + 1]
+    if policy in OPTIONS_THEN:
+        arguments += ["--options", json.dumps(OPTIONS_THEN[policy])]
     given = serve.make_context("serve", arguments).params
     given = {name: value for name, value in given.items() if name not in own}
     return build_session(settings_of(RunOptions(**given)))
