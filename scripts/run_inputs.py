@@ -134,12 +134,7 @@ def site_text(chosen: argparse.Namespace) -> str:
         text = Path(__file__).with_name(name).read_text("utf-8")
         hours = f"window_h = {QUICK_H}"
         return re.sub(r"^window_h = \S+", hours, text, flags=re.MULTILINE) if chosen.quick else text
-    return read_site_file(chosen.site)
-
-
-def read_site_file(path: Path) -> str:
-    """Return the text of a site file. Raises InputError."""
-    return read_text(path)
+    return read_text(chosen.site)
 
 
 def workload_arguments(chosen: argparse.Namespace, days: float) -> list[str]:

@@ -24,13 +24,14 @@ from policy_run import RunFailed, summary_in
 from rich.progress import ProgressColumn, TaskID
 from rich.progress import Task as RichTask
 from rich.progress_bar import ProgressBar
-from run_inputs import generate, power_sources, read_site_file, run
+from run_inputs import generate, power_sources, run
 from run_options import Files, files_in, show
 
 from beasy_sched.campaign.workers import Failure, Processes, Task, processors, work_through
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import Interrupted
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.tables import Contender, comparison_lines
@@ -87,7 +88,7 @@ def run_year(chosen: argparse.Namespace) -> int:
 
 def make_inputs(chosen: argparse.Namespace) -> tuple[Files, Site]:
     """Write the platform, the site, and workload and power both as expected and as they really occur."""
-    text = read_site_file(chosen.site or SITE)
+    text = read_text(chosen.site or SITE)
     if chosen.start:
         text = re.sub(
             r"^start = .*", f'start = "{chosen.start:%Y-%m-%dT%H:%M:%S+00:00}"', text, flags=re.MULTILINE
@@ -191,7 +192,7 @@ def run_policies(
                files.forecast_workload, "--replan-production", files.forecast_power]  # fmt: skip
     command += [] if season is None else ["--replan-season", season]
     show([*command, "--policy", "POLICY", "-e", str(chosen.out / "POLICY" / "run")])
-    site_text = read_site_file(Path(files.site))
+    site_text = read_text(Path(files.site))
     forecast = ReplanSettings(
         "window", (files.forecast_workload,), production=files.forecast_power, season=season
     )
