@@ -160,7 +160,7 @@ class ServerKind:
             )
             kind.check()
         except ConfigError as error:
-            raise ConfigError(f"host {name!r}: {error}") from None
+            raise ConfigError(f"host {shortened(name)!r}: {error}") from None
         return kind
 
     def check(self) -> None:
@@ -468,7 +468,8 @@ def parse_sleep_states(text: str) -> tuple[SleepState, ...]:
             sleep, off, on = (int(value) for value in entry.split(":"))
         except ValueError:
             raise ConfigError(
-                f"sleep_pstates: {entry!r} is not three P-state numbers 'sleep:switch_off:switch_on'"
+                f"sleep_pstates: {shortened(entry, 40)!r} is not three P-state numbers"
+                " 'sleep:switch_off:switch_on'"
             ) from None
         states.append(SleepState(sleep, off, on))
     return tuple(states)

@@ -92,3 +92,10 @@ def test_only_hosts_with_several_cores_tell_them() -> None:
     kinds = tuple(ServerKind(str(cores), (1.0,), cores=cores) for cores in (1, 4))
     platform = Platform(kinds, np.array([0, 1]), ("a", "b"), properties=({"x": "y"}, {"core_count": "9"}))
     assert platform.telling_hosts().properties == ({"x": "y"}, {"core_count": "4"})
+
+
+@pytest.mark.parametrize("changes", [{"sleep_pstates": "a" * 3000}, {"sleep_pstates": "2:3"}])
+def test_errors_do_not_repeat_long_texts(changes: dict[str, str]) -> None:
+    with pytest.raises(ConfigError) as found:
+        ServerKind.from_properties("n" * 3000, {**PROPERTIES, **changes})
+    assert len(str(found.value)) < 500
