@@ -6,8 +6,6 @@ that ``import beasy_sched`` costs next to nothing.
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from beasy_sched._version import __version__
@@ -53,18 +51,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Interface(ModuleType):
-    """This package: ``campaign``, ``plan`` and ``report`` are functions here, and also packages within it.
-
-    The import system would put each package in the place of the function of its name. Whoever imports from
-    the packages (``from beasy_sched.plan.plan import PlanStore``) does not need that.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in __all__ and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Interface

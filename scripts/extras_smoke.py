@@ -61,8 +61,8 @@ WRITE_PLAN = """
 import numpy as np
 from beasy_sched.formats.plan_file import write_plans
 from beasy_sched.formats.site_file import read_site
-from beasy_sched.plan.plan import Plan, PlanStore, Provenance
-from beasy_sched.plan.power_problem import PowerPlan
+from beasy_sched.planner.plan import Plan, PlanStore, Provenance
+from beasy_sched.planner.power_problem import PowerPlan
 
 steps, zero = 4, np.zeros(4)
 storage = read_site("site.toml").storage
@@ -79,7 +79,7 @@ print(beasy_sched.compare([run]))
 """
 STEP = """
 import beasy_sched.learning
-from beasy_sched.campaign.scenario_file import parse_scenario
+from beasy_sched.campaigns.scenario_file import parse_scenario
 from beasy_sched.learning.environment import CompensationEnv
 import gymnasium, numpy
 scenario = parse_scenario(open("planned.toml").read())

@@ -20,7 +20,7 @@ from console import exit_code_of, tell, width
 from policy_run import LOG_NAME, PROGRAM, Ended, PolicyRun, RunFailed, run_policy, summary_in
 from run_options import EXAMPLE_JOBS, days_in_words, decider, files_in, parse_arguments, show
 
-from beasy_sched.campaign.workers import Failure, Processes, Task, work_through
+from beasy_sched.campaigns.workers import Failure, Processes, Task, work_through
 from beasy_sched.errors import Interrupted
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.outputs.tables import (
@@ -35,7 +35,7 @@ TABLE_NAME = "comparison.md"
 REPORT_NAME = "report.html"
 PATIENCE_S = 60.0
 """How long the processes of a policy may take to end."""
-PRELOADED = ("beasy_sched.cli.simulate", "beasy_sched.outputs.tables", "beasy_sched.runner")
+PRELOADED = ("beasy_sched.cli.simulate", "beasy_sched.outputs.tables", "beasy_sched.run.in_process")
 """What the processes of the policies are forked with."""
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from beasy_sched.campaign.workers import how, uninterrupted
+from beasy_sched.campaigns.workers import how, uninterrupted
 from beasy_sched.errors import BeasyError
 
 PROGRAM = [sys.executable, "-m", "beasy_sched"]

@@ -26,7 +26,7 @@ from run_options import (
     show,
 )
 
-from beasy_sched.campaign.workers import how
+from beasy_sched.campaigns.workers import how
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import BeasyError, why
 from beasy_sched.formats.atomic import write_atomic
@@ -43,7 +43,7 @@ from beasy_sched.generate.greenslot_week import (
     workflow_workload,
 )
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.settings import read_options
+from beasy_sched.run.settings import read_options
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 QUICK_H = 24

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from console import ENVIRONMENT, PERCENT, SEED, count, readable, tell
 
-from beasy_sched.campaign.workers import processors
+from beasy_sched.campaigns.workers import processors
 
 HOSTS = 50
 JOBS_PER_DAY = 300

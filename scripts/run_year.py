@@ -27,7 +27,7 @@ from rich.progress_bar import ProgressBar
 from run_inputs import generate, power_sources, run
 from run_options import Files, files_in, show
 
-from beasy_sched.campaign.workers import Failure, Processes, Task, processors, work_through
+from beasy_sched.campaigns.workers import Failure, Processes, Task, processors, work_through
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import Interrupted
 from beasy_sched.formats.atomic import write_atomic
@@ -36,10 +36,10 @@ from beasy_sched.formats.site_file import parse_site
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.tables import Contender, comparison_lines
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.report.months import draw_year, month_lines
-from beasy_sched.report.run_data import read_run_data
-from beasy_sched.runner import run_in_process
-from beasy_sched.settings import ReplanSettings, RunSettings
+from beasy_sched.reports.months import draw_year, month_lines
+from beasy_sched.reports.run_data import read_run_data
+from beasy_sched.run.in_process import run_in_process
+from beasy_sched.run.settings import ReplanSettings, RunSettings
 from beasy_sched.simulator import Inputs
 from beasy_sched.units import SECONDS_PER_DAY
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, Storage
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
-from beasy_sched.plan.plan import Plan, PlannedServers, Provenance
-from beasy_sched.plan.power_problem import PowerPlan, PowerProblem
-from beasy_sched.plan.season import Season, SeasonYear
+from beasy_sched.planner.plan import Plan, PlannedServers, Provenance
+from beasy_sched.planner.power_problem import PowerPlan, PowerProblem
+from beasy_sched.planner.season import Season, SeasonYear
 from beasy_sched.units import kw_to_w, kwh_to_j
 
 HOUR_S = 3600.0

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from beasy_sched.campaign.campaign import Outcome, begin, go_on
-from beasy_sched.campaign.scenario_file import parse_scenario
-from beasy_sched.campaign.workers import Processes
+from beasy_sched.campaigns.campaign import Outcome, begin, go_on
+from beasy_sched.campaigns.scenario_file import parse_scenario
+from beasy_sched.campaigns.workers import Processes
 
 SMALL = """\
 name = "small"

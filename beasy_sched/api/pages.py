@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from beasy_sched.errors import ConfigError, PathLike
-from beasy_sched.plan.plan import PlanStore
-from beasy_sched.results import Places, RunTables, check_same_run, find_prefix, place_of, places_of
+from beasy_sched.planner.plan import PlanStore
+from beasy_sched.run.results import Places, RunTables, check_same_run, find_prefix, place_of, places_of
 
 if TYPE_CHECKING:
-    from beasy_sched.campaign.scenario import Scenario
-    from beasy_sched.report.story import Story
-    from beasy_sched.report.sweeps import SweptAxis
+    from beasy_sched.campaigns.scenario import Scenario
+    from beasy_sched.reports.story import Story
+    from beasy_sched.reports.sweeps import SweptAxis
 
 
 def report(
@@ -61,16 +61,16 @@ def report_pieces(
             raise ConfigError("a plan is for single runs: a campaign has its own plans")
         return _campaign_pieces(campaigns[0], title)
     from beasy_sched.formats.plan_file import read_plans
-    from beasy_sched.report.html import report_html
+    from beasy_sched.reports.html import report_html
 
     plans = plan if plan is None or isinstance(plan, PlanStore) else read_plans(plan)
     return report_html(places, plans=plans, title=title, report=report)
 
 
 def _campaign_pieces(folder: str, title: str | None) -> Iterator[str]:
-    from beasy_sched.campaign.table import read_campaign
-    from beasy_sched.report.campaign_html import campaign_html
-    from beasy_sched.report.page import check_installed
+    from beasy_sched.campaigns.table import read_campaign
+    from beasy_sched.reports.campaign_html import campaign_html
+    from beasy_sched.reports.page import check_installed
 
     check_installed()
     campaign = read_campaign(folder)
@@ -85,8 +85,8 @@ def _campaign_pieces(folder: str, title: str | None) -> Iterator[str]:
 
 def swept_axes(scenario: Scenario) -> list[SweptAxis]:
     """Return the axes of a scenario's sweep, as reports name them."""
-    from beasy_sched.campaign.sweep import AXES
-    from beasy_sched.report.sweeps import SweptAxis
+    from beasy_sched.campaigns.sweep import AXES
+    from beasy_sched.reports.sweeps import SweptAxis
 
     return [SweptAxis(name, AXES[name].title) for name in scenario.sweep]
 
@@ -112,10 +112,10 @@ def explain(
 
     Returns a text that shows itself; its ``data`` has all that is known. Raises ConfigError and InputError.
     """
-    from beasy_sched.report.explain_job import explain_job
-    from beasy_sched.report.explain_rules import parse_moment
-    from beasy_sched.report.explain_run import explain_killed, explain_run, explain_waits
-    from beasy_sched.report.explain_time import explain_time
+    from beasy_sched.reports.explain_job import explain_job
+    from beasy_sched.reports.explain_rules import parse_moment
+    from beasy_sched.reports.explain_run import explain_killed, explain_run, explain_waits
+    from beasy_sched.reports.explain_time import explain_time
 
     if sum((job is not None, at is not None, killed, longest_waits is not None)) > 1:
         raise ConfigError("explain: give one of job, at, killed and longest_waits")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from beasy_sched.errors import ConfigError, PathLike
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.planner.plan import PlanStore
 
 
 class OfflinePlan(PlanStore):
@@ -19,8 +19,8 @@ class OfflinePlan(PlanStore):
 
         Returns a matplotlib Figure. Raises ConfigError where matplotlib is missing.
         """
-        from beasy_sched.report.notebook import for_notebooks
-        from beasy_sched.report.plan_figures import plan_figure
+        from beasy_sched.reports.notebook import for_notebooks
+        from beasy_sched.reports.plan_figures import plan_figure
 
         return for_notebooks(plan_figure(self))
 
@@ -35,7 +35,7 @@ class OfflinePlan(PlanStore):
 
     def _repr_html_(self) -> str:
         from beasy_sched.outputs.tables import plan_rows
-        from beasy_sched.report.notebook import table_of_rows
+        from beasy_sched.reports.notebook import table_of_rows
 
         return table_of_rows([*plan_rows(self)], caption="Offline plan")
 
@@ -93,8 +93,8 @@ def plan(
     BeasyError) where there is none.
     """
     from beasy_sched.formats.plan_file import write_plans
-    from beasy_sched.plan.power_problem import Surplus
-    from beasy_sched.planning import PlanSources, offline_options, plan_from_files
+    from beasy_sched.planner.offline import PlanSources, offline_options, plan_from_files
+    from beasy_sched.planner.power_problem import Surplus
 
     workloads = [workload] if isinstance(workload, str | os.PathLike) else [*(workload or ())]
     _check_one("the demand", {"workload": workloads or None, "demand": demand})

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.extras import load_optional
-from beasy_sched.results import Places, RunTables, find_runs, place_of, places_of
+from beasy_sched.run.results import Places, RunTables, find_runs, place_of, places_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from beasy_sched.campaign.tasks import Keep
+    from beasy_sched.campaigns.tasks import Keep
     from beasy_sched.engine.policy import Policy
     from beasy_sched.outputs.tables import Contender
-    from beasy_sched.plan.plan import PlanStore
+    from beasy_sched.planner.plan import PlanStore
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +40,7 @@ class Run(RunTables):
         Returns a matplotlib Figure, which ``savefig`` writes to a file. Raises ConfigError where matplotlib
         or pandas is missing, and InputError where the run has no files to draw.
         """
-        from beasy_sched.report.notebook import draw_run
+        from beasy_sched.reports.notebook import draw_run
 
         return draw_run(self.prefix, width=width)
 
@@ -58,7 +58,7 @@ class Run(RunTables):
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; None, so that it shows the text, where the files cannot be read."""
-        from beasy_sched.report.notebook import run_card
+        from beasy_sched.reports.notebook import run_card
 
         try:
             return run_card(self.prefix, self.summary)
@@ -115,9 +115,9 @@ def simulate(
     from beasy_sched.formats.forecast_source import with_own_events
     from beasy_sched.formats.site_file import read_site_text
     from beasy_sched.outputs.files import RunFiles
-    from beasy_sched.replan import with_own_inputs
-    from beasy_sched.runner import run_in_process
-    from beasy_sched.settings import ReplanSettings, RunSettings
+    from beasy_sched.planner.rolling import with_own_inputs
+    from beasy_sched.run.in_process import run_in_process
+    from beasy_sched.run.settings import ReplanSettings, RunSettings
     from beasy_sched.simulator import Inputs
 
     all_events = [] if events is None else [events]
@@ -247,10 +247,10 @@ def campaign(
     Issues a UserWarning for what the runs warned of, and for runs that failed: ``status`` and ``error`` of
     their rows tell why. Raises ConfigError, InputError and MachineError.
     """
-    from beasy_sched.campaign.campaign import begin, go_on
-    from beasy_sched.campaign.scenario_file import find_scenario
-    from beasy_sched.campaign.table import read_campaign
-    from beasy_sched.campaign.workers import TIME_LIMIT_S, Processes, processors
+    from beasy_sched.campaigns.campaign import begin, go_on
+    from beasy_sched.campaigns.scenario_file import find_scenario
+    from beasy_sched.campaigns.table import read_campaign
+    from beasy_sched.campaigns.workers import TIME_LIMIT_S, Processes, processors
 
     names = [scenarios] if isinstance(scenarios, str | os.PathLike) else [*scenarios]
     if not names:

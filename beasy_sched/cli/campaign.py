@@ -28,10 +28,10 @@ from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_err
 from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
-    from beasy_sched.campaign.campaign import Outcome
-    from beasy_sched.campaign.tasks import Keep
-    from beasy_sched.campaign.workers import Executor
-    from beasy_sched.report.comparison import Figure
+    from beasy_sched.campaigns.campaign import Outcome
+    from beasy_sched.campaigns.tasks import Keep
+    from beasy_sched.campaigns.workers import Executor
+    from beasy_sched.reports.comparison import Figure
 
 
 def _time_limit(text: str) -> float:
@@ -54,7 +54,7 @@ class _CampaignOptions(CommandOptions):
 
 
 def _processors() -> int:
-    from beasy_sched.campaign.workers import processors
+    from beasy_sched.campaigns.workers import processors
 
     return processors()
 
@@ -109,8 +109,8 @@ def campaign() -> None:
 @with_options(WorkerOptions)
 def run(given: _CampaignOptions, how: WorkerOptions, scenarios: tuple[str, ...]) -> None:
     """Run scenario files (or the scenarios that come with the program, by name) into DIR/runs.parquet."""
-    from beasy_sched.campaign.campaign import begin
-    from beasy_sched.campaign.scenario_file import find_scenario
+    from beasy_sched.campaigns.campaign import begin
+    from beasy_sched.campaigns.scenario_file import find_scenario
 
     found = [find_scenario(name, allowed=how.allowed) for name in scenarios]
     keep: Keep = "everything" if given.keep_runs else "trace" if given.keep_traces else "nothing"
@@ -135,7 +135,7 @@ class _StatusOptions(CommandOptions):
 @with_options(_StatusOptions)
 def status(given: _StatusOptions, folder: Path) -> None:
     """Show the progress of a campaign, how long it will still take, and what failed."""
-    from beasy_sched.campaign.status import status_json, status_lines, status_of
+    from beasy_sched.campaigns.status import status_json, status_lines, status_of
 
     found = status_of(folder)
     if given.as_json:
@@ -186,8 +186,8 @@ def figure(given: _FigureOptions, folder: Path) -> None:
 def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:
     """Return the picture's file. Raises ConfigError and InputError."""
     from beasy_sched.api.pages import swept_axes
-    from beasy_sched.campaign.table import read_campaign
-    from beasy_sched.report.sweeps import draw_sweep
+    from beasy_sched.campaigns.table import read_campaign
+    from beasy_sched.reports.sweeps import draw_sweep
 
     table = read_campaign(folder)
     swept = {each.name: each for each in table.manifest.parsed() if each.sweep}
@@ -234,9 +234,9 @@ def _one_of(option: str, given: str | None, known: Sequence[str]) -> str:
 
 def _figures(measures: Sequence[str]) -> Sequence[Figure]:
     """What is drawn of each column named. Raises ConfigError for one that has no numbers."""
-    from beasy_sched.campaign.table import COLUMNS
-    from beasy_sched.report.comparison import MEASURES, Figure
-    from beasy_sched.report.sweeps import SWEEP_FIGURES
+    from beasy_sched.campaigns.table import COLUMNS
+    from beasy_sched.reports.comparison import MEASURES, Figure
+    from beasy_sched.reports.sweeps import SWEEP_FIGURES
 
     known = {**MEASURES, **{figure.column: figure for figure in SWEEP_FIGURES}}
     columns = {column.name: column for column in COLUMNS if column.kind in ("number", "integer")}
@@ -249,7 +249,7 @@ def _figures(measures: Sequence[str]) -> Sequence[Figure]:
 
 
 def _go_on(folder: Path, how: WorkerOptions) -> None:
-    from beasy_sched.campaign.campaign import go_on
+    from beasy_sched.campaigns.campaign import go_on
 
     with (
         unless_stopped(f"beasy-sched campaign resume {folder}"),
@@ -289,7 +289,7 @@ def unless_stopped(again: str) -> Iterator[None]:
 
 def executor_of(how: WorkerOptions) -> Executor:
     """Return what executes the runs. Raises ConfigError and a usage error."""
-    from beasy_sched.campaign.workers import TIME_LIMIT_S, DaskCluster, Processes
+    from beasy_sched.campaigns.workers import TIME_LIMIT_S, DaskCluster, Processes
 
     if how.executor == "dask":
         if how.scheduler is None:
@@ -303,7 +303,7 @@ def executor_of(how: WorkerOptions) -> Executor:
 
 
 def _tell(outcome: Outcome, quiet: bool) -> None:
-    from beasy_sched.campaign.table import result_lines
+    from beasy_sched.campaigns.table import result_lines
 
     if not quiet:
         for text, count in outcome.warnings.items():

@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
+from beasy_sched.checks import Finding, Level, RunInputs, facts, fails, figures, look_at, odd, sleep_short
 from beasy_sched.cli.options import (
     InputOptions,
     PolicyOptions,
@@ -31,11 +32,10 @@ from beasy_sched.formats.forecast_source import read_forecast, with_own_events
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site, read_site_text
-from beasy_sched.plan.windows import NoPlan
+from beasy_sched.planner.rolling import first_plan_shortage, replan_rule, with_own_inputs
+from beasy_sched.planner.windows import NoPlan
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.preflight import Finding, Level, RunInputs, facts, fails, figures, look_at, odd, sleep_short
-from beasy_sched.replan import first_plan_shortage, replan_rule, with_own_inputs
-from beasy_sched.settings import RunSettings, check_needs
+from beasy_sched.run.settings import RunSettings, check_needs
 
 P = ParamSpec("P")
 T = TypeVar("T")

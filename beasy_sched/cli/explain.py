@@ -12,11 +12,11 @@ import click
 from beasy_sched.cli.options import COUNT, CommandOptions, option, parsed, with_options
 
 if TYPE_CHECKING:
-    from beasy_sched.report.story import Story
+    from beasy_sched.reports.story import Story
 
 
 def _moment(text: str) -> float:
-    from beasy_sched.report.explain_rules import parse_moment
+    from beasy_sched.reports.explain_rules import parse_moment
 
     return parse_moment(text)
 
@@ -74,7 +74,7 @@ def explain(given: _ExplainOptions, run: str) -> None:
 
 def _print(story: Story) -> None:
     """Print a story as wide as the terminal is; headings in bold on one."""
-    from beasy_sched.report.story import STORY_WIDTH
+    from beasy_sched.reports.story import STORY_WIDTH
 
     width = min(shutil.get_terminal_size((STORY_WIDTH, 24)).columns, STORY_WIDTH)
     if not sys.stdout.isatty():

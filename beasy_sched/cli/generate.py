@@ -309,7 +309,7 @@ def scenario(given: _ScenarioOptions, name: str) -> None:
       beasy-sched simulate -p in/platform.xml -w in/workload.json --events in/power.txt \\
           --site in/site.toml --plan in/plan.msgpack --policy beasy -o out/beasy
     """
-    from beasy_sched.campaign.scenario import NAMES, scenario_text
+    from beasy_sched.campaigns.scenario import NAMES, scenario_text
 
     if given.output is None and given.inputs is None:
         raise click.UsageError(
@@ -323,8 +323,8 @@ def scenario(given: _ScenarioOptions, name: str) -> None:
         write_output(given.output, [scenario_text(name)])
         tell_written(given.output, quiet=given.quiet)
     if given.inputs is not None:
-        from beasy_sched.campaign.inputs import materialize
-        from beasy_sched.campaign.scenario_file import find_scenario
+        from beasy_sched.campaigns.inputs import materialize
+        from beasy_sched.campaigns.scenario_file import find_scenario
 
         found = find_scenario(name, allowed=given.allowed)
         seed = found.seeds[0] if given.seed is None else given.seed

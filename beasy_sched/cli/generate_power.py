@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.checks import rates_too_short
 from beasy_sched.cli.options import (
     SEED,
     CommandOptions,
@@ -54,7 +55,6 @@ from beasy_sched.generate.power import (
     synthetic_series,
     wind_production,
 )
-from beasy_sched.preflight import rates_too_short
 from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S, j_to_kwh, kw_to_w, w_to_kw
 
 

@@ -95,8 +95,8 @@ def learn(context: click.Context, given: _LearnOptions) -> None:
 
 def _train(given: _LearnOptions, out: Path) -> Model:
     """Learn, from where the file stands; keep every batch."""
-    from beasy_sched.campaign.scenario_file import find_scenario
-    from beasy_sched.campaign.workers import Processes
+    from beasy_sched.campaigns.scenario_file import find_scenario
+    from beasy_sched.campaigns.workers import Processes
     from beasy_sched.learning.training import Lesson, learn_to_file
 
     lesson = Lesson(
@@ -123,11 +123,11 @@ def _train(given: _LearnOptions, out: Path) -> Model:
 
 
 def _draw(given: _LearnOptions, model: Model, path: Path) -> None:
-    from beasy_sched.campaign.scenario_file import find_scenario
-    from beasy_sched.campaign.workers import Processes
+    from beasy_sched.campaigns.scenario_file import find_scenario
+    from beasy_sched.campaigns.workers import Processes
     from beasy_sched.formats.atomic import write_atomic
     from beasy_sched.learning.training import level_lines
-    from beasy_sched.report.learning_figure import draw_learning
+    from beasy_sched.reports.learning_figure import draw_learning
 
     scenarios = [find_scenario(name) for name in given.scenario]
     with progress_bar("fixed policies", quiet=given.quiet) as report:

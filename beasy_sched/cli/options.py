@@ -18,11 +18,11 @@ from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.limits import LATEST_S, MOST_WINDOWS, shortened
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
-from beasy_sched.settings import ReplanSettings, RunSettings, read_options
+from beasy_sched.run.settings import ReplanSettings, RunSettings, read_options
 
 if TYPE_CHECKING:
     from beasy_sched.model.platform import Platform
-    from beasy_sched.report.watch import Watch
+    from beasy_sched.reports.watch import Watch
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
@@ -401,7 +401,7 @@ def watching(asked: bool, policy: str) -> Iterator[Watch | None]:
     elif asked:
         from rich.console import Console
 
-        from beasy_sched.report.watch import Watch
+        from beasy_sched.reports.watch import Watch
 
         with Watch(Console(stderr=True, highlight=False), policy).shown() as watch:
             yield watch

@@ -24,10 +24,10 @@ from beasy_sched.cli.options import (
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import DEFAULT_SITE
 from beasy_sched.limits import LATEST_S
-from beasy_sched.plan.plan import PlanStore
-from beasy_sched.plan.power_problem import Surplus
-from beasy_sched.plan.season import Season
-from beasy_sched.planning import PlanSources, offline_options, plan_from_files, season_from_files
+from beasy_sched.planner.offline import PlanSources, offline_options, plan_from_files, season_from_files
+from beasy_sched.planner.plan import PlanStore
+from beasy_sched.planner.power_problem import Surplus
+from beasy_sched.planner.season import Season
 from beasy_sched.units import parse_duration
 
 _Planned = TypeVar("_Planned", PlanStore, Season)
@@ -274,7 +274,7 @@ def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
 def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:
     """Export what was asked for, show the plan, and tell what was written."""
     from beasy_sched.formats.plan_file import csv_lines, json_text
-    from beasy_sched.report.plan_figures import draw_plan
+    from beasy_sched.reports.plan_figures import draw_plan
 
     _export(plans, exports, json_text, csv_lines, draw_plan)
     if not exports.quiet:
@@ -288,7 +288,7 @@ def _finish_season(season: Season, written: list[Path], exports: _Exports) -> No
     """Export what was asked for, show the coarse plan, and tell what was written."""
     from beasy_sched.formats.plan_file import season_csv_lines, season_json
     from beasy_sched.outputs.season_table import season_lines
-    from beasy_sched.report.plan_figures import draw_season
+    from beasy_sched.reports.plan_figures import draw_season
 
     _export(season, exports, season_json, season_csv_lines, draw_season)
     if not exports.quiet:

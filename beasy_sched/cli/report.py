@@ -39,7 +39,7 @@ def report(given: _ReportOptions, runs: tuple[str, ...]) -> None:
     """
     from beasy_sched.api.pages import report_pieces
     from beasy_sched.formats.atomic import write_atomic
-    from beasy_sched.results import runs_among
+    from beasy_sched.run.results import runs_among
 
     if str(given.out) == "-":
         raise click.UsageError("-o: a report must be written to a file, such as report.html")

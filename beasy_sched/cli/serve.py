@@ -24,7 +24,7 @@ from beasy_sched.cli.options import (
 from beasy_sched.errors import why
 from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.wire import is_open_to_all, reachable
-from beasy_sched.settings import build_session
+from beasy_sched.run.settings import build_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
     """
     from beasy_sched.daemon import Daemon
     from beasy_sched.outputs.files import RunFiles
-    from beasy_sched.replan import replanned
+    from beasy_sched.planner.rolling import replanned
 
     if given.quiet:
         given.verbosity = "quiet"

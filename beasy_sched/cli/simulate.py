@@ -53,8 +53,8 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
     from beasy_sched.formats.forecast_source import with_own_events
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.outputs.tables import print_summary
-    from beasy_sched.replan import with_own_inputs
-    from beasy_sched.runner import run_in_process
+    from beasy_sched.planner.rolling import with_own_inputs
+    from beasy_sched.run.in_process import run_in_process
     from beasy_sched.simulator import Inputs
 
     if not given.metering:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from beasy_sched.campaign.sweep import AXES
+from beasy_sched.campaigns.sweep import AXES
 from beasy_sched.cli.campaign import WorkerOptions, executor_of, unless_stopped
 from beasy_sched.cli.options import (
     FOLDER,
@@ -27,8 +27,8 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.numbers import ANY_NUMBER
 
 if TYPE_CHECKING:
-    from beasy_sched.campaign.scenario import Scenario
-    from beasy_sched.campaign.size import SizeAnswer, SizeQuestion
+    from beasy_sched.campaigns.scenario import Scenario
+    from beasy_sched.campaigns.size import SizeAnswer, SizeQuestion
 
 _FROM_OWN, _TO_OWN = 0.1, 10.0
 """The sizes tried by default, in sizes of the scenario."""
@@ -132,8 +132,8 @@ def size(given: _SizeOptions, how: WorkerOptions, scenario: str) -> None:
     by the hash of their inputs: after Ctrl-C, or a kill, the same command goes on, and another goal uses what
     is there.
     """
-    from beasy_sched.campaign.size_balance import balance_sizes
-    from beasy_sched.campaign.size_table import balance_json, balance_lines
+    from beasy_sched.campaigns.size_balance import balance_sizes
+    from beasy_sched.campaigns.size_table import balance_json, balance_lines
 
     question = _question(given, how, scenario)
     if given.balance:
@@ -147,7 +147,7 @@ def size(given: _SizeOptions, how: WorkerOptions, scenario: str) -> None:
 
 
 def _search(question: SizeQuestion, folder: Path, how: WorkerOptions) -> SizeAnswer:
-    from beasy_sched.campaign.size import find_sizes
+    from beasy_sched.campaigns.size import find_sizes
 
     with (
         unless_stopped("the same command"),
@@ -164,7 +164,7 @@ def _search(question: SizeQuestion, folder: Path, how: WorkerOptions) -> SizeAns
 
 
 def _tell(answer: SizeAnswer, given: _SizeOptions, quiet: bool) -> None:
-    from beasy_sched.campaign.size_table import size_json, size_lines
+    from beasy_sched.campaigns.size_table import size_json, size_lines
 
     _show(size_json(answer) if given.as_json else None, [*size_lines(answer)])
     if not quiet:
@@ -189,9 +189,9 @@ def _end(failed: bool) -> None:
 
 def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestion:
     """Raises ConfigError and InputError."""
-    from beasy_sched.campaign.scenario_file import check_scenario, find_scenario
-    from beasy_sched.campaign.size import Goal, SizeQuestion, ladder
-    from beasy_sched.campaign.sweep import at_point
+    from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
+    from beasy_sched.campaigns.size import Goal, SizeQuestion, ladder
+    from beasy_sched.campaigns.sweep import at_point
 
     axis = AXES[given.find]
     found = _changed(find_scenario(name, allowed=how.allowed), given)
@@ -222,8 +222,8 @@ def _changed(scenario: Scenario, given: _SizeOptions) -> Scenario:
     """The scenario with what the options say of it, and without a sweep. Raises ConfigError."""
     import msgspec
 
-    from beasy_sched.campaign.scenario import PolicyPart
-    from beasy_sched.campaign.sweep import at_point, axis_of
+    from beasy_sched.campaigns.scenario import PolicyPart
+    from beasy_sched.campaigns.sweep import at_point, axis_of
 
     for name, value in given.given:
         axis_of(name, "--set").check(value, f"--set {name}")

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from beasy_sched.arrays import BoolArray
+from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.actions import (
     NO_FACTS,
@@ -39,7 +40,6 @@ from beasy_sched.model.cluster import Cluster, Progress
 from beasy_sched.model.hosts import HostSet, all_of, one_host, read_only
 from beasy_sched.model.jobs import Job, JobState, Outcomes
 from beasy_sched.model.workflow import Workflows
-from beasy_sched.preflight import Finding, RunInputs
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.checks import Finding, rates_too_short, short_power
 from beasy_sched.energy.balance import StepRecord, settle_step, step_headroom_j
 from beasy_sched.energy.grid import Announced, Foreseen, Metered, meter
 from beasy_sched.energy.site import Site
@@ -29,13 +30,12 @@ from beasy_sched.limits import LONGEST_SILENCE_S
 from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.plan import PlanStore
-from beasy_sched.preflight import Finding, rates_too_short, short_power
+from beasy_sched.planner.plan import PlanStore
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 if TYPE_CHECKING:
     from beasy_sched.forecast.outlook import ForecastSource
-    from beasy_sched.plan.windows import ReplanRule
+    from beasy_sched.planner.windows import ReplanRule
 _SAME_RATE: Final = 2e-6
 """Prices that differ by less (relative above 1) are the same: Batsim forwards six decimals."""
 

@@ -14,6 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from beasy_sched.checks import (
+    SHORT_RUN_SHARE,
+    RunInputs,
+    look_at_start,
+    missing_powers,
+    plan_length,
+    plan_start,
+    short_runs,
+    unknown_speeds,
+    unused_power,
+)
 from beasy_sched.energy.grid import Announced
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.actions import (
@@ -34,7 +45,7 @@ from beasy_sched.engine.commands import Calls, Commander, Kills
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide, SessionOptions
-from beasy_sched.engine.replanning import PLAN_RULES, PlanAnswer, PlanOutcome, Replanning
+from beasy_sched.engine.rolling import PLAN_RULES, PlanAnswer, PlanOutcome, Replanning
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.formats.batsim_events import (
     CARBON_FIELD,
@@ -65,17 +76,6 @@ from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, Term
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.model.workflow import PHASE_CAME_LATE, Workflows
 from beasy_sched.numbers import found_text
-from beasy_sched.preflight import (
-    SHORT_RUN_SHARE,
-    RunInputs,
-    look_at_start,
-    missing_powers,
-    plan_length,
-    plan_start,
-    short_runs,
-    unknown_speeds,
-    unused_power,
-)
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _OVER = "the run is over"

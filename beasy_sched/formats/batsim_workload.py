@@ -39,8 +39,8 @@ from beasy_sched.model.jobs import Terms, TermsError, read_terms
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.workflow import in_order, predecessors_of
 from beasy_sched.numbers import Range, found_text
-from beasy_sched.plan.forecast import demand_power_w, reference_speed_flops
-from beasy_sched.plan.windows import JobForecast
+from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
+from beasy_sched.planner.windows import JobForecast
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
 _MODELLED = ("delay", "parallel_homogeneous", "parallel_homogeneous_total", "parallel", "composed")

@@ -19,8 +19,8 @@ from msgspec import UNSET
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.packed_file import PackedFormat
 from beasy_sched.limits import shortened
-from beasy_sched.plan.plan import Plan, PlannedServers, PlanStore
-from beasy_sched.plan.season import Season
+from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore
+from beasy_sched.planner.season import Season
 
 PLAN_FORMAT = PackedFormat("beasy-sched plan", 1, "plan")
 SEASON_FORMAT = PackedFormat("beasy-sched season", 1, "plan of the season")

@@ -19,7 +19,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.random_streams import Stream, grouped_walltimes, normals, to_microseconds, uniforms
 from beasy_sched.generate.workload import GeneratedWorkload
-from beasy_sched.plan.forecast import Forecast, Uncertainty
+from beasy_sched.planner.forecast import Forecast, Uncertainty
 
 WalltimeRule = Literal["groups", "keep", "none"]
 

@@ -24,9 +24,9 @@ try:
 except Exception as problem:
     raise import_problem(problem, "gymnasium", "beasy-sched[learn]", "the environment") from problem
 
-from beasy_sched.campaign.scenario import Scenario
-from beasy_sched.campaign.scenario_file import find_scenario
-from beasy_sched.campaign.tasks import settings_in
+from beasy_sched.campaigns.scenario import Scenario
+from beasy_sched.campaigns.scenario_file import find_scenario
+from beasy_sched.campaigns.tasks import settings_in
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError, Interrupted, why
@@ -38,7 +38,7 @@ from beasy_sched.policies.learned.agents import HALF_LIFE_GAMMA
 from beasy_sched.policies.learned.features import FEATURES, Features, RewardName, as_numbers
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS
 from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope, Trail
-from beasy_sched.runner import run_in_process
+from beasy_sched.run.in_process import run_in_process
 
 Observation = npt.NDArray[np.float32]
 
@@ -251,7 +251,7 @@ class CompensationEnv(gymnasium.Env[Observation, np.int64]):
 
 
 def _picture(policy: _Asked) -> npt.NDArray[np.uint8]:
-    from beasy_sched.report.drawing import PALETTE, figure_bytes, new_figure
+    from beasy_sched.reports.drawing import PALETTE, figure_bytes, new_figure
     from beasy_sched.units import SECONDS_PER_HOUR
 
     figure = new_figure("png", (7.0, 3.5))

@@ -9,15 +9,15 @@ from typing import Final
 
 import msgspec
 
-from beasy_sched.campaign.inputs import ForecastInputs, make_forecast, make_plan, make_real
-from beasy_sched.campaign.scenario import (
+from beasy_sched.campaigns.inputs import ForecastInputs, make_forecast, make_plan, make_real
+from beasy_sched.campaigns.scenario import (
     PolicyPart,
     Scenario,
     SyntheticProduction,
     SyntheticWorkload,
     TuplePart,
 )
-from beasy_sched.campaign.tasks import RunTask
+from beasy_sched.campaigns.tasks import RunTask
 from beasy_sched.errors import ConfigError
 
 FIRST_SEED: Final = 10_000

@@ -19,10 +19,10 @@ import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
-from beasy_sched.campaign.folder import scenario_hash
-from beasy_sched.campaign.scenario import Scenario
-from beasy_sched.campaign.tasks import RunTask, settings_in
-from beasy_sched.campaign.workers import Executor, Failure, Task, work_through
+from beasy_sched.campaigns.folder import scenario_hash
+from beasy_sched.campaigns.scenario import Scenario
+from beasy_sched.campaigns.tasks import RunTask, settings_in
+from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.learning.executions import FIRST_SEED, Days, TrainingExecution, executions, prepare, task_of
 from beasy_sched.outputs.files import RunFiles
@@ -44,7 +44,7 @@ from beasy_sched.policies.learned.model import (
     write_model,
 )
 from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope, Trail
-from beasy_sched.runner import run_in_process
+from beasy_sched.run.in_process import run_in_process
 
 BATCH: Final = 8
 """Episodes that explore with the same knowledge."""

@@ -31,8 +31,8 @@ from beasy_sched.outputs.deadlines import deadlines_csv
 from beasy_sched.outputs.plans import keep_plans, remove_old_plans, write_plans_of_run
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import brief_summary, summarize
-from beasy_sched.plan.plan import Plan, PlanStore
-from beasy_sched.settings import RunSettings
+from beasy_sched.planner.plan import Plan, PlanStore
+from beasy_sched.run.settings import RunSettings
 
 _GRID: Final[dict[str, str]] = {
     "base_w": "record.base_w",

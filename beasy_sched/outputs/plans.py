@@ -8,12 +8,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final
 
-from beasy_sched.engine.replanning import Planning, PlanOutcome, Replanning
+from beasy_sched.engine.rolling import Planning, PlanOutcome, Replanning
 from beasy_sched.formats.atomic import remove_old, write_atomic
 from beasy_sched.formats.held_folder import HeldFolder
 from beasy_sched.formats.plan_file import plan_bytes
 from beasy_sched.formats.run_files import PLAN, PLAN_FOLDER, PLANS, path_of
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.planner.plan import PlanStore
 
 _NAME: Final = "{:04}.msgpack"
 

@@ -1,6 +1,6 @@
 """Why jobs waited, were killed or never ran, in a few words for each rule: for tables and overviews.
 
-The sentences, with the numbers behind a single decision, are in `beasy_sched.report.explain_rules`.
+The sentences, with the numbers behind a single decision, are in `beasy_sched.reports.explain_rules`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY, j_to_kwh
 
 if TYPE_CHECKING:
     from beasy_sched.energy.calendar import Calendar
-    from beasy_sched.plan.season import Season
+    from beasy_sched.planner.season import Season
 
 _DAYS: Final = 30
 """Length of a row where the months are not known."""

@@ -19,8 +19,8 @@ from beasy_sched.model.cluster import USES
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.deadlines import deadlines_part
 from beasy_sched.outputs.plans import replanning_part
-from beasy_sched.plan.plan import PlanStore
-from beasy_sched.settings import RunSettings
+from beasy_sched.planner.plan import PlanStore
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 
 SITE_CHOICES: Final = ("start", "guard", "veto", "hydrogen_hold")

@@ -15,7 +15,7 @@ from beasy_sched.outputs.reasons import reason_rows
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_HOUR, j_to_kwh
 
 if TYPE_CHECKING:
-    from beasy_sched.plan.plan import Plan, PlanStore
+    from beasy_sched.planner.plan import Plan, PlanStore
 
 Row = tuple[str, str]
 Summary = dict[str, Any]

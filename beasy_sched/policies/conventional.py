@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.engine.actions import Action, CallAt
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.model.jobs import Job, JobQueue
@@ -19,7 +20,6 @@ from beasy_sched.policies.dispatch import (
     usable_count,
 )
 from beasy_sched.policies.easy import EasyPass, Places
-from beasy_sched.preflight import Finding, RunInputs
 
 
 class Conventional(Policy):

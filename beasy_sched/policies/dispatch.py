@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from beasy_sched.checks import DueJob, Finding, odd
 from beasy_sched.engine.actions import Action, FactDict, Facts, Start
 from beasy_sched.engine.policy import Options, View
 from beasy_sched.errors import ConfigError
@@ -20,7 +21,6 @@ from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.workflow import due_times
 from beasy_sched.policies.easy import headroom_j, sleep, spent_facts, wake_for_queue
-from beasy_sched.preflight import DueJob, Finding, odd
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 ESTIMATE_TOLERANCE: Final = 1.2

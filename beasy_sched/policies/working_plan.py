@@ -28,8 +28,8 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.model.cluster import SWITCHING_ON, PowerModel
 from beasy_sched.model.hosts import HostIds, HostSet, all_of, any_of, distinct
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.plan.forecast import Predictions
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.planner.forecast import Predictions
+from beasy_sched.planner.plan import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
 
 

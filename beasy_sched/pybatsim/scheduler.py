@@ -31,9 +31,9 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
 from beasy_sched.outputs.files import RunFiles
+from beasy_sched.planner.rolling import replanned
 from beasy_sched.protocol import batsim4
-from beasy_sched.replan import replanned
-from beasy_sched.settings import ReplanSettings, RunSettings, build_session
+from beasy_sched.run.settings import ReplanSettings, RunSettings, build_session
 
 
 class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):

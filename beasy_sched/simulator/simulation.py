@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from beasy_sched.checks import ChecksInputs, RunInputs, bad_power, bad_rate, look_at
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, DecisionRefused, InputError, PathLike
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
@@ -33,8 +34,7 @@ from beasy_sched.model.events import (
     SimulationEnds,
 )
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.plan.plan import PlanStore
-from beasy_sched.preflight import ChecksInputs, RunInputs, bad_power, bad_rate, look_at
+from beasy_sched.planner.plan import PlanStore
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution

@@ -19,11 +19,11 @@ from beasy_sched.energy.storage import (
     level_after_step,
 )
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.plan.forecast import full_draw_w
-from beasy_sched.plan.plan import Plan, PlannedServers, PlanStore, Provenance
-from beasy_sched.plan.power_problem import PowerPlan
-from beasy_sched.plan.servers import ServerRules
-from beasy_sched.plan.windows import NoPlan, OfflineOptions, plan_windows
+from beasy_sched.planner.forecast import full_draw_w
+from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance
+from beasy_sched.planner.power_problem import PowerPlan
+from beasy_sched.planner.servers import ServerRules
+from beasy_sched.planner.windows import NoPlan, OfflineOptions, plan_windows
 
 if TYPE_CHECKING:
     from beasy_sched.testing.worlds import SmallWorld

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 import beasy_sched as bs
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.planner.plan import PlanStore
 
 
 class Days(NamedTuple):

@@ -80,8 +80,8 @@ def test_functions_and_packages_of_one_name_do_not_meet(name: str) -> None:
 
 def test_packages_imported_first_leave_the_functions_alone() -> None:
     code = (
-        "import beasy_sched.plan.plan, beasy_sched.report.html, beasy_sched.campaign.campaign\n"
-        "from beasy_sched.plan.plan import PlanStore\n"
+        "import beasy_sched.planner.plan, beasy_sched.reports.html, beasy_sched.campaigns.campaign\n"
+        "from beasy_sched.planner.plan import PlanStore\n"
         "import beasy_sched as bs\n"
         "from beasy_sched import plan\n"
         "print(plan is bs.plan, bs.plan.__name__, bs.report.__name__, bs.campaign.__name__)"

@@ -12,8 +12,8 @@ import pytest
 
 import beasy_sched as bs
 from beasy_sched.errors import InputError
-from beasy_sched.plan.plan import PlanStore
-from beasy_sched.report.notebook import _thinned, sparkline
+from beasy_sched.planner.plan import PlanStore
+from beasy_sched.reports.notebook import _thinned, sparkline
 
 
 def test_a_run_tells_its_main_figures(run: bs.Run) -> None:

@@ -11,7 +11,7 @@ from small_campaign import SMALL
 import beasy_sched as bs
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.planner.plan import PlanStore
 from beasy_sched.policies import Policy, Start
 
 

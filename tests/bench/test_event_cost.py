@@ -12,7 +12,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import JobCompleted, Message
-from beasy_sched.settings import RunSettings, build_session
+from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator import Inputs as Files
 from beasy_sched.simulator import SimulationOptions, simulation_from_files
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import exit_code
-from report.story_files import write_run
+from reports.story_files import write_run
 from small_site import small_site
 
 Out = pytest.CaptureFixture[str]

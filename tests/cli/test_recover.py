@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beasy_sched.cli import main
-from beasy_sched.results import RunTables, find_prefix, find_runs, read_jobs, read_log, read_trace
+from beasy_sched.run.results import RunTables, find_prefix, find_runs, read_jobs, read_log, read_trace
 
 WINDOW_H = 6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from plan.server_cases import STEP_S, tiny_platform
+from planner.server_cases import STEP_S, tiny_platform
 
 from beasy_sched.energy import server_energy
 from beasy_sched.energy.server_energy import ServerSteps

@@ -10,7 +10,7 @@ from beasy_sched.errors import PeerError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.outputs.summary import summarize
-from beasy_sched.settings import RunSettings
+from beasy_sched.run.settings import RunSettings
 
 
 def talk_of(steps: int, windows: int = 1) -> Talk:

@@ -21,7 +21,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model import platform
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.settings import RunSettings
+from beasy_sched.run.settings import RunSettings
 
 
 def with_members(job: str, **members: Any) -> e.JobSubmitted:

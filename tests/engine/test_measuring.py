@@ -59,7 +59,7 @@ def test_what_has_ended_is_told_once() -> None:
 
 def test_a_policy_adds_to_the_summary() -> None:
     from beasy_sched.outputs.summary import summarize
-    from beasy_sched.settings import RunSettings
+    from beasy_sched.run.settings import RunSettings
 
     class Proud(Scripted):
         def results(self) -> dict[str, dict[str, object]]:

@@ -20,7 +20,7 @@ from beasy_sched.model import events as e
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.protocol import batsim4, batsim5
 from beasy_sched.protocol.detection import meet
-from beasy_sched.settings import RunSettings
+from beasy_sched.run.settings import RunSettings
 
 POLICIES = ["easy", "beasy", "power-reactive", "bid-price", "energybud", "greenslot", "follow-plan", "peak"]
 NUMBERS = [-1, 0, 1, 2, 7, 5e-324, 1e9, 1e15, 1e300, -1e300, 2**31, 2**63, 10**30, 0.5]

@@ -17,7 +17,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform, platform_of
 from beasy_sched.outputs.summary import brief_summary
-from beasy_sched.settings import RunSettings
+from beasy_sched.run.settings import RunSettings
 
 IDLE_W, FULL_W = FAST.idle_w[0], FAST.full_w[0]
 

@@ -11,7 +11,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.jobs import JobState
 from beasy_sched.model.workflow import PHASE_CAME_LATE
 from beasy_sched.outputs.summary import brief_summary, summarize
-from beasy_sched.settings import RunSettings
+from beasy_sched.run.settings import RunSettings
 
 
 def came(now: float, name: str, **members: object) -> e.JobSubmitted:

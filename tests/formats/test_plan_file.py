@@ -18,7 +18,7 @@ from plan_cases import hand_plan
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.plan_file import csv_lines, json_text, read_plans, write_plans
-from beasy_sched.plan.plan import Plan, PlanStore, Provenance, Solved
+from beasy_sched.planner.plan import Plan, PlanStore, Provenance, Solved
 
 FIRST = replace(
     hand_plan(),

@@ -22,7 +22,7 @@ from beasy_sched.formats.plan_file import (
     write_plans,
     write_season,
 )
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.planner.plan import PlanStore
 
 SEASON = hand_season(years=2)
 

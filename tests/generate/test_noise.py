@@ -18,7 +18,7 @@ from beasy_sched.generate.noise import (
 )
 from beasy_sched.generate.random_streams import GROUP_FACTORS, Stream, uniforms
 from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
-from beasy_sched.plan.forecast import Uncertainty
+from beasy_sched.planner.forecast import Uncertainty
 
 DAY_S = 86_400.0
 

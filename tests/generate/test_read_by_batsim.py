@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small_campaign import scenario
 
-from beasy_sched.campaign.inputs import materialize
+from beasy_sched.campaigns.inputs import materialize
 from beasy_sched.cli import cli
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.batsim_events import power_event_lines, read_external_events

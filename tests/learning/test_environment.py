@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from small_campaign import SMALL
 
-from beasy_sched.campaign.scenario_file import parse_scenario
-from beasy_sched.campaign.tasks import settings_in
+from beasy_sched.campaigns.scenario_file import parse_scenario
+from beasy_sched.campaigns.tasks import settings_in
 from beasy_sched.errors import ConfigError
 from beasy_sched.learning.executions import TrainingExecution, prepare, task_of
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.learned.model import ACTIONS
-from beasy_sched.runner import run_in_process
+from beasy_sched.run.in_process import run_in_process
 
 gymnasium = pytest.importorskip("gymnasium", reason="Gymnasium is not installed")
 

@@ -10,8 +10,8 @@ import pytest
 from command_line import exit_code
 from small_campaign import SMALL
 
-from beasy_sched.campaign.scenario_file import parse_scenario
-from beasy_sched.campaign.workers import Processes
+from beasy_sched.campaigns.scenario_file import parse_scenario
+from beasy_sched.campaigns.workers import Processes
 from beasy_sched.errors import ConfigError
 from beasy_sched.learning.executions import FIRST_SEED, executions, on_days
 from beasy_sched.learning.training import BATCH, Lesson, chooser, learn, level_lines

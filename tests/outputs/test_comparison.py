@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from small_campaign import scenario
 
-from beasy_sched.campaign.sweep import expand
-from beasy_sched.campaign.table import COLUMNS as CAMPAIGN_COLUMNS
-from beasy_sched.campaign.table import row_of
+from beasy_sched.campaigns.sweep import expand
+from beasy_sched.campaigns.table import COLUMNS as CAMPAIGN_COLUMNS
+from beasy_sched.campaigns.table import row_of
 from beasy_sched.outputs.tables import (
     COMPARISON_COLUMNS,
     Contender,

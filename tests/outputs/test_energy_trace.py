@@ -21,7 +21,7 @@ from beasy_sched.engine.power import TraceRow
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import trace_csv
 from beasy_sched.outputs.summary import _planned_part
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.planner.plan import PlanStore
 
 Columns = dict[str, list[float]]
 

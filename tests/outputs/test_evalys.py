@@ -17,7 +17,7 @@ import pytest
 from small_site import small_site
 
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.settings import RunSettings, build_session
+from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator import SimulationResult
 
 HERE = Path(__file__).parent

@@ -15,7 +15,7 @@ from small_site import small_site
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import InputError
 from beasy_sched.outputs.recording import RecordingWriter, open_recording
-from beasy_sched.settings import RunSettings
+from beasy_sched.run.settings import RunSettings
 
 SETTINGS = RunSettings(
     policy="power-reactive",

@@ -15,8 +15,8 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.plan.plan import PlanStore
-from beasy_sched.plan.power_problem import PowerPlan
+from beasy_sched.planner.plan import PlanStore
+from beasy_sched.planner.power_problem import PowerPlan
 from beasy_sched.policies.registry import make_policy
 
 

@@ -13,14 +13,14 @@ from command_line import exit_code
 from small_site import SITE, SmallSite, differing, small_site
 
 from beasy_sched import plan
+from beasy_sched.checks import unknown_speeds
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.registry import OURS
-from beasy_sched.preflight import unknown_speeds
-from beasy_sched.runner import run_in_process
-from beasy_sched.settings import RunSettings, build_session
+from beasy_sched.run.in_process import run_in_process
+from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 
 SLOTS = {"slot_s": 300.0}

@@ -14,7 +14,7 @@ import pytest
 from worlds import FAST, SLOW
 
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.beasy.plan import EnergyTest, KeptOn, PlanAhead, SleepBound
+from beasy_sched.policies.beasy.live_plan import EnergyTest, KeptOn, PlanAhead, SleepBound
 from beasy_sched.policies.working_plan import CellPowers, Runs, kept_on, shifted, sleep_savings_j, worthwhile
 
 ON, SLOWER, ASLEEP = 0, 1, 2

@@ -17,7 +17,7 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.planner.plan import PlanStore
 from beasy_sched.policies.registry import make_policy
 
 Z, ON = ASLEEP, 0

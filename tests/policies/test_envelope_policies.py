@@ -18,7 +18,7 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.policies.envelope import ORDERS, TOLERANCE_J, EnvelopeRefit
 from beasy_sched.policies.registry import make_policy, policy_class
 from beasy_sched.policies.working_plan import WorkingPlan
-from beasy_sched.settings import RunSettings, build_session
+from beasy_sched.run.settings import RunSettings, build_session
 
 Z = ASLEEP
 FULL_J, HALF_J, SLEEP_J = 6000.0, 4200.0, 300.0

@@ -16,7 +16,7 @@ from beasy_sched.energy.storage import HydrogenSpec, Storage
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.plan import Plan, PlanStore
+from beasy_sched.planner.plan import Plan, PlanStore
 from beasy_sched.policies.registry import make_policy
 
 COMPENSATE = ["beasy", "peak", "next", "last", "workload"]

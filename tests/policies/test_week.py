@@ -20,9 +20,9 @@ from beasy_sched.model.decisions import RejectJob, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.summary import summarize
-from beasy_sched.plan.plan import PlanStore
+from beasy_sched.planner.plan import PlanStore
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.settings import RunSettings
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 from beasy_sched.testing.witness import Witness
 

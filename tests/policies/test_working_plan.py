@@ -16,8 +16,8 @@ from beasy_sched.energy.balance import settle_step
 from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.energy.storage import BatterySpec, LossConvention, Storage, StorageState
 from beasy_sched.errors import ConfigError
-from beasy_sched.plan.plan import Plan, PlannedServers, PlanStore, Provenance
-from beasy_sched.plan.power_problem import PowerPlan
+from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance
+from beasy_sched.planner.power_problem import PowerPlan
 from beasy_sched.policies.working_plan import WorkingPlan
 
 AWAKE = np.zeros(3, dtype=np.int16)

@@ -8,19 +8,19 @@ import time
 from pathlib import Path
 
 import pytest
-from compare_policies import compare, parse_arguments
 from project.shell import ROOT, run
 from small_campaign import scenario
-
-from beasy_sched.campaign.scenario import PAPER_GUARDS
-from beasy_sched.errors import BeasyError
-from beasy_sched.reproduction.comparison_study import (
+from studies.comparison.command import compare, parse_arguments
+from studies.comparison.study import (
     COMPARED_POLICIES,
     SURPRISES,
     ComparisonCase,
     Extent,
     replaced,
 )
+
+from beasy_sched.campaigns.scenario import PAPER_GUARDS
+from beasy_sched.errors import BeasyError
 
 SCRIPT = ROOT / "scripts" / "compare_policies"
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 from project.shell import ROOT, run
-from reproduce import parse_arguments
 from small_campaign import SMALL
-
-from beasy_sched.reproduction.beasy_study import Size
+from studies.beasy.command import parse_arguments
+from studies.beasy.study import Size
 
 CRITICAL = ROOT / "scripts" / "reproduce_critical"
 AVERAGE = ROOT / "scripts" / "reproduce_average"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from project.shell import run_study
-from reproduce_learning import parse_arguments
+from studies.learning.command import parse_arguments
 
 
 def test_what_is_evaluated():

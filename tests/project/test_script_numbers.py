@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import compare_policies
 import pytest
-import reproduce
-import reproduce_energy_budget
-import reproduce_greenslot
-import reproduce_learning
 import run_options
 import run_year
 from console import Number
+from studies.beasy import command as reproduce
+from studies.comparison import command as compare_policies
+from studies.energy_budget import command as reproduce_energy_budget
+from studies.greenslot import command as reproduce_greenslot
+from studies.learning import command as reproduce_learning
 
 Parse = Callable[[Sequence[str]], Any]
 SCRIPTS: dict[str, tuple[Parse, tuple[str, ...]]] = {

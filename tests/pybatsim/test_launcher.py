@@ -13,7 +13,7 @@ from small_site import SmallSite, small_site
 
 from beasy_sched.model.events import Message
 from beasy_sched.protocol.batsim4 import encode_message
-from beasy_sched.settings import RunSettings, build_session
+from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator import Ending
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")

@@ -10,13 +10,13 @@ from command_line import exit_code
 from pybatsim_inside import PybatsimInside
 from small_site import SmallSite, small_site
 
-from beasy_sched.engine.replanning import PlanOutcome
+from beasy_sched.engine.rolling import PlanOutcome
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
+from beasy_sched.planner.rolling import replanned
 from beasy_sched.protocol import batsim4
-from beasy_sched.replan import replanned
-from beasy_sched.settings import build_session
+from beasy_sched.run.settings import build_session
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")
 

@@ -13,7 +13,7 @@ from simulator.small import WORK, InOrder, Scripted, job, simulation, write_file
 from beasy_sched.errors import DecisionRefused, InputError
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.results import read_jobs
+from beasy_sched.run.results import read_jobs
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 
 NAMES = ["consumed_energy", "jobs", "machine_states", "pstate_changes", "schedule"]

@@ -23,7 +23,7 @@ from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.model.cluster import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet, all_of
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies.beasy.plan import EnergyTest, LivePlan, Placement, Promise, WindowEnd
+from beasy_sched.policies.beasy.live_plan import EnergyTest, LivePlan, Placement, Promise, WindowEnd
 from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,

@@ -17,7 +17,7 @@ from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import BatterySpec, Hold, project_need_j
 from beasy_sched.engine.policy import View
-from beasy_sched.plan.forecast import Uncertainty, draw_by_busy_w
+from beasy_sched.planner.forecast import Uncertainty, draw_by_busy_w
 from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S
 
 _FINE: Final = 24

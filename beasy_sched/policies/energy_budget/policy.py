@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts, MeasureEnergy, Postpone
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
@@ -36,7 +37,6 @@ from beasy_sched.policies.energy_budget.options import (
 )
 from beasy_sched.policies.energy_budget.projection import BudgetTest, Ceiling, EvenProjection, Projection
 from beasy_sched.policies.energy_budget.stock import EvenStock, OpenCeiling, Stock
-from beasy_sched.preflight import Finding, RunInputs
 from beasy_sched.units import TIME_TOLERANCE_S
 
 AWAKE: Final = "its hosts are awake"

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.engine.actions import Action, Compensate, FactDict, Postpone, Reject
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
@@ -38,7 +39,6 @@ from beasy_sched.policies.greenslot.planning import (
     plan_round,
 )
 from beasy_sched.policies.greenslot.slots import RunningTask, Slots
-from beasy_sched.preflight import Finding, RunInputs
 from beasy_sched.units import SECONDS_PER_HOUR
 
 

@@ -14,7 +14,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.engine.policy import View
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.platform import Platform
-from beasy_sched.plan.forecast import draw_by_busy_w
+from beasy_sched.planner.forecast import draw_by_busy_w
 from beasy_sched.policies.envelope import EndOfWindow
 from beasy_sched.policies.working_plan import WorkingPlan, battery_j
 from beasy_sched.units import SECONDS_PER_HOUR

@@ -26,8 +26,8 @@ from beasy_sched.policies.learned.model import (
 )
 from beasy_sched.policies.learned.policy import ChoosingEnvelope, Trail
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.runner import run_in_process
-from beasy_sched.settings import RunSettings
+from beasy_sched.run.in_process import run_in_process
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Inputs
 
 FROM = Training("beasy-sched 0", {"average": "0" * 64}, 1, (10_000, 10_000), (10_000, 10_001), 2, {})

@@ -1,0 +1,330 @@
+"""A campaign: all runs of some scenarios, concurrently, each once, whatever interrupts them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from beasy_sched._version import __version__
+from beasy_sched.campaigns.folder import (
+    Folder,
+    check_same,
+    manifest_of,
+    must_be_empty,
+    read_manifest,
+    scenario_hash,
+)
+from beasy_sched.campaigns.inputs import (
+    ForecastInputs,
+    ForecastProduction,
+    RealInputs,
+    forecast_csv,
+    forecast_inputs,
+    forecast_production,
+    forecast_workload,
+    make_folder,
+    make_plan,
+    make_real,
+    make_real_workload,
+)
+from beasy_sched.campaigns.scenario import Scenario, quick
+from beasy_sched.campaigns.scenario_file import check_code
+from beasy_sched.campaigns.sweep import Point, RunSpec, Shaped, expand, shaping
+from beasy_sched.campaigns.table import check_installed, row_of, write_tables
+from beasy_sched.campaigns.tasks import Keep, RunResult, RunTask, execute
+from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
+from beasy_sched.errors import ConfigError, machine_error, why
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import read_bytes
+from beasy_sched.generate.workload import GeneratedWorkload
+
+Value = TypeVar("Value")
+Progress = Callable[[int, int], None]
+"""Called with the number of runs that have ended and the number of all."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a campaign ended."""
+
+    folder: Path
+    runs: int
+    executed: int
+    """Runs executed by this call; the others had ended before."""
+    failed: int
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    """What the runs of this call have warned of, and how many of each: warnings that differ in numbers only
+    are one, in the words of the first."""
+
+
+def begin(
+    scenarios: Sequence[Scenario], folder: Path, *, small: bool = False, keep: Keep = "nothing"
+) -> None:
+    """Make the folder of a campaign, or check that it belongs to the same one.
+
+    ``small`` takes the quick relatives of the scenarios. Raises ConfigError and InputError.
+    """
+    expand(scenarios)
+    check_installed(scenarios)
+    if small:
+        scenarios = [quick(scenario) for scenario in scenarios]
+    manifest, place = manifest_of(scenarios, quick=small, keep=keep), Folder(folder)
+    if place.manifest.exists():
+        check_same(folder, read_manifest(place.manifest), manifest)
+    else:
+        must_be_empty(folder, "a campaign")
+    make_folder(folder)
+    write_atomic(place.manifest, json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n")
+
+
+def go_on(
+    folder: Path,
+    executor: Executor,
+    *,
+    progress: Progress | None = None,
+    retry_failed: bool = False,
+    allowed: Collection[str] = (),
+) -> Outcome:
+    """Execute the runs of the campaign in ``folder`` that have not ended, and write its tables.
+
+    ``executor`` is closed in any case; ``allowed`` are the policies ``package.module:Class`` that the
+    folder's description may have imported. Raises ConfigError, InputError and MachineError; a run that fails,
+    or whose process dies, is a row that says so.
+    """
+    with contextlib.closing(executor):
+        place = Folder(folder)
+        manifest = read_manifest(place.manifest)
+        scenarios = manifest.parsed()
+        for scenario in scenarios:
+            check_code(scenario, allowed)
+        now = manifest_of(scenarios, quick=manifest.quick, keep=manifest.keep)
+        check_same(folder, manifest, now)  # another version, or files that have changed
+        with place.locked():
+            specs = expand(scenarios)
+            work = Work(place, Preparation(place), executor, manifest.keep, progress)
+            work.run(specs, retry_failed=retry_failed)
+            failed = write_tables(place, specs)
+            return Outcome(folder, len(specs), work.executed, failed, work.warnings)
+
+
+@dataclass
+class Work:
+    """Executes runs that have not ended, their plans first; more may be added later."""
+
+    folder: Folder
+    prepared: Preparation
+    executor: Executor
+    keep: Keep = "nothing"
+    progress: Progress | None = None
+    executed: int = 0
+    warnings: Counter[str] = field(default_factory=Counter)
+    """How many runs warned of what; see `Outcome`."""
+    _pending: list[RunSpec] = field(default_factory=list)
+    _ended: int = 0
+    """How many of the runs asked for had ended before."""
+    _total: int = 0
+    _no_plan: dict[str, str] = field(default_factory=dict)
+    """Why there is no plan, by recipe."""
+    _provenance: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Hashes of the runs under way."""
+    _first_words: dict[str, str] = field(default_factory=dict)
+    """The first warning of each sort: those that differ in numbers only."""
+
+    def run(self, specs: Sequence[RunSpec], *, retry_failed: bool = False) -> None:
+        """Execute those of the runs that have not ended. Raises MachineError."""
+        self._pending = []
+        for spec in specs:
+            ended = self.folder.ended(spec.key) if self.folder.has(spec.key, self.keep) else None
+            if ended is None or (retry_failed and ended.row["status"] == "failed"):
+                self._pending.append(spec)
+        self._ended += len(specs) - len(self._pending)
+        self._total = self._ended + self.executed + len(self._pending)
+        self._tell()
+        work_through(self.executor, self._plans(), self._plan_done)
+        work_through(self.executor, self._runs(), self._run_done)
+
+    def _plans(self) -> Iterator[Task]:
+        """The plans that pending runs need and that are not there, each once."""
+        asked = set(self._no_plan)
+        for spec in self._pending:
+            if not spec.scenario.plan.make:
+                continue
+            try:
+                task = self.prepared.forecast(spec).plan
+            except Exception:  # whatever it is, the runs will say so
+                continue
+            if task.recipe not in asked and not self.folder.has_plan(task.recipe):
+                yield task.recipe, make_plan, task
+            asked.add(task.recipe)
+
+    def _plan_done(self, recipe: str, result: bytes | Failure) -> None:
+        if isinstance(result, Failure):
+            self._no_plan[recipe] = result.error
+        else:
+            self.folder.add_plan(recipe, result)
+
+    def _runs(self) -> Iterator[Task]:
+        for spec in self._pending:
+            self._provenance[spec.key] = self.prepared.provenance(spec)
+            try:
+                recipe = self.prepared.forecast(spec).plan.recipe
+                if recipe in self._no_plan:
+                    raise ConfigError(f"there is no plan: {self._no_plan[recipe]}")
+                task, self._provenance[spec.key] = self.prepared.task(spec, self.keep)
+            except Exception as error:  # a row that says so; the campaign goes on
+                if machine_error(error) is not None:
+                    raise
+                self._run_done(spec, Failure(why(error)))
+            else:
+                yield spec, execute, task
+
+    def _run_done(self, spec: RunSpec, result: RunResult | Failure) -> None:
+        if isinstance(result, Failure):
+            result = RunResult(result.error)
+        elif result.summary is not None and result.summary["version"] != __version__:
+            result = RunResult(f"a worker with beasy-sched {result.summary['version']} executed it")
+        told = result.summary["warnings"] if result.summary is not None else ()
+        for sort, text in {re.sub(r"\d[\d.,e+-]*", "#", text): text for text in told}.items():
+            self.warnings[self._first_words.setdefault(sort, text)] += 1
+        row = row_of(
+            spec,
+            self._provenance.pop(spec.key),
+            result.summary,
+            result.error,
+            work_finished_pct=result.work_finished_pct,
+        )
+        self.folder.add(spec.key, row, result, self.keep)
+        self.executed += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            self.progress(self._ended + self.executed, self._total)
+
+
+class Preparation:
+    """Inputs of the runs of a campaign; those that were used last stay in memory.
+
+    What does not depend on an axis of a sweep is the same at all its points, and made once.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        """Keep everything in ``folder``."""
+        self._folder = folder
+        self._forecasts = _Recent[ForecastInputs](4)
+        self._executions = _Recent[tuple[RealInputs, dict[str, str]]](4)
+        self._workloads = _Recent[tuple[GeneratedWorkload, bytes]](4)
+        self._real_workloads = _Recent[bytes](4)
+        self._productions = _Recent[ForecastProduction](64)
+        self._hashes = _Recent[str](64)
+
+    def forecast(self, spec: RunSpec) -> ForecastInputs:
+        """Return the forecasts of a run's tuple. Raises InputError and ConfigError."""
+        key = spec.scenario.name, spec.tuple_number, spec.point
+        return self._forecasts.get(key, lambda: self._forecast(spec))
+
+    def task(self, spec: RunSpec, keep: Keep) -> tuple[RunTask, dict[str, str]]:
+        """Return a run's task, and the hashes for its row. Raises InputError and ConfigError."""
+        scenario = spec.scenario
+        forecast = self.forecast(spec)
+        real, hashes = self._executions.get(
+            (scenario.name, spec.tuple_number, spec.seed, spec.point),
+            lambda: self._execution(spec, forecast),
+        )
+        site = scenario.site_text(spec.guard)
+        plan = None
+        if scenario.plan.make:
+            plan = read_bytes(self._folder.input_path("plan", forecast.plan.recipe))
+        task = RunTask(
+            policy=spec.policy,
+            site=site,
+            windows=scenario.windows,
+            platform=forecast.plan.platform,
+            workload=real.workload,
+            power=real.power,
+            plan=plan,
+            keep=keep,
+            replan=scenario.plan.replan,
+            expected=(forecast.plan.workload, forecast.plan.production) if scenario.plan.replan else None,
+            forecast=scenario.forecast,
+            forecast_file=(
+                forecast_csv(forecast.production.total_w, scenario)
+                if scenario.forecast is not None and scenario.forecast.source == "plan"
+                else None
+            ),
+        )
+        return task, {
+            **self.provenance(spec),
+            **hashes,
+            "site_sha256": self._folder.add_input("site", site.encode()),
+            "plan_sha256": "" if plan is None else hashlib.sha256(plan).hexdigest(),
+        }
+
+    def provenance(self, spec: RunSpec) -> dict[str, str]:
+        """Return what is known of a run's origin even where its inputs cannot be made."""
+        key = spec.scenario.name, spec.point, spec.mark
+        return {
+            "version": __version__,
+            "numpy_version": np.__version__,
+            "scenario_sha256": self._hashes.get(key, lambda: scenario_hash(spec.scenario)),
+            **{f"{kind}_sha256": "" for kind in ("platform", "workload", "power", "site", "plan")},
+        }
+
+    def _forecast(self, spec: RunSpec) -> ForecastInputs:
+        scenario, number = spec.scenario, spec.tuple_number
+
+        def workload() -> tuple[GeneratedWorkload, bytes]:
+            made = forecast_workload(scenario, number)
+            return made, b"".join(made.json_pieces())
+
+        jobs, as_json = self._workloads.get(_key(spec, "workload"), workload)
+        production = self._productions.get(
+            _key(spec, "production"), lambda: forecast_production(scenario, number)
+        )
+        return forecast_inputs(scenario, jobs, as_json, production)
+
+    def _execution(self, spec: RunSpec, forecast: ForecastInputs) -> tuple[RealInputs, dict[str, str]]:
+        """What really happens, kept in the folder, and its hashes."""
+        scenario, number, seed = spec.scenario, spec.tuple_number, spec.seed
+        workload = self._real_workloads.get(
+            (_key(spec, "workload"), seed),
+            lambda: make_real_workload(scenario, forecast.workload, number, seed),
+        )
+        real = make_real(scenario, forecast, number, seed, workload)
+        contents = {"workload": real.workload, "power": real.power, "platform": forecast.plan.platform}
+        add = self._folder.add_input
+        return real, {f"{kind}_sha256": add(kind, content) for kind, content in contents.items()}
+
+
+def _key(spec: RunSpec, kind: Shaped) -> tuple[str, int, Point]:
+    return spec.scenario.name, spec.tuple_number, shaping(spec.point, kind)
+
+
+class _Recent(Generic[Value]):
+    """The few values that were asked for last; or why they could not be made, which costs as much to find."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[Any, Value | Exception] = {}
+
+    def get(self, key: Any, make: Callable[[], Value]) -> Value:
+        try:
+            value = self._values.pop(key) if key in self._values else make()
+        except Exception as error:
+            value = error
+        self._values[key] = value  # the last one
+        if len(self._values) > self._most:
+            del self._values[next(iter(self._values))]
+        if isinstance(value, Exception):
+            raise value
+        return value

@@ -1,0 +1,354 @@
+"""What a scenario is, and the scenario files that come with the program.
+
+A scenario is everything that a comparison of policies needs, with all defaults filled in; a scenario file
+becomes one (see `scenario_file`). Its *tuples* are pairs of a workload and a production, with a plan each;
+its *seeds* draw the noise that makes forecasts real. The runs that it stands for are those of `sweep`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from beasy_sched.energy.site import GuardMode, Site
+from beasy_sched.energy.sources import Interpolation
+from beasy_sched.formats.site_file import parse_site
+from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
+from beasy_sched.generate.power import SYNTHETIC_START, Gaps, Route, SyntheticWeather
+from beasy_sched.generate.workload import Chains
+from beasy_sched.planner.forecast import Uncertainty
+from beasy_sched.planner.power_problem import Surplus
+from beasy_sched.planner.servers import ServerRules
+from beasy_sched.planner.windows import OfflineOptions
+from beasy_sched.units import SECONDS_PER_HOUR, parse_duration
+
+SiteSections = dict[str, dict[str, Any]]
+"""The site file's sections; values are as in TOML, except that times are texts."""
+
+RATES: Final = ("price", "carbon")
+"""Fields of a site's section ``grid`` that may name a file."""
+_QUICK_WINDOW_H: Final = 24.0
+_QUICK_TUPLES: Final = 2
+PAPER_POLICIES: Final = (
+    "follow-plan",
+    "power-reactive",
+    "workload-reactive",
+    "peak",
+    "next",
+    "last",
+    "workload",
+    "beasy",
+)
+"""The eight policies of the BEASY paper, in the order of its Table I."""
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of a scenario's parts: unknown names are refused."""
+
+
+class PlatformPart(Part, frozen=True, kw_only=True):
+    """The servers."""
+
+    servers: dict[str, int]
+    """Preset names or server files, and how many of each."""
+    one_pstate: bool = False
+    """Only the fastest computing P-state of each."""
+    reference: str | None = None
+    """Server at whose median speed run times count (None: the first of ``servers``)."""
+
+
+class SyntheticWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
+    """Jobs that are drawn; see `generate.workload`."""
+
+    seed: int
+    shape: Literal["begin", "end", "uniform"] = "begin"
+    """Which third of the time most jobs arrive in."""
+    jobs: int = 900
+    run_median_s: float = 1800.0
+    run_log_sd: float = 1.3
+    run_cap_s: float = 21_600.0
+    gap_log_sd: float = 1.0
+    quiet_end_h: float = 0.0
+    """Hours at the end in which no job arrives, of 72."""
+    host_shares: dict[int, float] = msgspec.field(default_factory=lambda: {1: 70.0, 2: 15.0, 4: 15.0})
+
+    @property
+    def arrivals(self) -> str:
+        """The name of the shape."""
+        return self.shape
+
+    def stretched(self, factor: float) -> SyntheticWorkload:
+        """Return jobs ``factor`` times as long, and fewer in proportion: the demand stays about the same."""
+        return msgspec.structs.replace(
+            self,
+            run_median_s=self.run_median_s * factor,
+            run_cap_s=self.run_cap_s * factor,
+            jobs=max(round(self.jobs / factor), 1),
+        )
+
+
+class SwfWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="swf"):
+    """Jobs of a trace."""
+
+    file: str
+    start: float | str = msgspec.field(name="from", default=0.0)
+    """Start in the trace: seconds, or a duration such as ``30d``."""
+    cores_per_host: int = 1
+    min_run_s: float = 0.0
+    max_run_s: float | None = None
+
+    @property
+    def arrivals(self) -> str:
+        """``swf``."""
+        return "swf"
+
+
+WorkloadPart = SyntheticWorkload | SwfWorkload
+
+
+class ProductionSource(Part, frozen=True, kw_only=True):
+    """What the sources of production have in common."""
+
+    case: ProductionCase = ProductionCase.BETWEEN
+    pv_kw: float = 0.0
+    wind_kw: float = 0.0
+
+
+class SyntheticProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
+    """A sky that is drawn; see `generate.power`."""
+
+    seed: int
+    start: str = SYNTHETIC_START
+    latitude_deg: float = SyntheticWeather.latitude_deg
+    cloudiness: float = SyntheticWeather.cloudiness
+    cloud_memory_h: float = SyntheticWeather.cloud_memory_h
+    wind_mean_m_s: float = SyntheticWeather.wind_mean_m_s
+    wind_shape: float = SyntheticWeather.wind_shape
+    wind_memory_h: float = SyntheticWeather.wind_memory_h
+
+    def weather(self) -> SyntheticWeather:
+        """Return the climate. Raises `FieldError`."""
+        return SyntheticWeather(**{part.name: getattr(self, part.name) for part in fields(SyntheticWeather)})
+
+
+class FileProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="files"):
+    """Exports of Renewables.ninja, or other weather files."""
+
+    pv: str | None = None
+    wind: str | None = None
+    start: str | None = None
+    """Start in the files, UTC (None: where they begin)."""
+    route: Route = Route.AUTO
+    gaps: Gaps = Gaps.REFUSE
+    interpolation: Interpolation = Interpolation.SMOOTH
+
+
+ProductionPart = SyntheticProduction | FileProduction
+
+
+class TuplePart(Part, frozen=True, kw_only=True):
+    """A workload and a production that are forecast together, and planned for."""
+
+    workload: WorkloadPart
+    production: ProductionPart
+    real_workload: WorkloadPart | None = None
+    """The jobs that come, before noise, where they are others than those that are forecast."""
+
+
+class NoisePart(Part, frozen=True, kw_only=True):
+    """How the real workload differs from the forecast; see `generate.noise`."""
+
+    arrivals_sigma: float = SIGMA
+    run_time_sigma: float = SIGMA
+    walltimes: WalltimeRule = "groups"
+    production_band: float = 1.0
+    """Width of the band in which production really lies, in widths of the plan's; above 1, beyond it, too."""
+
+
+class PlanPart(Part, frozen=True, kw_only=True):
+    """The offline plans; see ``beasy-sched plan``. The uncertainty of production bounds its cases, too."""
+
+    make: bool = True
+    """False for policies that need none; the hydrogen then stands still."""
+    surplus: Surplus = Surplus.ENVELOPE
+    load_uncertainty_pct: tuple[float, float] = (5.0, 30.0)
+    """At once, and after 72 h."""
+    renew_uncertainty_pct: tuple[float, float] = (5.0, 30.0)
+    minimum_on_s: float = 3600.0
+    demand_factor: float = 1.0
+    """The demand that is planned for over that of the workload, both above that of a sleeping site."""
+    forecast_step: str = ""
+    """The demand that is planned for is the mean over this time, such as ``1h``; empty: over each step."""
+    replan: str = ""
+    """When plans are made during the runs, as ``--replan`` says it; empty: all are made before."""
+    season: str = ""
+    """Length of the steps, such as ``1h``, of a coarse plan of all windows that gives them their hydrogen
+    targets; empty: there is none, and each window has the site's target."""
+
+    def uncertainty(self, name: Literal["load", "renew"]) -> Uncertainty:
+        """Return u of the demand or of the production. Raises ConfigError."""
+        at_once, later = getattr(self, f"{name}_uncertainty_pct")
+        return Uncertainty(at_once / 100.0, later / 100.0)
+
+    def offline_options(self, tank_targets_kg: tuple[float, ...] = ()) -> OfflineOptions:
+        """Return how plans are made. Raises ConfigError and ValueError."""
+        return OfflineOptions(
+            surplus=self.surplus,
+            load_uncertainty=self.uncertainty("load"),
+            renew_uncertainty=self.uncertainty("renew"),
+            rules=ServerRules(minimum_on_s=self.minimum_on_s),
+            forecast_step_s=parse_duration(self.forecast_step) if self.forecast_step else 0.0,
+            tank_targets_kg=tank_targets_kg,
+        )
+
+
+class ForecastPart(Part, frozen=True, kw_only=True):
+    """Where policies that plan ahead get predictions of the production; see ``--forecast``."""
+
+    source: Literal["perfect", "plan", "file", "predictor", "none"]
+    """``perfect``: the production that really comes; ``plan``: the forecast that plans are made from."""
+    file: str | None = None
+    """For ``file`` and ``predictor``."""
+
+    def named(self, folder: Path) -> str:
+        """Return the source as ``--forecast`` names it; files of the run lie in ``folder``."""
+        names = {
+            "perfect": f"perfect:{folder / 'power.txt'}",
+            "plan": str(folder / "forecast.csv"),
+            "file": str(self.file),
+            "predictor": f"predictor:{self.file}",
+        }
+        return names.get(self.source, "none")
+
+
+class DeadlinesPart(Part, frozen=True, kw_only=True):
+    """By when jobs are due; see ``beasy-sched generate workload --deadlines`` and ``--chains``."""
+
+    rule: str = "none"
+    """Times of day are those of the site's clock; without one, as in the trace, or time 0 is midnight."""
+    chains: Chains = "none"
+
+
+class PolicyPart(Part, frozen=True, kw_only=True):
+    """A policy that is compared."""
+
+    name: str
+    options: dict[str, Any] = {}
+    label: str = ""
+    """What tables call it; the name, where the file has none."""
+
+
+class GuardPart(Part, frozen=True, kw_only=True):
+    """A setting of the storage guard."""
+
+    mode: GuardMode
+    veto: bool
+
+    @property
+    def label(self) -> str:
+        """``kill-all``, ``shed+veto`` and so on."""
+        return self.mode.value + ("+veto" if self.veto else "")
+
+
+PAPER_GUARDS: Final = (
+    GuardPart(mode=GuardMode.KILL_ALL, veto=False),
+    GuardPart(mode=GuardMode.SHED, veto=True),
+)
+"""The papers' guard, and ours."""
+
+
+class Scenario(Part, frozen=True, kw_only=True):
+    """A whole scenario; paths are absolute."""
+
+    name: str
+    comment: str = ""
+    platform: PlatformPart
+    site: SiteSections
+    """The site file's sections, without the guard."""
+    windows: int = 1
+    tuples: tuple[TuplePart, ...]
+    noise: NoisePart = NoisePart()
+    plan: PlanPart = PlanPart()
+    policies: tuple[PolicyPart, ...] = tuple(PolicyPart(name=name, label=name) for name in PAPER_POLICIES)
+    guards: tuple[GuardPart, ...] = PAPER_GUARDS
+    seeds: tuple[int, ...]
+    forecast: ForecastPart | None = None
+    deadlines: DeadlinesPart | None = None
+    sweep: dict[str, tuple[float, ...]] = {}
+    """Sizes that are varied: the values of each axis; see `sweep`."""
+
+    def site_text(self, guard: GuardPart | None = None) -> str:
+        """Return the site file (TOML), with a guard or without; the same text for the same sections."""
+        sections: SiteSections = {**self.site}
+        if guard is not None:
+            sections["guard"] = {"mode": guard.mode.value, "veto": guard.veto}
+        lines = []
+        for name, section in sorted(sections.items()):
+            lines += [f"[{name}]", *(f"{key} = {_toml(section[key])}" for key in sorted(section)), ""]
+        return "\n".join(lines)
+
+    def parsed_site(self) -> Site:
+        """Return the site. Raises InputError."""
+        return parse_site(self.site_text(), "site")
+
+    @property
+    def rate_files(self) -> list[str]:
+        """Files of the grid's price and carbon intensity."""
+        rates = (self.site.get("grid", {}).get(name) for name in RATES)
+        return [rate["file"] if isinstance(rate, dict) else rate for rate in rates if rate is not None]
+
+    @property
+    def servers(self) -> int:
+        """Number of servers."""
+        return sum(self.platform.servers.values())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(value[key])}" for key in sorted(value)) + " }"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value) if isinstance(value, bool | str) else repr(value)
+
+
+def quick(scenario: Scenario) -> Scenario:
+    """Return a small relative of a scenario, to try things out: 24 h, two tuples, one seed.
+
+    Synthetic jobs become fewer in proportion; the rest, also a sweep, stays. Its results say little about
+    the scenario.
+    """
+    site = scenario.parsed_site()
+    window_h = min(site.window_s / SECONDS_PER_HOUR, _QUICK_WINDOW_H)
+    share = window_h * SECONDS_PER_HOUR / site.window_s
+    sections = {**scenario.site, "time": {**scenario.site.get("time", {}), "window_h": window_h}}
+    tuples = []
+    for part in scenario.tuples[:_QUICK_TUPLES]:
+        workload, real = _fewer(part.workload, share), part.real_workload
+        real = None if real is None else _fewer(real, share)
+        tuples.append(msgspec.structs.replace(part, workload=workload, real_workload=real))
+    return msgspec.structs.replace(scenario, site=sections, tuples=tuple(tuples), seeds=scenario.seeds[:1])
+
+
+def _fewer(workload: WorkloadPart, share: float) -> WorkloadPart:
+    if not isinstance(workload, SyntheticWorkload):
+        return workload
+    return msgspec.structs.replace(workload, jobs=max(round(workload.jobs * share), 1))
+
+
+PAPER: Final = ("best-begin", "best-end", "worst-begin", "worst-end", "average")
+"""The BEASY paper's four critical scenarios, and its average cases."""
+ABUNDANT_PREFIX: Final = "abundant-"
+ABUNDANT: Final = tuple(ABUNDANT_PREFIX + name for name in PAPER)
+"""The same with abundant sun and a small battery, on other days."""
+NAMES: Final = (*PAPER, *ABUNDANT)
+"""Names of the scenarios that come with the program."""
+
+
+def scenario_text(name: str) -> str:
+    """Return the file of one of `NAMES`."""
+    return (resources.files("beasy_sched.campaigns") / "scenarios" / f"{name}.toml").read_text("utf-8")

@@ -1,0 +1,200 @@
+"""The result of a search for sizes, as lines for a terminal and as JSON; and what limits a site."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.campaigns.size import NoiseAnswer, PolicyAnswer, Row, SizeAnswer, SizeQuestion
+from beasy_sched.campaigns.size_balance import BalanceAnswer
+
+_MOST_TOLD: Final = 5
+_WIDTH: Final = 80
+_CURTAILED_SHARE: Final = 0.05
+"""Share of the production whose loss indicates too little storage."""
+
+
+def size_lines(answer: SizeAnswer) -> Iterator[str]:
+    """The table, and remarks below it: sizes that failed above others, failed runs, what limits."""
+    question = answer.question
+    yield from _heading(question, f"guard {question.guard.label}")
+    rows = [
+        [each.policy.label, *_summary(each.found, question.sizes), str(len(each.noises)), str(each.runs),
+         str(sum(not noise.found.monotone for noise in each.noises))]
+        for each in answer.policies
+    ]  # fmt: skip
+    yield from _table(["policy", "median", "smallest", "largest", "noises", "runs", "not monotone"], rows)
+    for each in answer.policies:
+        for remark in _remarks(each, question):
+            yield from _wrapped(remark)
+    for each in answer.policies:
+        if reason := limits_text(each, question):
+            yield from _wrapped(f"{each.policy.label}: {reason}")
+
+
+def balance_lines(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> Iterator[str]:
+    """The same for the balance."""
+    yield from _heading(question, "hourly balance, no scheduler")
+    found = [answer.found.size(question.sizes) for answer in answers]
+    rows = [["balance", *_summary(found, question.sizes), str(len(answers))]]
+    yield from _table(["", "median", "smallest", "largest", "noises"], rows)
+    if best := [answer for answer in answers if answer.found.rung is None]:
+        shares = [float(answer.served_pct[-1]) for answer in best]
+        yield from _wrapped(
+            f"in {len(best)} of {len(answers)} noises, even {question.sizes[-1]:g} {question.axis.unit} serve"
+            f" only {min(shares):.2f} to {max(shares):.2f} % of the jobs' energy"
+        )
+
+
+def size_json(answer: SizeAnswer) -> dict[str, Any]:
+    """The question, and each policy's sizes, noises and probes; a size is null if there is none."""
+    policies = []
+    for each in answer.policies:
+        noises = [_noise_json(noise, answer.question) for noise in each.noises]
+        policies.append({
+            "policy": each.policy.label, **_summary_json(each.found), "runs": each.runs,
+            "limit": limits_text(each, answer.question) or None, "noises": noises,
+        })  # fmt: skip
+    return {**_question_json(answer.question), "executed": answer.executed, "policies": policies}
+
+
+def balance_json(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> dict[str, Any]:
+    """The same for the balance."""
+    found = [answer.found.size(question.sizes) for answer in answers]
+    noises = [
+        {"tuple": answer.tuple_number, "seed": answer.seed, "size": _finite(size),
+         "served_pct": dict(zip(map(str, question.sizes), answer.served_pct.tolist(), strict=True))}
+        for answer, size in zip(answers, found, strict=True)
+    ]  # fmt: skip
+    return {**_question_json(question), "guard": None, "balance": {**_summary_json(found), "noises": noises}}
+
+
+def limits_text(answer: PolicyAnswer, question: SizeQuestion) -> str:
+    """Say why the largest size does not suffice, by the noise of which it is known; "" where it does."""
+    goal = question.goal
+    failed = [noise for noise in answer.noises if noise.found.rung is None and noise.unlimited is not None]
+    if not failed:
+        return ""
+    noise = failed[0]
+    row, unlimited = noise.probes[len(question.sizes) - 1], noise.unlimited
+    count = sum(size == math.inf for size in answer.found)
+    largest = f"{question.sizes[-1]:g} {question.axis.unit}".rstrip()
+    head = f"{largest} do not suffice in {count} of {len(answer.noises)} noises. In {_name(noise)},"
+    if row["status"] != "ok":
+        return f"{head} the run failed: {row['error']}"
+    head += f" {goal.value(row):.2f} % of the {goal.measure} are finished"
+    return f"{head}; {_limit(row, unlimited or row, question)}"
+
+
+def _limit(row: Row, unlimited: Row, question: SizeQuestion) -> str:
+    goal, best = question.goal, question.goal.value(unlimited)
+    if not goal.of_unlimited and not best >= goal.least_pct:
+        return (
+            f"with unlimited power {best:.2f} %: power is not what limits. {unlimited['jobs_postponed']} jobs"
+            f" never start and {unlimited['jobs_not_completely_finished']} still run at the end, so a lower"
+            " --least, --of-unlimited, more servers or another period is needed"
+        )
+    made, lost = row["production_kwh"] or 0.0, row["curtailed_kwh"] or 0.0
+    if lost > _CURTAILED_SHARE * made:
+        return (
+            f"with unlimited power {best:.2f} %. Of {made:.1f} kWh produced, {lost:.1f} are curtailed, since"
+            " no storage could take them: storage, or how the policy uses it, limits"
+        )
+    return (
+        f"with unlimited power {best:.2f} %. Of {made:.1f} kWh produced, all but {lost:.1f} are used:"
+        " production limits, so more sun or wind is needed"
+    )
+
+
+def _remarks(answer: PolicyAnswer, question: SizeQuestion) -> Iterator[str]:
+    label, sizes, unit = answer.policy.label, question.sizes, question.axis.unit
+    odd = [noise for noise in answer.noises if not noise.found.monotone and noise.found.rung is not None]
+    for noise in odd[:_MOST_TOLD]:
+        bad = noise.found.failed_above
+        yield (
+            f"{label}, {_name(noise)}: {sizes[noise.found.met_below[0]]:g} {unit} meet the goal,"
+            f" {_listed([sizes[rung] for rung in bad])} do not; from {sizes[noise.found.rung or 0]:g} on, all"
+            " tried do"
+        )
+    if len(odd) > _MOST_TOLD:
+        yield f"{label}: the same in {len(odd) - _MOST_TOLD} more noises; --json has them all"
+    if any(noise.found.rung == 0 for noise in answer.noises) and len(sizes) > 1:
+        count = sum(noise.found.rung == 0 for noise in answer.noises)
+        yield f"{label}: in {count} noises the smallest size tried already suffices: try a lower --from"
+    failed = [row for noise in answer.noises for row in noise.probes.values() if row["status"] != "ok"]
+    if failed:
+        yield f"{label}: {len(failed)} runs failed, which counts as not met: {failed[0]['error']:.160}"
+
+
+def _heading(question: SizeQuestion, how: str) -> Iterator[str]:
+    axis = question.axis
+    yield from _wrapped(f"{axis.name}: {axis.title} with which {question.goal.text}")
+    period_h = question.scenario.windows * question.scenario.parsed_site().window_s / 3600.0
+    yield from _wrapped(
+        f"scenario {question.scenario.name}, {period_h:g} h, {how}; {len(question.sizes)} sizes from"
+        f" {question.sizes[0]:g} to {question.sizes[-1]:g}"
+    )
+    yield ""
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    return iter(textwrap.wrap(text, _WIDTH, subsequent_indent="  "))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
+    for row in [heads, *rows]:
+        cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        yield "  ".join([row[0].ljust(widths[0]), *cells]).rstrip()
+
+
+def _summary(found: Sequence[float], sizes: Sequence[float]) -> list[str]:
+    """Median, smallest and largest, of which some may lie beyond what was tried."""
+    values = (float(np.median(found)), min(found), max(found))
+    return [f"> {sizes[-1]:g}" if value == math.inf else f"{value:.4g}" for value in values]
+
+
+def _summary_json(found: Sequence[float]) -> dict[str, float | None]:
+    named = {"median": float(np.median(found)), "smallest": min(found), "largest": max(found)}
+    return {name: _finite(value) for name, value in named.items()}
+
+
+def _question_json(question: SizeQuestion) -> dict[str, Any]:
+    return {
+        "scenario": question.scenario.name, "axis": question.axis.name, "unit": question.axis.unit,
+        "goal": question.goal.text, "guard": question.guard.label, "sizes": list(question.sizes),
+    }  # fmt: skip
+
+
+def _noise_json(noise: NoiseAnswer, question: SizeQuestion) -> dict[str, Any]:
+    sizes, goal = question.sizes, question.goal
+    return {
+        "tuple": noise.tuple_number,
+        "seed": noise.seed,
+        "size": _finite(noise.found.size(sizes)),
+        "met_below": [sizes[rung] for rung in noise.found.met_below],
+        "failed_above": [sizes[rung] for rung in noise.found.failed_above],
+        "unlimited_pct": None if noise.unlimited is None else _finite(noise.unlimited_pct),
+        "probes": [
+            {"size": sizes[rung], "met": noise.met[rung], "finished_pct": _finite(goal.value(row)),
+             "jobs_killed": row["jobs_killed"], "soc_lowest_pct": row["soc_lowest_pct"], "run": row["run"]}
+            for rung, row in sorted(noise.probes.items())
+        ],
+    }  # fmt: skip
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _name(noise: NoiseAnswer) -> str:
+    return f"noise t{noise.tuple_number}.s{noise.seed}"
+
+
+def _listed(sizes: Sequence[float]) -> str:
+    shown = [f"{size:g}" for size in sizes[:_MOST_TOLD]]
+    return ", ".join([*shown, *(["..."] if len(sizes) > _MOST_TOLD else [])])

@@ -1,0 +1,137 @@
+"""How far a campaign is, how fast it goes, and what failed."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from beasy_sched.campaigns.table import read_campaign
+from beasy_sched.units import SECONDS_PER_MINUTE, format_duration
+
+_MOST_FAILURES = 10
+_MANY = 10
+"""From this many ended runs on, only the later half determines the rate."""
+
+
+@dataclass(frozen=True)
+class ScenarioStatus:
+    """How many runs a scenario has, how many of them have ended, and how many of these have failed."""
+
+    runs: int
+    ended: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class CampaignStatus:
+    """How far a campaign is."""
+
+    folder: Path
+    scenarios: dict[str, ScenarioStatus]
+    failures: dict[str, str]
+    """Why runs failed, by run."""
+    running_for_s: float | None
+    """For how long it has been running since it was started or resumed; None where it does not run."""
+    rate_per_s: float | None
+    """How many runs end in a second at present; None where that is not known."""
+    table: Path | None
+    """The table of all runs, once it has been written."""
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return sum(each.runs for each in self.scenarios.values())
+
+    @property
+    def ended(self) -> int:
+        """Number of runs that have ended."""
+        return sum(each.ended for each in self.scenarios.values())
+
+    @property
+    def left_s(self) -> float | None:
+        """How long the rest will take at this rate, s; None where the rate is not known."""
+        return None if self.rate_per_s is None else (self.runs - self.ended) / self.rate_per_s
+
+
+def status_of(folder: Path) -> CampaignStatus:
+    """Look at a campaign, whether it runs or not. Raises InputError where there is none."""
+    found = read_campaign(folder)
+    runs = found.runs.set_index("run")
+    failures = runs[runs["status"] == "failed"]
+    ended, failed = Counter(runs["scenario"]), Counter(failures["scenario"])
+    now_s, since_s = time.time(), found.folder.running_since_s()
+    return CampaignStatus(
+        folder=folder,
+        scenarios={
+            name: ScenarioStatus(count, ended[name], failed[name])
+            for name, count in Counter(spec.scenario.name for spec in found.specs).items()
+        },
+        failures={str(name): str(error) for name, error in failures["error"].items()},
+        running_for_s=None if since_s is None else max(now_s - since_s, 0.0),
+        rate_per_s=None if since_s is None else rate_per_s(found.folder.ended_at_s(), since_s, now_s),
+        table=found.folder.table if found.complete else None,
+    )
+
+
+def rate_per_s(ended_at_s: Sequence[float], since_s: float, now_s: float) -> float | None:
+    """Return how many runs end in a second, from those that have ended since ``since_s``; None without any.
+
+    Of many, only the later half counts: those before were slowed by plans, which are made first.
+    ``ended_at_s`` is in ascending order; all are s since 1970.
+    """
+    recent_s = [since_s, *(moment_s for moment_s in ended_at_s if moment_s > since_s)]
+    ended = len(recent_s) - 1
+    counted = ended if ended < _MANY else ended // 2
+    took_s = now_s - recent_s[-1 - counted]
+    return counted / took_s if counted and took_s > 0 else None
+
+
+def status_lines(status: CampaignStatus) -> Iterator[str]:
+    """Yield the status in words: the whole campaign, its scenarios, what failed, what to do next."""
+    yield f"{status.ended} of {status.runs} runs have ended{_pace(status)}"
+    for name, each in status.scenarios.items():
+        yield f"  {name}: {each.ended} of {each.runs}" + (f", {each.failed} failed" if each.failed else "")
+    for name, error in [*status.failures.items()][:_MOST_FAILURES]:
+        yield f"failed: {name}: {error}"
+    if len(status.failures) > _MOST_FAILURES:
+        left_out = len(status.failures) - _MOST_FAILURES
+        yield f"... and {left_out} more: status is 'failed' in the table of runs (--json names all)"
+    if status.running_for_s is not None:
+        return
+    if status.ended < status.runs:
+        yield f"to continue: beasy-sched campaign resume {status.folder}"
+    else:
+        yield f"the table is {status.table}" if status.table else "the table has not been written yet"
+
+
+def _pace(status: CampaignStatus) -> str:
+    """Return how fast a running campaign goes, and how long it will still take."""
+    if status.running_for_s is None:
+        return ""
+    if status.rate_per_s is None or status.left_s is None:
+        return f"; running for {format_duration(round(status.running_for_s))}, none has ended since then"
+    per_minute = status.rate_per_s * SECONDS_PER_MINUTE
+    left = format_duration(float(f"{status.left_s:.2g}"))
+    return f"; {per_minute:.3g} runs a minute, about {left} left"
+
+
+def status_json(status: CampaignStatus) -> dict[str, Any]:
+    """Return the status in JSON's types."""
+    rate = status.rate_per_s
+    return {
+        "folder": str(status.folder),
+        "runs": status.runs,
+        "ended": status.ended,
+        "failed": len(status.failures),
+        "running": status.running_for_s is not None,
+        "running_for_s": status.running_for_s,
+        "runs_per_minute": None if rate is None else rate * SECONDS_PER_MINUTE,
+        "left_s": status.left_s,
+        "scenarios": {name: vars(each) for name, each in status.scenarios.items()},
+        "failures": status.failures,
+        "table": None if status.table is None else str(status.table),
+    }

@@ -1,0 +1,505 @@
+"""The tables of a campaign: their columns, written when all runs have ended, read as data frames.
+
+Also a campaign's status and its mean results, as lines for a terminal.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from beasy_sched.campaigns.folder import Folder, Manifest, damaged_row, read_manifest
+from beasy_sched.campaigns.scenario import Scenario
+from beasy_sched.campaigns.sweep import AXES, RunSpec, expand
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.extras import load_optional
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.decoding import read_frame
+from beasy_sched.numbers import ANY_WHOLE, Range, found_text
+from beasy_sched.outputs.summary import OWN_PARTS
+from beasy_sched.outputs.tables import COMPARISON_COLUMNS, job_share_pct
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+ColumnType = Literal["text", "integer", "number", "flag"]
+
+
+@dataclass(frozen=True)
+class RunColumn:
+    """One column. ``place`` is where a run's summary has the value, empty for what is known beforehand."""
+
+    name: str
+    kind: ColumnType
+    unit: str
+    meaning: str
+    place: str = ""
+
+
+_IDENTITY: Final = (
+    RunColumn("run", "text", "", "the run's name, unique in the campaign"),
+    RunColumn("scenario", "text", "", "name of the scenario"),
+    RunColumn("tuple", "integer", "", "number of the pair of workload and production, from 0"),
+    RunColumn("case", "text", "", "case of production: `best`, `worst`, `between` or `exact`"),
+    RunColumn("arrivals", "text", "", "`begin`, `end` or `uniform`; `swf` for a trace"),
+    RunColumn("seed", "integer", "", "seed of the execution's noise"),
+    RunColumn("policy", "text", "", "label of the policy"),
+    RunColumn("policy_name", "text", "", "name of the policy"),
+    RunColumn("options", "text", "", "its options, JSON"),
+    RunColumn("guard", "text", "", "mode of the storage guard: `kill-all` or `shed`"),
+    RunColumn("veto", "flag", "", "whether starts and wakes must fit into the step's headroom"),
+    RunColumn("status", "text", "", "`ok`, or `failed`: the run did not reach its end"),
+    RunColumn("error", "text", "", "why it failed; empty otherwise"),
+)
+_PROVENANCE: Final = (
+    RunColumn("version", "text", "", "version of beasy-sched"),
+    RunColumn("numpy_version", "text", "", "version of NumPy"),
+    RunColumn("scenario_sha256", "text", "", "hash of the scenario, all defaults filled in"),
+    RunColumn("platform_sha256", "text", "", "hash of the platform file"),
+    RunColumn("workload_sha256", "text", "", "hash of the workload that came"),
+    RunColumn("power_sha256", "text", "", "hash of the production that came"),
+    RunColumn("site_sha256", "text", "", "hash of the site file, guard included"),
+    RunColumn("plan_sha256", "text", "", "hash of the plan; empty without one"),
+)
+_OUTCOMES: Final = (
+    ("finished", "finished by themselves, without an error code"),
+    ("failed", "ended by themselves with an error code"),
+    ("reached_walltime", "reached their walltime"),
+    ("killed", "killed by guard or policy"),
+    ("not_completely_finished", "still ran at the end"),
+    ("postponed", "never started"),
+    ("rejected", "could never have fit"),
+)
+
+
+def _summary(place: str, unit: str, meaning: str, name: str = "", kind: ColumnType = "number") -> RunColumn:
+    return RunColumn(name or place.rpartition(".")[2], kind, unit, meaning, place)
+
+
+def _jobs(place: str, meaning: str) -> RunColumn:
+    return _summary(place, "jobs", meaning, f"jobs_{place.removeprefix('jobs.')}", "integer")
+
+
+_JOBS: Final = (
+    _jobs("jobs.submitted", "jobs submitted"),
+    *(_jobs(f"jobs.{name}", f"of these, {meaning}") for name, meaning in _OUTCOMES),
+    _jobs("killed_as_in_paper", "killed, reached their walltime or still ran at the end"),
+)
+_SHARES: Final = ("reached_walltime", "killed", "not_completely_finished", "postponed", "killed_as_in_paper")
+_PERCENT: Final = (
+    RunColumn("finished_pct", "number", "% of submitted", "finished, with or without an error code"),
+    *(RunColumn(f"{n}_pct", "number", "% of submitted", f"the share of `jobs_{n}`") for n in _SHARES),
+)
+_WORK: Final = (
+    RunColumn(
+        "work_finished_pct",
+        "number",
+        "% of submitted",
+        "work (flops) of jobs that finished; null without",
+    ),
+)
+_SITE: Final = (
+    _summary("site.soc_start_pct", "%", "state of charge at the start"),
+    _summary("site.soc_final_pct", "%", "state of charge at the end"),
+    _summary("site.soc_target_pct", "%", "where it should have ended"),
+    _summary("site.soc_distance_points", "points", "final less target"),
+    _summary("site.soc_lowest_pct", "%", "lowest state of charge at the end of a step"),
+    _summary("site.hydrogen_final_kg", "kg", "hydrogen at the end; null without a tank"),
+    _summary("site.hydrogen_distance_kg", "kg", "final less target"),
+    _summary("site.largest_relative_residual", "", "largest relative residual of the energy balance"),
+    _summary("planned.soc_final_pct", "%", "what the plan had foreseen", "planned_soc_final_pct"),
+    _summary("planned.relax_factor", "", "rf of the plan", "planned_relax_factor"),
+    *(
+        _summary(f"planned.energy_kwh.{name}", "kWh", meaning, f"planned_{name}_kwh")
+        for name, meaning in (
+            ("servers", "energy planned for the servers"),
+            ("load", "demand that the plan was made for"),
+            ("production", "production that was foreseen"),
+        )
+    ),
+)
+_ENERGIES: Final = (
+    ("production", "renewable energy that came"),
+    ("consumed", "energy of the servers"),
+    ("finished_jobs", "of it, in jobs that finished"),
+    ("other_jobs", "in jobs that did not"),
+    ("idle", "in idle servers"),
+    ("transitions", "in servers falling asleep or waking"),
+    ("sleeping", "in sleeping servers"),
+    ("wasted", "all but `finished_jobs_kwh`"),
+    ("charged", "into the battery"),
+    ("discharged", "out of the battery"),
+    ("electrolyzer", "into hydrogen"),
+    ("fuel_cell", "out of hydrogen"),
+    ("curtailed", "production that nothing could take"),
+    ("unserved", "demand that nothing could serve"),
+)
+_QUALITY: Final = (
+    *(
+        _summary(f"quality.{measure}_{name}", unit, f"{title}: {meaning}")
+        for measure, unit, title, most in (
+            ("waiting_s", "s", "waiting time of jobs that started", "longest"),
+            ("bounded_slowdown", "", "bounded slowdown (tau = 10 s)", "largest"),
+        )
+        for name, meaning in (("mean", "mean"), ("p50", "median"), ("p95", "95 % quantile"), ("max", most))
+    ),
+    _summary("quality.utilization", "", "host-seconds of jobs over those of the site, 0 to 1"),
+    _summary("quality.server_switches", "", "servers put to sleep or woken", kind="integer"),
+    _summary("quality.speed_changes", "", "changes of a server's speed", kind="integer"),
+    _summary("end_s", "s", "when the run ended"),
+)
+COLUMNS: Final[tuple[RunColumn, ...]] = (
+    *_IDENTITY,
+    *_JOBS,
+    *_PERCENT,
+    *_WORK,
+    *_SITE,
+    *(_summary(f"energy_kwh.{name}", "kWh", text, f"{name}_kwh") for name, text in _ENERGIES),
+    *_QUALITY,
+    *_PROVENANCE,
+)
+"""The columns of ``runs.parquet``, in order; those with a place are null where a run has no such value."""
+
+GRID_COLUMNS: Final = (
+    _summary("grid.import_kwh", "kWh", "energy from the grid"),
+    _summary("grid.export_kwh", "kWh", "energy into the grid"),
+    _summary("grid.cost", "currency", "what the import cost"),
+    _summary("grid.export_revenue", "currency", "what the export earned"),
+    _summary("grid.carbon_kg", "kg", "carbon of the import; null where the intensity is not known"),
+    _summary("grid.green_kwh", "kWh", "renewable energy that was used"),
+    _summary("grid.green_share", "", "its share of the energy used, 0 to 1"),
+    _summary("grid.mean_import_price", "currency/kWh", "cost over import"),
+    _summary("grid.peak_import_w", "W", "largest import of a step"),
+)
+"""Further columns, at the end, where a scenario's site has a grid."""
+DEADLINE_COLUMNS: Final = (
+    *(
+        _summary(f"deadlines.{what}{outcome}", what, meaning, f"deadline_{what}{outcome}", "integer")
+        for what in ("jobs", "workflows")
+        for outcome, meaning in (
+            ("", f"{what} with a deadline"),
+            ("_met", "of these, those that kept it"),
+            ("_missed", "those that did not"),
+            ("_refused", "those that were refused"),
+        )
+    ),
+    _summary("deadlines.lateness_s_sum", "s", "lateness of all late jobs together"),
+    _summary("deadlines.lateness_s_mean", "s", "mean lateness of late jobs"),
+    _summary("deadlines.lateness_s_max", "s", "largest lateness"),
+)
+"""Further columns, at the end, where a scenario gives its jobs deadlines."""
+SWEEP_COLUMNS: Final = tuple(
+    RunColumn(axis.name, "integer" if axis.whole else "number", axis.unit, axis.meaning)
+    for axis in AXES.values()
+)
+"""Further columns, at the end: those that a scenario sweeps. Null in runs of scenarios that do not."""
+
+
+def columns_of(specs: Iterable[RunSpec]) -> tuple[RunColumn, ...]:
+    """Return the columns of these runs."""
+    grid, due, swept = False, False, set[str]()
+    for spec in specs:
+        grid |= "grid" in spec.scenario.site
+        due |= spec.scenario.deadlines is not None
+        swept.update(name for name, _ in spec.point)
+    more = (*(GRID_COLUMNS if grid else ()), *(DEADLINE_COLUMNS if due else ()))
+    return (*COLUMNS, *more, *(column for column in SWEEP_COLUMNS if column.name in swept))
+
+
+def policy_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
+    """Return a column for each number of the policies' own sections, ``section.name``, in order of first use.
+
+    Of whole numbers where all are.
+    """
+    kinds: dict[str, ColumnType] = {}
+    for row in rows:
+        for name, value in row.items():
+            if "." in name:
+                kind: ColumnType = "integer" if ANY_WHOLE.holds(value) else "number"
+                kinds[name] = "number" if "number" in (kind, kinds.get(name)) else kind
+    return tuple(RunColumn(name, kind, "", "a result of the policy") for name, kind in kinds.items())
+
+
+def _policy_numbers(summary: Mapping[str, Any] | None) -> dict[str, int | float]:
+    """Return the numbers of the policy's own sections, ``section.name``."""
+    return {
+        f"{section}.{name}": value if ANY_WHOLE.holds(value) else float(value)
+        for section, part in (summary or {}).items()
+        if section not in OWN_PARTS and isinstance(part, Mapping)
+        for name, value in part.items()
+        if _RESULT.holds(value)
+    }
+
+
+TIMING_COLUMNS: Final = (
+    RunColumn("run", "text", "", "the run's name"),
+    RunColumn("wall_s", "number", "s", "time that the run took"),
+    RunColumn("cpu_s", "number", "s", "processor time that it took"),
+)
+"""Columns of ``timings.parquet``: what differs from one campaign to the next."""
+
+
+def row_of(
+    spec: RunSpec,
+    provenance: dict[str, str],
+    summary: dict[str, Any] | None,
+    error: str | None,
+    *,
+    work_finished_pct: float | None = None,
+) -> dict[str, Any]:
+    """Return the row of a run, a value for each of its columns; ``summary`` None where there is none.
+
+    The numbers of the policy's own sections follow.
+    """
+    columns = columns_of([spec])
+    part = spec.scenario.tuples[spec.tuple_number]
+    row: dict[str, Any] = {
+        "run": spec.key,
+        "scenario": spec.scenario.name,
+        "tuple": spec.tuple_number,
+        "case": part.production.case.value,
+        "arrivals": part.workload.arrivals,
+        "seed": spec.seed,
+        "policy": spec.policy.label,
+        "policy_name": spec.policy.name,
+        "options": json.dumps(spec.policy.options, sort_keys=True),
+        "guard": spec.guard.mode.value,
+        "veto": spec.guard.veto,
+        "status": "ok" if error is None else "failed",
+        "error": error or "",
+        "work_finished_pct": work_finished_pct,
+        **{name: int(value) if AXES[name].whole else value for name, value in spec.point},
+        **provenance,
+    }
+    for column in columns:
+        if column.place:
+            row[column.name] = _found(summary, column.place)
+    jobs = {name.removeprefix("jobs_"): count for name, count in row.items() if name.startswith("jobs_")}
+    for column in _PERCENT:
+        row[column.name] = job_share_pct(jobs, column.name.removesuffix("_pct"))
+    return {column.name: row[column.name] for column in columns} | _policy_numbers(summary)
+
+
+def _found(summary: dict[str, Any] | None, place: str) -> Any:
+    found: Any = summary
+    for part in place.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
+
+
+def check_installed(scenarios: Sequence[Scenario]) -> None:
+    """Raise ConfigError, before any run, where a package cannot be imported that the campaign will need."""
+    needed = {"pandas": "data", "pyarrow": "data"}
+    if any(scenario.plan.make for scenario in scenarios):
+        needed["highspy"] = "plan"
+    for name, extra in needed.items():
+        load_optional(name, f"beasy-sched[{extra}]", "this campaign")
+
+
+def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
+    """Write ``runs.parquet`` and ``timings.parquet`` in the order of ``specs``; return the failed runs.
+
+    Raises ConfigError where a run has not ended, or pyarrow is missing, and InputError.
+    """
+    rows, timings = _collected(folder, specs)
+    if len(rows) < len(specs):
+        raise ConfigError(f"{len(specs) - len(rows)} runs of {folder.path} have not ended")
+    write_atomic(folder.table, parquet_of(rows, _columns(specs, rows)))
+    write_atomic(folder.path / "timings.parquet", parquet_of(timings, TIMING_COLUMNS))
+    return sum(row["status"] == "failed" for row in rows)
+
+
+def _columns(specs: Sequence[RunSpec], rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
+    return (*columns_of(specs), *policy_columns(rows))
+
+
+def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows and timings of the runs that have ended. Raises InputError for a row that is damaged."""
+    found = [(spec.key, ended) for spec in specs if (ended := folder.ended(spec.key)) is not None]
+    columns = {column.name: column for column in columns_of(specs)}
+    for run, ended in found:
+        _check_row(folder.row_path(run), ended.row, columns)
+    timings = [{"run": run, "wall_s": ended.wall_s, "cpu_s": ended.cpu_s} for run, ended in found]
+    return [ended.row for _, ended in found], timings
+
+
+_RESULT: Final = Range(-1e300, 1e300)
+"""The numbers that a result of a run can be."""
+_ARROW_TYPES: Final[dict[ColumnType, str]] = {
+    "text": "string",
+    "integer": "int64",
+    "number": "float64",
+    "flag": "bool",
+}
+_VALUES: Final[dict[ColumnType, tuple[Callable[[object], bool], str]]] = {
+    "text": (lambda value: isinstance(value, str), "a text"),
+    "integer": (ANY_WHOLE.holds, ANY_WHOLE.expected),
+    "number": (_RESULT.holds, _RESULT.expected),
+    "flag": (lambda value: isinstance(value, bool), "true or false"),
+}
+"""For each kind of column, what a row's value must be, and in words."""
+
+
+def _check_row(path: Path, row: dict[str, Any], columns: Mapping[str, RunColumn]) -> None:
+    """Check the values of a run's row. Raises InputError that names file and field."""
+    for name in _NEEDED:
+        if row.get(name) is None:
+            raise damaged_row(path, f"row.{name}: is missing")
+    for name, value in row.items():
+        kind = columns[name].kind if name in columns else "number" if "." in name else None
+        if value is None or kind is None:
+            continue
+        fits, expected = _VALUES[kind]
+        if not fits(value):
+            raise damaged_row(path, f"row.{name}: found {found_text(value)}, expected {expected}")
+
+
+_NEEDED: Final = ("run", "scenario", "policy", "status", "error", "guard", "veto")
+"""Columns that no row is without."""
+
+
+def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> bytes:
+    """Rows as a Parquet file; the same rows give the same bytes. Raises ConfigError without pyarrow."""
+    content = io.BytesIO()
+    _imported("pyarrow.parquet").write_table(_table(rows, columns), content, compression="snappy")
+    return content.getvalue()
+
+
+def _imported(name: str) -> Any:
+    """Import a package that tables need. Raises ConfigError without it."""
+    return load_optional(name, "beasy-sched[data]", "a campaign's table")
+
+
+def _table(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> Any:
+    pyarrow = _imported("pyarrow")
+    arrays = [
+        pyarrow.array(
+            [float(found) if column.kind == "number" and isinstance(found, int) else found
+             for found in (row.get(column.name) for row in rows)],
+            _ARROW_TYPES[column.kind],
+        )
+        for column in columns
+    ]  # fmt: skip
+    return pyarrow.table(arrays, names=[column.name for column in columns])
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign's folder, to read from."""
+
+    folder: Folder
+    manifest: Manifest
+
+    @cached_property
+    def specs(self) -> list[RunSpec]:
+        """All runs, in the order of the tables."""
+        return expand(self.manifest.parsed())
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row per completed run; the columns are in ``docs/campaigns.md``."""
+        rows = _collected(self.folder, self.specs)[0]
+        return _frame(rows, _columns(self.specs, rows))
+
+    @cached_property
+    def timings(self) -> pd.DataFrame:
+        """How long each of them took, s."""
+        return _frame(_collected(self.folder, self.specs)[1], TIMING_COLUMNS)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all runs have ended and the tables are written."""
+        return self.folder.table.exists() and len(self.runs) == len(self.specs)
+
+    def trace(self, run: str) -> pd.DataFrame:
+        """Return the energy trace of a run, one row per step; see ``docs/outputs.md``.
+
+        Raises InputError where it was not kept.
+        """
+        path = self.folder.trace(run)
+        if path is None:
+            raise InputError(
+                self.folder.path, f"has no trace of {run!r}: run the campaign with --keep-traces"
+            )
+        return read_frame(path)
+
+
+def _frame(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> pd.DataFrame:
+    _imported("pandas")
+    # Arrow's own threads now and then abort the interpreter at its end.
+    return _table(rows, columns).to_pandas(use_threads=False)
+
+
+def read_campaign(folder: str | Path) -> Campaign:
+    """Open a campaign, complete or not. Raises InputError where there is none."""
+    place = Folder(Path(folder))
+    return Campaign(place, read_manifest(place.manifest))
+
+
+_SHOWN = {
+    "finished_pct": "finished_pct",
+    "killed_as_in_paper_pct": "killed_pct",
+    "postponed_pct": "postponed_pct",
+    "soc_final_pct": "soc_final_pct",
+    "wasted_kwh": "wasted_kwh",
+    "bounded_slowdown_mean": "bounded_slowdown_mean",
+}
+"""Columns of the runs' table, and under which heading of a comparison they stand."""
+_SHOWN_ON_GREEN_SITES = {
+    "cost": ("grid", "cost", ""),
+    "carbon_kg": ("", "carbon", "kg"),
+    "green_share": ("green", "share", ""),
+    "deadline_jobs_missed": ("past", "due", "jobs"),
+}
+"""Further ones, with the two lines of their heading and their unit, where a run has such a figure."""
+
+
+def result_lines(folder: Path) -> Iterator[str]:
+    """Means by scenario, guard and policy over the runs that ended well, as a table of some 70 columns."""
+    campaign = read_campaign(folder)
+    runs = campaign.runs[campaign.runs["status"] == "ok"]
+    if runs.empty:
+        return
+    known = {column.name: (*column.heading, column.unit) for column in COMPARISON_COLUMNS}
+    shown = {name: known[heading] for name, heading in _SHOWN.items()} | {
+        name: heading
+        for name, heading in _SHOWN_ON_GREEN_SITES.items()
+        if name in runs.columns and runs[name].notna().any()
+    }
+    first, second, units = zip(*shown.values(), strict=True)
+    head = [["", "", *first], ["policy", "runs", *second], ["", "", *units]]
+    axes = [column.name for column in SWEEP_COLUMNS if column.name in runs.columns]
+    conditions = ["scenario", *axes, "guard", "veto"]
+    groups = {
+        _condition(axes, [*condition]): [
+            [policy, str(len(own)), *(f"{own[name].mean():,.2f}".replace("nan", "-") for name in shown)]
+            for policy, own in runs_of_group.groupby("policy", sort=False)
+        ]
+        for condition, runs_of_group in runs.groupby(conditions, sort=False, dropna=False)
+    }
+    rows = [*head, *(row for group in groups.values() for row in group)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(head[0]))]
+    yield from (_line(row, widths) for row in head)
+    for heading, group in groups.items():
+        yield heading
+        yield from (_line(row, widths) for row in group)
+    yield "killed: also jobs that reached their walltime or still ran at the end"
+
+
+def _condition(axes: Sequence[str], values: Sequence[Any]) -> str:
+    """Name a scenario, the sizes of a point of its sweep, and the guard."""
+    scenario, *sizes, guard, veto = values
+    point = [(name, size) for name, size in zip(axes, sizes, strict=True) if size == size]
+    place = ", ".join([scenario, *(f"{name} {size:g}" for name, size in point)])
+    return f"{place}, guard {guard} {'with' if veto else 'without'} veto:"
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+    return "  ".join([row[0].ljust(widths[0]), *cells]).rstrip()

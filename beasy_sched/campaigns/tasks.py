@@ -1,0 +1,201 @@
+"""One run, wherever it is executed: its inputs come as bytes, and its results are returned as bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import math
+import time
+import traceback
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+import msgspec
+
+from beasy_sched.campaigns.scenario import ForecastPart, PolicyPart
+from beasy_sched.engine import Session
+from beasy_sched.errors import machine_error, why
+from beasy_sched.formats.batsim_workload import profile_run_s, read_workload
+from beasy_sched.formats.reading import read_bytes
+from beasy_sched.outputs.files import RunFiles
+from beasy_sched.outputs.summary import DONE
+from beasy_sched.run.in_process import run_in_process
+from beasy_sched.run.settings import ReplanSettings, RunSettings
+from beasy_sched.simulator import Inputs
+
+Keep = Literal["nothing", "trace", "everything"]
+
+TRACE = "run_energy_trace.csv"
+"""Name of the file of a run's trace."""
+WORKLOAD = "workload.json"
+"""Name of the file of its jobs, where it is executed."""
+
+EXPECTED = ("forecast_workload.json", "forecast_power.txt")
+"""Names of the files that plans made during a run expect."""
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """A run and its inputs."""
+
+    policy: PolicyPart
+    site: str
+    """Text of the site file, with the guard."""
+    windows: int
+    platform: bytes
+    workload: bytes
+    power: bytes
+    plan: bytes | None
+    keep: Keep = "nothing"
+    replan: str = ""
+    """When plans are made during the run; empty: never."""
+    expected: tuple[bytes, bytes] | None = None
+    """Workload and power that these plans expect."""
+    forecast: ForecastPart | None = None
+    forecast_file: bytes | None = None
+    """The forecast that plans are made from, where that is the policies' own."""
+
+
+@dataclass
+class Attempt:
+    """How a run went, and what it took."""
+
+    error: str | None = None
+    """Why it did not reach its end; None where it did."""
+    trace: str | None = None
+    """Python's traceback, where there is one."""
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+@dataclass
+class RunResult(Attempt):
+    """The result of a run."""
+
+    summary: dict[str, Any] | None = None
+    work_finished_pct: float | None = None
+    """Flops of the jobs that finished, percent of all jobs' of the workload; None where those have none."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """What was to be kept, by its path in the run's folder."""
+
+
+@contextlib.contextmanager
+def attempt(noted: Attempt) -> Iterator[None]:
+    """Note how the block goes. Raises only MachineError, if the machine lacks a resource."""
+    gc.set_threshold(200_000, 20, 100)
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
+    try:
+        yield
+    except Exception as error:
+        if (lack := machine_error(error)) is not None:
+            raise lack from error
+        noted.error, noted.trace = why(error), traceback.format_exc()
+    noted.wall_s, noted.cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
+
+
+def execute(task: RunTask) -> RunResult:
+    """Execute a run. The result reports any failure. Raises MachineError if the machine lacks a resource."""
+    result = RunResult()
+    with TemporaryDirectory(prefix="beasy-run-") as place:
+        folder = Path(place)
+        with attempt(result):
+            result.summary, finished = _run(task, folder)
+            result.work_finished_pct = work_share_pct(folder / WORKLOAD, finished)
+        result.files = _kept(task, folder, result.summary)
+        if result.error is not None:
+            result.error = result.error.replace(f"{folder}/", "")
+    if (summary := result.summary) is not None:
+        unfinished = None if summary["complete"] else "the run did not reach its end"
+        result.error = str(summary["error"]) if summary["error"] else unfinished
+    return result
+
+
+class _WatchedFiles(RunFiles):
+    """Also notes which jobs have finished."""
+
+    finished: frozenset[str] = frozenset()
+
+    def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
+        states = session.outcomes.columns()["state"].tolist()
+        done = {state.value for state in DONE}
+        self.finished = frozenset(
+            job for job, state in zip(session.outcomes.ids, states, strict=True) if state in done
+        )
+        return super().finish(session, error)
+
+
+def work_share_pct(path: Path, finished: Collection[str]) -> float | None:
+    """Return the share of a workload's flops that is in the jobs ``finished``, %; None without flops.
+
+    Raises InputError.
+    """
+    workload = read_workload(path)
+    flops = [
+        job.res * profile_run_s(job.profile, workload.profiles, job.res, speed_flops=1.0)
+        for job in workload.jobs
+    ]
+    total = math.fsum(flops)
+    done = math.fsum(work for job, work in zip(workload.jobs, flops, strict=True) if job.id in finished)
+    return 100.0 * done / total if total > 0.0 else None
+
+
+def settings_in(task: RunTask, folder: Path) -> tuple[RunSettings, Inputs]:
+    """Write what a run reads into a folder; return the settings and inputs that name it."""
+    contents = {"platform.xml": task.platform, WORKLOAD: task.workload, "power.txt": task.power}
+    if task.plan is not None:
+        contents["plan.msgpack"] = task.plan
+    if task.forecast_file is not None:
+        contents["forecast.csv"] = task.forecast_file
+    if task.expected is not None:
+        contents |= dict(zip(EXPECTED, task.expected, strict=True))
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    settings = RunSettings(
+        policy=task.policy.name,
+        options=task.policy.options,
+        site=task.site,
+        plan=None if task.plan is None else str(folder / "plan.msgpack"),
+        windows=task.windows,
+        forecast=None if task.forecast is None else task.forecast.named(folder),
+        replan=_replan(task, folder),
+    )
+    return settings, Inputs(folder / "platform.xml", [folder / WORKLOAD], [folder / "power.txt"])
+
+
+def _run(task: RunTask, folder: Path) -> tuple[dict[str, Any], Collection[str]]:
+    """Return the summary, and the jobs that finished."""
+    settings, inputs = settings_in(task, folder)
+    prefix = None if task.keep == "nothing" else str(folder / "out" / "run")
+    files = _WatchedFiles(prefix, settings, decisions=task.keep == "everything")
+    summary = run_in_process(inputs, files)
+    if task.plan is not None:
+        summary["settings"]["plan"] = "plan.msgpack"  # not where it lay for this run
+    if task.forecast is not None:
+        summary["settings"]["forecast"] = task.forecast.named(Path())
+    if task.replan:
+        summary["settings"]["replan"] = msgspec.to_builtins(_replan(task, Path()))
+    return summary, files.finished
+
+
+def _replan(task: RunTask, folder: Path) -> ReplanSettings | None:
+    """What the settings say of plans made during the run, whose files lie in ``folder``."""
+    if not task.replan:
+        return None
+    workload, power = (str(folder / name) for name in EXPECTED)
+    foreseen = task.forecast is not None and task.forecast.source != "none"
+    return ReplanSettings(task.replan, (workload,), production=None if foreseen else power)
+
+
+def _kept(task: RunTask, folder: Path, summary: dict[str, Any] | None) -> dict[str, bytes]:
+    if task.keep == "nothing":
+        return {}
+    out = folder / "out"
+    found = sorted(out.glob(TRACE) if task.keep == "trace" else out.rglob("*"))
+    files = {path.relative_to(out).as_posix(): read_bytes(path) for path in found if path.is_file()}
+    if summary is not None and "run_summary.json" in files:
+        files["run_summary.json"] = (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode()
+    return files

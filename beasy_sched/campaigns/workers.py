@@ -1,0 +1,381 @@
+"""Concurrent tasks: in processes of this machine, or on a Dask cluster.
+
+A task is a function that can be imported by name, and its argument. Whoever has many of them to do, be it a
+campaign, a reproduction or scripts/run, gives them to `work_through` with an executor: that starts
+processes, limits how many run at a time, and stops them all when the program is interrupted. What goes wrong
+in a task is its result, a `Failure`; what has been done stays done.
+
+On this machine each task has a process of its own, forked from a server that has imported all. It costs some
+milliseconds, and keeps the tasks apart: what one leaves behind touches no other, and one that dies is one
+task that died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Protocol
+
+from beasy_sched.errors import ConfigError, MachineError, machine_error, why
+from beasy_sched.extras import load_optional
+from beasy_sched.formats.atomic import ENDING_SIGNALS
+
+Task = tuple[Any, Callable[[Any], Any], Any]
+"""A key, a function that can be imported by name, and its argument."""
+TIME_LIMIT_S: Final = 6 * 3600.0
+"""How long a run (or plan) may take by default."""
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Takes the place of a result: the task raised an exception, or its process died."""
+
+    error: str
+    machine: bool = False
+    """Whether the machine lacks a resource, so that other tasks would fail, too."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """The failure of a task that raised ``error``."""
+        lack = machine_error(error)
+        return cls(why(lack or error), machine=lack is not None)
+
+
+class Executor(Protocol):
+    """Does tasks, several at a time."""
+
+    @property
+    def busy(self) -> int:
+        """How many tasks are under way."""
+
+    @property
+    def slots(self) -> int:
+        """How many tasks may be under way."""
+
+    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
+        """Begin a task."""
+
+    def next_done(self) -> tuple[Any, Any]:
+        """Wait for a task to end; return its key and its result, or a `Failure`."""
+
+    def close(self) -> None:
+        """Stop what is still under way."""
+
+
+def work_through(executor: Executor, tasks: Iterable[Task], done: Callable[[Any, Any], None]) -> None:
+    """Do all tasks, concurrently but started in order; ``done`` receives each key and result as they come.
+
+    Tasks are taken from the iterable only when there is room for them. Raises MachineError instead
+    of passing it to ``done``.
+    """
+
+    def hand_on() -> None:
+        key, result = executor.next_done()
+        if isinstance(result, Failure) and result.machine:
+            raise MachineError(result.error)
+        done(key, result)
+
+    for key, function, argument in tasks:
+        while executor.busy >= executor.slots:
+            hand_on()
+        executor.submit(key, function, argument)
+    while executor.busy:
+        hand_on()
+
+
+ONE_THREAD: Final = {
+    f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "VECLIB_MAXIMUM", "BLIS")
+}
+_SCRATCH: Final = "beasy-campaign-"
+_ALIVE: Final = ".alive"
+_PATIENCE_S: Final = 3.0
+_LONGEST_WAIT_S: Final = 86_400.0
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A task under way."""
+
+    key: Any
+    process: BaseProcess
+    deadline_s: float
+    """Of the monotonic clock."""
+
+
+class Processes:
+    """Up to ``jobs`` tasks at a time."""
+
+    def __init__(
+        self,
+        jobs: int,
+        limit_s: float = math.inf,
+        *,
+        patience_s: float | None = None,
+        preload: Sequence[str] | None = None,
+    ) -> None:
+        """Start the server that processes are forked from; it imports ``preload`` (None: what runs need).
+
+        A task that takes longer than ``limit_s`` is ended; it is a `Failure` that says so. A process that is
+        asked to end is killed after ``patience_s``.
+        """
+        self.slots, self._limit_s = jobs, limit_s
+        self._patience_s = _PATIENCE_S if patience_s is None else patience_s
+        _remove_dead_scratch()
+        self._scratch = tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True)
+        self._alive = _mark_alive(self._scratch.name)
+        self._running: dict[Connection, _Task] = {}
+        forks = "forkserver" in multiprocessing.get_all_start_methods()
+        self._context = multiprocessing.get_context("forkserver" if forks else "spawn")
+        if forks:
+            needed = _needed_by_runs() if preload is None else preload
+            self._context.set_forkserver_preload(["__main__", *needed])
+
+    @property
+    def busy(self) -> int:
+        """How many tasks are under way."""
+        return len(self._running)
+
+    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
+        """Start a task."""
+        ours, theirs = self._context.Pipe(duplex=False)
+        process = self._context.Process(  # type: ignore[attr-defined]
+            target=_work, args=(theirs, self._scratch.name, function, argument), daemon=True
+        )
+        with uninterrupted(), _one_thread_each():
+            process.start()
+            theirs.close()
+            self._running[ours] = _Task(key, process, time.monotonic() + self._limit_s)
+
+    def next_done(self) -> tuple[Any, Any]:
+        """Wait for a task to end; return its key and its result, or a `Failure`."""
+        connection = self._first_done()
+        if connection is None:
+            overdue = min(self._running, key=lambda each: self._running[each].deadline_s)
+            key = self._running[overdue].key
+            self._end([overdue])
+            return key, Failure(f"it exceeded the time limit of {self._limit_s:g} s and was stopped")
+        task = self._running.pop(connection)
+        try:
+            result = connection.recv()
+        except (EOFError, OSError):  # it died before it had sent its result
+            result = None
+        connection.close()
+        task.process.join()
+        if result is None:
+            result = Failure(f"its process {how(task.process.exitcode)}")
+        task.process.close()
+        return task.key, result
+
+    def _first_done(self) -> Connection | None:
+        """Wait for a task that has ended or died; None where one is overdue."""
+        while True:
+            now_s = time.monotonic()
+            overdue = [connection for connection, task in self._running.items() if task.deadline_s <= now_s]
+            left_s = min(task.deadline_s for task in self._running.values()) - now_s
+            timeout_s = None if left_s == math.inf else min(max(left_s, 0.0), _LONGEST_WAIT_S)
+            ready = wait(overdue or list(self._running), timeout_s)
+            for connection in self._running:
+                if connection in ready:
+                    return connection
+            if overdue:
+                return None
+
+    def _end(self, connections: Sequence[Connection]) -> None:
+        """Ask tasks to end, and kill those that do not."""
+        for connection in connections:
+            self._running[connection].process.terminate()
+        for connection in connections:
+            process = self._running[connection].process
+            process.join(self._patience_s)
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+            del self._running[connection]
+            connection.close()
+            process.close()
+
+    def close(self) -> None:
+        """Stop what still runs."""
+        self._end(list(self._running))
+        self._alive.close()
+        self._scratch.cleanup()
+
+
+def _needed_by_runs() -> list[str]:
+    from beasy_sched.policies.registry import OURS
+
+    policies = {target.partition(":")[0] for target in OURS.values()}
+    return ["beasy_sched.campaigns.tasks", "beasy_sched.campaigns.inputs", *sorted(policies)]
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let signals that end the program wait while the block starts a process.
+
+    A process that is told only half of its task would end in a traceback, and one that is not yet known to
+    us would be lost.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    noted: list[int] = []
+    before = {number: signal.signal(number, lambda came, _: noted.append(came)) for number in ENDING_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for came in noted[:1]:
+            signal.raise_signal(came)
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """What is started now uses one thread for linear algebra and optimization."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], argument: Any) -> None:
+    """In the process: do the task and send its result, or a `Failure`."""
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)  # the campaign stops us
+    signal.signal(signal.SIGTERM, _leave)
+    alive = _mark_alive(scratch)
+    tempfile.tempdir = scratch  # so that the leftovers of a dead process are removed in the end
+    try:
+        result = function(argument)
+    except Exception as error:
+        result = Failure.of(error)
+    with contextlib.suppress(BrokenPipeError):
+        connection.send(result)
+    connection.close()
+    alive.close()
+
+
+def _leave(*_: object) -> None:
+    """End in order; further requests to end are ignored."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
+def _mark_alive(scratch: str) -> BinaryIO:
+    """Hold a folder for temporary files: until what is returned is closed, or the process ends."""
+    mark = (Path(scratch) / _ALIVE).open("ab")
+    if sys.platform != "win32":
+        import fcntl
+
+        with contextlib.suppress(OSError):
+            fcntl.flock(mark, fcntl.LOCK_SH)
+    return mark
+
+
+def _remove_dead_scratch() -> None:
+    """Remove temporary folders that no process holds any more: those of killed campaigns."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        with contextlib.suppress(OSError):
+            found = folder.lstat()
+            if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+                continue
+            with (folder / _ALIVE).open("rb") as mark:
+                fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def how(exitcode: int | None) -> str:
+    """Say how a process ended."""
+    if exitcode is None or exitcode >= 0:
+        return f"ended with exit code {exitcode}"
+    try:
+        return f"was ended by {signal.Signals(-exitcode).name}"
+    except ValueError:
+        return f"was ended by signal {-exitcode}"
+
+
+_CONNECT_S = 15
+_ADDRESS = re.compile(r"([a-z]+://)?\S+:[0-9]+|inproc://\S+")
+
+
+class DaskCluster:
+    """The workers of a cluster; they need beasy-sched installed, but none of our files."""
+
+    def __init__(self, address: str) -> None:
+        """Connect. Raises ConfigError where there is no cluster, or no distributed."""
+        if not _ADDRESS.fullmatch(address):
+            raise ConfigError(f"--scheduler: found {address!r}, expected an address such as tcp://host:8786")
+        distributed = load_optional("distributed", "beasy-sched[dask]", "--executor dask")
+        try:
+            self._client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise ConfigError(f"no Dask scheduler answers at {address}: {error}") from None
+        self._done = distributed.as_completed(loop=self._client.loop)
+        self._keys: dict[Any, Any] = {}
+
+    @property
+    def busy(self) -> int:
+        """How many tasks are under way."""
+        return len(self._keys)
+
+    @property
+    def slots(self) -> int:
+        """How many tasks may be under way: one per thread.
+
+        Dask blames the death of a worker on all tasks that wait there.
+        """
+        return max(int(sum(self._client.nthreads().values())), 1)
+
+    def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
+        """Begin a task."""
+        future = self._client.submit(function, argument, pure=False)
+        self._keys[future] = key
+        self._done.add(future)
+
+    def next_done(self) -> tuple[Any, Any]:
+        """Wait for a task to end; return its key and its result, or a `Failure`."""
+        future = next(self._done)
+        key = self._keys.pop(future)
+        if future.status == "finished":
+            return key, future.result()
+        error = future.exception()
+        told = isinstance(error, BaseException)
+        return key, Failure.of(error) if told else Failure(f"the task was {future.status}")
+
+    def close(self) -> None:
+        """Stop what is still under way, and leave the cluster to others."""
+        if self._keys:
+            self._client.cancel(list(self._keys))
+        self._client.close()

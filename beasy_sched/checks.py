@@ -1,0 +1,806 @@
+"""Checks a run's inputs together before the run: what looks odd, and what would fail.
+
+Everything here takes what has been read already and returns findings; it opens no file and prints nothing.
+`beasy-sched check`, the simulator, the daemon, campaigns and `generate power` all ask here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.site import Site
+from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.outlook import ForecastSource
+from beasy_sched.formats.batsim_events import (
+    CARBON_FIELD,
+    POWER_FIELD,
+    PRICE_FIELD,
+    SUN_FIELD,
+    ExternalEvent,
+    is_power,
+    is_rate,
+    is_sun,
+    mixed_up,
+)
+from beasy_sched.formats.batsim_versions import BatsimFormat
+from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
+from beasy_sched.formats.table import POWER, TimeSeries
+from beasy_sched.limits import LARGEST_POWER_W, shortened
+from beasy_sched.model.jobs import Job, Terms, TermsError, read_terms
+from beasy_sched.model.platform import POWERS_PROPERTY, SPEEDS_PROPERTY, Platform
+from beasy_sched.numbers import found_text
+from beasy_sched.planner.forecast import full_draw_w, reference_speed_flops
+from beasy_sched.planner.plan import PlanStore
+from beasy_sched.planner.windows import ReplanRule
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
+
+SHORT_RUN_SHARE = 0.02
+"""Jobs whose median run time is a smaller share of their walltime do not belong to the platform's speed."""
+_LOW_PEAK_SHARE, _LOW_PEAK_S = 0.5, 180 * SECONDS_PER_DAY
+"""A plant comes near its capacity once in half a year at least: this share of it."""
+_TINY_PEAK_SHARE, _TINY_PEAK_S = 0.02, 7 * SECONDS_PER_DAY
+"""And in any week it exceeds this: less means that the unit was misread."""
+_LOW_WIND_M = 5.0
+"""Wind measured below this height (m) is far weaker than at a turbine's hub."""
+_HOLE = 10.0
+"""A gap of this many times the usual time between announcements of power is a hole in the file."""
+_PREDICTED_HOURS = 14 * 24
+_FORECAST_APART = 10.0
+"""A forecast this many times as high or as low as the production is for a plant of another size."""
+_TOO_MUCH_POWER = 100.0
+"""A power of this many times what all hosts draw at most is in another unit."""
+_LARGE_BATTERY_S, _SMALL_BATTERY_S = 30 * SECONDS_PER_DAY, 60.0
+"""A battery that could feed all hosts computing for longer, or not even for as long, is in another unit."""
+
+
+class Level(str, Enum):
+    """How bad a finding is."""
+
+    ODD = "odd"
+    """The run goes on, but its results may not be what was meant."""
+    FAILS = "fails"
+    """The run, or that of a real Batsim, would end with an error."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be."""
+
+    level: Level
+    code: str
+    """A name that stays the same from version to version, such as ``power-short``."""
+    text: str
+    """What was found, and what to do about it."""
+
+
+def odd(code: str, text: str) -> Finding:
+    """Return something odd."""
+    return Finding(Level.ODD, code, text)
+
+
+def fails(code: str, text: str) -> Finding:
+    """Return something that ends a run."""
+    return Finding(Level.FAILS, code, text)
+
+
+@dataclass(frozen=True)
+class AnnouncedPower:
+    """The production that an events file announces: each value holds until the next one."""
+
+    times_s: FloatArray
+    values_w: FloatArray
+
+    @cached_property
+    def lasting_s(self) -> float:
+        """How long a value usually holds, s: the median; 0 if there is only one value."""
+        moments = np.unique(self.times_s)
+        return float(np.median(np.diff(moments))) if len(moments) > 1 else 0.0
+
+    @property
+    def covered_s(self) -> float:
+        """Until when the file announces the power, s; the last value counts for as long as the others."""
+        return float(self.times_s[-1]) + self.lasting_s if len(self.times_s) else 0.0
+
+    def energy_j(self, end_s: float) -> float:
+        """Energy from the first announcement to ``end_s``, J; the last value holds to the end."""
+        if not len(self.times_s):
+            return 0.0
+        edges = np.clip(np.append(self.times_s, max(end_s, self.times_s[-1])), 0.0, end_s)
+        return float(np.sum(self.values_w * np.diff(edges)))
+
+
+class ChecksInputs(Protocol):
+    """A policy, as far as it is asked here."""
+
+    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
+        """Return what is odd about inputs for this policy."""
+        ...
+
+
+@dataclass(frozen=True)
+class DueJob:
+    """A job with a deadline, as far as it is known before it runs."""
+
+    submit_s: float
+    walltime_s: float
+    """Infinite without one."""
+    terms: Terms
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """What a run has been given, as far as it is known; None for what is not."""
+
+    platform: Platform | None = None
+    workloads: Sequence[Workload] = ()
+    events: Sequence[ExternalEvent] | None = None
+    energy: bool = True
+    """Whether energy is metered (Batsim's ``-E``); without, the platform was read without its powers."""
+    site: Site | None = None
+    plans: PlanStore | None = None
+    windows: int = 1
+    forecast: ForecastSource | None = None
+    replan: ReplanRule | None = None
+    policy: ChecksInputs | None = None
+    """None where the scheduler's side is not known: a site may belong to the run all the same."""
+    came: Sequence[Job] = ()
+    """Jobs with a deadline that came, where the workloads are not seen."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all inputs of a run: it has no site, and no events, where none are here."""
+        return self.policy is not None and self.platform is not None and bool(self.workloads)
+
+    @cached_property
+    def due_jobs(self) -> list[DueJob]:
+        """The jobs that have a deadline; those whose members cannot be read are left out."""
+        found = [DueJob(job.subtime_s, job.walltime_s, job.terms) for job in self.came]
+        for job in (job for workload in self.workloads for job in workload.jobs if job.extras is not None):
+            submit_s = float(job.subtime)
+            with contextlib.suppress(TermsError):
+                terms = read_terms(job.id, job.extras, submit_s)
+                if terms.deadline_s < math.inf:
+                    found.append(DueJob(submit_s, math.inf if job.walltime is None else job.walltime, terms))
+        return found
+
+    @cached_property
+    def powers(self) -> AnnouncedPower:
+        """The production announced; what cannot be a power is left out."""
+        found = [event for event in self.events or () if is_power(event.data.get(POWER_FIELD))]
+        return AnnouncedPower(
+            np.array([event.timestamp for event in found], dtype=np.float64),
+            np.array([float(event.data[POWER_FIELD]) for event in found], dtype=np.float64),
+        )
+
+    @cached_property
+    def predicted_w(self) -> FloatArray:
+        """Mean production of each hour of the run, of two weeks at most, W, as predicted when it begins."""
+        if self.forecast is None or self.end_s is None:
+            return np.zeros(0)
+        return self.forecast.hour_by_hour_w(min(math.ceil(self.end_s / SECONDS_PER_HOUR), _PREDICTED_HOURS))
+
+    @property
+    def end_s(self) -> float | None:
+        """When the run ends, s; None without a site: it then ends with the last job."""
+        return None if self.site is None else self.site.window_s * self.windows
+
+    @property
+    def mean_power_w(self) -> float | None:
+        """Mean of the production while it is announced, W, in the run at most; None without any."""
+        until_s = self.powers.covered_s if self.end_s is None else min(self.powers.covered_s, self.end_s)
+        return self.powers.energy_j(until_s) / until_s if until_s > 0 else None
+
+    @property
+    def capacity_factor(self) -> float | None:
+        """Mean over peak of the production: what events tell of a capacity factor."""
+        peak_w = float(self.powers.values_w.max()) if len(self.powers.values_w) else 0.0
+        return None if self.mean_power_w is None or not peak_w else self.mean_power_w / peak_w
+
+    @cached_property
+    def jobs(self) -> ExpectedJobs | None:
+        """The jobs of all workloads on the platform; None where either is not known, or has none."""
+        if self.platform is None or not self.platform.has_speeds or not any(w.jobs for w in self.workloads):
+            return None
+        return ExpectedJobs.of(self.workloads, self.platform)
+
+    @property
+    def load(self) -> float | None:
+        """Host-seconds asked for by the jobs that come in the run, over those that the hosts offer.
+
+        The run is the site's windows; without a site, the time in which all jobs could be done on hosts
+        without number. None where there are no jobs, or no such time.
+        """
+        jobs = self.jobs
+        if jobs is None or self.platform is None:
+            return None
+        end_s = self.end_s if self.end_s is not None else float(np.max(jobs.submit_s + jobs.limited_run_s))
+        asked = float(np.sum((jobs.limited_run_s * jobs.hosts)[jobs.submit_s < end_s]))
+        return asked / (self.platform.size * end_s) if end_s > 0 else None
+
+
+@dataclass(frozen=True)
+class ExpectedJobs:
+    """The jobs of a run, an entry each."""
+
+    submit_s: FloatArray
+    run_s: FloatArray
+    """At full speed, without regard to the walltime."""
+    walltime_s: FloatArray
+    """Infinite without one."""
+    hosts: FloatArray
+    computes: FloatArray
+    """1 where the run time depends on the hosts' speed, else 0."""
+
+    @classmethod
+    def of(cls, workloads: Sequence[Workload], platform: Platform) -> ExpectedJobs:
+        """Count on the median host's highest speed."""
+        speed_flops = reference_speed_flops(platform)
+        jobs = [job for workload in workloads for job in workload.jobs]
+        run_s: list[float] = []
+        computes: list[float] = []
+        for workload in workloads:
+            profiles, keys = workload.profiles, [(job.profile, job.res) for job in workload.jobs]
+            known_s = {key: profile_run_s(key[0], profiles, key[1], speed_flops) for key in set(keys)}
+            known = {name: float(_computes(profile, profiles)) for name, profile in profiles.items()}
+            run_s += [known_s[key] for key in keys]
+            computes += [known[name] for name, _ in keys]
+        walltimes_s = [math.inf if job.walltime is None else job.walltime for job in jobs]
+        columns = [job.subtime for job in jobs], run_s, walltimes_s, [job.res for job in jobs], computes
+        return cls(*(np.array(column, dtype=np.float64) for column in columns))
+
+    @property
+    def limited_run_s(self) -> FloatArray:
+        """Run times, the walltime at most, s."""
+        return np.minimum(self.run_s, self.walltime_s)
+
+    @cached_property
+    def median_share(self) -> float | None:
+        """Median of run time over walltime, of the jobs that compute; None without walltimes."""
+        chosen = (self.computes > 0) & np.isfinite(self.walltime_s)
+        return float(np.median((self.run_s / self.walltime_s)[chosen])) if chosen.any() else None
+
+
+def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
+    if isinstance(profile, Composed):
+        return any(_computes(profiles[part], profiles) for part in profile.sequence)
+    return not isinstance(profile, Delay)
+
+
+def look_at(inputs: RunInputs) -> list[Finding]:
+    """Return everything odd about ``inputs`` or that would end a run, failures first."""
+    checks = (
+        *(_platform, _versions, _machines, _workload, _order, _production, _battery, _grid, _plan, _forecast),
+        _policy,
+    )
+    found = [finding for check in checks for finding in check(inputs)]
+    return sorted(found, key=lambda finding: finding.level is Level.ODD)
+
+
+def look_at_start(inputs: RunInputs) -> list[Finding]:
+    """Return what is odd about the platform and the scheduler's side, where nothing else is seen."""
+    return [*_battery(inputs), *_policy(inputs)]
+
+
+def _policy(inputs: RunInputs) -> Iterable[Finding]:
+    return () if inputs.policy is None else inputs.policy.check_inputs(inputs)
+
+
+def _platform(inputs: RunInputs) -> Iterator[Finding]:
+    finding = missing_powers(inputs.platform) if inputs.platform is not None and inputs.energy else None
+    if finding is not None:
+        yield finding if inputs.site is None else fails(finding.code, f"{finding.text}; a site needs them")
+
+
+def missing_powers(platform: Platform) -> Finding | None:
+    """Return a finding if some hosts of a platform have no powers."""
+    without = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if not kind.idle_w])
+    count, size = int(without.sum()), platform.size
+    if not count:
+        return None
+    name = platform.names[int(np.argmax(without))]
+    which = f"the {count} hosts have" if count == size else f"{count} of {size} hosts have"
+    which = which if size > 1 else "the host has"
+    return odd(
+        "no-powers",
+        f"{which} no powers (host {name!r} lacks {POWERS_PROPERTY}): the energy of such hosts is 0 J",
+    )
+
+
+def unknown_speeds(platform: Platform) -> Finding | None:
+    """Return a finding if the hosts' speeds are not known, but matter: hosts sleep, or have several P-states.
+
+    Batsim 4 sends no speeds, only properties of hosts; its platform file has them.
+    """
+    kinds = [kind for kind in platform.kinds if not kind.speeds_flops]
+    sleeps = any(kind.sleeps for kind in kinds)
+    if not sleeps and not any(len(kind.computing) > 1 for kind in kinds):
+        return None
+    name = platform.names[int(np.argmax(platform.kind_of == platform.kinds.index(kinds[0])))]
+    lasting = ", and so how long they take to switch on and off," if sleeps else ""
+    lost = "no server counts as faster than another"
+    if sleeps:
+        lost += ", waking one counts as instantaneous, and servers that are idle are not put to sleep"
+    return odd(
+        "no-speeds",
+        f"the servers' speeds{lasting} are not known (the simulator tells no {SPEEDS_PROPERTY} of host"
+        f" {name!r}): {lost}; pass Batsim's platform file with -p FILE",
+    )
+
+
+def _versions(inputs: RunInputs) -> Iterator[Finding]:
+    """Files that are not all for the same version of Batsim, and what Batsim 5 would not forward."""
+    if len(_formats(inputs)) > 1:
+        yield odd(
+            "versions-mixed",
+            "some files are for Batsim 4, others for Batsim 5, and neither reads all: 'beasy-sched convert'"
+            " makes one of the other",
+        )
+    for workload in inputs.workloads:
+        if workload.dropped:
+            yield odd(
+                "members-dropped",
+                f"{workload.path}: Batsim 5 does not forward these members of jobs: "
+                f"{shortened(', '.join(workload.dropped))}; put them into 'extra_data'",
+            )
+
+
+def _formats(inputs: RunInputs) -> set[BatsimFormat]:
+    """Return the versions of Batsim that workloads and events are for."""
+    told = {
+        BatsimFormat.BATSIM4 if event.text is None else BatsimFormat.BATSIM5 for event in inputs.events or ()
+    }
+    return {workload.form for workload in inputs.workloads} | told
+
+
+def _machines(inputs: RunInputs) -> Iterator[Finding]:
+    """Events that Batsim aborts on when they come."""
+    largest = math.inf if inputs.platform is None else inputs.platform.size - 1
+    for event in inputs.events or ():
+        if event.hosts is not None and (last := int(event.hosts.ids[-1])) > largest:
+            text = f"machine {last} does not exist: ids go up to {largest}"
+            yield fails("machine-unknown", f"{event.where}: {text}")
+            return
+
+
+def _workload(inputs: RunInputs) -> Iterator[Finding]:
+    jobs, platform, end_s = inputs.jobs, inputs.platform, inputs.end_s
+    submit_s = np.array([float(job.subtime) for workload in inputs.workloads for job in workload.jobs])
+    late = int(np.count_nonzero(submit_s >= end_s)) if end_s is not None else 0
+    if late and end_s is not None and inputs.site is not None:
+        wanted = max(math.ceil((float(submit_s.max()) + 1) / inputs.site.window_s), 1)
+        yield odd(
+            "jobs-late",
+            f"{late:,} of {_count(len(submit_s), 'job')} arrive after the end of the run, at {_hours(end_s)},"
+            f" and are postponed: did you mean --windows {wanted}?",
+        )
+    if jobs is None or platform is None:
+        return
+    large = int(np.count_nonzero(jobs.hosts > platform.size))
+    if large:
+        yield odd(
+            "jobs-large",
+            f"{large:,} of {_count(len(jobs.hosts), 'job')} request more than the"
+            f" {_count(platform.size, 'host')} available, and are rejected",
+        )
+    speed = f"{reference_speed_flops(platform) / 1e9:.4g} Gflop/s"
+    share = jobs.median_share
+    if share is not None and share < SHORT_RUN_SHARE:
+        yield short_runs(share, f"are the workload's flops meant for hosts of {speed}?")
+    elif share is not None and share > 1:
+        yield odd(
+            "flops-many",
+            f"more than half of the jobs reach their walltime (median run time {share:.3g} times as long):"
+            f" are the workload's flops meant for hosts of {speed}?",
+        )
+    load = inputs.load
+    if load is not None and load > 1:
+        until = "by the time the last job could end" if end_s is None else f"in the run's {_hours(end_s)}"
+        yield odd(
+            "overload",
+            f"the load is {100 * load:.4g} %: the jobs request more than {_count(platform.size, 'host')}"
+            f" can provide {until}",
+        )
+
+
+def short_runs(share: float, question: str) -> Finding:
+    """Return the finding that jobs run only for ``share`` of their walltimes."""
+    return odd("flops-few", f"the median job runs for {100 * share:.2g} % of its walltime: {question}")
+
+
+def _order(inputs: RunInputs) -> Iterator[Finding]:
+    pair = mixed_up(inputs.events or ())
+    if pair is not None:
+        first, second = pair
+        line = second.where.rpartition(":")[2]
+        yield odd(
+            "events-tied",
+            f"{first.where}: line {line} has the same timestamp, {first.timestamp:g} s: in a file of more"
+            " than 16 lines, Batsim 4 may play such events in another order; write one line per timestamp",
+        )
+
+
+def _production(inputs: RunInputs) -> Iterator[Finding]:
+    bad = bad_power(inputs.events or ())
+    if bad is not None:
+        yield bad
+    if not len(inputs.powers.times_s) and bad is None and inputs.site:
+        if inputs.events is not None:
+            yield odd("power-none", f"no event has the field {POWER_FIELD!r}: the site's production is 0 W")
+        elif inputs.is_whole:
+            yield odd("power-none", "no events are given: the site's production is 0 W")
+    powers, end_s = inputs.powers, inputs.end_s
+    if not len(powers.times_s):
+        return
+    if inputs.site is None and inputs.is_whole:
+        yield unused_power()
+    if powers.times_s[0] > TIME_TOLERANCE_S:
+        until = _hours(float(powers.times_s[0]))
+        yield odd("power-late", f"the first power is announced at {until}: assuming 0 W until then")
+    if end_s is not None:
+        short = short_power(powers.covered_s, end_s, float(powers.values_w[-1]))
+        if short is not None:
+            yield short
+    gaps_s = np.diff(powers.times_s)
+    if len(gaps_s) and gaps_s.max() > _HOLE * powers.lasting_s > 0:
+        at = int(np.argmax(gaps_s))
+        begin, end = (_hours(float(powers.times_s[n])) for n in (at, at + 1))
+        held = _kw(float(powers.values_w[at]))
+        yield odd("power-hole", f"no power is announced between {begin} and {end}: {held} is kept")
+    if inputs.platform is not None and inputs.platform.has_powers:
+        yield from _unit(powers, inputs.platform)
+
+
+def bad_power(events: Iterable[ExternalEvent]) -> Finding | None:
+    """Return a finding if an event announces a production that cannot be."""
+    for event in events:
+        if POWER_FIELD in event.data and not is_power(value := event.data[POWER_FIELD]):
+            expected = f"expected watts, 0 to {LARGEST_POWER_W:g}"
+            return fails("power-bad", f"{event.where}: {POWER_FIELD}: found {found_text(value)}, {expected}")
+    return None
+
+
+def unused_power() -> Finding:
+    """Return the finding that power is announced to a run without a site."""
+    return odd(
+        "power-unused",
+        "power is announced, but without a site it is ignored, and servers have power without limit: pass"
+        " --site FILE ('default' is the one that comes with the program)",
+    )
+
+
+def short_power(covered_s: float, needed_s: float, last_w: float) -> Finding | None:
+    """Return a finding if power is announced for less than the run."""
+    if covered_s >= needed_s - TIME_TOLERANCE_S:
+        return None
+    return odd(
+        "power-short",
+        f"the power covers {_hours(covered_s)}, the run needs {_hours(needed_s)}: its last value,"
+        f" {_kw(last_w)}, is kept from then on; provide a longer file, or run fewer --windows",
+    )
+
+
+def _unit(powers: AnnouncedPower, platform: Platform) -> Iterator[Finding]:
+    peak_w, most_w = float(powers.values_w.max()), full_draw_w(platform)
+    least_w = min(min(kind.idle_w[p] for p in kind.computing) for kind in platform.kinds)
+    if peak_w > _TOO_MUCH_POWER * most_w > 0:
+        yield odd(
+            "power-large",
+            f"the power reaches {_kw(peak_w)}, but all hosts together draw at most {_kw(most_w)}: is it in"
+            " W?",
+        )
+    elif 0 < peak_w < least_w:
+        yield odd(
+            "power-small",
+            f"the power reaches {peak_w:.3g} W, less than one idle host draws ({least_w:.3g} W): is it in W?",
+        )
+
+
+def _battery(inputs: RunInputs) -> Iterator[Finding]:
+    if inputs.site is None or inputs.platform is None or not inputs.platform.has_powers:
+        return
+    battery, most_w = inputs.site.storage.battery, full_draw_w(inputs.platform)
+    if not (battery.exists and most_w > 0):
+        return
+    lasts_s = battery.capacity_j / most_w
+    size = f"the battery holds {j_to_kwh(battery.capacity_j):g} kWh"
+    full = f"all servers computing, {_kw(most_w)}"
+    if lasts_s > _LARGE_BATTERY_S:
+        lasts = f"for {lasts_s / SECONDS_PER_DAY:,.0f} days"
+        yield odd("battery-large", f"{size}, which would feed {full}, {lasts}: is capacity_kwh in kWh?")
+    elif lasts_s < _SMALL_BATTERY_S:
+        lasts = f"for {lasts_s:.2g} s only"
+        yield odd("battery-small", f"{size}, which would feed {full}, {lasts}: is capacity_kwh in kWh?")
+
+
+def _grid(inputs: RunInputs) -> Iterator[Finding]:
+    if inputs.site is not None and (
+        finding := rates_too_short(inputs.site, inputs.site.window_s * inputs.windows)
+    ):
+        yield finding
+    if (finding := bad_rate(inputs.events or ())) is not None:
+        yield finding
+
+
+def bad_rate(events: Iterable[ExternalEvent]) -> Finding | None:
+    """Return a finding if an event announces a price, a carbon intensity or a sun that cannot be."""
+    for event in events:
+        for field in (PRICE_FIELD, CARBON_FIELD):
+            value = event.data.get(field)
+            if value is not None and not is_rate(value):
+                return fails(
+                    "rates-bad", f"{event.where}: {field}: found {found_text(value)}, expected a number"
+                )
+        if not is_sun(event.data):
+            found = event.data[SUN_FIELD]
+            expected = f"expected watts, at least 0 and at most {POWER_FIELD}"
+            return fails("sun-bad", f"{event.where}: {SUN_FIELD}: found {found_text(found)}, {expected}")
+    return None
+
+
+def rates_too_short(site: Site, end_s: float) -> Finding | None:
+    """Return a finding if the grid's price or carbon intensity is not given from time 0 to ``end_s``."""
+    grid = site.grid
+    given = {} if grid is None else {"price": grid.price, "carbon": grid.carbon}
+    for name, foreseen in given.items():
+        if foreseen is not None and not foreseen.rate.covers(0.0, end_s):
+            first, last, begin, end = (_moment(site, at_s) for at_s in (*foreseen.rate.span_s, 0.0, end_s))
+            return fails(
+                "rates-short",
+                f"grid.{name}: the file covers {first} to {last}, the run {begin} to {end}: provide a longer"
+                " file, run fewer --windows, or set [time] start to a moment of the file",
+            )
+    return None
+
+
+def _moment(site: Site, time_s: float) -> str:
+    """A simulated time as the site's local date where that is known, else in hours."""
+    if site.calendar is None:
+        return _hours(time_s)
+    try:
+        return f"{site.calendar.local(time_s):%Y-%m-%d %H:%M}"
+    except OverflowError:  # before the year 1, or after 9999
+        return _hours(time_s)
+
+
+def _plan(inputs: RunInputs) -> Iterator[Finding]:
+    plans, site = inputs.plans, inputs.site
+    if plans is None or site is None:
+        return
+    if inputs.platform is not None and inputs.energy:
+        try:
+            plans.check_fits(inputs.platform, site)
+        except ConfigError as error:
+            yield fails("plan-other", f"the plan does not fit this run: {error}")
+            return
+    if (finding := plan_start(plans)) is not None:
+        yield finding
+    finding = plan_length(plans, site, inputs.windows)
+    if finding is not None and inputs.replan is None:
+        yield finding
+
+
+def _forecast(inputs: RunInputs) -> Iterator[Finding]:
+    source, predicted_w = inputs.forecast, inputs.predicted_w
+    if source is None or source.name == "none" or not len(predicted_w):
+        return
+    expected_w, powers = float(predicted_w.max()), inputs.powers
+    if not expected_w > 0:
+        yield odd(
+            "forecast-empty",
+            f"the forecast has no production in the first {_hours(len(predicted_w) * SECONDS_PER_HOUR)} of"
+            " the run: is [time] start of the site file right?",
+        )
+        return
+    peak_w = float(powers.values_w.max()) if len(powers.times_s) else 0.0
+    if peak_w > 0 and not 1 / _FORECAST_APART <= expected_w / peak_w <= _FORECAST_APART:
+        yield odd(
+            "forecast-size",
+            f"the forecast reaches {_kw(expected_w)}, the power {_kw(peak_w)}: are they for plants of the"
+            " same size? (capacity_kw in a predictor's TOML file)",
+        )
+
+
+def plan_start(plans: PlanStore) -> Finding | None:
+    """Return a finding if a plan starts above the battery's level, because sleeping servers need that."""
+    return sleep_short(plans[0].shortage) if plans[0].shortage else None
+
+
+def sleep_short(shortage: str) -> Finding:
+    """Return the finding that a site lacks something even with all servers asleep: the plan's own words."""
+    return odd(
+        "sleep-short",
+        f"{shortage}; the plan starts at a higher level, and the run goes below soc_min_pct for sleeping"
+        " servers",
+    )
+
+
+def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:
+    """Return a finding if a plan ends before or after the run."""
+    planned_s, run_s = plans.end_s - plans.start_s, site.window_s * windows
+    if abs(planned_s - run_s) <= TIME_TOLERANCE_S:
+        return None
+    what = f"the plan covers {_hours(planned_s)} ({_count(len(plans), 'window')}), the run {_hours(run_s)}"
+    if planned_s < run_s:
+        return odd("plan-short", f"{what}: nothing is planned for the rest of the run")
+    return odd("plan-long", f"{what}: the rest of the plan is not used; did you mean --windows {len(plans)}?")
+
+
+def peak_far_below(series: TimeSeries, capacity_w: float) -> Finding | None:
+    """Return a finding if a file's electricity stays far below its capacity (W)."""
+    values = series.columns[POWER]
+    if not capacity_w or not np.isfinite(values).any():
+        return None
+    share, length_s = float(np.nanmax(values)) / capacity_w, len(series) * series.interval_s
+    low = share < _LOW_PEAK_SHARE and length_s >= _LOW_PEAK_S
+    if not low and not (share < _TINY_PEAK_SHARE and length_s >= _TINY_PEAK_S):
+        return None
+    of = "its capacity" if capacity_w == 1 else f"its capacity of {w_to_kw(capacity_w):g} kW"
+    return odd(
+        "capacity-far",
+        f"in {length_s / SECONDS_PER_DAY:.3g} days its power never exceeds {100 * share:.2g} % of {of}: is"
+        " that correct? (use --pv-capacity-kw and --wind-capacity-kw to set another)",
+    )
+
+
+def low_wind(series: TimeSeries) -> Finding | None:
+    """Return a finding if wind was measured near the ground."""
+    height_m = series.wind_height_m
+    if height_m is None or height_m >= _LOW_WIND_M:
+        return None
+    return odd(
+        "wind-low",
+        f"its wind is measured at {height_m:g} m above the ground, where it is far weaker than at a turbine's"
+        " hub: export wind from higher up, such as WS50M",
+    )
+
+
+def figures(inputs: RunInputs) -> dict[str, float | int | None]:
+    """Return the contents of `facts` as numbers, in SI units; None for what is not known."""
+    platform, jobs, powers = inputs.platform, inputs.jobs, inputs.powers
+    known = len(powers.times_s) > 0
+    told = platform is not None and platform.has_powers
+    return {
+        "hosts": platform.size if platform else None,
+        "full_draw_w": full_draw_w(platform) if platform and told else None,
+        "jobs": sum(len(workload.jobs) for workload in inputs.workloads) if inputs.workloads else None,
+        "median_run_s": float(np.median(jobs.limited_run_s)) if jobs else None,
+        "median_share_of_walltime": jobs.median_share if jobs else None,
+        "load": inputs.load,
+        "run_s": inputs.end_s,
+        "power_covered_s": powers.covered_s if inputs.events is not None else None,
+        "power_step_s": powers.lasting_s if known else None,
+        "power_peak_w": float(powers.values_w.max()) if known else None,
+        "power_mean_w": inputs.mean_power_w if known else None,
+        "capacity_factor": inputs.capacity_factor if known else None,
+        "forecast_peak_w": float(inputs.predicted_w.max()) if len(inputs.predicted_w) else None,
+        "planned_s": inputs.plans.end_s - inputs.plans.start_s if inputs.plans else None,
+    }
+
+
+def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
+    """Describe ``inputs`` in a few rows, each a name and a text."""
+    platform, jobs = inputs.platform, inputs.jobs
+    if platform is not None:
+        yield from _platform_facts(platform)
+    if inputs.workloads:
+        yield "jobs", _jobs(inputs.workloads)
+    if jobs is not None:
+        share = "" if jobs.median_share is None else f"; {100 * jobs.median_share:.3g} % of the walltime"
+        yield "run time, median", f"{float(np.median(jobs.limited_run_s)):,.0f} s{share}"
+    if inputs.load is not None:
+        over = "of the time to the last job's end" if inputs.end_s is None else f"over {_hours(inputs.end_s)}"
+        yield "load", f"{100 * inputs.load:.1f} % {over}"
+    if inputs.site is not None:
+        yield "site", f"{_site(inputs.site)}, {_count(inputs.windows, 'window')}, {_hours(inputs.end_s)}"
+    if inputs.events is not None:
+        yield from _power_facts(inputs)
+    if inputs.plans is not None:
+        plans = inputs.plans
+        yield "plan", f"{_count(len(plans), 'window')}, {_hours(plans.end_s - plans.start_s)}"
+    if inputs.replan is not None and inputs.site is not None:
+        yield "plans made", _replan(inputs.replan, inputs.site, inputs.windows)
+    if inputs.forecast is not None:
+        yield "forecast", _forecast_text(inputs)
+    forwards = any(event.hosts is None for event in inputs.events or ())
+    options = [*["-E"] * (inputs.site is not None), *["--forward-unknown-events"] * forwards]
+    if options and _formats(inputs) != {BatsimFormat.BATSIM5}:
+        yield "Batsim needs", " ".join(options)
+    if platform is not None and platform.properties and not _tells_speeds(platform):
+        yield "serve needs", "-p with this platform: Batsim 4 does not send the speeds of its hosts"
+
+
+def _tells_speeds(platform: Platform) -> bool:
+    return all(SPEEDS_PROPERTY in properties for properties in platform.properties)
+
+
+def _site(site: Site) -> str:
+    battery, grid = site.storage.battery, site.grid
+    parts = [f"battery {j_to_kwh(battery.capacity_j):g} kWh" if battery.exists else "no battery"]
+    if grid is not None:
+        parts.append("grid without limit" if grid.unlimited else f"grid up to {_kw(grid.import_limit_w)}")
+    return ", ".join(parts)
+
+
+def _replan(rule: ReplanRule, site: Site, windows: int) -> str:
+    every, steps = rule.every_steps, site.steps * windows
+    made = -(-steps // every) - 1
+    seasonal = ", with the hydrogen targets of a season" if rule.options.tank_targets_kg else ""
+    return f"every {_hours(every * site.step_s)}, {made:,} during the run{seasonal}"
+
+
+def _forecast_text(inputs: RunInputs) -> str:
+    source, predicted_w = inputs.forecast, inputs.predicted_w
+    if source is None or source.name == "none" or not len(predicted_w):
+        return "none: no production is expected"
+    length = _hours(len(predicted_w) * SECONDS_PER_HOUR)
+    energy = f"{j_to_kwh(float(predicted_w.sum()) * SECONDS_PER_HOUR):.4g} kWh in {length}"
+    told = "".join(f"; {note}" for note in source.notes)
+    return f"{source.name}, peak {_kw(float(predicted_w.max()))}, {energy}{told}"
+
+
+def _power_facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
+    powers, factor, mean_w = inputs.powers, inputs.capacity_factor, inputs.mean_power_w
+    if not len(powers.times_s):
+        yield "power", "none announced"
+        return
+    steps = f"in steps of {powers.lasting_s:g} s" if powers.lasting_s else "announced once"
+    yield "power", f"{_hours(powers.covered_s)}, {steps}"
+    yield "  peak", _kw(float(powers.values_w.max()))
+    if mean_w is not None:
+        share = "" if factor is None else f" (capacity factor {100 * factor:.1f} % of the peak)"
+        yield "  mean", f"{_kw(mean_w)}{share}"
+
+
+def _platform_facts(platform: Platform) -> Iterator[tuple[str, str]]:
+    speeds = ""
+    if platform.has_speeds:
+        gflops = sorted({kind.speeds_flops[kind.fastest] / 1e9 for kind in platform.kinds})
+        speeds = f", {_between(gflops)} Gflop/s"
+    yield "hosts", f"{platform.size:,}{speeds}"
+    known = [kind for kind in platform.kinds if kind.idle_w]
+    powers = "none"
+    if known:
+        idle = sorted({kind.idle_w[kind.fastest] for kind in known})
+        full = sorted({kind.full_w[kind.fastest] for kind in known})
+        missing = "" if platform.has_powers else "; some hosts have none"
+        powers = f"{_between(idle)} W idle, {_between(full)} W computing{missing}"
+    yield "powers", powers
+    can = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if kind.sleeps])
+    count = int(can.sum())
+    yield "sleep states", "all hosts" if count == platform.size else f"{count:,} hosts" if count else "none"
+
+
+def _jobs(workloads: Sequence[Workload]) -> str:
+    jobs = [job for workload in workloads for job in workload.jobs]
+    if not jobs:
+        return "0"
+    unlimited = sum(job.walltime is None for job in jobs)
+    limits = f", {unlimited:,} without walltime" if unlimited else ""
+    last_s = max(float(job.subtime) for job in jobs)
+    return f"{len(jobs):,}, the last at {_hours(last_s)}{limits}"
+
+
+def _between(values: Sequence[float]) -> str:
+    first, last = f"{values[0]:.4g}", f"{values[-1]:.4g}"
+    return first if first == last else f"{first} to {last}"
+
+
+def _hours(time_s: float | None) -> str:
+    return f"{(time_s or 0.0) / SECONDS_PER_HOUR:.4g} h"
+
+
+def _kw(power_w: float) -> str:
+    return f"{w_to_kw(power_w):.4g} kW"
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"

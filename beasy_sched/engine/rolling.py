@@ -1,0 +1,238 @@
+"""Plans that are made during a run: when one is asked for, from what, and what becomes of it.
+
+The session does not plan. It states a `PlanRequest` one step before the plan is to take effect; whoever runs
+the session has it solved (`beasy_sched.planner.process`) and hands the answer over before the first message
+of the time from which it counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, StateArray
+from beasy_sched.energy.site import Site
+from beasy_sched.engine.policy import View
+from beasy_sched.engine.power import Open, PowerSide
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.platform import Platform
+from beasy_sched.planner.plan import Plan, PlanStore, Rolled
+from beasy_sched.planner.servers import ServerStart
+from beasy_sched.planner.windows import (
+    PLANNED_AHEAD,
+    KnownJobs,
+    PlanRequest,
+    ReplanRule,
+    Span,
+    WindowForecast,
+    part_of,
+)
+from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
+
+_RETRY_S: Final = SECONDS_PER_HOUR
+"""How long after a planning that failed the next one is tried."""
+
+
+class PlanOutcome(str, Enum):
+    """What became of a plan that was asked for."""
+
+    MADE = "made"
+    FAILED = "failed"
+    LATE = "late"
+    """It took longer than its limit, and was given up."""
+
+
+PLAN_RULES: Final = {
+    PlanOutcome.MADE: "planned anew",
+    PlanOutcome.FAILED: "not planned anew: planning failed",
+    PlanOutcome.LATE: "not planned anew: planning took too long",
+}
+"""What the decision log says."""
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """The answer to a `PlanRequest`."""
+
+    outcome: PlanOutcome
+    plans: tuple[Plan, ...] = ()
+    """The plans, where they were made."""
+    problem: str = ""
+    """Why they were not."""
+    took_s: float = 0.0
+    """Real time that the solver took, s."""
+
+
+@dataclass(frozen=True)
+class Planning:
+    """A plan that was asked for, and what became of it."""
+
+    request: PlanRequest
+    answer: PlanAnswer
+
+
+class Replanning:
+    """Asks for plans, one step ahead, and puts them into the store of plans that the run follows."""
+
+    def __init__(
+        self, rule: ReplanRule, plans: PlanStore, site: Site, platform: Platform, windows: int
+    ) -> None:
+        """Begin with ``plans``, which cover the beginning of a run of ``windows``."""
+        self.rule, self.plans = rule, plans
+        self.first = (*plans,)
+        """The plans that the run began with."""
+        self.done: list[Planning] = []
+        """Every plan asked for so far that has been answered."""
+        self.request: PlanRequest | None = None
+        """The plan asked for that has not been answered."""
+        self._site, self._platform, self._windows = site, platform, windows
+        self._due_step = rule.every_steps
+        """The step for which the next plan is asked for."""
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether the plan asked for counts from ``now`` on, so that its answer is needed."""
+        return self.request is not None and now >= self.request.start_s - TIME_TOLERANCE_S
+
+    # --- asking ---------------------------------------------------------------------------------------
+
+    def look(self, power: PowerSide, view: View, run_share: Callable[[], float | None]) -> None:
+        """Ask for a plan if one is to take effect with the next step.
+
+        ``run_share`` tells which share of their walltimes jobs have run; None where that is not known.
+        """
+        if self.request is not None or not isinstance(power.phase, Open):
+            return
+        step = power.phase.budget.step + 1
+        if step < self._due_step or step >= self._site.steps * self._windows:
+            return
+        self._due_step = (step // self.rule.every_steps + 1) * self.rule.every_steps
+        self.request = self._request(step, power, view, run_share() or 1.0)
+
+    def _request(self, step: int, power: PowerSide, view: View, share: float) -> PlanRequest:
+        site, step_s = self._site, self._site.step_s
+        window = step // site.steps
+        end_step = min(window + PLANNED_AHEAD, self._windows) * site.steps
+        span = Span(view.now, step * step_s, end_step - step, step_s)
+        load_w = self.rule.demand.load_w(self._platform, known_jobs(view, span, share), span)
+        renew_w, source = self._production(power, span)
+        rest = site.steps * (window + 1) - step
+        parts = [
+            WindowForecast(number, load_w[rows], renew_w[rows])
+            for number, rows in ((window, slice(0, rest)), (window + 1, slice(rest, None)))
+            if len(load_w[rows])
+        ]
+        rolled = Rolled(
+            number=len(self.done) + 1,
+            asked_s=view.now,
+            battery_j=power.storage.battery_j,
+            hydrogen_kg=power.storage.hydrogen_kg,
+            jobs_running=len(view.running),
+            jobs_waiting=len(view.queue),
+            production=source,
+        )
+        level = power.expected_level(view.now)
+        return PlanRequest(span.start_s, level, self._servers(view, step), tuple(parts), rolled)
+
+    def _production(self, power: PowerSide, span: Span) -> tuple[FloatArray, str]:
+        """What is expected to be produced, W for each step, and where this comes from."""
+        if self.rule.renew_w is not None:
+            return part_of(self.rule.renew_w, span), "given before the run"
+        if power.forecast is None:
+            raise ConfigError("plans cannot be made: the run has no forecast of the production")
+        present_s = span.start_s - span.step_s
+        return power.forecast.renewable_w(present_s, span.step_s, span.steps + 1)[1:], power.forecast.name
+
+    def _servers(self, view: View, step: int) -> ServerStart:
+        """The servers as they are, with the least on-times that the plan in effect leaves to them."""
+        platform, least_s, step_s = self._platform, self.rule.options.rules.minimum_on_s, self._site.step_s
+        states = view.pstate.astype(np.int8)
+        for number, kind in enumerate(platform.kinds):
+            odd = (platform.kind_of == number) & ~np.isin(states, kind.plannable)
+            states[odd] = kind.fastest
+        rows = self._planned_states(step, math.ceil(least_s / step_s) + 1)
+        if rows is None:
+            return ServerStart(states, np.zeros(platform.size))
+        before = ServerStart(rows[0], np.zeros(platform.size))
+        obliged_s = (
+            ServerStart.after(platform, rows[1:], step_s, least_s, before).obliged_s if len(rows) > 1 else 0.0
+        )
+        on = states != platform.sleep_pstate
+        return ServerStart(states, np.where(on, obliged_s, 0.0))
+
+    def _planned_states(self, step: int, count: int) -> StateArray | None:
+        """States planned for up to ``count`` steps before ``step``; None where there are none."""
+        rows = []
+        for before in range(max(step - count, 0), step):
+            place = self.plans.place(before * self._site.step_s)
+            servers = None if place is None else self.plans[place.window].servers
+            if place is not None and servers is not None:
+                rows.append(servers.states[place.step])
+        return np.stack(rows) if rows else None
+
+    # --- answers ----------------------------------------------------------------------------------------
+
+    def take(self, answer: PlanAnswer) -> Planning:
+        """Put the plans asked for into effect, or note why there are none; return what happened."""
+        request, self.request = self.request, None
+        if request is None:
+            raise RuntimeError("a plan was given that nobody had asked for")
+        if answer.outcome is PlanOutcome.MADE:
+            try:
+                self.plans.renew(self._checked(answer.plans, request))
+            except ConfigError as error:
+                answer = PlanAnswer(PlanOutcome.FAILED, (), f"it cannot be used: {error}", answer.took_s)
+        if answer.outcome is not PlanOutcome.MADE:
+            retry = round(request.start_s / self._site.step_s) + max(round(_RETRY_S / self._site.step_s), 1)
+            self._due_step = min(self._due_step, retry)
+        self.done.append(Planning(request, answer))
+        return self.done[-1]
+
+    def _checked(self, plans: tuple[Plan, ...], request: PlanRequest) -> list[Plan]:
+        """The plans, with the servers as the run's first plan describes them.
+
+        Those that a simulator tells may differ from a file's by rounding. Raises ConfigError unless the plans
+        are what was asked for.
+        """
+        if not plans or abs(plans[0].start_s - request.start_s) > TIME_TOLERANCE_S:
+            raise ConfigError(f"it does not begin at {request.start_s:g} s")
+        for plan in plans:
+            plan.check_platform(self._platform)
+            plan.check_site(self._site)
+        known = self.plans[0].servers
+        return [
+            plan
+            if known is None or plan.servers is None
+            else replace(plan, servers=replace(plan.servers, kinds=known.kinds, kind_of=known.kind_of))
+            for plan in plans
+        ]
+
+    def count(self, outcome: PlanOutcome) -> int:
+        """How many plans had this outcome."""
+        return sum(planning.answer.outcome is outcome for planning in self.done)
+
+
+def known_jobs(view: View, span: Span, share: float) -> KnownJobs:
+    """The running and waiting jobs, which are expected to run for ``share`` of their walltimes.
+
+    Of a running job, this share of what is left to its walltime. A job without a walltime is expected to
+    run for as long as is planned.
+    """
+    longest_s = span.steps * span.step_s
+    running = [*view.running.values()]
+    start_s = np.array([job.start_s for job in running])
+    left_s = np.array([job.expected_end_s for job in running]) - span.start_s
+    lag_s = start_s - np.array([job.subtime_s for job in running])
+    queue, places = view.queue, view.queue.places()
+    walltime_s, waited_s = queue.walltime_s[places], span.start_s - queue.subtime_s[places]
+    left_s = np.concatenate((np.maximum(left_s, 0.0), walltime_s))
+    late_s = np.concatenate((lag_s, waited_s))
+    full_s = np.concatenate(([job.walltime_s for job in running], walltime_s))
+    hosts = np.concatenate((np.array([job.res for job in running], dtype=np.int64), queue.res[places]))
+    left_s = np.minimum(np.where(np.isfinite(left_s), left_s * share, longest_s), longest_s)
+    late_s = np.minimum(np.maximum(late_s, 0.0), np.where(np.isfinite(full_s), full_s * share, longest_s))
+    return KnownJobs(hosts.astype(np.int64), left_s, np.minimum(late_s, left_s))

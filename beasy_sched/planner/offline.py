@@ -1,0 +1,240 @@
+"""Plans from files: what a plan is made from, where it is read, and the plan; of windows, or of a season."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from beasy_sched._version import __version__
+from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.site import Site
+from beasy_sched.errors import ConfigError, PathLike
+from beasy_sched.formats.batsim_workload import workload_demand_w
+from beasy_sched.formats.forecast_source import forecast_files, read_forecast
+from beasy_sched.formats.plan_file import read_season
+from beasy_sched.formats.power_series import read_power_series
+from beasy_sched.formats.reading import in_file, read_bytes
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
+from beasy_sched.model.platform import Platform
+from beasy_sched.planner.forecast import Uncertainty, full_draw_w
+from beasy_sched.planner.plan import PlanStore, Provenance
+from beasy_sched.planner.power_problem import PowerProblem, Surplus, check_sizes
+from beasy_sched.planner.season import Season, SeasonProblem, plan_season, season_steps
+from beasy_sched.planner.servers import ServerRules
+from beasy_sched.planner.solver import SolverLimits
+from beasy_sched.planner.windows import OfflineOptions, plan_windows
+from beasy_sched.units import w_to_kw
+
+Tell = Callable[[str, str], None]
+"""Told of something unusual: ``"note"`` or ``"warning"``, and the text."""
+
+
+@dataclass(frozen=True)
+class PlanSources:
+    """The files that a plan is made from, and how they are read.
+
+    The demand is that of ``workloads``, or ``demand`` itself; the production is ``production``, or what
+    ``production_forecast`` predicts at time 0.
+    """
+
+    platform: PathLike
+    site: PathLike = DEFAULT_SITE
+    """Site file, or the name of the one that comes with the program."""
+    workloads: Sequence[PathLike] = ()
+    demand: PathLike | None = None
+    """Powers: events or CSV."""
+    production: PathLike | None = None
+    """Powers: events or CSV."""
+    production_forecast: str | None = None
+    """As ``--forecast`` names a source."""
+    windows: int = 1
+    """How many of the site's windows are planned."""
+    season: PathLike | None = None
+    """Coarse plan that the windows take their hydrogen targets from."""
+    other_years: Sequence[PathLike] = ()
+    """Production of other possible years."""
+    walltimes: bool = False
+    """Jobs are expected to run to their walltimes, not as their profiles say."""
+    unit: str | None = None
+    """Unit of CSV columns whose name states none."""
+    master_host: str = "master_host"
+    tell: Tell = lambda kind, text: None
+
+    @cached_property
+    def site_text(self) -> str:
+        """The text of the site file. Raises InputError."""
+        return read_site_text(self.site)
+
+    def read_site(self) -> Site:
+        """Read the site. Raises InputError."""
+        return parse_site(self.site_text, str(self.site))
+
+    def read_platform(self) -> Platform:
+        """Read the platform. Raises InputError, and ConfigError where it has no speeds or powers."""
+        described = read_simgrid_platform(self.platform, master=self.master_host)
+        for note in described.notes:
+            self.tell("warning", note)
+        if not (described.platform.has_powers and described.platform.has_speeds):
+            raise ConfigError(
+                f"{self.platform}: planning requires the speeds and powers of every host; generate the "
+                "platform with 'beasy-sched generate platform'"
+            )
+        return described.platform
+
+    def demand_w(self, platform: Platform, steps: int, step_s: float) -> FloatArray:
+        """Return the demand of each step, W; tells of one that is beyond the servers. Raises InputError."""
+        if self.demand is not None:
+            load_w = read_power_series(self.demand, steps=steps, step_s=step_s, unit=self.unit)
+        else:
+            paths = [Path(path) for path in self.workloads]
+            load_w = workload_demand_w(paths, platform, steps=steps, step_s=step_s, walltimes=self.walltimes)
+        peak_w, most_w = float(load_w.max()), full_draw_w(platform)
+        if peak_w > most_w * (1 + 1e-9):
+            self.tell(
+                "warning",
+                f"the demand reaches {w_to_kw(peak_w):.4g} kW, but the servers draw at most "
+                f"{w_to_kw(most_w):.4g} kW: the excess is not planned for",
+            )
+        return load_w
+
+    def production_w(self, site: Site, steps: int | None, step_s: float) -> FloatArray:
+        """Return the production that the plan reckons with, W per step; without ``steps``, all of the file's.
+
+        Raises InputError and ConfigError.
+        """
+        if self.production is not None:
+            return read_power_series(self.production, steps=steps, step_s=step_s, unit=self.unit)
+        source = read_forecast(self.production_forecast or "none", site, self.windows)
+        renew_w = source.renewable_w(0.0, step_s, steps or site.steps)
+        for note in source.notes:
+            self.tell("note", f"forecast: {note}")
+        if source.name != "none" and not renew_w.any():
+            self.tell(
+                "warning",
+                "the forecast has no production at all, as it stands at time 0: is [time] start of the"
+                " site file right, and was it issued by then?",
+            )
+        return renew_w
+
+    def hashes(self) -> dict[str, str]:
+        """Return the SHA-256 of everything that the plan is made from, by what it is."""
+        files: dict[str, PathLike | None] = {"platform": self.platform, "production": self.production}
+        files["demand"] = self.demand
+        if self.production_forecast is not None:
+            named = enumerate(forecast_files(self.production_forecast))
+            files |= {f"production forecast {number}": path for number, path in named}
+        files |= {f"workload {number}": path for number, path in enumerate(self.workloads)}
+        files |= {f"other year {number}": path for number, path in enumerate(self.other_years)}
+        return hashes_of({**files, "season": self.season}, self.site_text)
+
+
+def hashes_of(files: Mapping[str, PathLike | None], site_text: str) -> dict[str, str]:
+    """Return the SHA-256 of files that there are, and of the site, by what they are. Raises InputError."""
+    contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
+    contents["site"] = site_text.encode()
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+
+
+def season_targets_kg(path: PathLike, site: Site, windows: int) -> tuple[float, ...]:
+    """Return the windows' hydrogen targets, kg, of the coarse plan at ``path``. Raises InputError."""
+    season = read_season(path)
+    with in_file(path):
+        season.check_site(site.storage, site.window_s)
+        return season.targets_for(windows)
+
+
+def offline_options(
+    surplus: Surplus,
+    load_uncertainty_pct: tuple[float, float],
+    renew_uncertainty_pct: tuple[float, float],
+    minimum_on_s: float,
+    time_limit_s: float | None,
+    forecast_step_s: float = 0.0,
+) -> OfflineOptions:
+    """Return the options of plans as people give them: uncertainties at the start and after 72 h, percent."""
+    load, renew = (
+        Uncertainty(*(share / 100.0 for share in pct))
+        for pct in (load_uncertainty_pct, renew_uncertainty_pct)
+    )
+    limits = _limits(time_limit_s)
+    return OfflineOptions(
+        surplus=surplus,
+        load_uncertainty=load,
+        renew_uncertainty=renew,
+        limits=limits,
+        rules=ServerRules(minimum_on_s=minimum_on_s, time_s=limits.time_s),
+        forecast_step_s=forecast_step_s,
+    )
+
+
+def _limits(time_limit_s: float | None) -> SolverLimits:
+    return SolverLimits(time_s=math.inf if time_limit_s is None else time_limit_s)
+
+
+def plan_from_files(
+    sources: PlanSources, options: OfflineOptions, report: Callable[[float], None] | None = None
+) -> PlanStore:
+    """Plan the site's windows, one after the other; ``report`` is called with the share completed.
+
+    The hydrogen targets are those of the sources. Raises ConfigError, InputError and NoPlan.
+    """
+    site, platform = sources.read_site(), sources.read_platform()
+    steps = site.steps * sources.windows
+    renew_w = sources.production_w(site, steps, site.step_s)
+    load_w = sources.demand_w(platform, steps, site.step_s)
+    for note in check_sizes(PowerProblem(site.storage, load_w, renew_w, site.step_s)):
+        sources.tell("warning", note)
+    targets_kg = () if sources.season is None else season_targets_kg(sources.season, site, sources.windows)
+    return plan_windows(
+        site,
+        platform,
+        load_w,
+        renew_w,
+        options=replace(options, tank_targets_kg=targets_kg),
+        provenance=Provenance(f"beasy-sched {__version__}", inputs=sources.hashes()),
+        report=report,
+    )
+
+
+def season_from_files(
+    sources: PlanSources,
+    step_s: float,
+    windows: int | None,
+    *,
+    least_end_kg: float | None = None,
+    time_limit_s: float | None = None,
+    report: Callable[[float], None] | None = None,
+) -> Season:
+    """Plan a season coarsely, in steps of ``step_s``; without ``windows``, as long as the production is.
+
+    ``least_end_kg`` is the least hydrogen at the end (None: as much as at the start). Raises ConfigError,
+    InputError and NoPlan.
+    """
+    site, platform = sources.read_site(), sources.read_platform()
+    per_window = season_steps(step_s, site.window_s, "--season-step")
+    steps = None if windows is None else per_window * windows
+    if steps is None and sources.production is None:
+        raise ConfigError("--season with --production-forecast requires the length: give --windows")
+    renew_w = sources.production_w(site, steps, step_s)
+    others_w = tuple(
+        read_power_series(path, steps=len(renew_w), step_s=step_s, unit=sources.unit)
+        for path in sources.other_years
+    )
+    load_w = sources.demand_w(platform, len(renew_w), step_s)
+    settings = {"season_step_s": f"{step_s:g}"}
+    if site.calendar is not None:
+        settings["start"] = site.calendar.start.isoformat()
+        if site.calendar.zone is not None:
+            settings["zone"] = str(site.calendar.zone)
+    return plan_season(
+        SeasonProblem.of_site(site, platform, load_w, renew_w, step_s, least_end_kg),
+        others_w,
+        provenance=Provenance(f"beasy-sched {__version__}", inputs=sources.hashes(), settings=settings),
+        limits=_limits(time_limit_s),
+        report=report,
+    )

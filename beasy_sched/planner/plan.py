@@ -1,0 +1,454 @@
+"""The offline plan of a window (power, server states, forecasts, origin), and the store of several."""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, UnsetType
+
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.platform import Platform, ServerKind, sleep_pstates
+from beasy_sched.planner.forecast import Forecast, Predictions, check_shape, predict
+from beasy_sched.planner.power_problem import TOLERANCE, PowerPlan, storage_violations
+from beasy_sched.units import TIME_TOLERANCE_S
+
+_NOT_COMPARED = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg", "hold")
+"""Fields that differ between windows of the same site, or affect runs only, not plans."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """How one of the optimizations behind a plan ended."""
+
+    name: str
+    status: str
+    gap: float
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Rolled:
+    """How a plan came about that was made during a run."""
+
+    number: int
+    """How many were asked for in the run before it; 0 for the one that the run began with."""
+    asked_s: float
+    """Moment of the run at which it was asked for."""
+    battery_j: float
+    """Energy that the battery held then."""
+    hydrogen_kg: float
+    jobs_running: int
+    jobs_waiting: int
+    production: str = ""
+    """Where the production that it expects comes from."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a plan came from."""
+
+    program: str
+    """Name and version of the program that made it."""
+    solver: str = ""
+    inputs: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of each input by its role: site, platform, demand, production."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Planning options, such as ``surplus``."""
+    solved: tuple[Solved, ...] = ()
+    rolled: Rolled | UnsetType = UNSET
+    """Unset for a plan that was made before the run."""
+
+
+@dataclass(frozen=True)
+class PlannedServers:
+    """The servers that a plan is for, and their states in each step."""
+
+    kinds: tuple[ServerKind, ...]
+    kind_of: IntArray
+    """Index into ``kinds`` of each of the N servers."""
+    states: StateArray
+    """P-states as numbered in the platform file, of shape (T, N); the sleep state's number when asleep.
+
+    A server whose state changes between computing and asleep at a step switches at the step's start.
+    """
+    energy_j: FloatArray
+    """Planned worst-case energy of all servers in each step (Eq. 3.17)."""
+
+    @property
+    def asleep(self) -> BoolArray:
+        """Which servers sleep, of shape (T, N)."""
+        return np.asarray(self.states == sleep_pstates(self.kinds)[self.kind_of])
+
+    @property
+    def on_count(self) -> IndexArray:
+        """Servers that are not asleep, in each step."""
+        return np.asarray((~self.asleep).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One window's plan. `check` tests whether it is consistent; file readers call it."""
+
+    start_s: float
+    """When the window starts, on the run's clock."""
+    step_s: float
+    storage: Storage
+    power: PowerPlan
+    load_uncertainty: FloatArray
+    """u_load of each step."""
+    renew_uncertainty: FloatArray
+    """u_renew of each step."""
+    servers: PlannedServers | None
+    """None where only the power was planned."""
+    provenance: Provenance
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return len(self.power.load_w)
+
+    @property
+    def end_s(self) -> float:
+        """When the window ends, on the run's clock."""
+        return self.start_s + self.steps * self.step_s
+
+    @property
+    def demand(self) -> Forecast:
+        """P_load and u_load."""
+        return Forecast(self.power.load_w, self.load_uncertainty)
+
+    @property
+    def production(self) -> Forecast:
+        """P_renew and u_renew."""
+        return Forecast(self.power.renew_w, self.renew_uncertainty)
+
+    @property
+    def soc_pct(self) -> FloatArray:
+        """SoC (%) at the start of each step and at the end of the last (T + 1); NaN without a battery."""
+        if not self.storage.battery.exists:
+            return np.full(self.steps + 1, np.nan)
+        return 100.0 * self.power.battery_j / self.storage.battery.capacity_j
+
+    def level_at(self, step: int) -> StorageState:
+        """Planned levels at the start of a step; ``steps`` (or -1) is the end of the window."""
+        return StorageState(float(self.power.battery_j[step]), float(self.power.hydrogen_kg[step]))
+
+    @property
+    def asked_level(self) -> StorageState:
+        """The levels that it was asked to start from.
+
+        They are those at its start, but for a plan that a run began with on a site that cannot stay above
+        SoC_min even with all servers asleep: such a plan starts higher than the battery is.
+        """
+        rolled = self.provenance.rolled
+        if rolled is UNSET or rolled.number > 0:
+            return self.level_at(0)
+        return StorageState(rolled.battery_j, rolled.hydrogen_kg)
+
+    @property
+    def shortage(self) -> str:
+        """What the site lacks with all servers asleep, where the plan starts above `asked_level` for it."""
+        raised_j = self.level_at(0).battery_j - self.asked_level.battery_j
+        if raised_j <= TOLERANCE * self.power.level_scales(self.storage, self.step_s)[0]:
+            return ""
+        return next((solved.message for solved in self.provenance.solved if solved.name == "power"), "")
+
+    def until(self, steps: int) -> Plan:
+        """The first ``steps`` steps of the plan."""
+        names = (name for name in self.power.__dataclass_fields__ if name != "base_w")
+        arrays = {name: values for name in names if (values := getattr(self.power, name)) is not UNSET}
+        cut = {name: values[: steps + (len(values) > self.steps)] for name, values in arrays.items()}
+        servers = self.servers
+        if servers is not None:
+            servers = replace(servers, states=servers.states[:steps], energy_j=servers.energy_j[:steps])
+        return replace(
+            self,
+            power=replace(self.power, **cut),
+            load_uncertainty=self.load_uncertainty[:steps],
+            renew_uncertainty=self.renew_uncertainty[:steps],
+            servers=servers,
+        )
+
+    def predictions(self, start_j: float | None = None) -> Predictions:
+        """What the battery may do in the window, from the planned level at its start or the real one (J)."""
+        power = self.power
+        return predict(
+            self.storage.battery,
+            self.level_at(0).battery_j if start_j is None else start_j,
+            self.demand,
+            self.production,
+            self.step_s,
+            electrolyzer_w=power.electrolyzer_w,
+            fuel_cell_w=power.with_grid(power.fuel_cell_w),
+        )
+
+    def check(self) -> None:
+        """Raise ConfigError, naming the first thing wrong: shapes, bounds, balance, energy of servers."""
+        if not (0 < self.step_s < np.inf and np.isfinite(self.start_s)):
+            raise ConfigError(
+                f"invalid window: it starts at {self.start_s} s and has steps of {self.step_s} s"
+            )
+        self._check_shapes()
+        _ = self.demand, self.production  # Raise for powers and uncertainties that cannot be.
+        for broken in storage_violations(self.power, self.storage, self.step_s):
+            raise ConfigError(str(broken))
+        if self.servers is not None:
+            self._check_servers(self.servers)
+
+    def check_site(self, site: Site) -> None:
+        """Raise ConfigError, naming the first difference, where the plan was made for another site."""
+        if site.step_s != self.step_s:
+            raise ConfigError(f"the plan has steps of {self.step_s:g} s, the site of {site.step_s:g} s")
+        ours, theirs = (_described(storage) for storage in (self.storage, site.storage))
+        for name in ours | theirs:
+            if ours.get(name) != theirs.get(name):
+                raise ConfigError(f"{name} is {ours.get(name)} in the plan, {theirs.get(name)} at the site")
+
+    def check_platform(self, platform: Platform) -> None:
+        """Raise ConfigError, naming the first difference, where the plan was made for other servers."""
+        if self.servers is None:
+            return
+        count = len(self.servers.kind_of)
+        if platform.size != count:
+            raise ConfigError(f"the plan is for {count} servers, the platform has {platform.size}")
+        pairs = np.stack((self.servers.kind_of, platform.kind_of), axis=1)
+        unique, first = np.unique(pairs, axis=0, return_index=True)
+        for at in np.argsort(first):
+            planned, found = self.servers.kinds[unique[at, 0]], platform.kinds[unique[at, 1]]
+            difference = _kind_difference(planned, found)
+            if difference:
+                host = int(first[at])
+                raise ConfigError(f"server {host} ({platform.names[host]}): {difference}")
+
+    def _check_shapes(self) -> None:
+        steps = self.steps
+        if steps < 1:
+            raise ConfigError("the window has no steps")
+        base_w = self.power.base_w
+        if base_w is not UNSET and not 0.0 <= base_w < np.inf:
+            raise ConfigError(f"base_w: found {base_w!r}, expected watts, at least 0")
+        names = (name for name in self.power.__dataclass_fields__ if name != "base_w")
+        arrays = [(name, values) for name in names if (values := getattr(self.power, name)) is not UNSET]
+        arrays += [(name, getattr(self, name)) for name in ("load_uncertainty", "renew_uncertainty")]
+        for name, values in arrays:
+            count = steps + (name in ("battery_j", "hydrogen_kg"))
+            check_shape(name, values, count)
+            if not np.isfinite(values).all():
+                raise ConfigError(f"{name} is not finite at step {int(np.argmin(np.isfinite(values)))}")
+
+    def _check_servers(self, servers: PlannedServers) -> None:
+        count = len(servers.kind_of)
+        if servers.states.dtype != np.int8 or servers.states.shape != (self.steps, count):
+            raise ConfigError(
+                f"server states: an array of {servers.states.dtype} of shape {servers.states.shape}, "
+                f"expected int8 of ({self.steps}, {count})"
+            )
+        if servers.energy_j.shape != (self.steps,) or not np.isfinite(servers.energy_j).all():
+            raise ConfigError(f"server energy: expected {self.steps} finite numbers")
+        if count and not (servers.kind_of.min() >= 0 and servers.kind_of.max() < len(servers.kinds)):
+            raise ConfigError("a server has a kind that the plan does not describe")
+        for index, kind in enumerate(servers.kinds):
+            allowed = [*kind.computing, *(sleep.pstate for sleep in kind.sleeps)]
+            wrong = ~np.isin(servers.states, allowed) & (servers.kind_of == index)
+            if wrong.any():
+                step, host = (int(axis[0]) for axis in np.nonzero(wrong))
+                raise ConfigError(
+                    f"server {host} is planned in P-state {servers.states[step, host]} at step {step}, "
+                    f"which is not a computing or sleeping P-state of its kind ({kind.name})"
+                )
+        most_j = self.power.envelope_w * self.step_s
+        over = servers.energy_j - most_j > 1e-6 * self.power.scale_w * self.step_s
+        if over.any():
+            step = int(np.argmax(over))
+            raise ConfigError(
+                f"the servers are planned to use {servers.energy_j[step]:.6g} J in step {step}, "
+                f"more than the envelope of {most_j[step]:.6g} J (3.16)"
+            )
+
+
+def _described(storage: Storage) -> dict[str, Any]:
+    """The numbers that describe a storage, by their names in messages."""
+    described: dict[str, Any] = {}
+    for part, fields in msgspec.to_builtins(storage).items():
+        described[part] = "none" if fields is None else "there"
+        for name, value in (fields or {}).items():
+            if name not in _NOT_COMPARED:
+                described[f"{part}.{name}"] = value
+    return described
+
+
+def _kind_difference(planned: ServerKind, found: ServerKind) -> str:
+    """The first difference between two kinds as far as both are known, "" if there is none."""
+    if planned.sleeps != found.sleeps:
+        return f"sleep states {_sleeps(planned)} in the plan, {_sleeps(found)} on the platform"
+    for name, what in (("speeds_flops", "speed"), ("idle_w", "idle power"), ("full_w", "full power")):
+        ours, theirs = getattr(planned, name), getattr(found, name)
+        if not ours or not theirs:
+            continue
+        if len(ours) != len(theirs):
+            return f"{len(ours)} P-states in the plan, {len(theirs)} on the platform"
+        for pstate, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            if abs(one - other) > 1e-9 * max(abs(one), abs(other)):
+                return f"{what} of P-state {pstate} is {one:g} in the plan, {other:g} on the platform"
+    return ""
+
+
+def _sleeps(kind: ServerKind) -> str:
+    return ",".join(f"{s.pstate}:{s.off_pstate}:{s.on_pstate}" for s in kind.sleeps) or "none"
+
+
+class Place(NamedTuple):
+    """A step of a window."""
+
+    window: int
+    step: int
+
+
+class PlanStore:
+    """Plans by window, each checked; each starts at the time and levels at which the previous one ends.
+
+    Plans that were made during a run start at the levels that were really there, and may cover parts of
+    windows.
+    """
+
+    version = 0
+    """Grows when plans are replaced by others."""
+
+    def __init__(self, plans: Sequence[Plan]) -> None:
+        """Raises ConfigError for no plan, an invalid plan, or windows that do not follow each other."""
+        if not plans:
+            raise ConfigError("the plan has no windows")
+        self._plans: list[Plan] = []
+        self._starts_s: list[float] = []
+        """When each window starts, less the tolerance of times."""
+        for plan in plans:
+            self.add(plan)
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(self._plans)
+
+    def __getitem__(self, window: int) -> Plan:
+        return self._plans[window]
+
+    @property
+    def start_s(self) -> float:
+        """When the first window starts."""
+        return self._plans[0].start_s
+
+    @property
+    def end_s(self) -> float:
+        """When the last known window ends: nothing is planned from then on."""
+        return self._plans[-1].end_s
+
+    def add(self, plan: Plan) -> None:
+        """Add the plan of the next window. Raises ConfigError, and keeps the store as it was."""
+        window = len(self._plans)
+        try:
+            plan.check()
+            if self._plans:
+                _check_follows(self._plans[-1], plan)
+        except ConfigError as error:
+            raise ConfigError(f"window {window}: {error}") from None
+        self._plans.append(plan)
+        self._starts_s.append(plan.start_s - TIME_TOLERANCE_S)
+
+    def renew(self, plans: Sequence[Plan]) -> None:
+        """Let plans that were made during the run take the place of what was planned for their time.
+
+        What was planned for before and after it stays. Raises ConfigError, and keeps the store as it was.
+        """
+        start_s, end_s = plans[0].start_s, plans[-1].end_s
+        kept = []
+        for plan in self._plans:
+            steps = min(round((start_s - plan.start_s) / plan.step_s), plan.steps)
+            if steps > 0:
+                kept.append(plan if steps == plan.steps else plan.until(steps))
+        later = [plan for plan in self._plans if plan.start_s > end_s - TIME_TOLERANCE_S]
+        for plan in plans:
+            plan.check()
+        for before, after in itertools.pairwise([*kept[-1:], *plans, *later[:1]]):
+            _check_follows(before, after)
+        self._plans = [*kept, *plans, *later]
+        self._starts_s = [plan.start_s - TIME_TOLERANCE_S for plan in self._plans]
+        self.version += 1
+
+    def until(self, time_s: float) -> PlanStore:
+        """The plans of the time up to ``time_s``."""
+        steps = [(plan, round((time_s - plan.start_s) / plan.step_s)) for plan in self._plans]
+        return PlanStore([plan if n >= plan.steps else plan.until(n) for plan, n in steps if n > 0])
+
+    def place(self, time_s: float) -> Place | None:
+        """The window and step at a time; None outside all windows."""
+        window = bisect_right(self._starts_s, time_s) - 1
+        if window < 0:
+            return None
+        plan = self._plans[window]
+        step = int((time_s - plan.start_s + TIME_TOLERANCE_S) / plan.step_s)
+        return Place(window, step) if step < plan.steps else None
+
+    def check_fits(self, platform: Platform, site: Site) -> None:
+        """Raise ConfigError, naming the first difference, if the plans are for another platform or site.
+
+        The first window must also start at the site's levels, or have been asked to.
+        """
+        for window, plan in enumerate(self._plans):
+            try:
+                plan.check_platform(platform)
+                plan.check_site(site)
+            except ConfigError as error:
+                raise ConfigError(f"window {window}: {error}") from None
+        first = self._plans[0]
+        _check_levels(first, first.asked_level, site.storage.start(), "the plan starts", "the site")
+
+
+def _check_follows(before: Plan, after: Plan) -> None:
+    """Raise ConfigError unless ``after`` starts where ``before`` ends."""
+    gap_s = after.start_s - before.end_s
+    rolled = before.provenance.rolled is not UNSET or after.provenance.rolled is not UNSET
+    if abs(gap_s) > TIME_TOLERANCE_S and not (rolled and gap_s > 0):
+        kind = "a gap" if gap_s > 0 else "an overlap"
+        raise ConfigError(
+            f"starts at {after.start_s:g} s, the window before ends at {before.end_s:g} s: "
+            f"{kind} of {abs(gap_s):g} s"
+        )
+    if after.step_s != before.step_s:
+        raise ConfigError(f"has steps of {after.step_s:g} s, the window before of {before.step_s:g} s")
+    after.check_site(Site(before.storage, before.step_s))
+    if (before.servers is None) != (after.servers is None):
+        raise ConfigError("either both this window and the one before it must plan servers, or neither")
+    if before.servers is not None and after.servers is not None:
+        same = np.array_equal(before.servers.kind_of, after.servers.kind_of)
+        if before.servers.kinds != after.servers.kinds or not same:
+            raise ConfigError("has other servers than the window before")
+    if not rolled:
+        _check_levels(after, after.level_at(0), before.level_at(-1), "starts", "the window before ends")
+
+
+def _check_levels(plan: Plan, level: StorageState, wanted: StorageState, starts: str, other: str) -> None:
+    """Raise ConfigError unless ``plan``, which starts at ``level``, starts at the levels of ``other``.
+
+    They may differ by rounding: as far as the levels of a plan may miss a bound.
+    """
+    battery = plan.storage.battery
+    size_j, size_kg = plan.power.level_scales(plan.storage, plan.step_s)
+    if abs(level.battery_j - wanted.battery_j) > TOLERANCE * size_j:
+        raise ConfigError(
+            f"{starts} with the battery at {battery.soc_pct(level.battery_j):.6g} %, "
+            f"{other} at {battery.soc_pct(wanted.battery_j):.6g} %"
+        )
+    if abs(level.hydrogen_kg - wanted.hydrogen_kg) > TOLERANCE * max(1.0, size_kg):
+        raise ConfigError(
+            f"{starts} with {level.hydrogen_kg:.6g} kg of hydrogen, {other} with {wanted.hydrogen_kg:.6g} kg"
+        )

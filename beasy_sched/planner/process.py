@@ -1,0 +1,242 @@
+"""The planner's process: solves what a run asks for, while the run goes on.
+
+`PlannerProcess` starts a Python that does `work`, and exchanges messages with it over its standard input and
+output: a length of eight bytes, then MessagePack of one of the types below. The process depends on
+nothing else, and ends when its input does: whoever started it may die in any way and leaves no orphan. One
+that does not answer in time is killed; the next request starts another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final, TypeVar
+
+import msgspec
+
+from beasy_sched._version import __version__
+from beasy_sched.energy.grid import Grid
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import Storage
+from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome
+from beasy_sched.errors import BeasyError, Interrupted, why
+from beasy_sched.formats.packed_file import array_decoder, encode_array
+from beasy_sched.limits import MOST_UNPACKED_BYTES
+from beasy_sched.model.platform import Platform
+from beasy_sched.planner.plan import Plan, Provenance
+from beasy_sched.planner.windows import OfflineOptions, PlanRequest, make_plans
+
+T = TypeVar("T")
+_LENGTH: Final = struct.Struct("<Q")
+_POLL_S: Final = 0.1
+_FAREWELL_S: Final = 1.0
+_START: Final = "import sys; sys.path[0] = {!r}; from beasy_sched.planner.process import work; work()"
+COMMAND: Final = (sys.executable, "-c", _START.format(str(Path(__file__).resolve().parents[1])))
+"""How the process is started: with this very package, whatever lies in the working directory."""
+
+
+@dataclass(frozen=True)
+class PlannerSetup:
+    """The first message to the process: what is the same for all plans of a run."""
+
+    storage: Storage
+    step_s: float
+    window_s: float
+    base_w: float
+    import_limit_w: float | None
+    """None for a site without a grid."""
+    platform: Platform
+    options: OfflineOptions
+    inputs: dict[str, str]
+    """SHA-256 of the plans' inputs, by what they are."""
+
+    @classmethod
+    def of(
+        cls, site: Site, platform: Platform, options: OfflineOptions, inputs: dict[str, str] | None = None
+    ) -> PlannerSetup:
+        """What the plans for ``site`` and ``platform`` depend on."""
+        limit_w = None if site.grid is None else site.grid.import_limit_w
+        bare = Platform(platform.kinds, platform.kind_of, platform.names)
+        return cls(
+            site.storage, site.step_s, site.window_s, site.base_w, limit_w, bare, options, inputs or {}
+        )
+
+    @property
+    def site(self) -> Site:
+        """The site, as far as plans depend on it."""
+        grid = None if self.import_limit_w is None else Grid(self.import_limit_w)
+        return Site(self.storage, self.step_s, self.window_s, grid=grid, base_w=self.base_w)
+
+
+@dataclass(frozen=True)
+class PlannerReply:
+    """The process's answer to a `PlanRequest`."""
+
+    plans: tuple[Plan, ...] = ()
+    problem: str = ""
+    """Why there are none."""
+    cpu_s: float = 0.0
+    """Processor time that it took."""
+
+
+def solve(setup: PlannerSetup, request: PlanRequest) -> PlannerReply:
+    """Make the plans asked for; whatever goes wrong is told in the solution."""
+    begin_s = time.process_time()
+    provenance = Provenance(f"beasy-sched {__version__}", inputs=setup.inputs)
+    try:
+        plans = make_plans(setup.site, setup.platform, request, setup.options, provenance)
+    except Exception as error:  # a planner that fails must not end the run
+        return PlannerReply(problem=why(error), cpu_s=time.process_time() - begin_s)
+    return PlannerReply(plans, cpu_s=time.process_time() - begin_s)
+
+
+def packed(message: PlannerSetup | PlanRequest | PlannerReply) -> bytes:
+    """A message as it is sent."""
+    content = msgspec.msgpack.encode(message, enc_hook=encode_array)
+    return _LENGTH.pack(len(content)) + content
+
+
+def receive(stream: IO[bytes], kind: type[T]) -> T | None:
+    """Wait for a message; None when the stream ends. Raises msgspec.MsgspecError for another one."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack(head)
+    if length > MOST_UNPACKED_BYTES:
+        raise msgspec.DecodeError(f"a message of {length} bytes")
+    content = stream.read(length)
+    if len(content) < length:
+        return None
+    return msgspec.msgpack.decode(content, type=kind, dec_hook=array_decoder())
+
+
+def work() -> None:
+    """Answer requests from the standard input until it ends, which ends the process at once."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started this process
+    source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever a library prints must not mix with the answers
+    setup = receive(source, PlannerSetup)
+    requests: queue.SimpleQueue[PlanRequest] = queue.SimpleQueue()
+
+    def listen() -> None:
+        while (request := receive(source, PlanRequest)) is not None:
+            requests.put(request)
+        os._exit(0)
+
+    if setup is None:
+        return
+    threading.Thread(target=listen, daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):
+        while True:
+            target.write(packed(solve(setup, requests.get())))
+            target.flush()
+
+
+class PlannerProcess:
+    """A process that plans, from the side of the run. Close it in the end."""
+
+    def __init__(self, setup: PlannerSetup, command: Sequence[str] = COMMAND) -> None:
+        """Nothing is started before the first request."""
+        self._setup, self._command = setup, command
+        self._process: subprocess.Popen[bytes] | None = None
+        self._listener: threading.Thread | None = None
+        self._answers: queue.SimpleQueue[PlannerReply | None] = queue.SimpleQueue()
+        self._asked_s = 0.0
+
+    def ask(self, request: PlanRequest) -> None:
+        """Begin to plan. Raises BeasyError where the process cannot be started."""
+        self._asked_s = time.monotonic()
+        messages = [packed(request)]
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            messages.insert(0, packed(self._setup))
+            self._start()
+        process = self._process
+        if process is not None and process.stdin is not None:
+            threading.Thread(target=_send, args=(process.stdin, messages), daemon=True).start()
+
+    def answer(self, limit_s: float, stopped: Callable[[], bool] | None = None) -> PlanAnswer:
+        """Wait for the plans asked for, up to ``limit_s`` after they were; then the process is killed.
+
+        ``stopped`` is asked now and then whether to give up. Raises Interrupted if so.
+        """
+        while True:
+            left_s = self._asked_s + limit_s - time.monotonic()
+            with contextlib.suppress(queue.Empty):
+                return self._answer(self._answers.get(timeout=max(min(left_s, _POLL_S), 0.001)))
+            if stopped is not None and stopped():
+                self.close()
+                raise Interrupted("stopped while a plan was made")
+            if left_s <= 0.0:
+                self.close()
+                return PlanAnswer(PlanOutcome.LATE, problem=f"it was not made within {limit_s:g} s")
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        process, self._process = self._process, None
+        self._answers = queue.SimpleQueue()
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stdin is not None:
+                with contextlib.suppress(OSError):  # of what it did not read
+                    process.stdin.close()
+        if self._listener is not None:
+            self._listener.join(_FAREWELL_S)
+
+    def _answer(self, solution: PlannerReply | None) -> PlanAnswer:
+        took_s = time.monotonic() - self._asked_s
+        if solution is None:
+            status = None if self._process is None else _status(self._process)
+            self.close()
+            ended = f"was killed by signal {-status}" if status and status < 0 else "ended"
+            return PlanAnswer(PlanOutcome.FAILED, problem=f"the planner's process {ended}", took_s=took_s)
+        if not solution.plans:
+            return PlanAnswer(PlanOutcome.FAILED, problem=solution.problem, took_s=took_s)
+        return PlanAnswer(PlanOutcome.MADE, solution.plans, took_s=took_s)
+
+    def _start(self) -> None:
+        try:
+            process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        except OSError as error:
+            raise BeasyError(f"the planner's process cannot be started: {error.strerror or error}") from None
+        self._process = process
+        if process.stdout is not None:
+            arguments = process.stdout, self._answers
+            self._listener = threading.Thread(target=_listen, args=arguments, daemon=True)
+            self._listener.start()
+
+
+def _status(process: subprocess.Popen[bytes]) -> int | None:
+    """How a process ended that closed its output; None for one that goes on without."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(_FAREWELL_S)
+    return None
+
+
+def _send(stream: IO[bytes], messages: Sequence[bytes]) -> None:
+    """Write to a process, which may be dead: its reader notices that."""
+    with contextlib.suppress(OSError, ValueError):
+        for message in messages:
+            stream.write(message)
+        stream.flush()
+
+
+def _listen(stream: IO[bytes], answers: queue.SimpleQueue[PlannerReply | None]) -> None:
+    """Hand on the answers of a process, None at its end, and close the stream."""
+    try:
+        with stream, contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
+            while (solution := receive(stream, PlannerReply)) is not None:
+                answers.put(solution)
+    finally:
+        answers.put(None)

@@ -1,0 +1,467 @@
+"""Search for the best server plan in counts: small models to the end, others by rounding and improving.
+
+1. The relaxed model (fractions of servers) bounds every plan. Its running totals of wake-ups and falls
+   asleep are cut down to whole numbers after adding one and the same offset in [0, 1) to all of them. Each
+   row of the model that links them has the form ``a - b <= whole number``, which such a rounding keeps; so
+   on-times stay served. The number of servers on moves by less than one a kind, which P-states can mostly
+   absorb.
+2. P-states are chosen for given numbers of servers (`pstates`), all steps at once: along the hulls, best
+   flops per joule first, as the relaxed optimum does; then what energy is left buys single faster P-states.
+   A step loses at most one server's step on the hull.
+3. The plan is improved one server at a time: the best path of one server while the others keep theirs,
+   exact, by dynamic programming over the steps.
+4. Numbers become single servers, which have ranks: the lowest that sleep are woken, and the highest that
+   may sleep are put to sleep, so that the sets of servers that are on are nested as far as the least
+   on-time allows. No server does more than the counts ask. Between windows the ranks are turned round.
+
+The distance of the best plan to the least bound is the proven gap.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
+from beasy_sched.model.platform import Platform
+from beasy_sched.planner.pstates import fill, most_flops
+from beasy_sched.planner.server_model import KindColumns, ServerModel, rows_for_whole_servers
+from beasy_sched.planner.server_problem import (
+    KindCounts,
+    KindTable,
+    ServerProblem,
+    Trajectory,
+    all_asleep,
+    energy_j,
+    least_energy_j,
+    objective_flops,
+)
+from beasy_sched.planner.solver import SearchEnd, Solver, SolverLimits
+
+_OFFSETS = (np.arange(24) + 0.5) / 24
+_SNAP = 1e6
+"""Totals are taken to the nearest millionth first: solver noise must not move a whole number."""
+
+
+class BestPlan:
+    """The best plan in whole numbers so far, and how good any plan can be at most.
+
+    At first it is the plan in which all servers sleep when they may.
+    """
+
+    def __init__(self, problem: ServerProblem) -> None:
+        """Begin with the plan of least energy, which must be within the budget."""
+        self.problem = problem
+        self.counts = fill(problem, all_asleep(problem))
+        self.objective = objective_flops(problem, self.counts)
+        """Flops less the cost of wake-ups."""
+        self.bound = math.inf
+        """No plan has a higher objective."""
+        self.ending = SearchEnd.DONE
+        """How the first optimization that was not finished ended."""
+
+    @property
+    def gap(self) -> float:
+        """Proven relative distance to the best plan."""
+        if math.isinf(self.bound):
+            return math.inf
+        return max(0.0, self.bound - self.objective) / max(abs(self.bound), 1.0)
+
+    def offer(self, counts: tuple[KindCounts, ...]) -> None:
+        """Keep these counts if they are within the budget and better than the best."""
+        objective = objective_flops(self.problem, counts)
+        if objective > self.objective and (energy_j(self.problem, counts) <= self.problem.allowed_j).all():
+            self.counts, self.objective = counts, objective
+
+    def offer_roundings(
+        self, model: ServerModel, point: FloatArray, offsets: FloatArray = _OFFSETS
+    ) -> FloatArray:
+        """Round a point with each offset; return the steps' least excess over the budget, J: [T].
+
+        P-states are chosen anew. The excess is that of the rounding that fits best; it is zero where a
+        plan was found.
+        """
+        paths = roundings(model, point, offsets)
+        excess_j = np.maximum(least_energy_j(self.problem, paths) - self.problem.allowed_j, 0.0)
+        fitting = np.flatnonzero(~excess_j.any(axis=1))
+        if fitting.size:
+            counts = fill(self.problem, [path[:, fitting] for path in paths])
+            for number in range(fitting.size):
+                self.offer(tuple(mine.at(number) for mine in counts))
+        return np.asarray(excess_j[np.argmin(excess_j.sum(axis=1))])
+
+
+def roundings(model: ServerModel, point: FloatArray, offsets: FloatArray) -> list[Trajectory]:
+    """Round the running totals of a point of the relaxed model with each offset: [3, how many differ, T]."""
+    starts = model.problem.on_at_start
+    paths = [_rounded(point, k, start, offsets) for k, start in zip(model.columns, starts, strict=True)]
+    first: dict[bytes, int] = {}
+    for number in range(len(offsets)):
+        first.setdefault(b"".join(path[:, number].tobytes() for path in paths), number)
+    return [path[:, [*first.values()]] for path in paths]
+
+
+def _rounded(point: FloatArray, columns: KindColumns, start: int, offsets: FloatArray) -> Trajectory:
+    totals = np.round(point[np.stack([columns.woken, columns.slept])] * _SNAP) / _SNAP
+    whole = np.floor(totals[:, None] + offsets[:, None]).astype(np.int64)
+    waking, falling = np.diff(whole, prepend=0)
+    return np.array([start + np.cumsum(waking - falling, axis=-1) - waking, waking, falling])
+
+
+_ROW_ROUNDS = 8
+_RESERVE_ROUNDS = 6
+_LITTLE = 1e-6
+
+
+class Relaxation:
+    """The relaxed model in the solver, its latest point, and the least bound so far."""
+
+    def __init__(self, best: BestPlan, limits: SolverLimits) -> None:
+        """Plans that come out of it are offered to ``best``."""
+        self.best = best
+        self.model = ServerModel(best.problem, integer=False)
+        self.bound = math.inf
+        """No plan has a higher objective, flops."""
+        self._solver = Solver(self.model.linear, limits)
+        self._point = np.zeros(self.model.linear.column_count)
+
+    def offer_plans(self, gap: float) -> None:
+        """Solve and round in several ways, tightening the model where the best plan is not within ``gap``."""
+        if not self._solve():
+            return
+        self.best.offer_roundings(self.model, self._point)
+        if self.best.objective < self.bound * (1.0 - gap):
+            self._tighten()
+        if self.best.objective < self.bound * (1.0 - gap):
+            self._round_within_reserves()
+
+    def _solve(self, *, bounds: bool = True) -> bool:
+        solution = self._solver.minimize(*self.model.costs())
+        if self.best.ending is SearchEnd.DONE:
+            self.best.ending = solution.ending
+        if solution.values is None:
+            return False
+        self._point = solution.values
+        if bounds:
+            self.bound = min(self.bound, -solution.bound * self.model.flops_unit)
+        return True
+
+    def _tighten(self) -> None:
+        """Add rows that only whole servers obey while they lower the bound."""
+        rows = rows_for_whole_servers(self.model)
+        for _ in range(_ROW_ROUNDS):
+            before = self.bound
+            added = rows and rows.add_broken(self._solver, self._point)
+            if not (added and self._solve() and self.bound <= before * (1.0 - _LITTLE)):
+                break
+
+    def _round_within_reserves(self) -> None:
+        """Round; while no rounding fits the budget, solve again with energy kept back where they exceed it.
+
+        Keeping back what one more server of each kind (on, waking or falling asleep) could draw makes every
+        rounding fit, which the last round does.
+        """
+        problem = self.best.problem
+        one_more_j = sum(
+            abs(t.on_j[0] - t.asleep_j)
+            + max(0.0, t.waking_j[0] - t.on_j[0])
+            + max(0.0, t.falling_j - t.asleep_j)
+            for t in problem.tables
+            if t.can_sleep
+        )
+        most_j = np.clip(problem.allowed_j - problem.least_j, 0.0, one_more_j)
+        reserve_j = np.zeros(problem.steps)
+        for attempt in range(_RESERVE_ROUNDS):
+            excess_j = self.best.offer_roundings(self.model, self._point)
+            if not excess_j.any():
+                return
+            last = attempt == _RESERVE_ROUNDS - 2
+            reserve_j = most_j if last else np.minimum(reserve_j + excess_j * 1.01, most_j)
+            kept = reserve_j / self.model.energy_unit_j
+            self._solver.set_bounds(self.model.reserve, kept, kept)
+            if not self._solve(bounds=False):
+                return
+
+
+_GOLDEN_SECTION = (5**0.5 - 1) / 2
+
+
+@dataclass(frozen=True)
+class KindStart:
+    """Servers of one kind in the step before the first, by rank."""
+
+    states: StateArray
+    """P-state numbers; the sleep state's number when asleep."""
+    on: BoolArray
+    obliged_steps: IntArray
+    """Steps for which each must still stay on (0 for servers that may sleep at once)."""
+
+
+def ranked_hosts(platform: Platform, kind: int, window: int) -> IntArray:
+    """Host ids of a kind by rank in the window of this number (0 for the first).
+
+    Each window begins its ranks about 0.618 of the way round from where the window before did, which
+    spreads any number of windows evenly over the servers.
+    """
+    hosts = np.flatnonzero(platform.kind_of == kind)
+    return np.roll(hosts, -(int(window * _GOLDEN_SECTION * len(hosts)) % max(1, len(hosts))))
+
+
+def on_by_rank(waking: IntArray, falling: IntArray, start: KindStart, minimum_on_steps: int) -> BoolArray:
+    """Which server is on in which step, waking included: [T, servers of the kind].
+
+    Raises ValueError where the counts ask more servers to wake or sleep than can.
+    """
+    on, may_sleep_from = start.on.copy(), start.obliged_steps.astype(np.int64)
+    result = np.empty((len(waking), len(on)), dtype=np.bool_)
+    for step, (wake, fall) in enumerate(zip(waking.tolist(), falling.tolist(), strict=True)):
+        if wake or fall:
+            asleep = np.flatnonzero(~on)
+            ready = np.flatnonzero(on & (may_sleep_from <= step))
+            if wake > len(asleep) or fall > len(ready):
+                raise ValueError(
+                    f"step {step}: {wake} of {len(asleep)} to wake, {fall} of {len(ready)} to sleep"
+                )
+            on[asleep[:wake]] = True
+            may_sleep_from[asleep[:wake]] = step + minimum_on_steps
+            on[ready[len(ready) - fall :]] = False
+        result[step] = on
+    return result
+
+
+def states_by_rank(
+    table: KindTable, counts: KindCounts, start: KindStart, minimum_on_steps: int, sleep_pstate: int
+) -> StateArray:
+    """P-state number of every server of a kind in every step: [T, servers of the kind], by rank.
+
+    In each step as many servers as can be keep the P-state that they had.
+    """
+    on = on_by_rank(counts.waking.sum(axis=1), counts.falling, start, minimum_on_steps)
+    useful = {int(number): index for index, number in enumerate(table.pstates)}
+    now = np.array([useful.get(int(state), -1) for state in start.states], dtype=np.int8)
+    pstates, was_on = np.empty(on.shape, dtype=np.int8), start.on
+    changes = (counts.falling > 0) | counts.waking.any(axis=1)
+    changes[1:] |= (counts.whole[1:] != counts.whole[:-1] + counts.waking[:-1]).any(axis=1)
+    changes[0] = True
+    for step, (now_on, change) in enumerate(zip(on, changes.tolist(), strict=True)):
+        if change:
+            staying, waking = (now_on & was_on).nonzero()[0], (now_on & ~was_on).nonzero()[0]
+            now[staying] = _kept(now[staying], counts.whole[step])
+            now[waking] = np.repeat(np.arange(len(table.pstates), dtype=np.int8), counts.waking[step])
+            was_on = now_on
+        pstates[step] = now
+    return np.where(on, table.pstates[pstates], np.int8(sleep_pstate))
+
+
+def _kept(had: StateArray, wanted: IntArray) -> StateArray:
+    """Give out ``wanted[d]`` times each P-state so that most keep what they had; the others move little."""
+    unknown, *numbers = np.bincount(had + 1, minlength=len(wanted) + 1).tolist()
+    missing = [most - number for most, number in zip(wanted.tolist(), numbers, strict=True)]
+    if not any(missing):
+        return had
+    moving = [np.flatnonzero(had < 0)] if unknown else []
+    moving += [
+        (had == pstate).nonzero()[0][wanted[pstate] :] for pstate, less in enumerate(missing) if less < 0
+    ]
+    result = had.copy()
+    result[np.concatenate(moving)] = [pstate for pstate, more in enumerate(missing) for _ in range(more)]
+    return result
+
+
+class OneServerImprovement:
+    """A plan as paths of single servers, improved server by server."""
+
+    def __init__(self, problem: ServerProblem, counts: tuple[KindCounts, ...]) -> None:
+        self.problem = problem
+        self.counts = counts
+        self.objective = objective_flops(problem, counts)
+        self._numbers = tuple(mine.trajectory for mine in counts)
+        self._starts = [_anonymous(problem, k) for k in range(len(counts))]
+        self._on = [
+            on_by_rank(waking, falling, start, problem.minimum_on_steps)
+            for (_, waking, falling), start in zip(self._numbers, self._starts, strict=True)
+        ]
+
+    def run(self, evaluations: int, enough: float) -> None:
+        """Improve until no server can, the objective is ``enough``, or all ``evaluations`` are used."""
+        tried: set[tuple[int, bytes]] = set()
+        while evaluations > 0 and self.objective < enough:
+            todo = [item for item in self._different_paths().items() if item[0] not in tried]
+            if not todo:
+                return
+            improved = False
+            for path, server in todo[:evaluations]:
+                evaluations -= 1
+                tried.add(path)
+                improved |= self._improve(path[0], server)
+            if improved:
+                tried.clear()
+
+    def _different_paths(self) -> dict[tuple[int, bytes], int]:
+        """One server for every kind, and path and start that differ; those that switch most first."""
+        paths = []
+        for kind, (on, start) in enumerate(zip(self._on, self._starts, strict=True)):
+            switches = (on[1:] != on[:-1]).sum(axis=0)
+            for server in range(on.shape[1] if self.problem.tables[kind].can_sleep else 0):
+                parts = on[:, server], start.on[server], start.obliged_steps[server]
+                path = b"".join(part.tobytes() for part in parts)
+                paths.append((int(-switches[server]), kind, server, path))
+        found: dict[tuple[int, bytes], int] = {}
+        for _, kind, server, path in sorted(paths):
+            found.setdefault((kind, path), server)
+        return found
+
+    def _improve(self, kind: int, server: int) -> bool:
+        start = self._starts[kind]
+        was_on, old = bool(start.on[server]), self._on[kind][:, server]
+        others = self._numbers[kind] - _doing(old, was_on)
+        doing = np.eye(3, 4, dtype=np.int64)[:, :, None]  # on through, waking, falling asleep, asleep
+        values = most_flops(self.problem, self._with(kind, others[:, None] + doing))
+        values[1] -= self.problem.switch_cost_flops[kind]
+        path = best_path(values, was_on, int(start.obliged_steps[server]), self.problem.minimum_on_steps)
+        if (path == old).all():
+            return False
+        numbers = self._with(kind, others + _doing(path, was_on))
+        counts = fill(self.problem, numbers)
+        objective = objective_flops(self.problem, counts)
+        if objective <= self.objective * (1.0 + 1e-12):
+            return False
+        self.counts, self.objective, self._numbers = counts, objective, numbers
+        self._on[kind][:, server] = path
+        return True
+
+    def _with(self, kind: int, numbers: Trajectory) -> tuple[Trajectory, ...]:
+        return (*self._numbers[:kind], numbers, *self._numbers[kind + 1 :])
+
+
+def _anonymous(problem: ServerProblem, kind: int) -> KindStart:
+    """Servers that start as the problem says: those that are on longest obliged first."""
+    servers, on, obliged = problem.tables[kind].servers, problem.on_at_start[kind], problem.obliged[kind]
+    ranks = np.arange(servers)
+    steps = np.where(ranks < on, (obliged[:, None] > ranks).sum(axis=0), 0)
+    return KindStart(np.zeros(servers, dtype=np.int8), ranks < on, steps)
+
+
+def _doing(on: BoolArray, was_on: bool) -> Trajectory:
+    """What one server does in each step."""
+    before = np.concatenate(([was_on], on[:-1]))
+    return np.array([on & before, on & ~before, before & ~on], dtype=np.int64)
+
+
+def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> BoolArray:
+    """The path of highest total value of one server that starts on or asleep: [T], on or not.
+
+    ``values``: [4, T], what a step is worth on through, waking, falling asleep, asleep; ``least``: steps
+    that a server stays on once woken. States: 0 asleep, a = 1..least on for a steps (at least, at the last).
+    """
+    through, waking, falling, asleep = values.tolist()
+    steps, still = len(through), min(obliged_steps, least - 1)
+    best_asleep = -math.inf if on else 0.0
+    best_aged = 0.0 if on and not still else -math.inf
+    grown = [-math.inf] * (steps + least)
+    """Per step, the value of a path that has then been on for just ``least`` steps."""
+    if on and still:
+        grown[still - 1] = reduce(add, through[:still], 0.0)
+    stays_asleep, stays_aged = [], []
+    for step in range(steps):  # few states: plain numbers are faster than arrays
+        rest, sleep = best_asleep + asleep[step], best_aged + falling[step]
+        woken, stayed = best_asleep + waking[step], best_aged + through[step]
+        aged = grown[step] if least > 1 else woken
+        stays_asleep.append(rest >= sleep)
+        stays_aged.append(stayed >= aged)
+        best_asleep, best_aged = max(rest, sleep), max(stayed, aged)
+        # A path that is not better than one on for longer never will be; the last ones have not grown up.
+        if woken > best_aged or step > steps - least:
+            grown[step + least - 1] = reduce(add, through[step + 1 : step + least], woken)
+    ends = [best_asleep, *reversed(grown[steps : steps + least - 1]), best_aged]
+    return _way_back(ends.index(max(ends)), stays_asleep, stays_aged, least)
+
+
+def _way_back(state: int, stays_asleep: list[bool], stays_aged: list[bool], least: int) -> BoolArray:
+    """The path that ends in ``state``; for each step, whether a state 0, or the last, was so before it."""
+    left = len(stays_asleep)
+    path = np.zeros(left, dtype=np.bool_)
+    while left > 0:
+        if state == 0:
+            left -= 1
+            state = 0 if stays_asleep[left] else least
+        elif state == least:
+            left -= 1
+            path[left] = True
+            state = least if stays_aged[left] else least - 1
+        else:  # woken ``state`` steps ago
+            path[max(left - state, 0) : left] = True
+            left -= state
+            state = 0
+    return path
+
+
+SMALL_COLUMNS = 600
+"""Models with at most this number of integer columns are solved to optimality."""
+_PATHS = 400
+"""Paths of single servers that are looked at when a plan is improved."""
+
+
+def sketch(problem: ServerProblem) -> BestPlan:
+    """Find a plan quickly, without any bound: numbers that change at most once in a least on-time.
+
+    In each such stretch as many servers are on, at the P-state of most flops for the energy, as its steps
+    can feed; kinds of server one after the other. Where that does not fit, all sleep as soon as they may.
+    """
+    best = BestPlan(problem)
+    left_j = problem.allowed_j - sum(table.servers * table.rest_j for table in problem.tables)
+    paths = []
+    for table, started, obliged in zip(problem.tables, problem.on_at_start, problem.obliged, strict=True):
+        path = all_asleep(replace(problem, tables=(table,), on_at_start=(started,), obliged=(obliged,)))[0]
+        if table.can_sleep:
+            above_j = table.on_j[table.hull] - table.rest_j
+            chosen = table.hull[np.argmax(table.on_flops[table.hull] / np.maximum(above_j, 1e-9))]
+            most_j = max(table.on_j[chosen], table.waking_j[0], table.falling_j) - table.rest_j
+            path = _in_stretches(left_j / most_j, table.servers, started, obliged, problem.minimum_on_steps)
+            left_j = left_j - path.sum(axis=0) * most_j
+        paths.append(path)
+    if (least_energy_j(problem, paths) <= problem.allowed_j).all():
+        best.offer(fill(problem, tuple(paths)))
+    return best
+
+
+def _in_stretches(fed: FloatArray, servers: int, started: int, obliged: IntArray, length: int) -> Trajectory:
+    """Servers of a kind, as many as all steps of a stretch of ``length`` can feed, at least those obliged.
+
+    In the first stretch none wake. One that falls asleep at the end of a stretch is not fed in that step.
+    """
+    edges = np.arange(0, len(fed), length)
+    before = np.concatenate((fed[1:], fed[-1:]))  # a step's number also takes what falling asleep draws
+    numbers = np.clip(np.floor(np.minimum.reduceat(np.minimum(fed, before), edges)), 0, servers)
+    numbers[0] = min(numbers[0], started)
+    on = np.maximum(np.repeat(numbers, length)[: len(fed)].astype(np.int64), obliged)
+    change = np.diff(on, prepend=started)
+    waking, falling = np.maximum(change, 0), np.maximum(-change, 0)
+    return np.array([on - waking, waking, falling])
+
+
+def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> BestPlan:
+    """Find a plan, if possible within ``gap`` of the best. All sleeping as soon as may be must fit."""
+    best = BestPlan(problem)
+    small = ServerModel(problem, integer=True)
+    if small.linear.column_count <= SMALL_COLUMNS:
+        solution = Solver(small.linear, replace(limits, relative_gap=0.0)).minimize(*small.costs())
+        best.ending = solution.ending
+        if solution.values is not None:
+            best.bound = -solution.bound * small.flops_unit
+            best.offer(small.counts(solution.values))
+            best.offer_roundings(small, solution.values, _OFFSETS[:1])
+        if best.ending is SearchEnd.DONE:
+            return best
+    relaxation = Relaxation(best, limits)
+    relaxation.offer_plans(gap)
+    best.bound = min(best.bound, relaxation.bound)
+    if math.isfinite(best.bound) and best.objective < best.bound * (1.0 - gap):
+        improvement = OneServerImprovement(problem, best.counts)
+        improvement.run(_PATHS, best.bound * (1.0 - gap))
+        best.offer(improvement.counts)
+    return best

@@ -1,0 +1,283 @@
+"""ITDM: the state of every server in every step, the most flops within the power envelope.
+
+Numbers of servers by kind are planned first (`server_search.search`), then handed to single servers
+(`server_search.states_by_rank`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray, StateArray
+from beasy_sched.energy.server_energy import ServerSteps
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.platform import Platform
+from beasy_sched.planner.server_problem import KindCounts, KindTable, ServerProblem, kind_tables
+from beasy_sched.planner.server_search import (
+    BestPlan,
+    KindStart,
+    ranked_hosts,
+    search,
+    sketch,
+    states_by_rank,
+)
+from beasy_sched.planner.solver import SearchEnd, SolverLimits, SolverOutcome, SolverStatus
+from beasy_sched.units import SECONDS_PER_HOUR
+
+_NODES = 2000
+"""Branch-and-bound nodes of a small model: some seconds."""
+_SAME_ENVELOPE = 1e-6
+"""An envelope short by at most this share of the least draw counts as sufficient (solver rounding)."""
+_DROPPED = "least on-times carried over from the window before do not fit the envelope and were dropped"
+
+
+@dataclass(frozen=True)
+class ServerStart:
+    """States in the step before the first, and the rest of least on-times that have not ended."""
+
+    states: StateArray
+    """[N] P-state numbers; the sleep state's number when asleep."""
+    obliged_s: FloatArray
+    """[N] seconds for which a server must still stay on (0 for those that may sleep at once)."""
+
+    @classmethod
+    def all_on(cls, platform: Platform) -> ServerStart:
+        """All servers on at their fastest P-state, free to sleep at once: how the first window starts."""
+        return cls(platform.fastest_of_kind[platform.kind_of], np.zeros(platform.size))
+
+    @classmethod
+    def after(
+        cls, platform: Platform, states: StateArray, step_s: float, on_s: float, start: ServerStart
+    ) -> ServerStart:
+        """The servers after the states [T, N] from ``start``, with a least on-time of ``on_s``."""
+        asleep = states == platform.sleep_pstate
+        since_woken = np.where(asleep.any(axis=0), np.argmax(asleep[::-1], axis=0), len(states))
+        woken = (since_woken < len(states)) | (start.states == platform.sleep_pstate)
+        obliged_s = np.where(woken, on_s, start.obliged_s) - since_woken * step_s
+        return cls(states[-1].copy(), np.where(asleep[-1], 0.0, np.maximum(0.0, obliged_s)))
+
+    def check(self, platform: Platform) -> None:
+        """Raise ConfigError where a state is neither computing nor the sleep state of its host's kind."""
+        if self.states.shape != (platform.size,) or self.obliged_s.shape != (platform.size,):
+            raise ConfigError(
+                f"start of the server plan: {len(self.states)} states for {platform.size} servers"
+            )
+        for k, kind in enumerate(platform.kinds):
+            wrong = np.flatnonzero((platform.kind_of == k) & ~np.isin(self.states, kind.plannable))
+            if wrong.size:
+                host = int(wrong[0])
+                raise ConfigError(
+                    f"start of the server plan: {platform.names[host]} is in P-state {self.states[host]}, "
+                    f"expected one of {list(kind.plannable)} (computing or asleep)"
+                )
+
+
+@dataclass(frozen=True)
+class ServerRules:
+    """Rules that keep a plan from following every spike of the envelope, and limits of the search."""
+
+    minimum_on_s: float = 3600.0
+    """A server that wakes stays on for at least this long, including the time to wake."""
+    switch_cost_s: float = 300.0
+    """A wake-up must gain, beyond its cost, as many flops as this time at the kind's highest speed."""
+    gap: float = 0.005
+    """Proven relative distance to the best plan at which the search may stop."""
+    sketch: bool = False
+    """Whether a plan made quickly, and without a proven distance to the best, is enough."""
+    time_s: float = math.inf
+    """Last resort: time limit of each optimization, s. The outcome says when it ended a search."""
+
+    def __post_init__(self) -> None:
+        for name in ("minimum_on_s", "switch_cost_s", "gap"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise ConfigError(f"{name}: found {value!r}, expected a number >= 0")
+
+
+@dataclass(frozen=True)
+class ServerSetup:
+    """The servers of a platform by kind and rank, as a window begins."""
+
+    platform: Platform
+    tables: tuple[KindTable, ...]
+    hosts: tuple[IntArray, ...]
+    """Host ids of each kind by rank."""
+    starts: tuple[KindStart, ...]
+    least_steps: int
+    """The least on-time in steps."""
+
+    @classmethod
+    def of(
+        cls, platform: Platform, start: ServerStart, rules: ServerRules, step_s: float, window: int
+    ) -> ServerSetup:
+        """Sort the servers. Raises ConfigError for what cannot be planned with."""
+        start.check(platform)
+        tables = kind_tables(platform, step_s)
+        hosts = tuple(ranked_hosts(platform, kind, window) for kind in range(len(tables)))
+        least_steps = max(1, math.ceil(rules.minimum_on_s / step_s - 1e-9))
+        on = start.states != platform.sleep_pstate
+        bound = on & np.array([table.can_sleep for table in tables])[platform.kind_of]
+        steps = np.ceil(start.obliged_s / step_s - 1e-9).clip(0, least_steps - 1)
+        obliged = np.where(bound, steps, 0).astype(np.int64)
+        starts = tuple(KindStart(start.states[ids], on[ids], obliged[ids]) for ids in hosts)
+        return cls(platform, tables, hosts, starts, least_steps)
+
+    def free(self) -> ServerSetup:
+        """The same without the on-times that still run."""
+        starts = tuple(replace(s, obliged_steps=np.zeros_like(s.obliged_steps)) for s in self.starts)
+        return replace(self, starts=starts)
+
+    def problem(self, budget_j: FloatArray, switch_cost_s: float = 0.0) -> ServerProblem:
+        """Ask for the most flops within the energy of each step, J: [T]."""
+        # A budget beyond what the servers can draw makes no difference.
+        most_j = sum(
+            t.servers * max(float(t.on_j[-1]), float(t.waking_j[-1]), t.falling_j, t.asleep_j)
+            for t in self.tables
+        )
+        steps = np.arange(len(budget_j))
+        return ServerProblem(
+            tables=self.tables,
+            budget_j=np.minimum(budget_j, most_j),
+            on_at_start=tuple(int(s.on.sum()) for s in self.starts),
+            minimum_on_steps=self.least_steps,
+            obliged=tuple((s.obliged_steps[None, :] > steps[:, None]).sum(axis=1) for s in self.starts),
+            switch_cost_flops=tuple(switch_cost_s * float(t.on_flops[-1]) / t.step_s for t in self.tables),
+        )
+
+    def states(self, counts: tuple[KindCounts, ...]) -> StateArray:
+        """Hand the counts to the servers: P-state numbers, [T, N]."""
+        asleep = self.platform.sleep_pstate
+        states = np.empty((len(counts[0].falling), self.platform.size), dtype=np.int8)
+        for table, ids, start, mine in zip(self.tables, self.hosts, self.starts, counts, strict=True):
+            if ids.size:
+                states[:, ids] = states_by_rank(table, mine, start, self.least_steps, int(asleep[ids[0]]))
+        return states
+
+
+def least_power_w(
+    platform: Platform, steps: int, step_s: float, start: ServerStart | None = None
+) -> FloatArray:
+    """The sleep floor: mean power of each step if all servers fall asleep in the first one, W: [T].
+
+    No plan fits an envelope below it. ``start``: the servers before the first step (default: all on).
+    Raises ConfigError for input that cannot be planned with.
+    """
+    setup = ServerSetup.of(platform, start or ServerStart.all_on(platform), ServerRules(), step_s, 0)
+    return setup.free().problem(np.zeros(steps)).least_j / step_s
+
+
+def envelope_j(envelope_w: FloatArray, step_s: float) -> FloatArray:
+    """The energy of each step of an envelope. Raises ConfigError for negative powers or NaN."""
+    envelope = np.asarray(envelope_w, dtype=np.float64)
+    if envelope.ndim != 1 or not envelope.size:
+        raise ConfigError("the power envelope needs one value per step and at least one step")
+    wrong = np.flatnonzero(~(envelope >= 0.0))
+    if wrong.size:
+        raise ConfigError(f"power envelope, step {wrong[0]}: {envelope[wrong[0]]:g} W, expected 0 W or more")
+    return envelope * step_s
+
+
+@dataclass(frozen=True)
+class ServerPlan:
+    """States of all servers in all steps of a window."""
+
+    states: StateArray
+    """[T, N] P-state numbers of the platform file; the sleep state's number when asleep. A server that
+    changes between computing and asleep spends the transition at the beginning of the step."""
+    energy_j: FloatArray
+    """[T] worst-case energy of each step, J (Eq. 3.17)."""
+    flops: FloatArray
+    """[T] flops that the servers can compute in each step (Eq. 3.22)."""
+    wakeups: int
+    """How often a server is woken."""
+    shortfall_w: FloatArray
+    """[T] what the envelope lacks, W: above zero only where the outcome is infeasible."""
+    outcome: SolverOutcome
+    """Its objective is in flops, less the cost of wake-ups. Where it is infeasible, the states are those
+    of a plan within the envelope raised by ``shortfall_w``."""
+    end: ServerStart
+    """The servers after the last step: the start of the next window."""
+
+
+def plan_servers(
+    platform: Platform,
+    envelope_w: FloatArray,
+    step_s: float,
+    *,
+    rules: ServerRules | None = None,
+    start: ServerStart | None = None,
+    window: int = 0,
+) -> ServerPlan:
+    """Plan the servers within ``envelope_w`` ([T] W, constant inside a step of ``step_s`` seconds).
+
+    ``start`` describes them before the first step (default: all on); ``window`` is the number of the
+    window, which rotates the servers that stay on longest. Always returns a plan; see its outcome. Raises
+    ConfigError for input that cannot be planned with, such as a transition longer than a step.
+    """
+    rules = rules or ServerRules()
+    start = start or ServerStart.all_on(platform)
+    setup = ServerSetup.of(platform, start, rules, step_s, window)
+    problem = setup.problem(envelope_j(envelope_w, step_s), rules.switch_cost_s)
+    note = ""
+    if _shortfall_j(problem).any() and any(obliged.any() for obliged in problem.obliged):
+        note, setup = _DROPPED, setup.free()
+        problem = setup.problem(problem.budget_j, rules.switch_cost_s)
+    shortfall_j = _shortfall_j(problem)
+    raised = replace(problem, budget_j=problem.budget_j + shortfall_j)
+    if rules.sketch:
+        found = sketch(raised)
+    else:
+        found = search(raised, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
+    states = setup.states(found.counts)
+    steps = ServerSteps(platform, step_s)
+    missing_w = np.where(shortfall_j > _SAME_ENVELOPE * problem.least_j, shortfall_j / step_s, 0.0)
+    return ServerPlan(
+        states=states,
+        energy_j=steps.plan_energy_j(states, start.states),
+        flops=steps.plan_flops(states, start.states),
+        wakeups=sum(int(counts.waking.sum()) for counts in found.counts),
+        shortfall_w=missing_w,
+        outcome=_outcome(found, rules.gap, missing_w, problem.least_j / step_s, step_s, note),
+        end=ServerStart.after(platform, states, step_s, rules.minimum_on_s, start),
+    )
+
+
+def _shortfall_j(problem: ServerProblem) -> FloatArray:
+    """What the budget lacks in each step even if all servers sleep as soon as they may, J: [T]."""
+    return np.where(problem.least_j > problem.allowed_j, problem.least_j - problem.budget_j, 0.0)
+
+
+def _outcome(
+    found: BestPlan, gap: float, missing_w: FloatArray, least_w: FloatArray, step_s: float, note: str
+) -> SolverOutcome:
+    if missing_w.any():
+        return SolverOutcome(SolverStatus.INFEASIBLE, _shortfall_text(missing_w, least_w, step_s))
+    optimal, parts = found.gap <= gap, [note] if note else []
+    if found.ending is not SearchEnd.DONE and not (optimal and found.ending is SearchEnd.NODES):
+        parts.append(f"the search was cut short by {found.ending.value}")
+    if not optimal:
+        distance = f"within {found.gap:.2%}" if math.isfinite(found.gap) else "at an unknown distance"
+        parts.insert(0, f"server plan {distance} of the best possible (asked: {gap:.2%})")
+    status = SolverStatus.OPTIMAL if optimal else SolverStatus.FEASIBLE
+    return SolverOutcome(status, "; ".join(parts), found.objective, found.gap)
+
+
+def _shortfall_text(missing_w: FloatArray, least_w: FloatArray, step_s: float) -> str:
+    def told(step: int) -> str:
+        return (
+            f"step {step} (hour {step * step_s / SECONDS_PER_HOUR:.2f}): the servers draw "
+            f"at least {least_w[step]:.1f} W, {missing_w[step]:.1f} W more than the envelope"
+        )
+
+    short = np.flatnonzero(missing_w).tolist()
+    first, worst = short[0], int(np.argmax(missing_w))
+    steps = "1 step" if len(short) == 1 else f"{len(short)} steps; first"
+    text = f"the power envelope is below what sleeping servers draw in {steps}: {told(first)}"
+    if worst != first:
+        text += f"; the worst is {told(worst)}"
+    if first == 0:
+        text += "; in step 0, this includes the energy of switching servers off"
+    return text

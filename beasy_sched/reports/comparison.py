@@ -1,0 +1,240 @@
+"""Runs or policies side by side, as a table: sortable, the best cells marked, rows that are alike folded.
+
+The figures that runs of a campaign are compared by are here, with their means and intervals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from html import escape
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.reports.intervals import NOT_NEGATIVE, PERCENT, UNLIMITED, RunMean, ValueRange, mean_of
+
+BEST_MARK = "\u2605"
+"""What stands in a cell that no other one beats."""
+
+
+_FEW = 12
+"""Columns up to which a table has the usual size of letters."""
+
+
+class Better(IntEnum):
+    """Which values of a column are better."""
+
+    LOW = -1
+    NEITHER = 0
+    HIGH = 1
+    NOT_NEGATIVE = 2
+    """From 0 on all are as good; below that, higher ones."""
+
+    def rank(self, value: float) -> float:
+        """A number that is larger for better values."""
+        return min(value, 0.0) if self is Better.NOT_NEGATIVE else self * value
+
+
+@dataclass(frozen=True)
+class ComparedColumn:
+    """What is compared. Values are as good as each other where they are shown alike."""
+
+    title: str
+    unit: str
+    better: Better
+    digits: int = 2
+    """Digits after the point that are shown, and that count."""
+    signed: bool = False
+    """Whether a plus is written, too."""
+
+    def shown(self, value: float) -> float:
+        """The value that is shown; never -0.0."""
+        return round(value, self.digits) + 0.0
+
+    def text(self, value: float) -> str:
+        """The same as text, without its unit."""
+        return f"{self.shown(value):{'+' if self.signed else ''},.{self.digits}f}"
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """A run, or a policy of a campaign."""
+
+    name: str
+    values: Sequence[float | None]
+    """One per column; None where it is not known."""
+    texts: Sequence[str] | None = None
+    """Shown in the place of the columns' own texts."""
+    note: str = ""
+    """Stands below the name."""
+
+    def value(self, place: int) -> float | None:
+        """The value in a column; None where it is not known, or is no number."""
+        value = self.values[place]
+        return None if value is None or math.isnan(value) else value
+
+
+def best_values(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRow]) -> list[set[float]]:
+    """The best values of each column, as they are shown; none where all are equally good, or none is better.
+
+    Rows without a value do not count.
+    """
+    found = []
+    for place, column in enumerate(columns):
+        shown = [column.shown(value) for row in rows if (value := row.value(place)) is not None]
+        ranks = {value: column.better.rank(value) for value in shown}
+        best = {value for value, rank in ranks.items() if rank == max(ranks.values())}
+        found.append(best if len(best) < len(ranks) else set())
+    return found
+
+
+def comparison_html(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRow], caption: str) -> str:
+    """A table with a row each; a click on a head sorts by it.
+
+    Columns that no row knows are left out. Rows that are shown alike are one, which names the others.
+    """
+    shown = [place for place in range(len(columns)) if any(row.value(place) is not None for row in rows)]
+    best = best_values(columns, rows)
+    heads = [_head(caption)]
+    heads += [_head(columns[place].title, columns[place].unit, columns[place].better) for place in shown]
+    groups: dict[tuple[str, ...], list[ComparedRow]] = {}
+    for row in rows:
+        key = tuple(_text(columns[place], row, place) for place in shown)
+        groups.setdefault((*key, *(() if shown else (row.name,))), []).append(row)
+    kind = "compared many" if len(shown) > _FEW else "compared"
+    lines = [f'<div class="table"><table class="{kind}"><thead><tr>{"".join(heads)}</tr></thead><tbody>']
+    for number, group in enumerate(groups.values()):
+        cells = "".join(_cell(columns[place], group[0], place, best[place]) for place in shown)
+        lines.append(f'<tr data-place="{number}"><th scope="row">{_name(group)}</th>{cells}</tr>')
+    lines.append("</tbody></table></div>\n")
+    if any(best):
+        lines.append(f'<p class="note">{BEST_MARK} best of its column. Click on a head to sort.</p>\n')
+    return "\n".join(lines)
+
+
+def _head(title: str, unit: str = "", better: Better | None = None) -> str:
+    """The head of a column of values, or without ``better`` of the names."""
+    shown = f' <span class="unit">[{escape(unit)}]</span>' if unit else ""
+    kind = ' class="first"' if better is None else ' data-best="low"' if better is Better.LOW else ""
+    return (
+        f'<th scope="col"{kind} aria-sort="none"><button type="button">{escape(title)}{shown}</button></th>'
+    )
+
+
+def _name(group: Sequence[ComparedRow]) -> str:
+    first, *others = group
+    text = escape(first.name) + (f'<span class="of">{escape(first.note)}</span>' if first.note else "")
+    if not others:
+        return text
+    names = "".join(f"<li>{escape(row.name)}</li>" for row in others)
+    return f"{text}<details><summary>and {len(others)} alike</summary><ul>{names}</ul></details>"
+
+
+def _text(column: ComparedColumn, row: ComparedRow, place: int) -> str:
+    value = row.value(place)
+    if row.texts is not None:
+        return row.texts[place]
+    return "-" if value is None else column.text(value)
+
+
+def _cell(column: ComparedColumn, row: ComparedRow, place: int, best: set[float]) -> str:
+    value, text = row.value(place), escape(_text(column, row, place))
+    if value is None:
+        return "<td>-</td>"
+    mean, bracket, interval = text.partition(" [")
+    if bracket:
+        text = f'{mean} <span class="spread">[{interval}</span>'
+    if column.shown(value) in best:
+        text = f'<b title="best">{BEST_MARK}</b> {text}'
+    return f'<td data-value="{column.shown(value)!r}">{text}</td>'
+
+
+# --- runs of a campaign -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A column of the table of runs that policies are compared by."""
+
+    column: str
+    title: str
+    unit: str
+    digits: int = 2
+    better: Better = Better.NEITHER
+    range: ValueRange = UNLIMITED
+    """The values that it can have; intervals of means do not go beyond."""
+    signed: bool = False
+    """Whether a plus is written, too."""
+
+    def text(self, mean: RunMean) -> str:
+        """A mean as it is shown, without its unit, with its interval where that is known; ``-`` for none."""
+        if math.isnan(mean.value):
+            return "-"
+        text = self.as_column.text
+        interval = f" [{text(mean.low)}, {text(mean.high)}]" if mean.has_interval else ""
+        return text(mean.value) + interval
+
+    @property
+    def as_column(self) -> ComparedColumn:
+        """Its column in a table of policies."""
+        return ComparedColumn(self.title, self.unit, self.better, self.digits, self.signed)
+
+    def mean_of(self, runs: Any, policy: str) -> RunMean:
+        """The mean of a policy's runs."""
+        return mean_of(values_of(runs, policy, self.column), self.range)
+
+
+SOC_POINTS_DIGITS: Final = 1
+"""Digits after the point to which a state of charge is compared with its target: a target that is missed by
+less than can be seen is reached."""
+HYDROGEN_KG_DIGITS: Final = 3
+"""The same of the hydrogen in the tank."""
+MEASURES: Final = {
+    figure.column: figure
+    for figure in (
+        Figure("work_finished_pct", "Finished work", "%", 2, Better.HIGH, PERCENT),
+        Figure("finished_pct", "Finished jobs", "%", 2, Better.HIGH, PERCENT),
+        Figure("killed_pct", "Killed jobs", "%", 2, Better.LOW, PERCENT),
+        Figure("killed_as_in_paper_pct", "Killed, as the BEASY paper counts", "%", 2, Better.LOW, PERCENT),
+        Figure("postponed_pct", "Postponed jobs", "%", 2, Better.LOW, PERCENT),
+        Figure("soc_distance_points", "Final state of charge less target", "points", SOC_POINTS_DIGITS,
+               Better.NOT_NEGATIVE, ValueRange(-100.0, 100.0), signed=True),
+        Figure("soc_lowest_pct", "Lowest state of charge", "%", 2, Better.HIGH, PERCENT),
+        Figure("wasted_kwh", "Wasted energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("curtailed_kwh", "Curtailed energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("unserved_kwh", "Unserved energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("bounded_slowdown_mean", "Bounded slowdown, mean", "", 2, Better.LOW, ValueRange(1.0)),
+        Figure("waiting_s_mean", "Waiting time, mean", "s", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("green_share", "Green share of the load, 0 to 1", "", 3, Better.HIGH, ValueRange(0.0, 1.0)),
+        Figure("import_kwh", "Energy from the grid", "kWh", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("cost", "Cost of the imported energy", "", 2, Better.LOW),  # prices may be negative
+        Figure("carbon_kg", "Carbon of the imported energy", "kg", 2, Better.LOW, NOT_NEGATIVE),
+    )
+}  # fmt: skip
+"""Columns of the table of runs (`campaign.table`), by name: what is good about them, and what is possible."""
+FIGURES: Final = tuple(
+    MEASURES[column]
+    for column in (
+        "finished_pct", "killed_as_in_paper_pct", "postponed_pct", "soc_distance_points", "soc_lowest_pct",
+        "wasted_kwh", "curtailed_kwh", "unserved_kwh", "bounded_slowdown_mean", "waiting_s_mean",
+    )
+)  # fmt: skip
+"""What policies are compared by."""
+GRID_FIGURES: Final = tuple(MEASURES[column] for column in ("green_share", "import_kwh", "cost", "carbon_kg"))
+"""The same of runs with a grid; costs are in the site's currency."""
+
+
+def figures_of(runs: Any) -> tuple[Figure, ...]:
+    """The figures that runs have, with those of the grid where one of them has a grid."""
+    grid = "import_kwh" in runs.columns and bool(runs["import_kwh"].notna().any())
+    return FIGURES + (GRID_FIGURES if grid else ())
+
+
+def values_of(runs: Any, policy: str, column: str) -> FloatArray:
+    """The values of a policy's runs; those without a value are left out."""
+    found = runs.loc[runs["policy"] == policy, column].to_numpy(np.float64, na_value=np.nan)
+    return np.asarray(found[np.isfinite(found)], dtype=np.float64)

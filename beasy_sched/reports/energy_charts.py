@@ -1,0 +1,289 @@
+"""Charts of a run's energy: where it came from and went, power balance, levels, demand against the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.planner.plan import Plan, PlanStore
+from beasy_sched.reports.page import Absent, Chart, TimeChart, color, faded, plain, power_unit
+from beasy_sched.reports.run_data import RunData, levels, powers, step_edges_s
+from beasy_sched.run.results import RUN_OVER, LogLine
+from beasy_sched.units import SECONDS_PER_HOUR
+
+SOURCES: Final = {
+    "renewable_w": ("production (sun, wind)", "production"),
+    "discharge_w": ("battery discharge", "battery"),
+    "fuel_cell_w": ("fuel cell", "hydrogen"),
+    "grid_import_w": ("grid import", "import"),
+    "unserved_w": ("unserved", "unserved"),
+}
+"""Where power comes from: columns of the energy trace, with name and colour."""
+USES: Final = {
+    "demand_w": ("demand of the servers", "demand"),
+    "base_w": ("base load", "base"),
+    "charge_w": ("battery charge", "charge"),
+    "electrolyzer_w": ("electrolyzer", "electrolyzer"),
+    "grid_export_w": ("grid export", "export"),
+    "curtailed_w": ("curtailed", "curtailed"),
+}
+"""Where it goes."""
+_APART: Final = {"sun_w": ("sun", "production"), "wind_w": ("wind", "wind")}
+"""Sun and wind, in the place of the production where the trace has them apart."""
+
+
+def sources_of(trace: Any) -> dict[str, tuple[str, str]]:
+    """The sources of a trace, sun and wind apart where it has them; wind is production less sun."""
+    known = {column: told for column, told in SOURCES.items() if column in trace.columns}
+    if "sun_w" not in trace.columns or trace["sun_w"].isna().any():
+        return known
+    return _APART | {column: told for column, told in known.items() if column != "renewable_w"}
+
+
+def uses_of(trace: Any) -> dict[str, tuple[str, str]]:
+    """The uses of a trace."""
+    return {column: told for column, told in USES.items() if column in trace.columns}
+
+
+BATTERY_LIMITS: Final = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "target": "soc_target_pct"}
+"""Levels of the battery, with their fields in a summary and in a site."""
+
+
+def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
+    """All charts that need the energy trace, or one line that says why there are none."""
+    if run.trace is None or not len(run.trace):
+        no_file = "the run has no energy_trace.csv, or an empty one"
+        why = no_file if run.trace is None else "no step of the site was settled"
+        return [Absent("Power balance, state of charge", f"{why} (runs with --site write one)")]
+    columns = run.trace.columns
+    tank = "hydrogen_final_kg" in run.site or ("hydrogen_kg" in columns and run.trace["hydrogen_kg"].any())
+    charts: list[Chart | Absent] = []
+    if run.has_battery or tank or not run.grid:  # the chart of green and brown power has all of it otherwise
+        charts.append(power_balance(run, prefix))
+    if run.has_battery:
+        charts.append(state_of_charge(run, plans, prefix))
+    if tank:
+        charts.append(hydrogen(run, plans, prefix))
+    if "planned_envelope_w" in columns:
+        charts.append(against_plan(run, prefix))
+    return charts
+
+
+def power_balance(run: RunData, prefix: str) -> Chart:
+    """Sources above zero and uses below, equal in every step."""
+    trace, sources, uses = run.trace, sources_of(run.trace), uses_of(run.trace)
+    if "wind_w" in sources:
+        trace = trace.assign(wind_w=(trace["renewable_w"] - trace["sun_w"]).clip(lower=0.0))
+    columns = [*sources, *uses]
+    curve = powers(trace, columns)
+    by_column = dict(zip(columns, curve.values.T, strict=True))
+    total_w = sum((by_column[c] for c in sources), np.zeros(len(curve.values)))
+    unit, size_w = power_unit(float(total_w.max()))
+    chart = TimeChart(f"{prefix}-balance", "Power balance", prefix, run.end_s, unit,
+                      f"\u2190 uses\u2003power [{unit}]\u2003sources \u2192", height=330)  # fmt: skip
+    nothing = []
+    for names, stack in ((sources, "sources"), (uses, "uses")):
+        for column, (name, paint) in names.items():
+            values_w = by_column[column]
+            if values_w.max() <= 1e-9 * max(1.0, float(total_w.max())):
+                nothing.append(name)
+                continue
+            signed = -values_w / size_w if stack == "uses" else values_w / size_w
+            chart.steps(name, curve.edges_s, signed, paint, stack=stack)
+    if nothing:
+        chart.notes.append(f"Zero at all times: {', '.join(nothing)}.")
+    return chart.chart(*curve.notes, **_same_scale_both_ways(float(total_w.max()) / size_w))
+
+
+def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
+    """The battery, real and planned, with its limits, dangerous steps and kills."""
+    chart = TimeChart(f"{prefix}-soc", "State of charge", prefix, run.end_s, "%", "state of charge [%]")
+    times_s, real_pct = levels(run.trace, "soc_pct", run.site.get("soc_start_pct"))
+    if plans is not None:
+        dangerous = dangerous_steps(run, plans)
+        turns = np.flatnonzero(np.diff(np.concatenate([[False], dangerous, [False]]).astype(np.int8)))
+        chart.shade(step_edges_s(run.trace)[turns].reshape(-1, 2).tolist(), "danger-shade")
+        chart.notes.append(
+            f"Dangerous steps (shaded; more than half of the plan's nine curves are below the minimum): "
+            f"{int(dangerous.sum()):,} of {len(dangerous):,}."
+        )
+    if "planned_soc_pct" in run.trace.columns:
+        chart.line("planned", *levels(run.trace, "planned_soc_pct"), "planned", dash="dash")
+    chart.line("real", times_s, real_pct, "battery")
+    battery = None if plans is None else plans[0].storage.battery
+    found = {
+        name: run.site.get(field, getattr(battery, field, None)) for name, field in BATTERY_LIMITS.items()
+    }
+    chart.limits({name: float(value) for name, value in found.items() if value is not None})
+    _mark_kills(chart, run, times_s, real_pct)
+    return chart.chart(range=[0, 102])
+
+
+def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
+    """The hydrogen in the tank, real and planned."""
+    chart = TimeChart(f"{prefix}-hydrogen", "Hydrogen in the tank", prefix, run.end_s, "kg", "hydrogen [kg]")
+    if "planned_hydrogen_kg" in run.trace.columns:
+        chart.line("planned", *levels(run.trace, "planned_hydrogen_kg"), "planned", dash="dash")
+    chart.line("real", *levels(run.trace, "hydrogen_kg"), "hydrogen")
+    if "hydrogen_final_kg" in run.site:
+        chart.limits({"target": run.site["hydrogen_final_kg"] - run.site["hydrogen_distance_kg"]})
+    tank = None if plans is None else plans[0].storage.hydrogen
+    if tank is not None:
+        chart.limits({"tank full": tank.tank_kg})
+    return chart.chart(rangemode="tozero")
+
+
+def against_plan(run: RunData, prefix: str) -> Chart:
+    """What the servers drew, beside the demand forecast and what the plan allots to them."""
+    curve = powers(run.trace, ["demand_w", "planned_load_w", "planned_envelope_w"])
+    demand_w, load_w, envelope_w = curve.values.T
+    unit, size_w = power_unit(float(np.nanmax(curve.values)))
+    title = "Demand against the plan"
+    chart = TimeChart(f"{prefix}-plan", title, prefix, run.end_s, unit, f"power [{unit}]")
+    chart.steps("demand, real", curve.edges_s, demand_w / size_w, "demand")
+    chart.steps("demand, forecast", curve.edges_s, load_w / size_w, "forecast", dash="dot")
+    chart.steps("planned for the servers", curve.edges_s, envelope_w / size_w, "planned", dash="dash")
+    return chart.chart(*curve.notes, rangemode="tozero")
+
+
+def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> BoolArray:
+    """Whether each step of the trace is dangerous by the plan's predictions, from the window's real level."""
+    edges_s = step_edges_s(run.trace)
+    levels_pct = run.trace["soc_pct"].to_numpy(np.float64)
+    dangerous = np.zeros(len(levels_pct), dtype=bool)
+    for plan in plans:
+        first = int(np.searchsorted(edges_s, plan.start_s - plan.step_s / 2))
+        battery = plan.storage.battery
+        start_j = battery.capacity_j * levels_pct[first - 1] / 100.0 if 0 < first <= len(levels_pct) else None
+        found = plan.predictions(start_j).dangerous[: len(levels_pct) - first]
+        dangerous[first : first + len(found)] = found
+    return dangerous
+
+
+def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct: FloatArray) -> None:
+    """Mark where jobs were killed, once per instant, at the level at that time."""
+    at_once: dict[float, list[LogLine]] = {}
+    for line in run.endings or []:
+        if line.action == "kill" and line.rule != RUN_OVER:
+            at_once.setdefault(line.time, []).append(line)
+    if at_once:
+        texts = []
+        for lines in at_once.values():
+            names = ", ".join(line.job for line in lines[:5])
+            more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
+            count = "1 job" if len(lines) == 1 else f"{len(lines)} jobs"
+            texts.append(f"{count} killed: {names}{more} ({lines[0].rule})")
+        at_s = np.array([*at_once])
+        chart.marks("kills", at_s, np.interp(at_s, times_s, levels_pct), "killed", texts)
+
+
+def _same_scale_both_ways(most: float) -> dict[str, Any]:
+    """An axis that labels powers above and below zero alike, without a sign."""
+    raw = max(most, 1e-9) * 1.05 / 3
+    size = 10.0 ** np.floor(np.log10(raw))
+    spacing = next(s for s in (1 * size, 2 * size, 2.5 * size, 5 * size, 10 * size) if s >= raw)
+    ticks = spacing * np.arange(-3, 4)
+    return {"range": [-1.05 * most, 1.05 * most], "tickmode": "array", "tickvals": ticks.tolist(),
+            "ticktext": [f"{abs(tick):g}" for tick in ticks]}  # fmt: skip
+
+
+# --- the flow of energy -------------------------------------------------------------------------------------
+
+SITE: Final = "site"
+SERVERS: Final = "demand_w"
+"""The node of the servers: the trace's column of what they drew."""
+SERVER_USES: Final = {
+    "finished_jobs": ("jobs that finished", "finished"),
+    "other_jobs": ("other jobs", "killed"),
+    "idle": ("idle servers", "idle"),
+    "transitions": ("switching on and off", "switching-on"),
+    "sleeping": ("sleeping servers", "sleeping"),
+}
+"""What the energy of the servers went into: fields of the summary, with name and colour."""
+_NOTHING: Final = 1e-7
+"""Flows below this share of all are left out: 1 Wh of 10 MWh."""
+_ACCOUNTS_APART: Final = 1e-4
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Energy from one node to another."""
+
+    start: str
+    end: str
+    kwh: float
+
+
+def energy_flows(run: RunData) -> list[Flow]:
+    """What flowed into the site, out of it, and through the servers.
+
+    Nodes are columns of the trace, `SITE`, and fields of `SERVER_USES`. Flows of nothing are left out. The
+    energy that the servers drew is divided as the scheduler's own account has it.
+    """
+    hours = np.diff(step_edges_s(run.trace)) / SECONDS_PER_HOUR
+
+    def kwh(column: str) -> float:
+        if column == "wind_w":
+            return kwh("renewable_w") - kwh("sun_w")
+        return float(run.trace[column].to_numpy(np.float64) @ hours) / 1e3
+
+    flows = [Flow(column, SITE, kwh(column)) for column in sources_of(run.trace)]
+    flows += [Flow(SITE, column, kwh(column)) for column in uses_of(run.trace)]
+    parts = {name: float(run.summary.get("energy_kwh", {}).get(name, 0.0)) for name in SERVER_USES}
+    if (own_kwh := sum(parts.values())) > 0.0:
+        scale = kwh(SERVERS) / own_kwh
+        flows += [Flow(SERVERS, name, scale * part_kwh) for name, part_kwh in parts.items()]
+    least = _NOTHING * sum(flow.kwh for flow in flows if flow.end == SITE)
+    return [flow for flow in flows if flow.kwh > least]
+
+
+def energy_flow(run: RunData, prefix: str) -> Chart | Absent:
+    """The diagram, sources on the left."""
+    title = "Flow of energy"
+    flows = energy_flows(run)
+    if not flows:
+        return Absent(title, "no energy flowed")
+    known = {SITE: ("site", "ink-soft")} | sources_of(run.trace) | uses_of(run.trace) | SERVER_USES
+    known[SERVERS] = ("servers", "demand")
+    nodes = list(dict.fromkeys(node for flow in flows for node in (flow.start, flow.end)))
+    through = {node: max(sum(f.kwh for f in flows if f.start == node),
+                         sum(f.kwh for f in flows if f.end == node)) for node in nodes}  # fmt: skip
+    trace = {
+        "type": "sankey", "arrangement": "snap", "valueformat": ",.2f", "valuesuffix": " kWh",
+        "node": {
+            "label": [plain(known[node][0]) for node in nodes],
+            "customdata": [f"{through[node]:,.4g} kWh" for node in nodes],
+            "color": [color(known[node][1]) for node in nodes],
+            "pad": 16, "thickness": 14, "line": {"width": 0},
+            "hovertemplate": "%{label}: %{customdata}<extra></extra>",
+        },
+        "link": {
+            "source": [nodes.index(flow.start) for flow in flows],
+            "target": [nodes.index(flow.end) for flow in flows],
+            "value": [flow.kwh for flow in flows],
+            "color": [faded(known[f.end if f.start in (SITE, SERVERS) else f.start][1]) for f in flows],
+            "hovertemplate": "%{value:,.2f} kWh<extra></extra>",
+        },
+    }  # fmt: skip
+    spec = {"kind": "plot", "height": 380, "traces": [trace], "layout": {"margin": {"l": 12, "b": 16}}}
+    return Chart(f"{prefix}-flow", title, spec, " ".join(_notes(run, flows)))
+
+
+def _notes(run: RunData, flows: list[Flow]) -> list[str]:
+    notes = []
+    came = sum(flow.kwh for flow in flows if flow.end == SITE)
+    went = sum(flow.kwh for flow in flows if flow.start == SITE)
+    notes.append(f"In: {came:,.2f} kWh, out: {went:,.2f} kWh.")
+    if any(flow.start == "renewable_w" for flow in flows):
+        notes.append("Sun and wind are not told apart in the power events of this run.")
+    own = run.summary.get("energy_kwh", {})
+    metered, account = own.get("consumed", 0.0), own.get("consumed_by_own_account", 0.0)
+    if metered > 0.0 and account > 0.0 and abs(account / metered - 1.0) > _ACCOUNTS_APART:
+        notes.append(
+            "What the servers used is divided as in the scheduler's own account, scaled to the meter."
+        )
+    return notes

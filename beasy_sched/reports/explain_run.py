@@ -1,0 +1,381 @@
+"""The story of a whole run: why jobs waited, which were killed, who waited longest, when energy was tight."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from beasy_sched.outputs.reasons import QUEUED, in_words
+from beasy_sched.policies.easy import NO_STEP_ENERGY
+from beasy_sched.reports.explain_rules import clock, count, energy, percent, span
+from beasy_sched.reports.run_summary import checked_summary
+from beasy_sched.reports.story import AT_ONCE_S, Chapter, Entry, Story, because, told
+from beasy_sched.run.results import RUN_OVER, JobRow, LogLine, RunTables, read_jobs, read_log, read_trace
+from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
+
+LONGEST = 5
+"""How many of the longest waits the overview tells."""
+_NEAR_MIN_POINTS = 1.0
+"""A battery that is closer to SoC_min than this is tight, points."""
+_APART_S = SECONDS_PER_HOUR
+"""Tight moments that are closer than this are told as one."""
+_TOLD_J = 36.0
+"""Less energy than this is not worth a word, J."""
+_NAMED = 6
+"""How many jobs of a group are named."""
+
+
+@dataclass
+class Wait:
+    """A job's time in the queue."""
+
+    job: str
+    came_s: float
+    ended_s: float
+    """When it started, or was refused."""
+    refused_for: str | None
+    """The rule by which it was refused; None if it started."""
+    hosts: int | None
+    by_rule_s: dict[str, float]
+    """How long it waited for each rule; the empty one stands for the jobs before it."""
+
+    @property
+    def length_s(self) -> float:
+        """How long it waited, s."""
+        return self.ended_s - self.came_s
+
+
+@dataclass
+class Tight:
+    """A stretch of time in which there was hardly enough energy."""
+
+    start_s: float
+    end_s: float
+    lowest_pct: float | None = None
+    """The lowest state of charge in it; None without a battery."""
+    unserved_j: float = 0.0
+    killed: int = 0
+    vetoed: set[str] = field(default_factory=set)
+    """Jobs that did not start because the step had no energy left for them."""
+
+    def add(self, other: Tight) -> None:
+        """Extend it to ``other``, which begins later."""
+        self.end_s = max(self.end_s, other.end_s)
+        levels = [each for each in (self.lowest_pct, other.lowest_pct) if each is not None]
+        self.lowest_pct = min(levels, default=None)
+        self.unserved_j += other.unserved_j
+        self.killed += other.killed
+        self.vetoed |= other.vetoed
+
+
+@dataclass(frozen=True)
+class RunStory:
+    """What a run's files say of it as a whole."""
+
+    prefix: str
+    summary: Mapping[str, Any]
+    """Empty where there is none."""
+    waits: Sequence[Wait]
+    """Of all jobs that waited, the longest first."""
+    kills: Sequence[LogLine]
+    unfinished: int
+    """Jobs that still ran at the end."""
+    rows: Mapping[str, JobRow]
+    tight: Sequence[Tight]
+
+
+def explain_run(prefix: str) -> Story:
+    """Tell a run as a whole. Raises InputError for files that cannot be read."""
+    run = _read(prefix)
+    chapters = [
+        Chapter("Jobs", [*_outcomes(run)]),
+        Chapter(_waited_title(run), [*_why_waited(run)]),
+        Chapter("Longest waits", [_wait_entry(wait) for wait in run.waits[:LONGEST]]),
+        Chapter(f"Jobs killed: {len(run.kills)}", [*_kills_together(run)]),
+        Chapter("When energy was tight", [_tight_entry(each) for each in run.tight]),
+    ]
+    return Story(_title(run), [chapter for chapter in chapters if chapter.entries], _data(run))
+
+
+def explain_killed(prefix: str) -> Story:
+    """Tell every kill with its cause. Raises InputError for files that cannot be read."""
+    run = _read(prefix)
+    entries = [Entry(f"{_killed_job(run, line)}. {because(line)}", line.time) for line in run.kills]
+    entries = entries or [Entry("No job was killed.")]
+    data = {
+        "killed": [_kill_data(run, line) for line in run.kills],
+        "not_completely_finished": run.unfinished,
+    }
+    return Story(_title(run), [Chapter(f"Jobs killed: {len(run.kills)}", entries, whole=True)], data)
+
+
+def explain_waits(prefix: str, most: int) -> Story:
+    """Tell the ``most`` longest waits and why. Raises InputError for files that cannot be read."""
+    run = _read(prefix)
+    longest = run.waits[:most]
+    entries = [_wait_entry(wait) for wait in longest] or [Entry("No job waited.")]
+    data = {"longest_waits": [_wait_data(wait) for wait in longest]}
+    return Story(_title(run), [Chapter("Longest waits", entries, whole=True)], data)
+
+
+# --- reading ------------------------------------------------------------------------------------------------
+
+
+def _read(prefix: str) -> RunStory:
+    """Read the log once, and the other files of the run."""
+    rows = {row.id: row for row in read_jobs(prefix)}
+    summary = checked_summary(RunTables(prefix))
+    waiting = _Waiting(rows)
+    kills: list[LogLine] = []
+    vetoes: list[LogLine] = []
+    unfinished = 0
+    for line in read_log(prefix):
+        kind = line.kind
+        if kind == "kill" and line.rule != RUN_OVER:
+            kills.append(line)
+        elif kind == "kill":
+            unfinished += 1
+        elif kind == "postpone" and line.rule == NO_STEP_ENERGY:
+            vetoes.append(line)
+        waiting.take(line)
+    waits = sorted(waiting.ended, key=lambda wait: -wait.length_s)
+    least_pct = (summary.get("site") or {}).get("soc_min_pct")
+    tight = _tight_moments(prefix, kills, vetoes, least_pct)
+    return RunStory(prefix, summary, waits, kills, unfinished, rows, tight)
+
+
+class _Waiting:
+    """Follows jobs through the log, until they start or are refused."""
+
+    def __init__(self, rows: Mapping[str, JobRow]) -> None:
+        self._rows = rows
+        self._reasons: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        self.ended: list[Wait] = []
+        """Waits that are over, but for those of no time."""
+
+    def take(self, line: LogLine) -> None:
+        """Note what a line says of the wait of its job."""
+        kind = line.kind
+        if kind == "postpone":
+            self._reasons[line.job].append((line.time, line.rule))
+        elif kind in ("start", "reject") and line.job:
+            self._end(line)
+
+    def _end(self, line: LogLine) -> None:
+        row, reasons = self._rows.get(line.job), self._reasons.pop(line.job, [])
+        came_s = line.time - float(line.facts.get("waited_s") or 0.0)
+        if row is not None:
+            came_s = row.subtime_s
+        elif reasons:
+            came_s = min(came_s, reasons[0][0])
+        if line.time - came_s <= AT_ONCE_S:
+            return
+        by_rule_s: dict[str, float] = defaultdict(float)
+        moments = [(came_s, QUEUED), *reasons, (line.time, "")]
+        for (from_s, rule), (until_s, _) in pairwise(moments):
+            by_rule_s[rule] += max(until_s - from_s, 0.0)
+        hosts = row.res if row is not None else len(line.host_set()) or None
+        found = {rule: length_s for rule, length_s in by_rule_s.items() if length_s > 0.0}
+        refused_for = None if line.kind == "start" else line.rule
+        self.ended.append(Wait(line.job, came_s, line.time, refused_for, hosts, found or {QUEUED: 0.0}))
+
+
+def _tight_moments(
+    prefix: str, kills: Sequence[LogLine], vetoes: Sequence[LogLine], least_pct: float | None
+) -> list[Tight]:
+    """Return when the battery was at SoC_min, power was not served, or the guard killed or refused."""
+    moments = [Tight(line.time, line.time, killed=1) for line in kills if line.rule.startswith("guard")]
+    moments += [Tight(line.time, line.time, vetoed={line.job}) for line in vetoes]
+    for row in read_trace(prefix):
+        soc_pct, unserved_w = row.get("soc_pct"), row.get("unserved_w", 0.0)
+        low = soc_pct is not None and least_pct is not None and soc_pct < least_pct + _NEAR_MIN_POINTS
+        if low or unserved_w > 0.0:
+            end_s = row["start_s"] + row["duration_s"]
+            unserved_j = unserved_w * row["duration_s"]
+            moments.append(Tight(row["start_s"], end_s, soc_pct, unserved_j))
+    together: list[Tight] = []
+    for moment in sorted(moments, key=lambda each: each.start_s):
+        if together and moment.start_s <= together[-1].end_s + _APART_S + TIME_TOLERANCE_S:
+            together[-1].add(moment)
+        else:
+            together.append(moment)
+    return together
+
+
+# --- telling ------------------------------------------------------------------------------------------------
+
+
+def _title(run: RunStory) -> str:
+    policy = (run.summary.get("settings") or {}).get("policy")
+    return f"Run {run.prefix}" + (f", policy {policy}" if policy else "")
+
+
+def _outcomes(run: RunStory) -> Iterator[Entry]:
+    """How many jobs came, and how they ended."""
+    jobs: Mapping[str, int] = run.summary.get("jobs") or {}
+    if not jobs:
+        return
+    parts = [
+        f"{number:,} {name.replace('_', ' ')}"
+        for name, number in jobs.items()
+        if name != "submitted" and number
+    ]
+    submitted = jobs.get("submitted", sum(jobs.values()))
+    yield Entry(f"{count(submitted, 'job')} submitted: {', '.join(parts) or 'none ended'}.")
+    if run.summary.get("error"):
+        yield Entry(f"The run ended early: {run.summary['error']}.")
+    reasons: Mapping[str, Mapping[str, int]] = run.summary.get("reasons") or {}
+    for outcome in ("rejected", "postponed"):
+        found = reasons.get(outcome, {})
+        words = [
+            f"{in_words(outcome, rule, run.summary.get('hosts'))} ({number:,})"
+            for rule, number in found.items()
+        ]
+        if any(found):
+            yield Entry(f"{outcome.capitalize()}: {'; '.join(words)}.")
+
+
+def _waited_title(run: RunStory) -> str:
+    total_s = sum(wait.length_s for wait in run.waits)
+    return f"Why jobs waited: {_hours(total_s)} of {count(len(run.waits), 'job')}"
+
+
+def _hours(length_s: float) -> str:
+    """Write a sum of waiting times in job-hours."""
+    return f"{length_s / SECONDS_PER_HOUR:,.1f} job-hours"
+
+
+def _by_rule(run: RunStory) -> list[tuple[str, float, int]]:
+    """Return each rule, for how long jobs waited for it (s), and how many; the longest first."""
+    length_s: dict[str, float] = defaultdict(float)
+    jobs: dict[str, int] = defaultdict(int)
+    for wait in run.waits:
+        for rule, waited_s in wait.by_rule_s.items():
+            length_s[rule] += waited_s
+            jobs[rule] += 1
+    return sorted(((rule, length_s[rule], jobs[rule]) for rule in length_s), key=lambda each: -each[1])
+
+
+def _why_waited(run: RunStory) -> Iterator[Entry]:
+    reasons = _by_rule(run)
+    total_s = sum(length_s for _, length_s, _ in reasons)
+    for rule, length_s, jobs in reasons:
+        share = f"{100.0 * length_s / total_s:.0f} %" if total_s else "0 %"
+        words = in_words("postponed", rule)
+        yield Entry(f"{_hours(length_s)} ({share}) of {count(jobs, 'job')}: {words}.")
+
+
+def _wait_entry(wait: Wait) -> Entry:
+    hosts = "" if wait.hosts is None else f", {count(wait.hosts, 'host')}"
+    ends = {None: ", started", RUN_OVER: " and never started; the run ended"}
+    end = f"{ends.get(wait.refused_for, ' and was refused')} at {clock(wait.ended_s)}"
+    parts = sorted(wait.by_rule_s.items(), key=lambda item: -item[1])
+    whys = [
+        in_words("postponed", rule) + (f" ({span(length_s)})" if len(parts) > 1 else "")
+        for rule, length_s in parts
+    ]
+    text = f"{wait.job}{hosts}: waited {span(wait.length_s)}{end}."
+    return Entry(f"{text} Why: {'; '.join(whys)}.", wait.came_s)
+
+
+def _kills_together(run: RunStory) -> Iterator[Entry]:
+    """The kills of a moment for the same rule as one entry; then those at the end of the run."""
+    groups: dict[tuple[float, str], list[LogLine]] = defaultdict(list)
+    for line in run.kills:
+        groups[line.time, line.rule].append(line)
+    for (time_s, rule), lines in groups.items():
+        names = ", ".join(line.job for line in lines[:_NAMED])
+        more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
+        lost_j = [row.energy_j for line in lines if (row := run.rows.get(line.job)) and row.energy_j]
+        lost = f", {energy(sum(lost_j))} lost with them" if lost_j else ""
+        yield Entry(f"{names}{more}: {_cause(rule, lines[0])}{lost}.", time_s)
+    if run.unfinished and run.kills:
+        yield Entry(f"(Moreover {count(run.unfinished, 'job')} still ran when the run ended.)")
+
+
+def _cause(rule: str, line: LogLine) -> str:
+    """Why jobs were killed in a moment, with what they have in common."""
+    missing_j, soc_pct = line.facts.get("missing_j"), line.facts.get("soc_pct")
+    parts = [in_words("killed", rule)]
+    if isinstance(missing_j, int | float):
+        parts.append(f"{energy(missing_j)} missing in the step")
+    if isinstance(soc_pct, int | float):
+        parts.append(f"battery at {percent(soc_pct)}")
+    return ", ".join(parts)
+
+
+def _killed_job(run: RunStory, line: LogLine) -> str:
+    row = run.rows.get(line.job)
+    ran = "" if row is None or row.start_s is None else f" after {span(line.time - row.start_s)}"
+    return f"{line.job} on {count(len(line.host_set()), 'host')}{ran}"
+
+
+def _tight_entry(tight: Tight) -> Entry:
+    parts = [] if tight.lowest_pct is None else [f"battery down to {percent(tight.lowest_pct)}"]
+    if tight.killed:
+        parts.append(f"{count(tight.killed, 'job')} killed by the guard")
+    if tight.vetoed:
+        parts.append(f"{count(len(tight.vetoed), 'job')} without energy for a start")
+    if tight.unserved_j >= _TOLD_J:
+        parts.append(f"{energy(tight.unserved_j)} not served")
+    until = f"until {clock(tight.end_s)}: " if tight.end_s > tight.start_s else ""
+    return Entry(f"{until}{', '.join(parts)}.", tight.start_s)
+
+
+# --- data ---------------------------------------------------------------------------------------------------
+
+
+def _data(run: RunStory) -> dict[str, Any]:
+    """The same for tools."""
+    return {
+        "policy": (run.summary.get("settings") or {}).get("policy"),
+        "jobs": run.summary.get("jobs"),
+        "reasons": run.summary.get("reasons"),
+        "waiting": [
+            {
+                "rule": rule,
+                "words": in_words("postponed", rule),
+                "job_hours": length_s / SECONDS_PER_HOUR,
+                "jobs": jobs,
+            }
+            for rule, length_s, jobs in _by_rule(run)
+        ],
+        "longest_waits": [_wait_data(wait) for wait in run.waits[:LONGEST]],
+        "killed": [_kill_data(run, line) for line in run.kills],
+        "not_completely_finished": run.unfinished,
+        "tight_moments": [
+            {
+                "start_s": each.start_s,
+                "end_s": each.end_s,
+                "soc_lowest_pct": each.lowest_pct,
+                "unserved_j": each.unserved_j,
+                "jobs_killed": each.killed,
+                "jobs_without_energy": len(each.vetoed),
+            }
+            for each in run.tight
+        ],
+    }
+
+
+def _wait_data(wait: Wait) -> dict[str, Any]:
+    return {
+        "job": wait.job,
+        "submitted_s": wait.came_s,
+        "waited_s": wait.length_s,
+        "started_s": wait.ended_s if wait.refused_for is None else None,
+        "hosts_asked": wait.hosts,
+        "refused_for": wait.refused_for,
+        "waited_s_by_rule": wait.by_rule_s,
+    }
+
+
+def _kill_data(run: RunStory, line: LogLine) -> dict[str, Any]:
+    row = run.rows.get(line.job)
+    return {
+        **told(line),
+        "started_s": None if row is None else row.start_s,
+        "energy_j": None if row is None else row.energy_j,
+    }

@@ -1,0 +1,256 @@
+"""The story of a moment: the energy of the step that holds it, and what was decided in it, and why."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.reports.explain_rules import clock, count, energy, percent, power, span
+from beasy_sched.reports.story import Chapter, Entry, Story, because, currency_of, entries_of, told
+from beasy_sched.run.results import LogLine, read_log, read_trace
+from beasy_sched.units import TIME_TOLERANCE_S
+
+NO_SITE_STEP_S = 300.0
+"""What is told together where there is no site, and so no steps."""
+
+MADE = "planned anew"
+"""The rule of a plan that was made during the run; the last one is in effect."""
+
+Row = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A step and what was decided in it; without a site, five minutes."""
+
+    start_s: float
+    end_s: float
+    row: Row | None = None
+    """Of the energy trace; None without a site."""
+    before: Row | None = None
+    """The row before that."""
+    plans: Sequence[LogLine] = ()
+    """The plan in effect, and those that were to follow it."""
+    lines: Sequence[LogLine] = ()
+
+    @property
+    def title(self) -> str:
+        number = "" if self.row is None else f"Step {self.row['step']:.0f}, "
+        return f"{number}{clock(self.start_s)} to {clock(self.end_s)}"
+
+
+def explain_time(prefix: str, time_s: float) -> Story:
+    """Tell what happened in the step that holds a moment of the run (s), and why.
+
+    Without a site, in the five minutes that hold it. Raises ConfigError where the run has no such
+    time, and InputError for files that cannot be read.
+    """
+    step = _step_at(prefix, time_s)
+    money, currency = (currency_of(prefix, of_plans=of_plans) for of_plans in (False, True))
+    data = {
+        "start_s": step.start_s,
+        "end_s": step.end_s,
+        "energy": None if step.row is None else dict(step.row),
+        **({"plan": [told(line, currency) for line in step.plans]} if step.plans else {}),
+        "decisions": [told(line, currency) for line in step.lines],
+    }
+    return Story(step.title, _chapters(step, money, currency), data)
+
+
+def explain_steps(prefix: str) -> Iterator[tuple[float, float, str, list[Chapter]]]:
+    """Yield start and end (s) of each step, with the title and the chapters that `explain_time` tells of it.
+
+    Without a site: of each five minutes in which something was decided. Raises InputError for files that
+    cannot be read.
+    """
+    money, currency = (currency_of(prefix, of_plans=of_plans) for of_plans in (False, True))
+    for step in _steps(prefix):
+        yield step.start_s, step.end_s, step.title, _chapters(step, money, currency)
+
+
+def _step_at(prefix: str, time_s: float) -> _Step:
+    """The step that holds a moment. Raises ConfigError where there is none."""
+    last = None
+    for step in _steps(prefix):
+        if time_s < step.end_s - TIME_TOLERANCE_S:
+            if step.start_s <= time_s + TIME_TOLERANCE_S:
+                return step
+            break  # without a site, and nothing was decided in these five minutes
+        last = step
+    else:
+        if last is not None and last.row is not None:
+            raise ConfigError(f"{clock(time_s)}: the steps of this run end at {clock(last.end_s)}")
+        last_s = 0.0 if last is None else last.lines[-1].time
+        if time_s > last_s + NO_SITE_STEP_S:
+            raise ConfigError(f"{clock(time_s)}: the last decision of this run was taken at {clock(last_s)}")
+    start_s = time_s // NO_SITE_STEP_S * NO_SITE_STEP_S
+    return _Step(start_s, start_s + NO_SITE_STEP_S)
+
+
+def _steps(prefix: str) -> Iterator[_Step]:
+    """The steps of a run; without a site, each five minutes in which something was decided."""
+    log = _Ahead(read_log(prefix))
+    plans: list[LogLine] = []
+    before: Row | None = None
+    for start_s, end_s, row in _spans(prefix, log):
+        lines: list[LogLine] = []
+        for line in log.before(end_s - TIME_TOLERANCE_S):
+            if line.kind == "plan":
+                plans = [*([] if line.rule == MADE else plans), line]
+            elif line.time >= start_s - TIME_TOLERANCE_S:
+                lines.append(line)
+        yield _Step(start_s, end_s, row, before, plans, lines)
+        before = row
+
+
+class _Ahead:
+    """The log, from which the lines up to a time can be taken."""
+
+    def __init__(self, lines: Iterator[LogLine]) -> None:
+        self._lines = lines
+        self.next = next(lines, None)
+
+    def before(self, time_s: float) -> Iterator[LogLine]:
+        """Take the lines before a time."""
+        while self.next is not None and self.next.time < time_s:
+            line, self.next = self.next, next(self._lines, None)
+            yield line
+
+
+def _spans(prefix: str, log: _Ahead) -> Iterator[tuple[float, float, Row | None]]:
+    """Start and end of each step, with its row; without a site those in which the log goes on."""
+    some = False
+    for row in read_trace(prefix):
+        some = True
+        yield row["start_s"], row["start_s"] + row["duration_s"], row
+    while not some and log.next is not None:
+        start_s = (log.next.time + TIME_TOLERANCE_S) // NO_SITE_STEP_S * NO_SITE_STEP_S
+        yield start_s, start_s + NO_SITE_STEP_S, None
+
+
+def _chapters(step: _Step, money: str, currency: str) -> list[Chapter]:
+    """What is told of a step; ``money`` is the currency of the grid, ``currency`` that of planned costs."""
+    chapters = [] if step.row is None else [Chapter("Energy", [*_energy(step.row, step.before, money)])]
+    if step.plans:
+        chapters.append(Chapter("Plan", entries_of(step.plans, currency)))
+    chapters += [chapter for chapter in _decisions(step.lines, currency) if chapter.entries]
+    if not step.lines:
+        chapters.append(Chapter("Decisions", [Entry("None: nothing changed.")]))
+    return chapters
+
+
+def _energy(row: Row, before: Row | None, currency: str) -> Iterator[Entry]:
+    """The step's energy, a line each: what came, what was drawn, what the storage did."""
+    predicted = row.get("predicted_renewable_w")
+    foretold = "" if predicted is None else f"; {power(predicted)} predicted an hour before"
+    yield Entry(f"Production: {_flow(row, 'renewable_w', 'planned_renewable_w')}{foretold}.")
+    known = "planned_servers_on" in row
+    on = f"; {count(row['planned_servers_on'], 'server')} planned on" if known else ""
+    yield Entry(f"Servers: {_flow(row, 'demand_w', 'planned_envelope_w')}{on}.")
+    if "grid_import_w" in row:
+        yield Entry(f"Load, with the base load of {power(row['base_w'])}: {_load(row)}.")
+        if "import_cost" in row or row["grid_import_w"] or row["grid_export_w"]:
+            yield Entry(f"Grid: {_grid(row, currency)}.")
+    if "soc_pct" in row:
+        yield Entry(f"Battery: {_battery(row, before)}.")
+    if any(row.get(name) or row.get(f"planned_{name}") for name in _HYDROGEN):
+        parts = [
+            f"{what} {power(row[name])}, {power(row[f'planned_{name}'])} planned"
+            for name, what in _HYDROGEN.items()
+            if row[name] or row[f"planned_{name}"]
+        ]
+        yield Entry(f"Hydrogen: {'; '.join(parts)}; {row['hydrogen_kg']:.3g} kg in the tank at the end.")
+    for name, what in _LOST.items():
+        if row.get(name):
+            yield Entry(f"{what}: {_flow(row, name)}.")
+
+
+def _load(row: Row) -> str:
+    """The load and how green it was: all but what is imported, and unserved."""
+    load_w = row["demand_w"] + row["base_w"]
+    green_w = max(0.0, load_w - row["grid_import_w"] - row["unserved_w"])
+    share = f", {percent(100.0 * green_w / load_w)} of it green" if load_w > 0.0 else ""
+    return f"{power(load_w)} ({energy(load_w * row['duration_s'])} in {span(row['duration_s'])}){share}"
+
+
+def _grid(row: Row, currency: str) -> str:
+    unit = f" {currency}" if currency else ""
+    price = row.get("import_price_per_kwh")
+    at = "" if price is None else f"{price:.4g}{unit}/kWh"
+    if row["grid_import_w"]:
+        parts = [f"{_flow(row, 'grid_import_w')} imported" + (at and f" at {at}")]
+        if "import_cost" in row:
+            parts.append(f"for {row['import_cost']:.3g}{unit}")
+        if "carbon_g" in row:
+            parts.append(f"{row['carbon_g']:,.0f} g of CO2")
+    else:
+        parts = ["nothing imported" + (at and f"; the price was {at}")]
+    if row["grid_export_w"]:
+        parts.append(f"{_flow(row, 'grid_export_w')} exported")
+    return ", ".join(parts)
+
+
+_HYDROGEN = {"electrolyzer_w": "electrolyzer", "fuel_cell_w": "fuel cell"}
+_LOST = {
+    "curtailed_w": "Curtailed, since nothing could take it",
+    "unserved_w": "Unserved, since nothing could supply it",
+}
+
+
+def _flow(row: Row, name: str, planned: str | None = None) -> str:
+    length_s = row["duration_s"]
+    plan = f", {power(row[planned])} planned" if planned and planned in row else ""
+    return f"{power(row[name])} ({energy(row[name] * length_s)} in {span(length_s)}){plan}"
+
+
+def _battery(row: Row, before: Row | None) -> str:
+    did, plan = "neither charged nor discharged", ""
+    for name, verb in (("charge_w", "charged"), ("discharge_w", "discharged")):
+        if row[name]:
+            did = f"{verb} with {power(row[name])}"
+        if row.get(f"planned_{name}"):
+            plan = f" (planned: {verb} with {power(row[f'planned_{name}'])})"
+    was = "" if before is None else f"from {percent(before['soc_pct'])} "
+    planned = f", {percent(row['planned_soc_pct'])} planned" if "planned_soc_pct" in row else ""
+    return f"{did}{plan}; {was}to {percent(row['soc_pct'])} of charge{planned}"
+
+
+def _decisions(lines: Sequence[LogLine], currency: str) -> Iterator[Chapter]:
+    """The decisions by kind, what shaped the step first."""
+    by_kind = defaultdict(list)
+    for line in lines:
+        by_kind[line.kind].append(line)
+    yield Chapter("The rest of the window", entries_of(by_kind["compensate"]))
+    yield Chapter("Servers", [*_servers(by_kind["P-state"])])
+    for kind, title in _JOBS.items():
+        entries = []
+        for line in by_kind[kind]:
+            on = f" on {count(len(line.host_set()), 'host')}" if kind == "start" else ""
+            entries.append(Entry(f"{line.job}{on}. {because(line, currency)}", line.time))
+        yield Chapter(f"{title}: {len(entries)}", entries)
+
+
+_JOBS = {
+    "kill": "Jobs killed",
+    "start": "Jobs started",
+    "postpone": "Jobs made to wait",
+    "reject": "Jobs refused",
+}
+
+
+def _servers(changes: list[LogLine]) -> Iterator[Entry]:
+    """P-states, those for the same reason and at the same moment together."""
+    groups = defaultdict(list)
+    for line in changes:
+        groups[line.time, because(line)].append(line)
+    for (time_s, why), group in groups.items():
+        sums = {name: sum(int(line.facts.get(name) or 0) for line in group) for name in _DEEDS}
+        deeds = [f"{count(sums[name], 'server')} {deed}" for name, deed in _DEEDS.items() if sums[name]]
+        others = (line for line in group if line.facts.keys().isdisjoint(_DEEDS))
+        deeds += [f"{count(len(line.host_set()), 'server')} to {line.action}" for line in others]
+        yield Entry(f"{', '.join(deeds)}. {why}", time_s)
+
+
+_DEEDS = {"hosts_to_sleep": "to sleep", "hosts_to_wake": "woken", "hosts_to_speed": "to another speed"}

@@ -1,0 +1,237 @@
+"""Charts of runs on a site with a grid: green and brown power, price, carbon, deadlines and costs.
+
+Green is what comes from sun, wind and storage, brown what is imported (Goiri et al., "GreenSlot", SC 2011,
+Figures 6 to 15, which the main chart is drawn after).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.reports.page import Chart, TimeChart, bars, power_unit
+from beasy_sched.reports.run_data import RunData, StepCurve, powers, step_edges_s
+from beasy_sched.units import SECONDS_PER_HOUR
+
+_SERVED: Final = {
+    "discharge_w": ("from the battery", "battery"),
+    "fuel_cell_w": ("from the fuel cell", "hydrogen"),
+    "grid_import_w": ("from the grid", "import"),
+    "unserved_w": ("unserved", "unserved"),
+}
+"""What serves the load beside sun and wind: columns of the energy trace, with name and colour."""
+_LEFT: Final = {
+    "charge_w": ("into the battery", "charge"),
+    "electrolyzer_w": ("into the electrolyzer", "electrolyzer"),
+    "grid_export_w": ("exported", "export"),
+    "curtailed_w": ("not used (curtailed)", "curtailed"),
+}
+"""Where sun and wind go that the load does not take."""
+_NEEDED: Final = {
+    *("base_w", "carbon_g", "import_price_per_kwh", "import_cost", "predicted_renewable_w"),
+    *(_SERVED | _LEFT),
+}
+"""Columns of the energy trace of a site with a grid."""
+_MOST_MARKS: Final = 200
+_MARKS: Final = {
+    "met": ("deadlines met", "ink-soft", "triangle-down"),
+    "late": ("deadlines missed or refused", "killed", "x-thin"),
+}
+
+
+def has_grid(run: RunData) -> bool:
+    """Whether the run was on a site with a grid, and a step of it was settled."""
+    return bool(run.grid) and run.trace is not None and len(run.trace) > 0 and {*run.trace.columns} >= _NEEDED
+
+
+def grid_charts(run: RunData, prefix: str) -> list[Chart]:
+    """Green and brown power, and the carbon where it is known; nothing for a site without a grid."""
+    if not has_grid(run):
+        return []
+    charts = [green_and_brown(run, prefix)]
+    if run.trace["carbon_g"].notna().any():
+        charts.append(carbon(run, prefix))
+    return charts
+
+
+def green_and_brown(run: RunData, prefix: str) -> Chart:
+    """What serves the load, stacked up to it, and above it the green power that the load did not take.
+
+    Sun and wind stand apart where the run's power events tell the sun's part.
+    """
+    trace = run.trace.assign(used_sun_w=_used_sun_w(run.trace))
+    names = ["demand_w", "base_w", "used_sun_w", *_SERVED, *_LEFT]
+    curve = powers(trace, names)
+    columns = dict(zip(names, curve.values.T, strict=True))
+    load_w = columns["demand_w"] + columns["base_w"]
+    direct_w = np.maximum(load_w - sum(columns[name] for name in _SERVED), 0.0)
+    stack = [("green, used at once", "production", direct_w)]
+    if np.isfinite(sun_w := columns["used_sun_w"]).all():
+        wind_w = np.maximum(direct_w - sun_w, 0.0)
+        stack = [("sun, used at once", "production", sun_w), ("wind, used at once", "wind", wind_w)]
+    stack += [(name, paint, columns[column]) for column, (name, paint) in (*_SERVED.items(), *_LEFT.items())]
+    most_w = max(float(sum(values for *_, values in stack).max()), 1.0)
+    unit, size_w = power_unit(most_w)
+    chart = TimeChart(f"{prefix}-green", "Green and brown power", prefix, run.end_s, unit, f"power [{unit}]",
+                      height=360)  # fmt: skip
+    for name, paint, values_w in stack:
+        if values_w.max() > 1e-9 * most_w:
+            chart.steps(name, curve.edges_s, values_w / size_w, paint, stack="power")
+    chart.steps("load (servers and base)", curve.edges_s, load_w / size_w, "ink", width=1.1)
+    predicted = _known_means(trace, "predicted_renewable_w")
+    if predicted is not None:
+        name = "production, predicted"
+        chart.steps(name, predicted.edges_s, predicted.values / size_w, "predicted", dash="dash", width=1.2)
+        most_w = max(most_w, float(np.nanmax(predicted.values)))
+    _add_price(chart, run)
+    top = most_w / size_w
+    _mark_deadlines(chart, run, 1.07 * top)
+    return chart.chart(*curve.notes, range=[0, 1.14 * top])
+
+
+def _used_sun_w(trace: Any) -> FloatArray:
+    """What the load takes of the sun at once, W per step; NaN where sun and wind are not told apart.
+
+    The sun has the share in it that it has in the production.
+    """
+    if "sun_w" not in trace.columns or trace["sun_w"].isna().any():
+        return np.full(len(trace), np.nan)
+    renew_w, sun_w = (trace[name].to_numpy(np.float64) for name in ("renewable_w", "sun_w"))
+    load_w = (trace["demand_w"] + trace["base_w"]).to_numpy(np.float64)
+    direct_w = np.maximum(load_w - trace[[*_SERVED]].to_numpy(np.float64).sum(axis=1), 0.0)
+    share = np.divide(sun_w, renew_w, out=np.zeros(len(trace)), where=renew_w > 0.0)
+    return np.asarray(direct_w * np.clip(share, 0.0, 1.0))
+
+
+def carbon(run: RunData, prefix: str) -> Chart:
+    """The carbon that the imported energy causes, and how much a kWh of it does (right axis)."""
+    edges_s = step_edges_s(run.trace)
+    kg_per_h = run.trace["carbon_g"].to_numpy(np.float64) / np.diff(edges_s) * SECONDS_PER_HOUR / 1e3
+    import_kw = run.trace["grid_import_w"].to_numpy(np.float64) / 1e3
+    known = np.column_stack([np.nan_to_num(kg_per_h), np.where(np.isnan(kg_per_h), 0.0, import_kw)])
+    curve = StepCurve(edges_s, known).thinned()
+    rate, power_kw = curve.values.T
+    chart = TimeChart(f"{prefix}-carbon", "Carbon of the imported energy", prefix, run.end_s, "kg/h",
+                      "carbon [kg/h]", height=240)  # fmt: skip
+    chart.steps("carbon", curve.edges_s, rate, "import", stack="carbon")
+    g_per_kwh = np.divide(1e3 * rate, power_kw, out=np.full(len(rate), np.nan), where=power_kw > 1e-6)
+    chart.steps("carbon of a kWh (right axis)", curve.edges_s, g_per_kwh, "price", width=1.4)
+    chart.on_the_right("g/kWh", "carbon [g/kWh]", _range_of(g_per_kwh))
+    return chart.chart(*curve.notes, rangemode="tozero")
+
+
+def _known_means(trace: Any, column: str) -> StepCurve | None:
+    """A column with gaps, thinned over what is known of it; None where nothing is."""
+    values = trace[column].to_numpy(np.float64)
+    known = np.isfinite(values)
+    if not known.any():
+        return None
+    both = StepCurve(step_edges_s(trace), np.column_stack([np.where(known, values, 0.0), known]))
+    curve = both.thinned()
+    sums, shares = curve.values.T
+    means = np.divide(sums, shares, out=np.full(len(sums), np.nan), where=shares > 0.0)
+    return StepCurve(curve.edges_s, means)
+
+
+def _range_of(values: FloatArray) -> list[float]:
+    """The range of a right axis: from 0 or below, with room above."""
+    low, high = min(0.0, float(np.nanmin(values))), max(float(np.nanmax(values)), 0.0)
+    return [1.1 * low, high + 0.3 * (high - low) if high > low else 1.0]
+
+
+def _add_price(chart: TimeChart, run: RunData) -> None:
+    """The price of the imported energy, on the right axis, where there is one."""
+    price = _known_means(run.trace, "import_price_per_kwh")
+    if price is not None and np.nanmax(np.abs(price.values)) > 0.0:
+        unit = f"{run.grid['currency']}/kWh"
+        chart.steps("price (right axis)", price.edges_s, price.values, "price", width=1.5)
+        chart.on_the_right(unit, f"price [{unit}]", _range_of(price.values))
+
+
+def _mark_deadlines(chart: TimeChart, run: RunData, level: float) -> None:
+    """Mark the deadlines of workflows, and of jobs without one, above the curves."""
+    if run.deadlines is None or not len(run.deadlines):
+        return
+    ends: dict[tuple[float, str], str] = {}
+    columns = (run.deadlines[name] for name in ("deadline_s", "workflow", "job", "outcome"))
+    for deadline_s, workflow, job, outcome in zip(*columns, strict=True):
+        name = workflow if isinstance(workflow, str) else job
+        if deadline_s <= run.end_s:
+            kept = "met" if outcome == "met" else "late"
+            ends[deadline_s, name] = "late" if ends.get((deadline_s, name)) == "late" else kept
+    for kept, (title, paint, symbol) in _MARKS.items():
+        at_once: dict[float, list[str]] = {}
+        for (deadline_s, name), end in ends.items():
+            if end == kept:
+                at_once.setdefault(deadline_s, []).append(name)
+        if len(at_once) > _MOST_MARKS and kept == "met":
+            chart.notes.append(f"{len(at_once):,} instants with deadlines that were met are not marked.")
+        elif at_once:
+            times_s, word = np.array(sorted(at_once)), title.removeprefix("deadlines ")
+            texts = [f"{_some(at_once[time_s])}: {word}" for time_s in times_s.tolist()]
+            levels = np.full(len(times_s), level)
+            chart.marks(title, times_s, levels, paint, texts, symbol=symbol)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return ", ".join(names[:4]) + more
+
+
+def grid_bars(runs: Sequence[RunData]) -> list[Chart]:
+    """Green and brown energy of the load; of several runs also deadlines, cost and carbon."""
+    charts = []
+    grids = {run.name: run.grid for run in runs if run.grid}
+    if grids:
+        green, brown = (
+            np.array([float(grid[name]) for grid in grids.values()]) for name in ("green_kwh", "import_kwh")
+        )
+        parts = {"green": (green, "production"), "from the grid": (brown, "import")}
+        texts = {}
+        for name, (kwh, _) in parts.items():
+            pct = 100.0 * kwh / np.maximum(green + brown, 1e-9)
+            texts[name] = [f"{e:,.2f} kWh ({p:.2f} %)" for e, p in zip(kwh, pct, strict=True)]
+        charts.append(bars("load", "Energy of the load", [*grids], parts, "energy [kWh]", "kWh", texts))
+    if len(runs) < 2:
+        return charts
+    charts += _deadline_bars(runs)
+    for currency in dict.fromkeys(grid["currency"] for grid in grids.values()):
+        costs = {name: grid["cost"] for name, grid in grids.items() if grid["currency"] == currency}
+        charts.append(_one_bar_each("cost", "Cost of the imported energy", costs, currency))
+    grams = {name: grid["carbon_kg"] for name, grid in grids.items() if grid["carbon_kg"] is not None}
+    if grams:
+        charts.append(_one_bar_each("carbon", "Carbon of the imported energy", grams, "kg"))
+    return charts
+
+
+def _one_bar_each(name: str, title: str, values: dict[str, float], unit: str) -> Chart:
+    parts = {name: (np.array([*values.values()], dtype=np.float64), "import")}
+    key = f"{name}-{unit}" if name == "cost" else name
+    return bars(key, title, [*values], parts, f"{name} [{unit}]", unit)
+
+
+def _deadline_bars(runs: Sequence[RunData]) -> list[Chart]:
+    """How many jobs with a deadline kept it."""
+    known = {run.name: run.summary["deadlines"] for run in runs if run.summary.get("deadlines")}
+    if not known:
+        return []
+    parts, texts = {}, {}
+    for outcome, paint in (("met", "finished"), ("missed", "killed"), ("refused", "rejected")):
+        counts = np.array([float(each[f"jobs_{outcome}"]) for each in known.values()])
+        shares = 100.0 * counts / np.array([max(each["jobs"], 1) for each in known.values()])
+        parts[outcome] = (shares, paint)
+        texts[outcome] = [f"{c:,.0f} ({s:.2f} %)" for c, s in zip(counts, shares, strict=True)]
+    title = "Deadlines"
+    return [bars("deadlines", title, [*known], parts, "share of the jobs with one [%]", "%", texts)]
+
+
+def cost_so_far(run: RunData) -> tuple[FloatArray, FloatArray] | None:
+    """What the energy imported up to each step's end has cost; None for a run without a grid."""
+    if not has_grid(run):
+        return None
+    edges_s, costs = step_edges_s(run.trace), run.trace["import_cost"].to_numpy(np.float64)
+    places = np.unique(np.linspace(0, len(costs), 2000).astype(np.int64))
+    return edges_s[places], np.concatenate([[0.0], np.cumsum(np.nan_to_num(costs))])[places]

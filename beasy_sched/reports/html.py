@@ -1,0 +1,366 @@
+"""The HTML report of runs: what is shown of all together, and the charts of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.errors import InputError
+from beasy_sched.outputs.tables import summary_rows
+from beasy_sched.planner.plan import PlanStore
+from beasy_sched.reports.comparison import comparison_html
+from beasy_sched.reports.drawing import PALETTE
+from beasy_sched.reports.energy_charts import BATTERY_LIMITS, SERVER_USES, energy_charts, energy_flow
+from beasy_sched.reports.grid_charts import cost_so_far, grid_bars, grid_charts
+from beasy_sched.reports.judgement import cards, cards_html, compared
+from beasy_sched.reports.page import (
+    Absent,
+    Chart,
+    Section,
+    TimeChart,
+    bars,
+    check_installed,
+    data_html,
+    page,
+    table_html,
+    warning_html,
+)
+from beasy_sched.reports.run_data import OUTCOME_COLORS, OUTCOMES, RunData, levels, read_run_data
+from beasy_sched.reports.server_charts import server_charts
+from beasy_sched.reports.wait_charts import wait_distribution, waiting, waits_over_time, waits_s
+from beasy_sched.reports.why import explanations
+from beasy_sched.run.results import find_runs
+
+MOST_DETAILED = 12
+"""With more runs than this only the comparison is shown: a page with all charts would not open."""
+
+
+def report_html(
+    places: Sequence[str | os.PathLike[str]],
+    *,
+    plans: PlanStore | None = None,
+    title: str | None = None,
+    report: Callable[[float], None] | None = None,
+) -> Iterator[str]:
+    """Read the runs at ``places`` (see `find_runs`), and yield the pieces of one HTML file.
+
+    ``plans`` marks the dangerous steps; ``report`` is called with the share of runs that are read. The
+    same files give the same bytes. Raises InputError for files that cannot be read, and ConfigError
+    where pandas or plotly is missing.
+    """
+    check_installed()
+    runs = []
+    found = find_runs(places)
+    for name, prefix in found.items():
+        runs.append(read_run_data(name, prefix))
+        if report is not None:
+            report(len(runs) / len(found))
+    return page(title or _title(runs), _subtitle(runs), _sections(runs, plans))
+
+
+def _title(runs: Sequence[RunData]) -> str:
+    """What policy ran on what site; of several runs, how many there are."""
+    if len(runs) > 1:
+        sites = {_site_name(run) for run in runs}
+        return f"{len(runs)} runs compared" + (
+            f" on {sites.pop()}" if len(sites) == 1 and "" not in sites else ""
+        )
+    run = runs[0]
+    if not run.summary:
+        return run.name
+    site = _site_name(run)
+    return f"Policy {run.summary['settings']['policy']}" + (f" on {site}" if site else "")
+
+
+def _site_name(run: RunData) -> str:
+    """The site's file without folder and ending; "" where it says nothing or is not known."""
+    name = Path(str(run.summary.get("settings", {}).get("site") or "")).stem
+    return "" if name in ("", "site") else f"site {name}"
+
+
+def _subtitle(runs: Sequence[RunData]) -> str:
+    """What the runs have in common, and their policies."""
+    policies = dict.fromkeys(run.summary["settings"]["policy"] for run in runs if run.summary)
+    if not policies:
+        return "settings not known: no summary.json"
+    facts = {"; ".join(_facts(run)) for run in runs}
+    names = [runs[0].name] if len(runs) == 1 else [f"policies {', '.join(policies)}"]
+    return "; ".join([*names, *facts]) if len(facts) == 1 else names[0]
+
+
+def _facts(run: RunData) -> Iterator[str]:
+    """The sizes of a run, in a few words each."""
+    if run.summary.get("hosts"):
+        yield f"{run.summary['hosts']:,} servers"
+    if submitted := run.summary.get("jobs", {}).get("submitted"):
+        yield f"{submitted:,} jobs"
+    if run.summary.get("end_s"):
+        yield f"{run.summary['end_s'] / 3600:,.4g} hours" + (
+            "" if run.start_s is None else f" from {run.site['start'][:16].replace('T', ' ')}"
+        )
+    if "soc_min_pct" in run.site:
+        size = run.site.get("battery_kwh")
+        kwh = "a battery" if size is None else f"a battery of {size:,.4g} kWh"
+        target = f", target {run.site['soc_target_pct']:g}\u00a0%" if "soc_target_pct" in run.site else ""
+        yield f"{kwh} ({run.site['soc_min_pct']:g} to {run.site.get('soc_max_pct', 100):g}\u00a0%{target})"
+    if "hydrogen_final_kg" in run.site:
+        yield "hydrogen"
+    if run.grid:
+        yield "a grid"
+
+
+def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]:
+    several = len(runs) > 1
+    first = comparison_html(*compared(runs), "run") if several else cards_html(cards(runs[0]))
+    overview: list[Chart | Absent | str] = [
+        warning_html(_warnings(runs)),
+        first,
+        '<div class="pair">',
+        *overall_bars(runs),
+        *grid_bars(runs),
+        "</div>\n",
+        *curves_together(runs),
+        _all_figures(runs),
+    ]
+    sections = [Section("overview", "All runs" if several else "Outcomes", overview)]
+    if len(runs) > MOST_DETAILED:
+        note = f"<p class='note'>The charts of single runs are shown for at most {MOST_DETAILED} runs.</p>\n"
+        overview.append(note)
+        return sections
+    for number, run in enumerate(runs, 1):
+        prefix, title = f"run-{number}", run.name if several else "Over time"
+        charts = _charts(run, plans, prefix)
+        dated = [_dated(chart, run.start_s, aside=bool(run.grid)) for chart in charts]
+        own = [cards_html(cards(run))] if several else []
+        why = _why_html(run, prefix, 1.0 / len(runs))
+        sections.append(Section(prefix, title, [*own, *dated, why], folded=number > 1))
+    return sections
+
+
+_MOST_NAMED: Final = 8
+"""Runs that a warning names."""
+
+
+def _warnings(runs: Sequence[RunData]) -> list[str]:
+    """What is wrong with the runs: each text once, of several runs with the names of those it is about."""
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        for text in filter(None, dict.fromkeys((_ended_early(run), *run.summary.get("warnings", ())))):
+            names.setdefault(text, []).append(run.name)
+    if len(runs) == 1:
+        return [*names]
+    return [f"{_named(found, len(runs))}: {text}" for text, found in names.items()]
+
+
+def _named(names: Sequence[str], runs: int) -> str:
+    """Name some of the runs."""
+    if len(names) == runs:
+        return "all runs"
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
+    """All charts of a run: energy, then servers and jobs, then the waits."""
+    charts: list[Chart | Absent] = []
+    if run.trace is not None and len(run.trace):
+        charts.append(energy_flow(run, prefix))
+    charts += [*grid_charts(run, prefix), *energy_charts(run, plans, prefix)]
+    charts += server_charts(run, prefix)
+    if run.jobs is not None and run.jobs.ids:
+        charts.append(waits_over_time(run, run.jobs, prefix))
+        own = {"jobs": (waits_s(run, run.jobs), "waiting", "solid")}
+        charts.append(wait_distribution(own, f"{prefix}-wait-shares", "Waiting times"))
+    return charts
+
+
+def _why_html(run: RunData, prefix: str, share: float) -> str:
+    """What explains the run's jobs and steps, for the page's script, and a note on its limits."""
+    packed, note = explanations(run, share)
+    text = f'<p class="note">{escape(note)}</p>\n' if note else ""
+    return text if packed is None else text + data_html(f'data-why="{prefix}"', packed)
+
+
+_MOST_COLUMNS: Final = 8
+"""Runs beside each other in one table of all figures."""
+
+
+def _all_figures(runs: Sequence[RunData]) -> str:
+    """All figures and settings, folded; those that all runs share in a table of their own, of one column."""
+    rows = table(runs)
+    if len(runs) == 1:
+        inner = table_html([runs[0].name], rows)
+        return f"<details><summary><h3>Settings and all figures</h3></summary>{inner}</details>\n"
+    alike, apart = _alike_and_apart(rows)
+    parts = [
+        table_html([run.name for run in runs[at : at + _MOST_COLUMNS]],
+                   [(label, texts[at : at + _MOST_COLUMNS]) for label, texts in apart])
+        for at in range(0, len(runs), _MOST_COLUMNS)
+    ]  # fmt: skip
+    if alike:
+        parts.append(table_html(["every run"], alike, "the same in all runs"))
+    return f"<details><summary><h3>Settings and all figures</h3></summary>{''.join(parts)}</details>\n"
+
+
+def _alike_and_apart(
+    rows: Sequence[tuple[str, list[str]]],
+) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
+    """Rows whose texts are all the same, once, and the others; headings go where the rows below them go."""
+    alike: list[tuple[str, list[str]]] = []
+    apart: list[tuple[str, list[str]]] = []
+    heading: tuple[str, list[str]] | None = None
+    for label, texts in rows:
+        below = label.startswith("  ")
+        heading = heading if below else (label, texts)
+        same = len(set(texts)) == 1
+        into = alike if same else apart
+        if below and heading is not None and not any(name == heading[0] for name, _ in into):
+            into.append((heading[0], heading[1][:1] if same else heading[1]))
+        into.append((label, texts[:1] if same else texts))
+    return alike, apart
+
+
+def _dated(chart: Chart | Absent, start_s: float | None, *, aside: bool = False) -> Chart | Absent:
+    """The chart with dates on its time axis, where it is known what time 0 is.
+
+    ``aside`` leaves room for an axis on the right, so that times stand below each other.
+    """
+    if isinstance(chart, Absent) or chart.spec["kind"] == "plot":
+        return chart
+    known = {} if start_s is None else {"start": start_s}
+    return replace(chart, spec={**chart.spec, **known, **({"aside": True} if aside else {})})
+
+
+def _ended_early(run: RunData) -> str:
+    if run.summary.get("error"):
+        return f"ended early: {run.summary['error']}"
+    return "" if run.summary.get("complete", True) else "is not complete"
+
+
+RUN_COLORS: Final = len(PALETTE)
+"""How many colours the page has for runs."""
+
+
+def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
+    """Outcomes and energy, each of the runs that tell of it."""
+    charts = []
+    counted = {run.name: run.outcome_counts() for run in runs}
+    counted = {name: counts for name, counts in counted.items() if sum(counts.values())}
+    if counted:
+        parts, texts = {}, {}
+        for state, paint in zip(OUTCOMES, OUTCOME_COLORS, strict=True):
+            counts = np.array([found[state.value] for found in counted.values()], dtype=np.float64)
+            shares = 100.0 * counts / np.array([sum(found.values()) for found in counted.values()])
+            parts[state.value] = (shares, paint)
+            texts[state.value] = [f"{c:,.0f} ({s:.2f} %)" for c, s in zip(counts, shares, strict=True)]
+        charts.append(bars("outcomes", "Outcomes", [*counted], parts, "share of the jobs [%]", "%", texts))
+    known = {run.name: run.summary["energy_kwh"] for run in runs if "energy_kwh" in run.summary}
+    if known:
+        parts = {
+            name: (np.array([float(kwh.get(field, 0.0)) for kwh in known.values()]), paint)
+            for field, (name, paint) in SERVER_USES.items()
+        }
+        note = "Everything but the energy of finished jobs is wasted."
+        title = "Energy of the servers"
+        charts.append(bars("energy", title, [*known], parts, "energy [kWh]", "kWh", note=note))
+    return charts
+
+
+def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
+    """State of charge, queue and costs of several runs, each on one axis."""
+    if len(runs) < 2:
+        return []
+    end_s = max(run.end_s for run in runs)
+    soc = TimeChart("all-soc", "State of charge of all runs", "all", end_s, "%", "state of charge [%]",
+                    height=320)  # fmt: skip
+    queues = TimeChart("all-queue", "Waiting jobs of all runs", "all", end_s, "", "waiting jobs")
+    money = "/".join(dict.fromkeys(run.grid["currency"] for run in runs if run.grid))
+    costs = TimeChart("all-cost", "Cost of all runs so far", "all", end_s, money, f"cost [{money}]")
+    waits = {}
+    for number, run in enumerate(runs):
+        paint = f"run-{number % RUN_COLORS}"
+        dash = ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
+        if run.has_battery:
+            real = levels(run.trace, "soc_pct", run.site.get("soc_start_pct"))
+            soc.line(run.name, *real, paint, dash=dash)
+        if (spent := cost_so_far(run)) is not None:
+            costs.line(run.name, *spent, paint, dash=dash)
+        if run.jobs is not None and run.jobs.ids:
+            curve = waiting(run, run.jobs).thinned()
+            queues.steps(run.name, curve.edges_s, curve.values[:, 0], paint, dash=dash)
+            waits[run.name] = (waits_s(run, run.jobs), paint, dash)
+    for name, field in BATTERY_LIMITS.items():
+        found = {run.site[field] for run in runs if field in run.site}
+        if len(found) == 1:
+            soc.limits({name: float(found.pop())})
+    from_0 = {"rangemode": "tozero"}
+    axes = ((soc, {"range": [0, 102]}), (costs, from_0), (queues, from_0))
+    starts = {run.start_s for run in runs}
+    start_s = starts.pop() if len(starts) == 1 else None
+    charts = [_dated(chart.chart(**y_axis), start_s) for chart, y_axis in axes if chart.traces]
+    if waits:
+        charts.append(wait_distribution(waits, "all-waits", "Waiting times of all runs"))
+    return charts
+
+
+def table(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
+    """All runs side by side, in the words of the terminal's table, with their settings.
+
+    Rows of what, and its text in each run, empty where the run does not tell.
+    """
+    columns = [_rows(run) for run in runs]
+    labels: list[tuple[str, str]] = []
+    for column in columns:
+        place = 0
+        for label in column:
+            if label in labels:
+                place = labels.index(label) + 1
+            else:
+                labels.insert(place, label)
+                place += 1
+    return [(label[1], [column.get(label, "") for column in columns]) for label in labels]
+
+
+def _rows(run: RunData) -> dict[tuple[str, str], str]:
+    """The run's texts by (heading above, label): a label may come under several headings."""
+    if not run.summary:
+        counts = run.outcome_counts()
+        rows = [("jobs", f"{sum(counts.values()):,}")]
+        rows += [(f"  {name}", f"{count:,}") for name, count in counts.items() if count]
+        rows.append(("settings", "not known: no summary.json"))
+    else:
+        try:
+            policy, *outcomes = summary_rows(run.summary)
+            rows = [policy, *_setting_rows(run.summary), *outcomes]
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InputError(
+                f"{run.prefix}_summary.json", f"is not a summary that can be shown: {error!r}"
+            ) from None
+    found, heading = {}, ""
+    for label, text in rows:
+        heading = heading if label.startswith("  ") else label
+        found[(heading, label)] = text
+    return found
+
+
+def _setting_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    settings = summary["settings"]
+    yield "version", str(summary.get("version", ""))
+    yield "complete", "yes" if summary.get("complete") else "no"
+    for field in ("options", "site", "plan", "forecast", "windows", "energy"):
+        if value := settings.get(field):
+            if isinstance(value, dict):
+                value = ", ".join(f"{name} = {each}" for name, each in value.items())
+            yield "energy used known from" if field == "energy" else field, str(value)
+    if not settings.get("power_actions", True):
+        yield "power actions", "none"
+    if summary.get("hosts"):
+        yield "servers", f"{summary['hosts']:,}"
+    if summary.get("end_s") is not None:
+        yield "end of the run", f"{summary['end_s'] / 3600:,.2f} h"

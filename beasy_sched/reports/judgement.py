@@ -1,0 +1,262 @@
+"""What a run came to, in a few figures, and whether each of them is good: the first screen of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from html import escape
+from typing import Final
+
+from beasy_sched.outputs.tables import job_share_pct
+from beasy_sched.reports.comparison import (
+    HYDROGEN_KG_DIGITS,
+    SOC_POINTS_DIGITS,
+    Better,
+    ComparedColumn,
+    ComparedRow,
+)
+from beasy_sched.reports.run_data import RunData
+
+
+class Grade(Enum):
+    """How good a figure is: the style sheet's name of it, and its sign."""
+
+    GOOD = ("good", "\u2713")
+    FAIR = ("fair", "\u25b2")
+    BAD = ("bad", "\u2715")
+
+
+@dataclass(frozen=True)
+class Card:
+    """One figure of the first screen."""
+
+    title: str
+    value: str
+    detail: str
+    verdict: Grade | None = None
+    """None: whether it is good depends on the site."""
+    word: str = ""
+    """The verdict in words."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """From where on a figure is good or fair, with the words for each verdict.
+
+    They are upper bounds, or with ``least`` lower ones.
+    """
+
+    good: float
+    fair: float
+    words: tuple[str, str, str]
+    least: bool = False
+
+    def card(self, title: str, value: str, detail: str, judged: float) -> Card:
+        """A card with the verdict on ``judged``."""
+        sign = -1.0 if self.least else 1.0
+        place = next((n for n, b in enumerate((self.good, self.fair)) if sign * judged <= sign * b), 2)
+        return Card(title, value, detail, [*Grade][place], self.words[place])
+
+
+FINISHED: Final = Bounds(100.0, 95.0, ("all", "nearly all", "many did not"), least=True)
+"""Share of the submitted jobs, %."""
+KILLED: Final = Bounds(0.0, 1.0, ("none", "a few", "many"))
+"""Share of the submitted jobs, %."""
+LOWEST: Final = Bounds(
+    1.0, -0.5, ("above its minimum", "down to its minimum", "below its minimum"), least=True
+)
+"""Lowest state of charge less the minimum, points."""
+FINAL: Final = Bounds(0.0, -5.0, ("target reached", "just below target", "target missed"), least=True)
+"""Final state of charge less the target, points, rounded to what is compared."""
+HYDROGEN: Final = Bounds(0.0, 0.0, ("target reached", "", "target missed"), least=True)
+"""Final hydrogen less the target, kg, rounded to what is compared."""
+SUFFICIENT: Final = Bounds(99.995, 99.0, ("all of the load", "nearly all", "power was missing"), least=True)
+"""Share of the load that the site's own sources served, %; not judged where there is a grid."""
+CURTAILED: Final = Bounds(1.0, 10.0, ("hardly any", "some", "much"))
+"""Share of the production, %."""
+WASTED: Final = Bounds(10.0, 25.0, ("little", "some", "much"))
+"""Share of the energy of the servers, %."""
+SLOWDOWN: Final = Bounds(2.0, 10.0, ("short waits", "some wait", "long waits"))
+"""Mean bounded slowdown."""
+DEADLINES: Final = Bounds(100.0, 95.0, ("all kept", "nearly all", "many missed"), least=True)
+"""Share of the jobs that have one, %."""
+
+
+def share_pct(part: float, whole: float) -> float | None:
+    """Percent of a whole; None of nothing."""
+    return 100.0 * part / whole if whole > 0.0 else None
+
+
+def own_share_pct(run: RunData) -> float | None:
+    """Share of the load (servers and base load) that sun, wind and storage served, %; None where unknown."""
+    energy = run.summary.get("energy_kwh") or {}
+    load = energy.get("consumed", 0.0) + energy.get("base", 0.0)
+    missing = energy.get("unserved", 0.0) + energy.get("import", 0.0)
+    pct = share_pct(load - missing, load)
+    return None if pct is None else min(max(pct, 0.0), 100.0)
+
+
+def cards(run: RunData) -> list[Card]:
+    """The figures of a run that are known, the jobs first."""
+    return [*_job_cards(run), *_battery_cards(run), *_energy_cards(run), *_quality_cards(run)]
+
+
+def _job_cards(run: RunData) -> Iterator[Card]:
+    counts = run.outcome_counts()
+    submitted = int(run.summary["jobs"].get("submitted", 0)) if run.summary else sum(counts.values())
+    if not submitted:
+        return
+    ended = {name.replace(" ", "_"): count for name, count in counts.items()} | {"submitted": submitted}
+    finished_pct, killed_pct = (job_share_pct(ended, name) or 0.0 for name in ("finished", "killed"))
+    failed = f", {counts['failed']:,} of them with an error code" if counts.get("failed") else ""
+    done = counts["finished"] + counts["failed"]
+    yield FINISHED.card("Finished", f"{finished_pct:.2f} %", f"{done:,} of {submitted:,} jobs{failed}",
+                        finished_pct)  # fmt: skip
+    others = [
+        f"{counts[name]:,} {name}"
+        for name in ("reached walltime", "not completely finished", "postponed", "rejected")
+        if counts.get(name)
+    ]
+    detail = "; ".join([f"{killed_pct:.2f} % of the jobs", *others])
+    yield KILLED.card("Killed", f"{counts['killed']:,}", detail, killed_pct)
+
+
+def _battery_cards(run: RunData) -> Iterator[Card]:
+    site = run.site
+    if "soc_lowest_pct" in site and "soc_min_pct" in site:
+        above = site["soc_lowest_pct"] - site["soc_min_pct"]
+        yield LOWEST.card("Lowest charge", f"{site['soc_lowest_pct']:.2f} %",
+                          f"its minimum is {site['soc_min_pct']:g} %", above)  # fmt: skip
+    if "soc_final_pct" in site and "soc_distance_points" in site:
+        away = site["soc_distance_points"]
+        shown = round(away, SOC_POINTS_DIGITS)
+        apart = f"{abs(away):.2f} points {'below' if away < 0 else 'above'}" if shown else "at"
+        target = f" of {site['soc_target_pct']:g} %" if "soc_target_pct" in site else ""
+        detail = f"{apart} its target{target}"
+        yield FINAL.card("Final charge", f"{site['soc_final_pct']:.2f} %", detail, shown)
+    if "hydrogen_final_kg" in site and "hydrogen_distance_kg" in site:
+        away = site["hydrogen_distance_kg"]
+        target_kg = site["hydrogen_final_kg"] - away
+        value, detail = f"{site['hydrogen_final_kg']:,.2f} kg", f"its target is {target_kg:,.2f} kg"
+        yield HYDROGEN.card("Final hydrogen", value, detail, round(away, HYDROGEN_KG_DIGITS))
+
+
+def _energy_cards(run: RunData) -> Iterator[Card]:
+    energy = run.summary.get("energy_kwh") or {}
+    own_pct = own_share_pct(run)
+    if own_pct is not None:
+        title, value = "Self-sufficiency", f"{own_pct:.2f} %"
+        if run.grid:
+            detail = f"of the load; {energy.get('import', 0.0):,.2f} kWh came from the grid"
+            yield Card(title, value, detail)
+        else:
+            detail = f"of the load; {abs(energy.get('unserved', 0.0)):,.2f} kWh unserved"
+            yield SUFFICIENT.card(title, value, detail, own_pct)
+    lost = (("Curtailed", "curtailed", "production", CURTAILED), ("Wasted", "wasted", "consumed", WASTED))
+    for title, name, whole, bounds in lost:
+        pct = share_pct(energy.get(name, 0.0), energy.get(whole, 0.0)) if name in energy else None
+        if pct is not None:
+            of = "the production" if whole == "production" else "what the servers used"
+            yield bounds.card(title, f"{energy[name]:,.2f} kWh", f"{pct:.2f} % of {of}", pct)
+    if run.grid:
+        mean = run.grid.get("mean_import_price")
+        unit = run.grid["currency"]
+        detail = "" if mean is None else f"{mean:.4g} {unit}/kWh on average"
+        yield Card("Cost of the import", f"{run.grid['cost']:,.2f} {unit}", detail)
+
+
+def _quality_cards(run: RunData) -> Iterator[Card]:
+    quality, deadlines = run.summary.get("quality") or {}, run.summary.get("deadlines") or {}
+    if deadlines.get("jobs"):
+        pct = 100.0 * deadlines["jobs_met"] / deadlines["jobs"]
+        detail = f"{deadlines['jobs_met']:,} of {deadlines['jobs']:,} jobs"
+        yield DEADLINES.card("Deadlines kept", f"{pct:.2f} %", detail, pct)
+    mean = quality.get("bounded_slowdown_mean")
+    if mean is not None:
+        median = quality.get("bounded_slowdown_p50")
+        detail = "" if median is None else f"median {median:,.2f}"
+        if (waited_s := quality.get("waiting_s_mean")) is not None:
+            detail += f"; mean wait {waited_s:,.0f} s"
+        yield SLOWDOWN.card("Slowdown", f"{mean:,.2f}", detail.removeprefix("; "), mean)
+
+
+def cards_html(found: Sequence[Card]) -> str:
+    """The cards of a run; each verdict is a sign with words, and its colour."""
+    lines = ['<div class="cards">']
+    for card in found:
+        badge = ""
+        if card.verdict is not None:
+            name, sign = card.verdict.value
+            badge = (
+                f'<p class="verdict {name}"><span aria-hidden="true">{sign}</span> {escape(card.word)}</p>'
+            )
+        detail = f'<p class="note">{escape(card.detail)}</p>' if card.detail else ""
+        lines.append(
+            f'<div class="card"><h3>{escape(card.title)}</h3><p class="figure">{escape(card.value)}</p>'
+            f"{badge}{detail}</div>"
+        )
+    return "\n".join([*lines, "</div>\n"]) if found else ""
+
+
+@dataclass(frozen=True)
+class _Measure:
+    column: ComparedColumn
+    of: Callable[[RunData], float | None]
+
+
+def _part(section: str, name: str, scale: float = 1.0) -> Callable[[RunData], float | None]:
+    def value(run: RunData) -> float | None:
+        found = (run.summary.get(section) or {}).get(name)
+        return None if found is None else scale * float(found)
+
+    return value
+
+
+def _jobs_pct(*names: str) -> Callable[[RunData], float | None]:
+    def value(run: RunData) -> float | None:
+        counts = run.outcome_counts()
+        submitted = int(run.summary["jobs"].get("submitted", 0)) if run.summary else sum(counts.values())
+        return share_pct(sum(counts.get(name, 0) for name in names), submitted)
+
+    return value
+
+
+def _kept_pct(run: RunData) -> float | None:
+    deadlines = run.summary.get("deadlines") or {}
+    return share_pct(deadlines.get("jobs_met", 0), deadlines.get("jobs", 0))
+
+
+_MEASURES: Final = (
+    _Measure(ComparedColumn("finished", "%", Better.HIGH), _jobs_pct("finished", "failed")),
+    _Measure(ComparedColumn("killed", "%", Better.LOW), _jobs_pct("killed")),
+    _Measure(ComparedColumn("deadlines kept", "%", Better.HIGH), _kept_pct),
+    _Measure(ComparedColumn("lowest charge", "%", Better.HIGH), _part("site", "soc_lowest_pct")),
+    _Measure(
+        ComparedColumn("final less target", "points", Better.NOT_NEGATIVE, SOC_POINTS_DIGITS, signed=True),
+        _part("site", "soc_distance_points"),
+    ),
+    _Measure(
+        ComparedColumn("hydrogen less target", "kg", Better.NOT_NEGATIVE, HYDROGEN_KG_DIGITS, signed=True),
+        _part("site", "hydrogen_distance_kg"),
+    ),
+    _Measure(ComparedColumn("self-sufficient", "%", Better.HIGH), own_share_pct),
+    _Measure(ComparedColumn("curtailed", "kWh", Better.LOW), _part("energy_kwh", "curtailed")),
+    _Measure(ComparedColumn("wasted", "kWh", Better.LOW), _part("energy_kwh", "wasted")),
+    _Measure(ComparedColumn("cost", "", Better.LOW), _part("grid", "cost")),
+    _Measure(ComparedColumn("carbon", "kg", Better.LOW), _part("grid", "carbon_kg")),
+    _Measure(ComparedColumn("slowdown", "", Better.LOW), _part("quality", "bounded_slowdown_mean")),
+    _Measure(ComparedColumn("mean wait", "s", Better.LOW, 0), _part("quality", "waiting_s_mean")),
+)  # fmt: skip
+
+
+def compared(runs: Sequence[RunData]) -> tuple[list[ComparedColumn], list[ComparedRow]]:
+    """The figures that runs are compared by, and a row per run."""
+    rows = []
+    for run in runs:
+        policy = str(run.summary["settings"]["policy"]) if run.summary else "not known"
+        note = "" if policy == run.name else f"policy {policy}"
+        rows.append(ComparedRow(run.name, [measure.of(run) for measure in _MEASURES], note=note))
+    currency = "/".join(dict.fromkeys(run.grid["currency"] for run in runs if run.grid))
+    columns = (measure.column for measure in _MEASURES)
+    return [replace(each, unit=currency) if each.title == "cost" else each for each in columns], rows

@@ -1,0 +1,285 @@
+"""Long runs by month: production, jobs and levels of the storages, as a table and as a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.jobs import JobState
+from beasy_sched.outputs.summary import DONE, LOST
+from beasy_sched.reports.drawing import PALETTE, figure_bytes, stacked_panels
+from beasy_sched.reports.run_data import OUTCOMES, RunData, levels
+from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
+
+_MOST_DAYS: Final = 62
+"""Longer runs are drawn by weeks."""
+_BLOCK_DAYS: Final = 30
+"""Length of a month where the date of time 0 is unknown."""
+
+
+@dataclass(frozen=True)
+class Month:
+    """What a run did in a month: jobs by their submission, energies, levels; NaN where there is no value."""
+
+    name: str
+    """``2019-07``; ``days 31-60`` where the date of time 0 is unknown."""
+    jobs: int
+    """Number of jobs submitted."""
+    finished_pct: float
+    """Share of these jobs that finished, whenever."""
+    killed_pct: float
+    """Share of these jobs that started but did not finish, as the BEASY paper's tables count them."""
+    production_kwh: float
+    consumed_kwh: float
+    curtailed_kwh: float
+    unserved_kwh: float
+    soc_lowest_pct: float
+    hydrogen_kg: float
+    """At the end of the month."""
+
+
+def months_of(run: RunData) -> list[Month]:
+    """Divide a run with a site by calendar months, or by blocks of 30 days where its dates are unknown.
+
+    Raises ConfigError for a run without an energy trace or jobs.
+    """
+    if run.trace is None or run.jobs is None or not len(run.trace):
+        raise ConfigError(f"{run.prefix}: has no energy trace or no jobs: months require a run with a site")
+    edges_s, names = _month_edges(run)
+    step_month = _places(edges_s, run.trace["start_s"].to_numpy())
+    job_month = _places(edges_s, run.jobs.submit_s)
+    count, outcome = len(names), run.jobs.outcome
+    jobs = np.bincount(job_month, minlength=count)
+
+    def energy_kwh(column: str) -> FloatArray:
+        joules = run.trace[column].to_numpy() * run.trace["duration_s"].to_numpy()
+        return np.bincount(step_month, joules, count).astype(np.float64) / JOULES_PER_KWH
+
+    def share_pct(states: Sequence[JobState]) -> FloatArray:
+        outcomes = [OUTCOMES.index(state) for state in states]
+        number = np.bincount(job_month[np.isin(outcome, outcomes)], minlength=count)
+        share = np.full(count, np.nan)
+        np.divide(100.0 * number, jobs, out=share, where=jobs > 0)
+        return share
+
+    soc_pct, hydrogen_kg = run.trace["soc_pct"].to_numpy(), run.trace["hydrogen_kg"].to_numpy()
+    lowest_pct = [np.min(soc_pct[step_month == at], initial=np.inf) for at in range(count)]
+    last = np.searchsorted(step_month, np.arange(count), side="right") - 1
+    columns = (
+        jobs.tolist(), share_pct(DONE), share_pct(LOST), energy_kwh("renewable_w"),
+        energy_kwh("demand_w"), energy_kwh("curtailed_w"), energy_kwh("unserved_w"), lowest_pct,
+        hydrogen_kg[last],
+    )  # fmt: skip
+    return [Month(name, *values) for name, *values in zip(names, *columns, strict=True)]
+
+
+def _month_edges(run: RunData) -> tuple[FloatArray, list[str]]:
+    """The start of each month after the first, s, and the names of all."""
+    end_s = _days(run) * SECONDS_PER_DAY
+    if run.start_s is None:
+        length_s = _BLOCK_DAYS * SECONDS_PER_DAY
+        count = max(1, int(np.ceil(end_s / length_s - 1e-9)))
+        last = int(np.ceil(end_s / SECONDS_PER_DAY - 1e-9))
+        bounds = [(_BLOCK_DAYS * at + 1, min(_BLOCK_DAYS * (at + 1), last)) for at in range(count)]
+        return length_s * np.arange(1.0, count), [f"days {first}-{until}" for first, until in bounds]
+    zero = datetime.fromtimestamp(run.start_s, timezone.utc)
+    names: list[str] = []
+    edges_s: list[float] = []
+    month = zero.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    while not names or (month - zero).total_seconds() < end_s:
+        if names:
+            edges_s.append((month - zero).total_seconds())
+        names.append(f"{month:%Y-%m}")
+        month = (month + timedelta(days=32)).replace(day=1)
+    return np.array(edges_s), names
+
+
+def _days(run: RunData) -> float:
+    """Length of the run, days; a last step of a moment, in which the run ended, does not count."""
+    return float(run.trace["start_s"].iloc[-1] + run.trace["duration_s"].round().iloc[-1]) / SECONDS_PER_DAY
+
+
+def _longest(runs: Sequence[RunData]) -> RunData:
+    return max(runs, key=_days)
+
+
+def _places(edges_s: FloatArray, times_s: FloatArray) -> IntArray:
+    return np.searchsorted(edges_s, times_s, side="right")
+
+
+# --- the table ----------------------------------------------------------------------------------------------
+
+_HEADS: Final = {"finished_pct": ("fin.", "%", 1), "killed_pct": ("killed", "%", 2),
+                 "soc_lowest_pct": ("low", "%", 0), "hydrogen_kg": ("H2", "kg", 1)}  # fmt: skip
+
+
+def month_lines(runs: Sequence[RunData], width: int = 100) -> list[str]:
+    """Return a table of the runs side by side, one row per month, or several tables of at most ``width``.
+
+    All runs have the same jobs and production. Runs that ended earlier have no values in the last months.
+    """
+    months = [months_of(run) for run in runs]
+    shared = [[m.name, f"{m.production_kwh:,.0f}", f"{m.jobs:,}"] for m in months_of(_longest(runs))]
+    left = _block([["", "sun, wind", "jobs"], ["month", "kWh", ""], *shared])
+    groups = [_policy_block(run.name, own, len(shared)) for run, own in zip(runs, months, strict=True)]
+    lines: list[str] = []
+    while groups:
+        table = [line.ljust(len(left[1])) for line in ["", *left]]
+        taken = 0
+        while groups and (not taken or len(table[1]) + 3 + len(groups[0][1]) <= width):
+            table = [f"{old} | {new}" for old, new in zip(table, groups.pop(0), strict=True)]
+            taken += 1
+        lines += [*([""] if lines else []), *(line.rstrip() for line in table)]
+    return lines
+
+
+def _policy_block(name: str, months: Sequence[Month], count: int) -> list[str]:
+    fields = [field for field in _HEADS if any(np.isfinite(getattr(m, field)) for m in months)]
+    rows = [[_cell(getattr(month, field), _HEADS[field][2]) for field in fields] for month in months]
+    rows += [["-"] * len(fields)] * (count - len(rows))
+    block = _block([[_HEADS[f][0] for f in fields], [_HEADS[f][1] for f in fields], *rows])
+    wide = max(len(name), len(block[0]))
+    return [name.center(wide), *(line.rjust(wide) for line in block)]
+
+
+def _cell(value: float, digits: int) -> str:
+    return f"{value:,.{digits}f}" if np.isfinite(value) else "-"
+
+
+def _block(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(n) for cell, n in zip(row, widths, strict=True)) for row in rows]
+
+
+# --- the picture --------------------------------------------------------------------------------------------
+
+_PRODUCTION: Final = "#bbbbbb"
+
+
+def draw_year(runs: Sequence[RunData], title: str) -> bytes:
+    """Draw production, consumption and the levels of the storages of several runs by day, or by week (PNG).
+
+    Raises ConfigError for a run without an energy trace, and where matplotlib is not installed.
+    """
+    for run in runs:
+        months_of(run)  # refuses what cannot be drawn
+    draws = [(_draw_energy, 1.0)]
+    if any(run.has_battery for run in runs):
+        draws.append((_draw_soc, 1.0))
+    if any(run.trace["hydrogen_kg"].to_numpy().any() for run in runs):
+        draws.append((_draw_hydrogen, 1.0))
+    draws.append((_draw_jobs, 1.0))
+    figure, panels = stacked_panels(".png", (12.0, 1.2, 2.1), draws, runs, title)
+    panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+    panels[-1].set_xlim(0.0, _days(_longest(runs)))
+    _mark_months(panels[-1], _longest(runs))
+    return figure_bytes(figure, ".png")
+
+
+def _stretches(runs: Sequence[RunData]) -> list[_Stretches]:
+    """Divide the runs into days, or into weeks where those of the longest would be too many to look at."""
+    days = 1 if _days(_longest(runs)) <= _MOST_DAYS else 7
+    return [_Stretches(run, days) for run in runs]
+
+
+class _Stretches:
+    """A run in stretches of some days; the last one may be shorter."""
+
+    def __init__(self, run: RunData, days: int) -> None:
+        whole = _days(run)
+        self.days = days
+        self.edges = np.minimum(np.arange(math.ceil(whole / self.days) + 1) * self.days, whole)
+        """Where they begin and end, days."""
+        self._trace = run.trace
+        start_s, self._duration_s = (run.trace[name].to_numpy() for name in ("start_s", "duration_s"))
+        self._place = (start_s // (self.days * SECONDS_PER_DAY)).astype(np.int64)
+
+    def kwh_per_day(self, column: str) -> FloatArray:
+        """Mean of a power over each stretch, as energy."""
+        return np.asarray(self._joules(column) / (JOULES_PER_KWH * np.diff(self.edges)))
+
+    def mean(self, column: str) -> FloatArray:
+        """Mean of a level over each stretch."""
+        seconds = np.bincount(self._place, self._duration_s)
+        return np.asarray(self._joules(column) / seconds[: len(self.edges) - 1])
+
+    def lowest(self, column: str) -> FloatArray:
+        """Least of a level in each stretch."""
+        begins = np.searchsorted(self._place, np.arange(len(self.edges) - 1))
+        return np.asarray(np.minimum.reduceat(self._trace[column].to_numpy(), begins))
+
+    def draw(self, panel: Any, values: FloatArray, **style: Any) -> None:
+        """Draw a value for each stretch, as a step."""
+        panel.stairs(values, self.edges, baseline=0.0 if "fill" in style else None, **style)
+
+    def _joules(self, column: str) -> FloatArray:
+        sums = np.bincount(self._place, self._trace[column].to_numpy() * self._duration_s)
+        return np.asarray(sums[: len(self.edges) - 1])  # a last step of a moment may stand alone
+
+
+def _draw_energy(panel: Any, runs: Sequence[RunData]) -> None:
+    stretches = _stretches(runs)
+    every = max(stretches, key=lambda each: float(each.edges[-1]))
+    made = every.kwh_per_day("renewable_w")
+    every.draw(panel, made, fill=True, color=_PRODUCTION, label="sun and wind")
+    for color, run, each in zip(_cycled(runs), runs, stretches, strict=True):
+        each.draw(panel, each.kwh_per_day("demand_w"), color=color, linewidth=1.1, label=run.name)
+    panel.set_ylabel("energy per day, kWh" + ("\n(mean of a week)" if every.days > 1 else ""))
+    panel.set_ylim(bottom=0.0)
+
+
+def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
+    """Draw the lowest charge of each day; of each week its mean, and the lowest as a thin line."""
+    stretches = _stretches(runs)
+    for color, run, each in zip(_cycled(runs), runs, stretches, strict=True):
+        lowest = each.lowest("soc_pct")
+        if each.days > 1:
+            each.draw(panel, each.mean("soc_pct"), color=color, linewidth=1.4, label=run.name)
+            each.draw(panel, lowest, color=color, linewidth=0.7, alpha=0.5)
+        else:
+            each.draw(panel, lowest, color=color, linewidth=1.1, label=run.name)
+    if "soc_min_pct" in runs[0].site:
+        panel.axhline(float(runs[0].site["soc_min_pct"]), color="#444444", linestyle=":")
+    weekly = stretches[0].days > 1
+    label = "charge, mean of a week, %\n(thin: lowest," if weekly else "lowest charge of a day, %\n("
+    panel.set_ylabel(label + (" " if weekly else "") + "dotted: minimum)")
+    panel.set_ylim(0.0, 100.0)
+
+
+def _draw_hydrogen(panel: Any, runs: Sequence[RunData]) -> None:
+    for color, run in zip(_cycled(runs), runs, strict=True):
+        ends_s, hydrogen_kg = levels(run.trace, "hydrogen_kg")
+        panel.plot(ends_s / SECONDS_PER_DAY, hydrogen_kg, color=color, linewidth=1.2, label=run.name)
+    panel.set_ylabel("hydrogen, kg")
+    panel.set_ylim(bottom=0.0)
+
+
+def _draw_jobs(panel: Any, runs: Sequence[RunData]) -> None:
+    for color, run in zip(_cycled(runs), runs, strict=True):
+        months, (edges_s, _) = months_of(run), _month_edges(run)
+        edges = np.concatenate(([0.0], edges_s / SECONDS_PER_DAY, [_days(run)]))
+        share = np.array([month.finished_pct for month in months])
+        panel.stairs(share, edges, color=color, linewidth=1.6, label=run.name, baseline=None)
+    panel.set_ylabel("finished jobs\nby month, %")
+
+
+def _cycled(runs: Sequence[RunData]) -> list[str]:
+    return [PALETTE[at % len(PALETTE)] for at in range(len(runs))]
+
+
+def _mark_months(panel: Any, run: RunData) -> None:
+    edges_s, names = _month_edges(run)
+    if run.start_s is None:
+        panel.set_xlabel("day")
+        return
+    places = np.concatenate(([0.0], edges_s / SECONDS_PER_DAY))
+    words = [datetime.strptime(name, "%Y-%m").strftime("%b %Y" if at == 0 else "%b") for at, name in
+             enumerate(names)]  # fmt: skip
+    panel.set_xticks(places, words, ha="left")

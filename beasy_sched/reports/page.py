@@ -1,0 +1,315 @@
+"""What a report's page is made of: charts, sections and tables, written as one HTML file.
+
+A chart is given in plotly's own words, with numpy arrays and the page's colour names. The file holds all it
+needs, and may ask no network for anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from beasy_sched._version import __version__
+from beasy_sched.arrays import FloatArray
+from beasy_sched.extras import load_optional
+from beasy_sched.reports.drawing import OKABE_ITO
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One figure of the page."""
+
+    key: str
+    """Its id in the page, unique there."""
+    title: str
+    spec: dict[str, Any]
+    """``traces`` and ``layout`` of plotly, or the Gantt chart's arrays; ``kind`` says which."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A figure that cannot be drawn, and why."""
+
+    title: str
+    reason: str
+
+
+def color(name: str) -> str:
+    """Name a colour of the style sheet, which knows its light and its dark form."""
+    return f"var(--{name})"
+
+
+def faded(name: str, opacity: float = 0.45) -> str:
+    """Name a colour of the style sheet that lets the ground shine through."""
+    return f"var(--{name})/{opacity:g}"
+
+
+def plain(text: str) -> str:
+    """Escape a text for plotly, which takes texts for a kind of HTML."""
+    return escape(text, quote=False)
+
+
+def power_unit(most_w: float) -> tuple[str, float]:
+    """The unit to show powers in, and how many watts it has."""
+    for unit, size_w in (("MW", 1e6), ("kW", 1e3)):
+        if most_w >= size_w:
+            return unit, size_w
+    return "W", 1.0
+
+
+@dataclass
+class TimeChart:
+    """Collects the traces of a chart whose x axis is time, in s."""
+
+    key: str
+    title: str
+    group: str
+    """Charts of one group zoom together."""
+    end_s: float
+    unit: str = ""
+    y_title: str = ""
+    height: int = 260
+    traces: list[dict[str, Any]] = field(default_factory=list)
+    layout: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def steps(
+        self,
+        name: str,
+        edges_s: FloatArray,
+        values: FloatArray,
+        paint: str,
+        *,
+        dash: str = "solid",
+        width: float = 1.6,
+        stack: str = "",
+    ) -> None:
+        """Add a curve that holds each value from its edge to the next; edges are one more than values.
+
+        It ends at the last edge, wherever the chart ends. ``stack`` fills it on top of the curves of that
+        stack.
+        """
+        trace = self.line(
+            name, edges_s, np.append(values, values[-1]), paint, dash=dash, width=0 if stack else width
+        )
+        trace["line"]["shape"] = "hv"
+        if stack:
+            trace |= {"stackgroup": stack, "fillcolor": color(paint)}
+
+    def line(
+        self, name: str, x: FloatArray, y: FloatArray, paint: str, *, dash: str = "solid", width: float = 1.8
+    ) -> dict[str, Any]:
+        """Add a curve that joins its points; returns what plotly gets."""
+        trace = {
+            "type": "scatter", "mode": "lines", "name": plain(name), "x": x, "y": y,
+            "line": {"color": color(paint), "width": width, "dash": dash},
+            "hovertemplate": f"%{{customdata:,.2f}} {self.unit}",
+        }  # fmt: skip
+        self.traces.append(trace)
+        return trace
+
+    def marks(
+        self,
+        name: str,
+        times_s: FloatArray,
+        values: FloatArray,
+        paint: str,
+        texts: Iterable[str],
+        *,
+        symbol: str = "x-thin",
+    ) -> None:
+        """Add single points; ``texts`` are shown instead of their values."""
+        self.traces.append({
+            "type": "scatter", "mode": "markers", "name": plain(name), "x": times_s, "y": values,
+            "marker": {"symbol": symbol, "color": color(paint), "size": 9,
+                       "line": {"width": 1.5, "color": color(paint)}},
+            "text": [plain(text) for text in texts], "hovertemplate": "%{text}",
+        })  # fmt: skip
+
+    def on_the_right(self, unit: str, title: str, span: Sequence[float]) -> None:
+        """Move the curve that was added last to an axis of its own on the right, from ``span[0]`` on."""
+        self.traces[-1] |= {"yaxis": "y2", "hovertemplate": f"%{{customdata:,.4~g}} {plain(unit)}"}
+        self.layout["yaxis2"] = {"title": {"text": plain(title)}, "range": [*span], "fixedrange": True}
+
+    def shade(self, spans_s: Iterable[Sequence[float]], paint: str) -> None:
+        """Colour spans of time behind the curves."""
+        self.layout.setdefault("shapes", []).extend(
+            {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": end, "layer": "below",
+             "line": {"width": 0}, "fillcolor": color(paint)}
+            for start, end in spans_s
+        )  # fmt: skip
+
+    def limits(self, values: Mapping[str, float]) -> None:
+        """Draw levels across the chart, with their names at the right end; a target is no limit."""
+        for name, value in values.items():
+            paint = color("ink-soft" if name == "target" else "limit")
+            self.layout.setdefault("shapes", []).append(
+                {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value,
+                 "layer": "below", "line": {"color": paint, "width": 1.2, "dash": "dot"}}
+            )  # fmt: skip
+            self.layout.setdefault("annotations", []).append(
+                {"xref": "paper", "x": 1, "xanchor": "right", "y": value, "yanchor": "bottom",
+                 "showarrow": False, "text": plain(name), "font": {"size": 10.5, "color": paint}}
+            )  # fmt: skip
+
+    def chart(self, *notes: str, **y_axis: Any) -> Chart:
+        """Finish: with more ``notes``, and with fields of plotly's y axis."""
+        self.layout["yaxis"] = {"title": {"text": plain(self.y_title)}, "fixedrange": True, **y_axis}
+        spec = {"kind": "time", "group": self.group, "end": self.end_s, "height": self.height,
+                "traces": self.traces, "layout": self.layout}  # fmt: skip
+        return Chart(self.key, self.title, spec, " ".join([*self.notes, *notes]))
+
+
+def bars(
+    key: str,
+    title: str,
+    names: list[str],
+    parts: Mapping[str, tuple[FloatArray, str]],
+    x_title: str,
+    unit: str,
+    texts: Mapping[str, list[str]] | None = None,
+    note: str = "",
+) -> Chart:
+    """One horizontal bar per name, made of parts, each with its values (one per name) and colour."""
+    traces = [
+        {"type": "bar", "orientation": "h", "name": plain(part), "y": [plain(name) for name in names],
+         "x": values, "marker": {"color": color(paint), "line": {"width": 0.8, "color": color("card")}},
+         "customdata": (texts or {}).get(part, [f"{value:,.2f} {unit}" for value in values]),
+         "hovertemplate": "%{customdata}"}
+        for part, (values, paint) in parts.items()
+        if np.any(np.abs(values) > 1e-9)
+    ]  # fmt: skip
+    layout = {
+        "barmode": "stack", "bargap": 0.35, "hovermode": "y unified",
+        "xaxis": {"title": {"text": plain(x_title)}, "fixedrange": True},
+        "yaxis": {"autorange": "reversed", "showspikes": False, "fixedrange": True, "type": "category",
+                  "showticklabels": len(names) > 1, "automargin": True},
+    }  # fmt: skip
+    spec = {"kind": "plot", "height": 70 + 34 * len(names), "traces": traces, "layout": layout}
+    return Chart(key, title, spec, note)
+
+
+_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+"""Content-Security-Policy: nothing is fetched, whatever is in the page."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: a heading, and pieces of it in order."""
+
+    key: str
+    title: str
+    parts: Sequence[Chart | Absent | str]
+    """Charts, lines for what is not there, and HTML (escaped already)."""
+    folded: bool = False
+
+
+def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str]:
+    """Yield the pieces of the file. Raises ConfigError where plotly is not installed."""
+    check_installed()
+    from plotly.offline import get_plotlyjs
+
+    script = str(get_plotlyjs()).replace("</script", "<\\/script")
+    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f"<title>{escape(title)}</title>\n"
+    yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+    yield f"<style>\n{_palette()}{_web('report.css')}</style>\n</head>\n<body>\n"
+    yield f"<header><h1>{escape(title)}</h1>\n"
+    yield f"<p>{escape(subtitle)}</p>\n"
+    if len(sections) > 1:
+        links = (f'<a href="#{section.key}">{escape(section.title)}</a>' for section in sections)
+        yield f"<nav>{' '.join(links)}</nav>\n"
+    yield "</header>\n<main>\n"
+    for section in sections:
+        yield from _section(section)
+    yield f"</main>\n<footer>beasy-sched {__version__}</footer>\n"
+    yield f"<script>{script}</script>\n"
+    for name in ("tables.js", "why.js", "export.js", "gantt.js", "report.js"):
+        yield f"<script>\n{_web(name)}</script>\n"
+    yield "</body>\n</html>\n"
+
+
+def table_html(heads: Iterable[str], rows: Iterable[tuple[str, list[str]]], caption: str = "") -> str:
+    """A table; labels that begin with two spaces come under the one above."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    lines = [f'<div class="table"><table><thead><tr><td>{escape(caption)}</td>{head}</tr></thead><tbody>']
+    for label, texts in rows:
+        kind = ' class="under"' if label.startswith("  ") else ""
+        cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
+        lines.append(f'<tr{kind}><th scope="row">{escape(label.strip())}</th>{cells}</tr>')
+    return "\n".join([*lines, "</tbody></table></div>\n"])
+
+
+def warning_html(texts: Iterable[str]) -> str:
+    """Warnings, one per line."""
+    return "".join(f'<p class="warning">{escape(text)}</p>\n' for text in texts)
+
+
+def _section(section: Section) -> Iterator[str]:
+    heading = f"<h2>{escape(section.title)}</h2>"
+    if section.folded:
+        yield f'<details id="{section.key}"><summary>{heading}</summary>\n'
+    else:
+        yield f'<section id="{section.key}">{heading}\n'
+    for part in section.parts:
+        if isinstance(part, str):
+            yield part
+            continue
+        title = escape(part.title)
+        if isinstance(part, Absent):
+            yield f'<p class="absent"><b>{title}</b>: left out, {escape(part.reason)}.</p>\n'
+            continue
+        yield f'<figure class="{part.spec["kind"]}"><figcaption>{title}</figcaption>\n'
+        yield f'<div class="drawing" id="{part.key}" style="height:{part.spec["height"]}px" role="img"'
+        yield f' aria-label="{title}"></div>\n'
+        if part.note:
+            yield f'<p class="note">{escape(part.note)}</p>\n'
+        yield data_html(f'data-for="{part.key}"', part.spec)
+        yield "</figure>\n"
+    yield "</details>\n" if section.folded else "</section>\n"
+
+
+def data_html(attribute: str, value: Any) -> str:
+    """Data for the page's scripts, which find it by the ``attribute``."""
+    return f'<script type="application/json" {attribute}>{embedded_json(value)}</script>'
+
+
+def embedded_json(value: Any) -> str:
+    """JSON that cannot end the script element that it stands in; arrays as base64 of their bytes."""
+    text = json.dumps(value, default=_packed, separators=(",", ":"), sort_keys=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _packed(array: Any) -> dict[str, str]:
+    if isinstance(array, np.ndarray):
+        narrow = array.astype(np.int32) if array.dtype == np.int64 else array
+        little = narrow.astype(narrow.dtype.newbyteorder("<"))
+        return {little.dtype.str[1:]: base64.b64encode(little.tobytes()).decode("ascii")}
+    raise TypeError(f"cannot write {array!r}")
+
+
+def _palette() -> str:
+    """The pictures' colours, by name and in their order for runs."""
+    named = "".join(f"--{name}: {value}; " for name, value in OKABE_ITO.items())
+    runs = "".join(f"--run-{place}: var(--{name}); " for place, name in enumerate(OKABE_ITO))
+    return f":root {{ {named}{runs}}}\n"
+
+
+def _web(name: str) -> str:
+    return resources.files("beasy_sched.reports").joinpath("web", name).read_text("utf-8")
+
+
+def check_installed() -> None:
+    """Raise ConfigError where pandas or plotly cannot be imported."""
+    for package in ("pandas", "plotly"):
+        load_optional(package, "beasy-sched[report]", "reports")

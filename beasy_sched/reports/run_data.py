@@ -1,0 +1,406 @@
+"""The data of one run that a report shows, as arrays; what the run's files do not contain is None.
+
+A `StepCurve` is a quantity that changes at instants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray, StateArray
+from beasy_sched.errors import InputError
+from beasy_sched.formats.run_files import DEADLINES, DECISIONS, JOBS, PSTATES, STATES, SUMMARY, TRACE, path_of
+from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
+from beasy_sched.model.events import JobEnd
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.jobs import ENDS, JobState
+from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
+from beasy_sched.reports.run_summary import checked_summary
+from beasy_sched.run.results import LARGEST, RUN_OVER, LogLine, RunTables, check_starts, read_log
+
+MOST_POINTS: Final = 2000
+"""Curves of more points are drawn as means over this many spans."""
+
+OUTCOMES = tuple(state for state in JobState if state not in (JobState.WAITING, JobState.RUNNING))
+"""Every end of a job, in the order of tables; a job's outcome is an index into it."""
+
+OUTCOME_COLORS = tuple(state.value.replace(" ", "-") for state in OUTCOMES)
+"""The colour's name of each outcome."""
+
+_BATSIM_STATES = {end.value: state for end, state in ENDS.items()} | {"REJECTED": JobState.REJECTED}
+_CUT_OFF = _BATSIM_STATES | {JobEnd.KILLED.value: JobState.UNFINISHED, "REJECTED": JobState.POSTPONED}
+"""The same for jobs that the run's end cut off: Batsim's table cannot tell, the decision log can."""
+
+
+@dataclass(frozen=True)
+class RunJobs:
+    """One entry per job; times in s, NaN where a job never started."""
+
+    ids: list[str]
+    submit_s: FloatArray
+    start_s: FloatArray
+    end_s: FloatArray
+    servers: IntArray
+    """How many servers each asked for."""
+    outcome: StateArray
+    """Index into `OUTCOMES`."""
+    hosts: list[str]
+    """The servers of each as Batsim writes them; empty for a job that never started."""
+    walltime_s: FloatArray | None = None
+    """How long each may run; NaN for a job without a limit. None where the table does not say."""
+    energy_j: FloatArray | None = None
+    """What the servers of each used; NaN where that is not known. None where the table does not say."""
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The files of one run that are there."""
+
+    name: str
+    prefix: str
+    summary: dict[str, Any]
+    """Empty where there is none."""
+    jobs: RunJobs | None
+    trace: Any
+    """The energy trace, a data frame, or None."""
+    states: Any
+    """How many servers are in each state over time, a data frame, or None."""
+    pstates: Any
+    """Changes of P-state, a data frame, or None."""
+    endings: list[LogLine] | None
+    """Kills and rejections of the decision log; None where there is none."""
+    deadlines: Any = None
+    """The jobs with a deadline, a data frame, or None."""
+    start_rules: dict[str, str] = field(default_factory=dict)
+    """The rule by which each job was started, by its id; empty where there is no decision log."""
+
+    @property
+    def site(self) -> dict[str, Any]:
+        """The summary's part about the site; empty where there is none."""
+        return dict(self.summary.get("site", {}))
+
+    @property
+    def grid(self) -> dict[str, Any]:
+        """The summary's part about the grid; empty where there is none."""
+        return dict(self.summary.get("grid", {}))
+
+    @property
+    def has_battery(self) -> bool:
+        """Whether the energy trace has a state of charge."""
+        return self.trace is not None and bool(self.trace["soc_pct"].notna().any())
+
+    @property
+    def start_s(self) -> float | None:
+        """What the site's clock shows at time 0, in s since 1970 by that clock; None where it is unknown."""
+        start = self.site.get("start")
+        if start is None:
+            return None
+        return msgspec.convert(start, datetime).replace(tzinfo=timezone.utc).timestamp()
+
+    @property
+    def end_s(self) -> float:
+        """When the run ended, as far as its files tell."""
+        if self.summary.get("end_s") is not None:
+            return float(self.summary["end_s"])
+        times = [0.0]
+        if self.jobs is not None:
+            times += [float(np.nanmax(a, initial=0.0)) for a in (self.jobs.submit_s, self.jobs.end_s)]
+        if self.trace is not None and len(self.trace):
+            times.append(float(self.trace["start_s"].iloc[-1] + self.trace["duration_s"].iloc[-1]))
+        return max(times)
+
+    def outcome_counts(self) -> dict[str, int]:
+        """How many jobs ended in which way, in the order of `OUTCOMES`; empty where no file tells."""
+        if self.summary:
+            counts = self.summary["jobs"]
+            return {state.value: int(counts.get(state.value.replace(" ", "_"), 0)) for state in OUTCOMES}
+        found = [] if self.jobs is None else np.bincount(self.jobs.outcome, minlength=len(OUTCOMES)).tolist()
+        return {state.value: count for state, count in zip(OUTCOMES, found, strict=False)}
+
+
+def read_run_data(name: str, prefix: str) -> RunData:
+    """Read what there is of a run.
+
+    Raises InputError for a file that is there and cannot be read, and for files of different runs.
+    """
+    run = RunTables(prefix)
+    lines = None
+    if path_of(prefix, DECISIONS).is_file():
+        lines = [*read_log(prefix, "start", "kill", "reject")]
+    endings = None if lines is None else [line for line in lines if line.action != "start"]
+    summary, jobs = checked_summary(run), _read_jobs(run, endings)
+    data = RunData(
+        name,
+        prefix,
+        summary,
+        jobs,
+        _read_trace(run),
+        _read_states(run),
+        _read_pstates(run),
+        endings,
+        _read_deadlines(run),
+        {line.job: line.rule for line in lines or [] if line.action == "start"},
+    )
+    if jobs is not None and lines is not None:
+        check_starts(prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
+    if jobs is not None and summary:
+        known, told = int(summary["jobs"].get("submitted", len(jobs.ids))), len(jobs.ids)
+        if told > known or (summary.get("complete") and told < known):
+            raise InputError(
+                path_of(prefix, JOBS),
+                f"is of another run than {path_of(prefix, SUMMARY)}: it has {told} jobs, and the"
+                f" scheduler knew {known}; run both sides again, or remove the files of the older run",
+            )
+    return data
+
+
+@dataclass(frozen=True)
+class StepCurve:
+    """A value (row i of ``values``, of shape (n,) or (n, k)) from each edge to the next; n + 1 edges, rising.
+
+    Beyond its last edge nothing is known of it.
+    """
+
+    edges_s: FloatArray
+    values: FloatArray
+    notes: list[str] = field(default_factory=list)
+    """What has to be said of it below its chart."""
+
+    def mean_over(self, edges_s: FloatArray) -> StepCurve:
+        """The time-weighted means between ``edges_s``: sums over time stay what they were.
+
+        Before the first edge and after the last one the value is 0.
+        """
+        values = self.values.reshape(len(self.values), -1)
+        lengths_s = np.diff(self.edges_s)[:, None]
+        sums = np.vstack([np.zeros(values.shape[1]), np.cumsum(values * lengths_s, axis=0)])
+        within_s = np.clip(edges_s, self.edges_s[0], self.edges_s[-1])
+        at = np.clip(np.searchsorted(self.edges_s, within_s, "right") - 1, 0, len(values) - 1)
+        reached = sums[at] + values[at] * (within_s - self.edges_s[at])[:, None]
+        means = np.diff(reached, axis=0) / np.diff(edges_s)[:, None]
+        return StepCurve(edges_s, means.reshape(-1, *self.values.shape[1:]))
+
+    def thinned(self, most: int = MOST_POINTS) -> StepCurve:
+        """Itself where it has at most ``most`` values, means over that many equal spans elsewhere."""
+        if len(self.values) <= most or self.edges_s[-1] <= self.edges_s[0]:
+            return self
+        edges_s = np.linspace(self.edges_s[0], self.edges_s[-1], most + 1)
+        note = f"Means over {edges_s[1] - edges_s[0]:,.0f} s each."
+        return replace(self.mean_over(edges_s), notes=[note])
+
+
+def count_changes(times_s: FloatArray, changes: FloatArray, end_s: float) -> StepCurve:
+    """Add up ``changes`` in the order of their times; several at one time count as one.
+
+    The last count holds until ``end_s``.
+    """
+    order = np.argsort(times_s, kind="stable")
+    return last_of_each_time(times_s[order], np.cumsum(changes[order], axis=0), end_s)
+
+
+def last_of_each_time(times_s: FloatArray, values: FloatArray, end_s: float) -> StepCurve:
+    """Keep the last row of each time; the times must not fall. The last row holds until ``end_s``."""
+    last = np.diff(times_s, append=np.inf) > 0
+    return StepCurve(np.append(times_s[last], max(end_s, float(times_s[-1]))), values[last])
+
+
+def step_edges_s(trace: Any) -> FloatArray:
+    """The start of each step, and the end of the last."""
+    starts_s = trace["start_s"].to_numpy(np.float64)
+    return np.append(starts_s, starts_s[-1] + float(trace["duration_s"].iloc[-1]))
+
+
+def powers(trace: Any, columns: list[str]) -> StepCurve:
+    """The mean powers of the steps (W), one column each, thinned."""
+    return StepCurve(step_edges_s(trace), trace[columns].to_numpy(np.float64)).thinned()
+
+
+def levels(trace: Any, column: str, start: float | None = None) -> tuple[FloatArray, FloatArray]:
+    """A level at the ends of the steps, with the one at the start where it is known."""
+    edges_s, values = step_edges_s(trace), trace[column].to_numpy(np.float64)
+    if start is None:
+        return edges_s[1:], values
+    return edges_s, np.append(start, values)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table of the run's, and where it stands."""
+
+    path: Path
+    frame: Any
+
+    def numbers(
+        self,
+        name: str,
+        *,
+        least: float = -LARGEST,
+        most: float = LARGEST,
+        gaps: bool = False,
+        whole: bool = False,
+    ) -> FloatArray:
+        """Make a column numbers, in place, and return it; with ``gaps``, it may have nothing in some rows.
+
+        Raises InputError that names the line of what is no number, or not from ``least`` to ``most``.
+        """
+        from pandas import to_numeric
+
+        column = self.frame[name]
+        values = np.asarray(to_numeric(column.astype(str), errors="coerce"), dtype=np.float64)
+        wrong = ~((values >= least) & (values <= most))
+        if gaps:
+            wrong &= ~column.isna().to_numpy()
+        if whole:
+            wrong |= values != np.floor(values)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            expected = "a whole number" if whole else "a number"
+            if least > -LARGEST:
+                expected += f", {least:g} or more"
+            found = "nothing" if column.isna().iloc[at] else shortened(str(column.iloc[at]), 40)
+            raise InputError(self.path, f"{name}: found {found}, expected {expected}", line=at + 2)
+        self.frame[name] = values
+        return values
+
+    def host_sets(self, name: str, *, gaps: bool = False) -> list[str]:
+        """Check that a column names hosts such as ``0-3 5``, and return it; empty where there is nothing.
+
+        Raises InputError that names the line of what is no set of hosts; only with ``gaps`` is nothing one.
+        """
+        texts = [text if isinstance(text, str) else "" for text in self.frame[name]]
+        fits = {text: (gaps and not text) or _names_hosts(text) for text in set(texts)}
+        for at, text in enumerate(texts):
+            if not fits[text]:
+                found = shortened(text, 40) if text else "nothing"
+                expected = "hosts such as '0-3 5'"
+                raise InputError(self.path, f"{name}: found {found}, expected {expected}", line=at + 2)
+        return texts
+
+    def times(self, name: str, *, gaps: bool = False) -> FloatArray:
+        """Make a column times of the run, s."""
+        return self.numbers(name, least=0, most=LATEST_S, gaps=gaps)
+
+    def rising_times(self, name: str, *, strictly: bool = False) -> None:
+        """Make a column times that never fall, or with ``strictly`` always rise."""
+        values = self.times(name)
+        steps = np.diff(values)
+        falls = steps <= 0 if strictly else steps < 0
+        if falls.any():
+            at = int(np.argmax(falls)) + 1
+            raise InputError(self.path, f"{name}: found {values[at]:g} after {values[at - 1]:g}", line=at + 2)
+
+
+def _names_hosts(text: str) -> bool:
+    """Whether a text is a set of hosts, with one at least."""
+    try:
+        return len(HostSet.parse(text)) > 0
+    except ValueError:
+        return False
+
+
+def _table(run: RunTables, name: str, columns: tuple[str, ...]) -> _Table | None:
+    """Read one table and see that it has what is needed; None where there is none.
+
+    A Batsim that is stopped leaves files of no length.
+    """
+    path = path_of(run.prefix, name)
+    if not path.is_file() or not path.stat().st_size:
+        return None
+    frame = getattr(run, name.removesuffix(".csv"))
+    for column in columns:
+        if column not in frame.columns:
+            raise InputError(path, f"has no column {column!r}")
+    return _Table(path, frame)
+
+
+_MAY_BE_EMPTY: Final = ("planned_", "predicted_", "sun_w", "clear_sky_w", "carbon_g", "import_")
+"""How columns of the energy trace begin that may have nothing in some rows."""
+
+
+def _read_trace(run: RunTables) -> Any:
+    """Read the energy trace: a number in every field, except what is not known for every step."""
+    if table := _table(run, TRACE, ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct")):
+        for name in table.frame.columns:
+            no_battery = name == "soc_pct" and table.frame[name].isna().all()
+            table.numbers(name, gaps=name.startswith(_MAY_BE_EMPTY) or no_battery)
+        table.times("start_s")
+        table.times("duration_s")
+        table.rising_times("start_s", strictly=True)
+    return table and table.frame
+
+
+def _read_deadlines(run: RunTables) -> Any:
+    """Read the table of jobs with a deadline."""
+    if table := _table(run, DEADLINES, ("job", "workflow", "deadline_s", "outcome")):
+        table.numbers("deadline_s")
+        outcomes = table.frame["outcome"].astype(str)
+        if unknown := sorted(set(outcomes) - set(DEADLINE_OUTCOMES)):
+            expected = ", ".join(DEADLINE_OUTCOMES)
+            raise InputError(table.path, f"outcome: found {unknown[0]!r}, expected {expected}")
+    return table and table.frame
+
+
+def _read_states(run: RunTables) -> Any:
+    """Read the table of how many servers are in each state."""
+    if table := _table(run, STATES, ("time", "nb_sleeping", "nb_idle", "nb_computing")):
+        table.rising_times("time")
+        for name in table.frame.filter(regex="^nb_"):
+            table.numbers(name, least=0, most=MOST_HOSTS, whole=True)
+    return table and table.frame
+
+
+def _read_pstates(run: RunTables) -> Any:
+    """Read the table of changes of P-states; -1 and -2 are servers under way."""
+    if table := _table(run, PSTATES, ("time", "machine_id", "new_pstate")):
+        table.rising_times("time")
+        table.numbers("new_pstate", least=-2, most=(1 << 15) - 1, whole=True)
+        table.host_sets("machine_id")
+    return table and table.frame
+
+
+def _read_jobs(run: RunTables, endings: list[LogLine] | None) -> RunJobs | None:
+    columns = ("job_id", "workload_name", "submission_time", "requested_number_of_resources",
+               "final_state", "starting_time", "finish_time", "allocated_resources")  # fmt: skip
+    table = _table(run, JOBS, columns)
+    if table is None:
+        return None
+    frame, path = table.frame, table.path
+    states = frame["final_state"].astype(object).fillna("nothing").astype(str)
+    if unknown := sorted(set(states) - set(_BATSIM_STATES)):
+        raise InputError(path, f"final_state: found {unknown[0]!r}, expected {', '.join(_BATSIM_STATES)}")
+    servers = table.numbers("requested_number_of_resources", least=1, most=(1 << 31) - 1, whole=True)
+    submit_s = table.times("submission_time")
+    start_s, end_s = table.times("starting_time", gaps=True), table.times("finish_time", gaps=True)
+    half = np.isnan(start_s) != np.isnan(end_s)
+    if half.any():
+        raise InputError(path, "has only one of starting_time and finish_time", line=int(np.argmax(half)) + 2)
+    ids = [f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)]
+    over = {line.job for line in endings or [] if line.rule == RUN_OVER}
+    ends = [
+        (_CUT_OFF if job in over else _BATSIM_STATES)[state] for job, state in zip(ids, states, strict=True)
+    ]
+    return RunJobs(
+        ids=ids,
+        submit_s=submit_s,
+        start_s=start_s,
+        end_s=end_s,
+        servers=servers.astype(np.int64),
+        outcome=np.array([OUTCOMES.index(end) for end in ends], dtype=np.int8),
+        hosts=table.host_sets("allocated_resources", gaps=True),
+        walltime_s=_told(table, "requested_time"),
+        energy_j=_told(table, "consumed_energy"),
+    )
+
+
+def _told(table: _Table, name: str) -> FloatArray | None:
+    """A column that may be missing, or have gaps; Batsim writes -1 for what there is not."""
+    if name not in table.frame.columns:
+        return None
+    values = table.numbers(name, gaps=True)
+    return np.where(values < 0, np.nan, values)

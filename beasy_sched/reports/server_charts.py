@@ -1,0 +1,369 @@
+"""Charts of a run's servers: jobs on them (Gantt), their states over time, utilization, a map of P-states.
+
+`Rectangles` show jobs and server states over time.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.errors import InputError
+from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.reports.page import Absent, Chart, TimeChart, color
+from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs, last_of_each_time, step_edges_s
+from beasy_sched.reports.wait_charts import queue
+
+_TO_ON, _TO_SLEEP = -1, -2
+"""How Batsim writes P-states of servers under way."""
+
+
+class ServerState(IntEnum):
+    """What a server does, as the chart tells states apart."""
+
+    ON = 0
+    SLEEPING = 1
+    SWITCHING_ON = 2
+    SWITCHING_OFF = 3
+
+
+@dataclass(frozen=True)
+class Rectangles:
+    """Rectangles: servers ``low`` to ``high`` (both within), from ``start_s`` to ``end_s``."""
+
+    start_s: FloatArray
+    end_s: FloatArray
+    low: IntArray
+    high: IntArray
+    what: IntArray
+    """Of jobs: the place in `RunJobs`. Of states: a `ServerState`."""
+    pstate: IntArray
+    """Of states: the P-state of servers that are on; -1 elsewhere."""
+
+    def __len__(self) -> int:
+        return len(self.start_s)
+
+
+def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
+    """One rectangle for every range of neighbouring servers of every job that ran.
+
+    ``path`` is for messages. Raises InputError for servers that cannot be read.
+    """
+    found: list[tuple[int, int, int]] = []
+    for job, text in enumerate(jobs.hosts):
+        try:
+            found += ((job, first, last) for first, last in HostSet.ranges(text))
+        except ValueError as error:
+            told = f"{jobs.ids[job]}: cannot read the servers {shortened(text)!r}"
+            raise InputError(path, f"{told}, expected such as '0 3-5': {error}") from None
+    what, low, high = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    return Rectangles(jobs.start_s[what], jobs.end_s[what], low, high, what, np.full(len(what), -1))
+
+
+def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rectangles:
+    """The states of all servers up to ``end_s``, from Batsim's table of P-state changes.
+
+    A server that was switching off sleeps in the P-state that it reaches, until it is switched on again.
+    """
+    hosts, times_s, pstates = changes_by_host(changes, path)
+    first = np.diff(hosts, prepend=-1) != 0
+    fell = ~first & (np.roll(pstates, 1) == _TO_SLEEP)
+    state = np.select(
+        [pstates == _TO_ON, pstates == _TO_SLEEP, fell],
+        [ServerState.SWITCHING_ON, ServerState.SWITCHING_OFF, ServerState.SLEEPING],
+        ServerState.ON,
+    )
+    until_s = np.where(np.roll(first, -1), end_s, np.roll(times_s, -1))
+    pstate = np.where(state == ServerState.ON, pstates, -1)
+    lasts = until_s > times_s
+    columns: list[Any] = [column[lasts] for column in (times_s, until_s, state, pstate, hosts)]
+    order = np.lexsort(tuple(reversed(columns)))
+    columns = [column[order] for column in columns]
+    new = np.ones(len(order), dtype=bool)  # neighbouring servers alike for the same time are one rectangle
+    new[1:] = np.any([c[1:] != c[:-1] for c in columns[:-1]], axis=0) | (np.diff(columns[-1]) != 1)
+    start_s, ends_s, state, pstate, low = (column[new] for column in columns)
+    return Rectangles(start_s, ends_s, low, columns[-1][np.roll(new, -1)], state, pstate)
+
+
+def changes_by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
+    """One row per server and change, by server and in the order of the file."""
+    rows, count = [], 0
+    for line, text in enumerate(changes["machine_id"].astype(str), 2):
+        try:
+            rows.append(HostSet.parse(text).ids)
+        except ValueError as error:
+            raise InputError(path, f"machine_id: {error}", line=line) from None
+        count += len(rows[-1])
+        if count > MOST_HOSTS_NAMED:
+            raise InputError(path, f"names more than {MOST_HOSTS_NAMED:,} servers altogether", line=line)
+    lengths = [len(row) for row in rows]
+    hosts = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    times_s = np.repeat(changes["time"].to_numpy(np.float64), lengths)
+    pstates = np.repeat(changes["new_pstate"].to_numpy(np.int64), lengths)
+    order = np.argsort(hosts, kind="stable")
+    return hosts[order].astype(np.int64), times_s[order], pstates[order]
+
+
+STATES = {
+    "nb_computing": ("computing", "computing"),
+    "nb_idle": ("idle", "idle"),
+    "nb_switching_on": ("switching on", "switching-on"),
+    "nb_switching_off": ("switching off", "switching-off"),
+    "nb_sleeping": ("sleeping", "sleeping"),
+}
+"""Batsim's columns of server states, with name and colour, from the bottom of the stack."""
+BATSIMS: Final = "or an empty one (Batsim writes it; export under the same prefix with 'batsim -e')"
+"""What is said of a file of Batsim's that is missing."""
+
+
+def server_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
+    """All charts of servers, and the queue; a line that says what is missing for those that are not there."""
+    if run.jobs is not None and run.jobs.ids:
+        charts: list[Chart | Absent] = [gantt(run, run.jobs, prefix), queue(run, run.jobs, prefix)]
+    else:
+        why = f"the run has no jobs.csv, {BATSIMS}" if run.jobs is None else "the run has no job"
+        charts = [Absent("Servers and jobs, queue, waiting times", why)]
+    if run.states is None or not len(run.states):
+        charts.append(
+            Absent("Servers by state, utilization", f"the run has no machine_states.csv, {BATSIMS}")
+        )
+    else:
+        charts += [servers_by_state(run, prefix), utilization(run, prefix)]
+    return [*charts, server_heat(run, prefix)]
+
+
+def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
+    """Every job on its servers, and what the servers did besides."""
+    bars = job_bars(jobs, f"{run.prefix}_jobs.csv")
+    note = "Drag to zoom in, double-click to zoom out; hover to see the job, click to see why."
+    states: dict[str, object] = {}
+    highest = int(bars.high.max(initial=-1))
+    if run.pstates is None:
+        note += " The run has no pstate_changes.csv, so sleeping servers are not shown."
+    else:
+        found = state_bars(run.pstates, run.end_s, f"{run.prefix}_pstate_changes.csv")
+        highest = max(highest, int(found.high.max(initial=-1)))
+        states = {
+            "start": found.start_s.astype(np.float32), "end": found.end_s.astype(np.float32),
+            "low": found.low.astype(np.int32), "high": found.high.astype(np.int32),
+            "state": found.what.astype(np.int8), "pstate": found.pstate.astype(np.int16),
+        }  # fmt: skip
+    servers = max(highest + 1, int(run.summary.get("hosts") or 0))
+    spec = {
+        "kind": "gantt", "group": prefix, "end": run.end_s, "height": 460, "servers": servers,
+        "layout": {"yaxis": {"range": [-0.5, servers - 0.5], "title": {"text": "server"}}, "hovermode": False,
+                   "showlegend": False},
+        "outcomes": [state.value for state in OUTCOMES],
+        "bars": {"job": bars.what.astype(np.int32), "low": bars.low.astype(np.int32),
+                 "high": bars.high.astype(np.int32)},
+        "states": states,
+        "jobs": {"id": jobs.ids, "submit": jobs.submit_s.astype(np.float32),
+                 "start": jobs.start_s.astype(np.float32), "end": jobs.end_s.astype(np.float32),
+                 **_known(jobs), **_rules(run, jobs),
+                 "outcome": jobs.outcome, "servers": jobs.servers.astype(np.int32)},
+    }  # fmt: skip
+    return Chart(f"{prefix}-gantt", "Servers and jobs", spec, note)
+
+
+def _known(jobs: RunJobs) -> dict[str, Any]:
+    """Walltimes (s) and energies (J) of the jobs, where the table has them."""
+    columns = {"walltime": jobs.walltime_s, "energy": jobs.energy_j}
+    return {name: values.astype(np.float32) for name, values in columns.items() if values is not None}
+
+
+def _rules(run: RunData, jobs: RunJobs) -> dict[str, Any]:
+    """Why jobs were started and killed, as the log has it: rules, and those of each job (-1: none)."""
+    kills = {line.job: line.rule for line in run.endings or [] if line.action == "kill"}
+    rules = list(dict.fromkeys([*run.start_rules.values(), *kills.values()]))
+    number = {rule: place for place, rule in enumerate(rules)}
+
+    def places(rule_of: dict[str, str]) -> IntArray:
+        found = [number[rule_of[job]] if job in rule_of else -1 for job in jobs.ids]
+        return np.array(found, dtype=np.int64)
+
+    return {"rules": rules, "start_rule": places(run.start_rules), "rule": places(kills)}
+
+
+def servers_by_state(run: RunData, prefix: str) -> Chart:
+    """Servers that compute, idle, switch and sleep, stacked; planned ones as a line."""
+    columns = [column for column in STATES if column in run.states.columns]
+    times_s, counts = run.states["time"].to_numpy(np.float64), run.states[columns].to_numpy(np.float64)
+    exact = last_of_each_time(times_s, counts, run.end_s)
+    curve = exact.thinned()
+    chart = TimeChart(f"{prefix}-states", "Servers by state", prefix, run.end_s, "", "servers")
+    for column, values in zip(columns, curve.values.T, strict=True):
+        name, paint = STATES[column]
+        chart.steps(name, curve.edges_s, values, paint, stack="states")
+    if run.trace is not None and "planned_servers_on" in run.trace.columns:
+        on = run.trace["planned_servers_on"].to_numpy(np.float64)
+        if np.isfinite(on).any():
+            chart.steps("planned on", step_edges_s(run.trace), on, "planned", dash="dash")
+    most = float(exact.values.sum(axis=1).max())
+    return chart.chart(*curve.notes, range=[0, 1.02 * most])
+
+
+def utilization(run: RunData, prefix: str) -> Chart:
+    """Share of the servers that compute: of all, and of those that are on."""
+    computing = run.states["nb_computing"].to_numpy(np.float64)
+    on = computing + run.states["nb_idle"].to_numpy(np.float64)
+    of_all = run.states[[c for c in STATES if c in run.states.columns]].to_numpy(np.float64).sum(axis=1)
+    counts = np.column_stack([computing, on, of_all])
+    times_s = run.states["time"].to_numpy(np.float64)
+    curve = last_of_each_time(times_s, counts, run.end_s).thinned(480)
+    computing, on, of_all = curve.values.T
+    chart = TimeChart(
+        f"{prefix}-utilization", "Utilization", prefix, run.end_s, "%", "share that computes [%]"
+    )
+    for name, whole, paint in (("of the servers that are on", on, "asked"), ("of all", of_all, "computing")):
+        share_pct = np.divide(100.0 * computing, whole, out=np.zeros(len(whole)), where=whole > 0.0)
+        chart.steps(name, curve.edges_s, share_pct, paint)
+    share = (run.summary.get("quality") or {}).get("utilization")
+    if share is None and (whole_s := float(of_all @ np.diff(curve.edges_s))) > 0.0:
+        share = float(computing @ np.diff(curve.edges_s)) / whole_s
+    mean = [] if share is None else [f"On average {100.0 * share:.2f} % of all."]
+    return chart.chart(*curve.notes, *mean, range=[0, 102])
+
+
+# --- the map of servers by state and P-state ----------------------------------------------------------------
+#
+# Counts are means over equal spans of time, exact: every change is counted where it happens.
+
+SPANS: Final = 480
+"""Spans of time of the map."""
+MOST_ROWS: Final = 20_000_000
+"""Jobs times their servers, above which the map is left out."""
+_TITLE: Final = "Servers by state and P-state"
+_MAP_STATES: Final = (
+    (ServerState.SWITCHING_ON, "\u2192 on"),
+    (ServerState.SWITCHING_OFF, "\u2192 off"),
+    (ServerState.SLEEPING, "asleep"),
+)
+
+
+@dataclass(frozen=True)
+class Occupation:
+    """One row per job and server of it: the server, from when to when (s)."""
+
+    host: IntArray
+    start_s: FloatArray
+    end_s: FloatArray
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Instants (s) at which the count of a row rises or falls by an amount."""
+
+    row: IntArray
+    time_s: FloatArray
+    amount: FloatArray
+
+
+def mean_counts(changes: Changes, rows: int, edges_s: FloatArray) -> FloatArray:
+    """The time-weighted means of counts between the edges, of shape (rows, spans).
+
+    All counts begin with 0.
+    """
+    places = np.searchsorted(edges_s, changes.time_s)  # the first edge that comes at the change, or after it
+    within = places < len(edges_s)
+    cells = (changes.row * len(edges_s) + places)[within]
+    size = rows * len(edges_s)
+    shape = (rows, len(edges_s))
+    rises = np.bincount(cells, changes.amount[within], size).reshape(shape).cumsum(axis=1)
+    moments = np.bincount(cells, (changes.amount * changes.time_s)[within], size).reshape(shape)
+    integrals = rises * edges_s - moments.cumsum(axis=1)
+    means: FloatArray = np.diff(integrals, axis=1) / np.diff(edges_s)
+    return means
+
+
+def occupation(bars: Rectangles, end_s: float) -> Occupation:
+    """What jobs occupy, up to the end of the run; ordered by server and start."""
+    sizes = bars.high - bars.low + 1
+    which = np.repeat(np.arange(len(bars)), sizes)
+    host = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + bars.low[which]
+    start_s, until_s = bars.start_s[which], np.minimum(bars.end_s[which], end_s)
+    order = np.lexsort((start_s, host))
+    return Occupation(host[order], start_s[order], until_s[order])
+
+
+def computing_changes(busy: Occupation, hosts: IntArray, times_s: FloatArray, pstates: IntArray) -> Changes:
+    """Changes of how many servers compute in each P-state, which is the row.
+
+    ``hosts``, ``times_s`` and ``pstates`` are the changes of P-states, ordered by server and time. A server
+    without any, or that is said to be under way while a job runs on it, counts as in P-state 0.
+    """
+    width_s = 1.0 + max(float(times_s.max(initial=0.0)), float(busy.end_s.max(initial=0.0)))
+    keys, starts = hosts * width_s + times_s, busy.host * width_s + busy.start_s
+
+    def pstate_at(at: FloatArray, side: str) -> IntArray:
+        place = np.searchsorted(keys, busy.host * width_s + at, side=side) - 1  # type: ignore[call-overload]
+        known = (place >= 0) & (hosts[place] == busy.host) if len(hosts) else np.zeros(len(place), dtype=bool)
+        return np.maximum(np.where(known, pstates[place] if len(hosts) else 0, 0), 0)
+
+    job = np.searchsorted(starts, keys) - 1  # the last to start before each change
+    if len(starts):
+        running = (job >= 0) & (busy.host[job] == hosts) & (busy.start_s[job] < times_s)
+        running &= busy.end_s[job] > times_s
+    else:
+        running = np.zeros(len(keys), dtype=bool)
+    before = np.maximum(np.where(np.diff(hosts, prepend=-1) == 0, np.roll(pstates, 1), 0), 0)
+    ones, changed = np.ones(len(busy.host)), np.ones(int(running.sum()))
+    return Changes(
+        np.concatenate([pstate_at(busy.start_s, "right"), pstate_at(busy.end_s, "left"),
+                        before[running], np.maximum(pstates[running], 0)]),
+        np.concatenate([busy.start_s, busy.end_s, times_s[running], times_s[running]]),
+        np.concatenate([ones, -ones, -changed, changed]),
+    )  # fmt: skip
+
+
+def server_heat(run: RunData, prefix: str) -> Chart | Absent:
+    """The map: computing by P-state above, then idle, switching and sleeping servers."""
+    if run.jobs is None or run.pstates is None or not len(run.pstates):
+        missing = "jobs.csv" if run.jobs is None else "pstate_changes.csv"
+        return Absent(_TITLE, f"the run has no {missing}, {BATSIMS}")
+    bars = job_bars(run.jobs, f"{run.prefix}_jobs.csv")
+    if run.end_s <= 0.0:
+        return Absent(_TITLE, "the run took no time")
+    if (bars.high - bars.low + 1).sum() > MOST_ROWS:
+        return Absent(_TITLE, f"the jobs have more than {MOST_ROWS:,} servers altogether")
+    edges_s = np.linspace(0.0, run.end_s, SPANS + 1)
+    names, means = _rows(run, bars, edges_s)
+    most = max(float(means.max()), 1.0)
+    trace = {
+        "type": "heatmap", "name": "servers", "x": 0.5 * (edges_s[1:] + edges_s[:-1]), "y": names,
+        "z": [row.astype(np.float32) for row in means], "zmin": 0.0, "zmax": most, "showscale": False,
+        "colorscale": [[0.0, color("heat-0")], [0.5, color("heat-1")], [1.0, color("heat-2")]],
+        "ygap": 1,
+    }  # fmt: skip
+    layout = {"yaxis": {"type": "category", "autorange": "reversed", "fixedrange": True}}
+    spec = {"kind": "heat", "group": prefix, "end": run.end_s, "height": 70 + 19 * len(names),
+            "traces": [trace], "layout": layout}  # fmt: skip
+    note = (
+        f"P: computing in that P-state. No colour stands for none, the strongest for {most:,.0f} servers."
+        f" Means over {run.end_s / SPANS:,.0f} s each."
+    )
+    return Chart(f"{prefix}-heat", _TITLE, spec, note)
+
+
+def _rows(run: RunData, bars: Rectangles, edges_s: FloatArray) -> tuple[list[str], FloatArray]:
+    """Names and mean counts of the rows that ever count a server."""
+    path = f"{run.prefix}_pstate_changes.csv"
+    busy = occupation(bars, run.end_s)
+    computing = computing_changes(busy, *changes_by_host(run.pstates, path))
+    pstates = int(computing.row.max(initial=0)) + 1
+    by_pstate = mean_counts(computing, pstates, edges_s)
+    found = state_bars(run.pstates, run.end_s, path)
+    sizes = (found.high - found.low + 1).astype(np.float64)
+    states = Changes(np.tile(found.what, 2), np.concatenate([found.start_s, found.end_s]),
+                     np.concatenate([sizes, -sizes]))  # fmt: skip
+    by_state = mean_counts(states, len(ServerState), edges_s)
+    rows = [(f"P{number}", by_pstate[number]) for number in range(pstates)]
+    rows.append(("idle", np.maximum(by_state[ServerState.ON] - by_pstate.sum(axis=0), 0.0)))
+    rows += [(name, by_state[state]) for state, name in _MAP_STATES]
+    rows = [(name, counts) for name, counts in rows if counts.max() > 1e-9] or rows[:1]
+    return [name for name, _ in rows], np.array([counts for _, counts in rows])

@@ -1,0 +1,124 @@
+"""What stories of a run are made of: chapters of short texts, and decisions of the log in words."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from beasy_sched.formats.run_files import SUMMARY, path_of
+from beasy_sched.reports.explain_rules import clock, sentence
+from beasy_sched.run.results import LogLine, RunTables
+
+_MOST = 12
+"""Entries of a chapter that are told; the others are counted."""
+STORY_WIDTH = 110
+"""The widest that a story is told, in columns."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One sentence or more, at a moment of the run (s) where it has one."""
+
+    text: str
+    time_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A heading with what belongs to it."""
+
+    title: str
+    entries: list[Entry]
+    whole: bool = False
+    """Whether all of its entries are told, however many there are."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """What is told, and the same as data for tools."""
+
+    title: str
+    chapters: list[Chapter]
+    data: dict[str, Any]
+
+    def __str__(self) -> str:
+        """The story as text of at most `STORY_WIDTH` columns."""
+        return "\n".join(line for _, line in self.lines(STORY_WIDTH))
+
+    __repr__ = __str__  # notebooks and interactive sessions show it
+
+    def lines(self, width: int) -> Iterator[tuple[bool, str]]:
+        """The story as (is it a heading, line of at most ``width`` columns)."""
+        yield True, printable(self.title)
+        for chapter in self.chapters:
+            yield False, ""
+            yield True, chapter.title
+            left_out = (
+                len(chapter.entries) - _MOST if len(chapter.entries) > _MOST + 1 and not chapter.whole else 0
+            )
+            for entry in chapter.entries[: _MOST if left_out else None]:
+                label = "  " if entry.time_s is None else f"  {clock(entry.time_s)}  "
+                room, rest = max(width, len(label) + 30), " " * len(label)
+                for line in textwrap.wrap(printable(entry.text), room, initial_indent=label,
+                                          subsequent_indent=rest, break_on_hyphens=False):  # fmt: skip
+                    yield False, line
+            if left_out:
+                yield False, f"  ... and {left_out} more (--json has all)"
+
+
+def printable(text: str) -> str:
+    """Escape what could steer a terminal: names come from files of anyone's making."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def because(line: LogLine, currency: str = "") -> str:
+    """Why a decision was taken, in words; ``currency`` is that of costs, where it is known."""
+    facts = dict(line.facts)
+    slack_s, planned_s = facts.get("slack_s"), facts.get("planned_start_s")
+    if isinstance(planned_s, int | float) and line.kind == "postpone":
+        left_s = slack_s if isinstance(slack_s, int | float) else -_number(facts.get("overdue_s"))
+        late_s = planned_s - line.time - left_s
+        if late_s > AT_ONCE_S and ("slack_s" in facts or "overdue_s" in facts):
+            facts["late_s"] = late_s
+    for name in ("cost", "earliest_cost"):
+        if currency and isinstance(value := facts.get(name), int | float):
+            facts[name] = f"{value:.3g} {currency}"
+    return sentence(line.action, line.rule, facts)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def told(line: LogLine, currency: str = "") -> dict[str, object]:
+    """A decision as data, with its sentence."""
+    return {**msgspec.structs.asdict(line), "sentence": because(line, currency)}
+
+
+def currency_of(prefix: str, *, of_plans: bool) -> str:
+    """The currency of a run's site, "" where it is not known.
+
+    ``of_plans``: of the costs that jobs are planned by, which may also be grams, or without a meaning.
+    """
+    if not path_of(prefix, SUMMARY).is_file():
+        return ""
+    summary = RunTables(prefix).summary
+    grid, settings = summary.get("grid"), summary.get("settings")
+    options = settings.get("options") if isinstance(settings, dict) else None
+    if not isinstance(grid, dict) or not isinstance(options, dict):
+        return ""
+    real = options.get("prices", "real") == "real" and options.get("objective", "price") == "price"
+    return str(grid.get("currency", "")) if real or not of_plans else ""
+
+
+def entries_of(lines: Iterable[LogLine], currency: str = "") -> list[Entry]:
+    """The reasons of decisions, each at its moment."""
+    return [Entry(because(line, currency), line.time) for line in lines]
+
+
+AT_ONCE_S = 0.01
+"""A job that started within this time has not waited."""

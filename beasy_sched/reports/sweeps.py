@@ -1,0 +1,355 @@
+"""The results of a sweep: maps over two axes, lines over one, for the page of a campaign and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.errors import ConfigError
+from beasy_sched.reports.comparison import MEASURES, Better, Figure
+from beasy_sched.reports.drawing import PALETTE, figure_bytes, new_figure
+from beasy_sched.reports.page import Chart, color, plain
+
+SWEEP_FIGURES: Final = tuple(
+    replace(MEASURES[column], digits=digits)
+    for column, digits in (
+        ("work_finished_pct", 1),
+        ("finished_pct", 1),
+        ("killed_pct", 1),
+        ("unserved_kwh", 1),
+        ("soc_lowest_pct", 0),
+    )
+)
+"""What is drawn over the axes."""
+WITH_A_GOAL: Final = ("work_finished_pct", "finished_pct")
+"""Figures whose maps have a line where the wanted value is reached."""
+WANTED_PCT: Final = 99.0
+MOST_WRITTEN: Final = 80
+"""Cells of a map up to which their values are written in."""
+
+
+@dataclass(frozen=True)
+class SweptAxis:
+    """An axis of a sweep: a column of the table of runs."""
+
+    column: str
+    title: str
+    """With its unit."""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Means of a figure over two axes."""
+
+    x: FloatArray
+    y: FloatArray
+    means: FloatArray
+    """Of shape (y, x); NaN where no run has a value."""
+    runs: int
+    """Most runs of a cell."""
+
+    @property
+    def written(self) -> bool:
+        """Whether the cells are few enough for their values."""
+        return self.means.size <= MOST_WRITTEN
+
+    def reaches(self, wanted: float) -> bool:
+        """Whether some cells reach a value, and others do not: there is a line between them."""
+        known = self.means[np.isfinite(self.means)]
+        return min(self.means.shape) > 1 and bool((known >= wanted).any() and (known < wanted).any())
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A figure over one axis: mean, lowest and highest of the runs."""
+
+    x: FloatArray
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+    runs: int
+
+
+def slices(runs: Any, axes: Sequence[SweptAxis]) -> Iterator[tuple[str, Any]]:
+    """Yield the runs for each combination of the axes beyond the second, with a name; all without such."""
+    more = [axis.column for axis in axes[2:]]
+    if not more:
+        yield "", runs
+        return
+    for values, own in runs.groupby(more, sort=True):
+        yield ", ".join(f"{name} {value:g}" for name, value in zip(more, values, strict=True)), own
+
+
+def surface(runs: Any, policy: str, figure: Figure, x: SweptAxis, y: SweptAxis) -> Surface | None:
+    """Return a policy's surface; None where no run has a value."""
+    own = _known(runs, policy, figure)
+    if own.empty:
+        return None
+    table = own.pivot_table(index=y.column, columns=x.column, values=figure.column, aggfunc="mean")
+    most = int(own.groupby([x.column, y.column]).size().max())
+    return Surface(_floats(table.columns), _floats(table.index), _floats(table.to_numpy()), most)
+
+
+def curve(runs: Any, policy: str, figure: Figure, x: SweptAxis) -> Curve | None:
+    """Return a policy's curve; None where no run has a value."""
+    own = _known(runs, policy, figure)
+    if own.empty:
+        return None
+    found = own.groupby(x.column)[figure.column].agg(["mean", "min", "max", "size"])
+    mean, low, high = (_floats(found[name]) for name in ("mean", "min", "max"))
+    return Curve(_floats(found.index), mean, low, high, int(found["size"].max()))
+
+
+def nothing_to_see(surfaces: Mapping[str, Surface | None] | Mapping[str, Curve | None]) -> bool:
+    """Whether a figure is not known, or 0 everywhere."""
+    found = [each for each in surfaces.values() if each is not None]
+    means = [each.means if isinstance(each, Surface) else each.mean for each in found]
+    return not any(np.any(np.abs(values[np.isfinite(values)]) > 1e-9) for values in means)
+
+
+def span_of(surfaces: Iterable[Surface | None]) -> tuple[float, float]:
+    """Return the least and the greatest mean, for colours that mean the same in several maps."""
+    values = np.concatenate([each.means.ravel() for each in surfaces if each is not None])
+    least, most = float(np.nanmin(values)), float(np.nanmax(values))
+    return least, most if most > least else least + 1.0
+
+
+def _known(runs: Any, policy: str, figure: Figure) -> Any:
+    if figure.column not in runs.columns:
+        return runs.iloc[:0]
+    own = runs[runs["policy"] == policy]
+    return own[own[figure.column].notna()].astype({figure.column: "float64"})
+
+
+def _floats(values: Any) -> FloatArray:
+    return np.asarray(values, dtype=np.float64)
+
+
+# --- charts of the page -------------------------------------------------------------------------------------
+
+
+_MOST_COLORS: Final = 6
+_DASHES: Final = ("solid", "dash", "dot")
+
+
+def sweep_charts(runs: Any, axes: Sequence[SweptAxis], key: str) -> tuple[list[Chart], list[str]]:
+    """Return the charts of the runs of one condition, and the figures that are 0 everywhere or not known."""
+    policies = list(dict.fromkeys(runs["policy"]))
+    charts: list[Chart] = []
+    absent = []
+    for figure in SWEEP_FIGURES:
+        made = [
+            chart
+            for place, (name, own) in enumerate(slices(runs, axes))
+            for chart in _of_figure(own, policies, figure, axes, f"{key}-{figure.column}-{place}", name)
+        ]
+        charts += made
+        if not made:
+            absent.append(figure.title.lower())
+    return charts, absent
+
+
+def _of_figure(
+    runs: Any, policies: Sequence[str], figure: Figure, axes: Sequence[SweptAxis], key: str, where: str
+) -> Iterator[Chart]:
+    if len(axes) == 1:
+        curves = {policy: curve(runs, policy, figure, axes[0]) for policy in policies}
+        if not nothing_to_see(curves):
+            yield _lines({name: each for name, each in curves.items() if each}, figure, axes[0], key)
+        return
+    surfaces = {policy: surface(runs, policy, figure, axes[0], axes[1]) for policy in policies}
+    if not nothing_to_see(surfaces):
+        span = span_of(surfaces.values())
+        for number, (policy, found) in enumerate(surfaces.items()):
+            if found is not None:
+                title = ", ".join(filter(None, [policy, where]))
+                yield _map(found, figure, axes, f"{key}-{number}", f"{figure.title}: {title}", span)
+
+
+def _map(
+    found: Surface,
+    figure: Figure,
+    axes: Sequence[SweptAxis],
+    key: str,
+    title: str,
+    span: tuple[float, float],
+) -> Chart:
+    values = [[None if np.isnan(mean) else float(mean) for mean in row] for row in found.means]
+    x, y = ([f"{size:g}" for size in sizes] for sizes in (found.x, found.y))
+    unit = f" {figure.unit}" if figure.unit else ""
+    cells = {
+        "type": "heatmap", "name": "mean of the runs", "x": x, "y": y, "z": values,
+        "colorscale": "Cividis", "reversescale": figure.better is Better.LOW,
+        "zmin": span[0], "zmax": span[1],
+        "xgap": 1, "ygap": 1, "colorbar": {"thickness": 12, "title": {"text": figure.unit}},
+        "texttemplate": f"%{{z:.{figure.digits}f}}" if found.written else "",
+        "hovertemplate": f"{axes[0].column} %{{x}}, {axes[1].column} %{{y}}<br>"
+        f"%{{z:,.2f}}{unit}<extra></extra>",
+    }  # fmt: skip
+    traces, note = [cells], f"Means of up to {found.runs} runs a cell."
+    if figure.column in WITH_A_GOAL and found.reaches(WANTED_PCT):
+        traces.append({
+            "type": "contour", "name": f"{WANTED_PCT:g} %", "x": x, "y": y, "z": values,
+            "showscale": False, "hoverinfo": "skip", "connectgaps": False,
+            "contours": {"coloring": "none", "start": WANTED_PCT, "end": WANTED_PCT, "size": 1},
+            "line": {"color": color("unserved"), "width": 3},
+        })  # fmt: skip
+        note += f" The line: {WANTED_PCT:g} %."
+    layout = {
+        "xaxis": {"title": {"text": plain(axes[0].title)}, "type": "category", "fixedrange": True},
+        "yaxis": {"title": {"text": plain(axes[1].title)}, "type": "category", "fixedrange": True},
+        "margin": {"l": 64, "r": 72, "t": 8, "b": 46},
+    }
+    spec = {"kind": "plot", "height": max(270, 80 + 34 * len(y)), "traces": traces, "layout": layout}
+    return Chart(key, title, spec, note)
+
+
+def _lines(curves: dict[str, Curve], figure: Figure, axis: SweptAxis, key: str) -> Chart:
+    traces: list[dict[str, Any]] = []
+    for number, (policy, found) in enumerate(curves.items()):
+        paint = color(f"run-{number % _MOST_COLORS}")
+        dash = _DASHES[number // _MOST_COLORS % len(_DASHES)]
+        traces.append({
+            "type": "scatter", "mode": "lines+markers", "name": plain(policy),
+            "x": found.x, "y": found.mean,
+            "line": {"color": paint, "width": 2, "dash": dash},
+            "marker": {"color": paint, "size": 6},
+            "error_y": {"type": "data", "symmetric": False, "array": found.high - found.mean,
+                        "arrayminus": found.mean - found.low, "color": paint, "thickness": 1.2, "width": 4},
+            "hovertemplate": f"{plain(policy)}, %{{x:g}}: %{{y:,.2f}} {figure.unit}<extra></extra>",
+        })  # fmt: skip
+    layout: dict[str, Any] = {
+        "xaxis": {"title": {"text": plain(axis.title)}, "fixedrange": True},
+        "yaxis": {"title": {"text": figure.unit}, "fixedrange": True},
+    }
+    if figure.column in WITH_A_GOAL:
+        layout["shapes"] = [
+            {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": WANTED_PCT, "y1": WANTED_PCT,
+             "layer": "below", "line": {"color": color("limit"), "width": 1.2, "dash": "dot"}}
+        ]  # fmt: skip
+    most = max(found.runs for found in curves.values())
+    note = f"Means of up to {most} runs a point; bars from the lowest run to the highest."
+    spec = {"kind": "plot", "height": 300, "traces": traces, "layout": layout}
+    return Chart(key, figure.title, spec, note)
+
+
+# --- the picture --------------------------------------------------------------------------------------------
+
+
+_STYLES: Final = ("-", "--", ":")
+_GOAL: Final = "#d55e00"
+
+
+def draw_sweep(
+    runs: Any,
+    axes: Sequence[SweptAxis],
+    figures: Sequence[Figure],
+    *,
+    title: str,
+    wanted_pct: float,
+    suffix: str = ".png",
+) -> bytes:
+    """Draw the runs of one condition over one or two axes. Returns the file's bytes.
+
+    Figures that are 0 everywhere, or not known, are left out. The same runs give the same bytes with the same
+    matplotlib. Raises ConfigError for a format that is not png, svg or pdf, where nothing is left to draw,
+    and where matplotlib is not installed.
+    """
+    policies = list(dict.fromkeys(runs["policy"]))
+    canvas = new_figure(suffix, (1.0, 1.0))  # its size follows from what is drawn
+    draw = _draw_maps if len(axes) == 2 else _draw_lines
+    draw(canvas, runs, policies, axes, figures, wanted_pct)
+    canvas.suptitle(title, fontsize=11)
+    return figure_bytes(canvas, suffix)
+
+
+def _draw_maps(
+    canvas: Any,
+    runs: Any,
+    policies: Sequence[str],
+    axes: Sequence[SweptAxis],
+    figures: Sequence[Figure],
+    wanted_pct: float,
+) -> None:
+    rows = {
+        figure: {policy: surface(runs, policy, figure, axes[0], axes[1]) for policy in policies}
+        for figure in figures
+    }
+    rows = {figure: each for figure, each in rows.items() if not nothing_to_see(each)}
+    panels = _panels(canvas, len(rows), len(policies), 4.2, 3.4)
+    for across, (figure, found) in zip(panels, rows.items(), strict=True):
+        span = span_of(found.values())
+        image = None
+        for panel, (policy, each) in zip(across, found.items(), strict=True):
+            panel.set_title(f"{policy}: {figure.title.lower()} [{figure.unit}]", fontsize=9)
+            if each is not None:
+                image = _draw_map(panel, each, figure, axes, span, wanted_pct)
+        canvas.colorbar(image, ax=list(across), shrink=0.9, pad=0.02)
+
+
+def _draw_map(
+    panel: Any,
+    found: Surface,
+    figure: Figure,
+    axes: Sequence[SweptAxis],
+    span: tuple[float, float],
+    wanted_pct: float,
+) -> Any:
+    scale = "cividis_r" if figure.better is Better.LOW else "cividis"
+    image = panel.imshow(found.means, origin="lower", aspect="auto", cmap=scale, vmin=span[0], vmax=span[1])
+    if found.written:
+        for (row, column), mean in np.ndenumerate(found.means):
+            if not np.isnan(mean):
+                shade = image.cmap(image.norm(mean))
+                light = 0.299 * shade[0] + 0.587 * shade[1] + 0.114 * shade[2] > 0.5
+                panel.text(
+                    column, row, f"{mean:.{figure.digits}f}", ha="center", va="center", fontsize=7.5,
+                    color="black" if light else "white",
+                )  # fmt: skip
+    if figure.column in WITH_A_GOAL and found.reaches(wanted_pct):
+        line = panel.contour(found.means, levels=[wanted_pct], colors=[_GOAL], linewidths=2.2)
+        panel.clabel(line, fmt=f"{wanted_pct:g} %%", fontsize=7.5)
+    panel.set_xticks(range(len(found.x)), [f"{size:g}" for size in found.x])
+    panel.set_yticks(range(len(found.y)), [f"{size:g}" for size in found.y])
+    panel.set_xlabel(axes[0].title)
+    panel.set_ylabel(axes[1].title)
+    return image
+
+
+def _draw_lines(
+    canvas: Any,
+    runs: Any,
+    policies: Sequence[str],
+    axes: Sequence[SweptAxis],
+    figures: Sequence[Figure],
+    wanted_pct: float,
+) -> None:
+    rows = {
+        figure: {policy: curve(runs, policy, figure, axes[0]) for policy in policies} for figure in figures
+    }
+    rows = {figure: each for figure, each in rows.items() if not nothing_to_see(each)}
+    panels = _panels(canvas, len(rows), 1, 6.5, 2.7)
+    for (panel,), (figure, found) in zip(panels, rows.items(), strict=True):
+        for number, (policy, each) in enumerate(found.items()):
+            if each is not None:
+                paint, style = PALETTE[number % len(PALETTE)], _STYLES[number // len(PALETTE) % len(_STYLES)]
+                panel.fill_between(each.x, each.low, each.high, color=paint, alpha=0.18, linewidth=0)
+                panel.plot(each.x, each.mean, color=paint, linestyle=style, marker="o", ms=3.5, label=policy)
+        if figure.column in WITH_A_GOAL:
+            panel.axhline(wanted_pct, color="#444444", linewidth=1.2, linestyle=":")
+        panel.set_ylabel(f"{figure.title.lower()}\n[{figure.unit}]")
+        panel.grid(alpha=0.3)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[-1][0].set_xlabel(axes[0].title)
+    panels[0][0].legend(fontsize=8, framealpha=0.9)
+
+
+def _panels(canvas: Any, rows: int, columns: int, width_in: float, height_in: float) -> Any:
+    if rows == 0:
+        raise ConfigError("there is nothing to draw: every figure is 0 in all runs, or not known")
+    canvas.set_size_inches(width_in * columns + 0.8, height_in * rows + 0.5)
+    return canvas.subplots(rows, columns, squeeze=False)

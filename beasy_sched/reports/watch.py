@@ -1,0 +1,298 @@
+"""A run shown in the terminal while it goes: levels, powers, the plan ahead, servers, queue, decisions."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.engine import Session
+from beasy_sched.engine.actions import DecisionLog, Facts
+from beasy_sched.engine.power import PowerSide
+from beasy_sched.model.cluster import HostState
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.planner.plan import PlanStore
+from beasy_sched.reports.explain_rules import clock, count, power, span
+from beasy_sched.reports.story import printable
+from beasy_sched.units import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+Step = Callable[[Message], Reply]
+
+_LEAST_S: Final = 0.25
+"""Least real time between two pictures, s."""
+_MOST_S: Final = 1.0
+"""Real time after which the next picture is due in any case, s."""
+_MOST_SHARE: Final = 0.01
+"""The largest share of the processor time that pictures may take; up to ``_MOST_S``."""
+_DECISIONS: Final = 8
+"""How many of the last decisions are shown."""
+_LABEL: Final = 12
+_BAR: Final = 16
+_AHEAD_H: Final = 12.0
+_AHEAD_CELLS: Final = 24
+_LEVELS: Final = "▁▂▃▄▅▆▇█"
+
+
+class Decided(NamedTuple):
+    """A line of the decision log."""
+
+    time_s: float
+    action: str
+    job: str
+    hosts: str
+    rule: str
+
+
+class Watch:
+    """Follows a session, and draws it a few times a second on a terminal."""
+
+    def __init__(
+        self,
+        console: Console,
+        policy: str,
+        *,
+        clock_s: Callable[[], float] = time.monotonic,
+        processor_s: Callable[[], float] = time.process_time,
+    ) -> None:
+        """``clock_s`` tells the real time, ``processor_s`` the processor time that was used, s."""
+        self._console, self._policy = console, policy
+        self._clock_s, self._processor_s = clock_s, processor_s
+        self._decided: deque[Decided] = deque(maxlen=_DECISIONS)
+        self._show: Callable[[Session], None] | None = None
+        self._drawn_s = self._began_s = -math.inf
+        """When the last picture was drawn, and the run was begun, real time, s."""
+        self._again_at_s = -math.inf
+        """The processor time from which on the next picture is due."""
+        self._share: float | None = None
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[Watch]:
+        """Draw while the block runs; the last picture stays, also when an exception ends it."""
+        from rich.live import Live
+
+        self._began_s = self._clock_s()
+        live = Live(
+            console=self._console,
+            auto_refresh=False,
+            redirect_stdout=sys.stdout.isatty(),  # what a policy prints goes above the picture
+            vertical_overflow="crop",
+        )
+        with live:
+            self._show = lambda session: live.update(self._picture(session), refresh=True)
+            try:
+                yield self
+            finally:
+                self._show = None
+
+    def progress(self, share: float) -> None:
+        """Note the share of the jobs that have been submitted."""
+        self._share = share
+
+    def log(self, log: DecisionLog | None) -> DecisionLog:
+        """Return a decision log that keeps the last decisions, and passes each on to ``log``."""
+        decided = self._decided
+
+        def note(time_s: float, action: str, job: str, hosts: str, rule: str, facts: Facts) -> None:
+            if log is not None:
+                log(time_s, action, job, hosts, rule, facts)
+            if action != "compensate":
+                decided.append(Decided(time_s, action, job, hosts, rule))
+
+        return note
+
+    def following(self, session: Session, step: Step) -> Step:
+        """Return ``step`` of the session, which also draws it now and then, and at its end."""
+
+        def step_and_draw(message: Message) -> Reply:
+            reply = step(message)
+            if self._clock_s() >= self._drawn_s + _LEAST_S or session.ended:
+                self._draw(session)
+            return reply
+
+        return step_and_draw
+
+    def _draw(self, session: Session) -> None:
+        """Draw the session, unless that would take too much of the processor's time."""
+        before_s = self._processor_s()
+        waited_s = self._clock_s() - self._drawn_s
+        if self._show is None or (before_s < self._again_at_s and waited_s < _MOST_S and not session.ended):
+            return
+        self._show(session)
+        after_s = self._processor_s()
+        self._drawn_s, self._again_at_s = self._clock_s(), after_s + (after_s - before_s) / _MOST_SHARE
+
+    def _picture(self, session: Session) -> Text:
+        from rich.text import Text
+
+        real_s = self._clock_s() - self._began_s
+        lines = picture(session, self._policy, real_s, self._share, self._decided)
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for label, line in lines:
+            text.append(f"{label:<{_LABEL}}", "bold")
+            text.append(f"{line}\n")
+        return text
+
+
+def picture(
+    session: Session, policy: str, real_s: float, share: float | None, decided: deque[Decided]
+) -> list[tuple[str, str]]:
+    """Return what is shown of a session: lines, each with its heading.
+
+    ``real_s`` is the time since it was started, ``share`` the part of its jobs that have been submitted,
+    None if that is not known.
+    """
+    now = max(session.now, 0.0)
+    lines = [("Run", _head(session, policy, now, share))]
+    if real_s > 0.0:
+        lines.append(("Running for", f"{span(real_s)}, {now / real_s:,.0f} times as fast as real time"))
+    if (side := session.power) is not None:
+        lines += [*_levels(side, now), *_powers(side)]
+        lines += [] if side.plans is None else _ahead(side.plans, now)
+    lines += [("Servers", _servers(session)), ("Jobs", _jobs(session)), ("Queue", _queue(session, now))]
+    last = [_decision(each) for each in reversed(decided)]
+    return [*lines, *zip(("Decisions", *[""] * len(last)), last, strict=False)]
+
+
+def _head(session: Session, policy: str, now: float, share: float | None) -> str:
+    """Policy, time, and how far it is."""
+    parts = [policy, clock(now)]
+    if session.power is not None:
+        parts[-1] += f" of {clock(session.power.end_s)}"
+    if share is not None:
+        parts.append(f"{100.0 * share:.0f} % of the jobs submitted")
+    return "; ".join(parts)
+
+
+def _levels(side: PowerSide, now: float) -> Iterator[tuple[str, str]]:
+    """What battery and tank hold, beside what was planned."""
+    storage, held = side.site.storage, side.storage
+    place = None if side.plans is None else side.plans.place(now)
+    planned = None
+    if side.plans is not None and place is not None:
+        planned = side.plans[place.window].level_at(place.step)
+    if storage.battery.exists:
+        battery, soc_pct = storage.battery, storage.battery.soc_pct(held.battery_j)
+        plan = "" if planned is None else f", {battery.soc_pct(planned.battery_j):.1f} % planned"
+        limits = f"target {battery.soc_target_pct:g} % ({battery.soc_min_pct:g} to {battery.soc_max_pct:g} %)"
+        yield "Battery", f"{_bar(soc_pct / 100.0)}  {soc_pct:.1f} %{plan}; {limits}"
+    if storage.hydrogen is not None:
+        tank_kg = storage.hydrogen.tank_kg
+        plan = "" if planned is None else f", {planned.hydrogen_kg:.2f} kg planned"
+        text = (
+            f"{held.hydrogen_kg:.2f} of {tank_kg:g} kg{plan}; target {storage.hydrogen.level_target_kg:g} kg"
+        )
+        yield "Hydrogen", f"{_bar(held.hydrogen_kg / tank_kg)}  {text}"
+
+
+def _bar(share: float) -> str:
+    """Draw a level between 0 and 1."""
+    full = round(min(max(share, 0.0), 1.0) * _BAR)
+    return "█" * full + "░" * (_BAR - full)
+
+
+_FLOWS: Final = {
+    "demand_w": "servers",
+    "base_w": "base load",
+    "charge_w": "charging",
+    "discharge_w": "discharging",
+    "electrolyzer_w": "electrolyzer",
+    "fuel_cell_w": "fuel cell",
+    "import_w": "from the grid",
+    "export_w": "to the grid",
+    "curtailed_w": "curtailed",
+    "unserved_w": "not served",
+}
+
+
+def _powers(side: PowerSide) -> Iterator[tuple[str, str]]:
+    """What arrives now, and where power went in the last step."""
+    arriving = "" if side.budget is None else f"{power(side.budget.renew_w)} of sun and wind"
+    yield "Power now", arriving or "no step is open"
+    if side.trace:
+        record = side.trace[-1].record
+        flows = [
+            f"{name} {power(value_w)}"
+            for field, name in _FLOWS.items()
+            if (value_w := getattr(record, field)) >= 0.5
+        ]
+        yield "Last step", ", ".join(flows) or "nothing was drawn"
+
+
+def _ahead(plans: PlanStore, now: float) -> Iterator[tuple[str, str]]:
+    """The next hours of the plan: production and the servers' power on one scale, and the battery."""
+    place = plans.place(now)
+    if place is None:
+        yield "Plan", "nothing is planned for this time"
+        return
+    plan, first = plans[place.window], place.step
+    last = min(first + round(_AHEAD_H * SECONDS_PER_HOUR / plan.step_s), plan.steps)
+    renew_w, servers_w = plan.power.renew_w[first:last], plan.power.envelope_w[first:last]
+    most_w = max(float(renew_w.max()), float(servers_w.max()), 1.0)
+    hours = (last - first) * plan.step_s / SECONDS_PER_HOUR
+    yield (
+        "Plan",
+        f"{_spark(renew_w, 0.0, most_w)}  sun and wind, the next {hours:.3g} h, up to {power(most_w)}",
+    )
+    yield "", f"{_spark(servers_w, 0.0, most_w)}  for the servers, on the same scale"
+    if plan.storage.battery.exists:
+        soc_pct = plan.soc_pct[first : last + 1]
+        yield "", f"{_spark(soc_pct, 0.0, 100.0)}  battery, to {float(soc_pct[-1]):.1f} %"
+
+
+def _spark(values: FloatArray, low: float, high: float) -> str:
+    """Draw values in a line of cells, each as high as the mean of its part."""
+    parts = np.array_split(values, min(_AHEAD_CELLS, len(values)))
+    steps = [(float(part.mean()) - low) / (high - low) * (len(_LEVELS) - 1) for part in parts]
+    line = "".join(_LEVELS[min(max(round(step), 0), len(_LEVELS) - 1)] for step in steps)
+    return f"{line:<{_AHEAD_CELLS}}"
+
+
+_STATES: Final = {
+    HostState.BUSY: "computing",
+    HostState.IDLE: "idle",
+    HostState.ASLEEP: "asleep",
+    HostState.SWITCHING_ON: "waking",
+    HostState.SWITCHING_OFF: "going to sleep",
+}
+
+
+def _servers(session: Session) -> str:
+    counts = session.cluster.state_counts.sum(axis=0)
+    shown = [f"{counts[state]:,} {name}" for state, name in _STATES.items() if counts[state]]
+    return ", ".join(shown) or "none yet"
+
+
+def _jobs(session: Session) -> str:
+    ended = {name: number for name, number in session.outcomes.counts().items() if number}
+    parts = [f"{session.submitted:,} submitted", f"{len(session.cluster.running):,} running"]
+    return ", ".join([*parts, *(f"{number:,} {name}" for name, number in ended.items())])
+
+
+def _queue(session: Session, now: float) -> str:
+    queue, held = session.cluster.queue, len(session.workflows.held)
+    first = queue.first
+    text = "empty"
+    if first is not None:
+        why = f" ({first.postponed_for})" if first.postponed_for else ""
+        waits = f"waits for {span(now - first.subtime_s)}"
+        text = f"{count(len(queue), 'job')}; {printable(first.id)}, {count(first.res, 'host')}, {waits}{why}"
+    return text + (f"; {held:,} more wait for other jobs" if held else "")
+
+
+def _decision(each: Decided) -> str:
+    hosts = f" on {count(len(HostSet.parse(each.hosts)), 'host')}" if each.hosts else ""
+    what = f"{each.action} {printable(each.job)}".rstrip()
+    return f"{clock(each.time_s)}  {what}{hosts}" + (f": {printable(each.rule)}" if each.rule else "")

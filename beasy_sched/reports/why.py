@@ -1,0 +1,138 @@
+"""What `beasy-sched explain` says of jobs and steps, packed into a page, so that a click can show it.
+
+The texts are compressed in chunks, of which the page unpacks only the one that it needs. With more jobs than
+`MOST_JOBS`, those that were killed or rejected come first, then those that waited longest; with more steps
+than `MOST_STEPS` there are none. The page then says how to ask `beasy-sched explain`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.errors import InputError
+from beasy_sched.formats.run_files import DECISIONS
+from beasy_sched.model.jobs import JobState
+from beasy_sched.reports.explain_job import explain_jobs
+from beasy_sched.reports.explain_time import explain_steps
+from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs
+from beasy_sched.reports.story import Chapter
+
+MOST_JOBS: Final = 30_000
+"""Jobs of a page that are explained in it; several runs share them."""
+MOST_STEPS: Final = 20_000
+"""Steps of a page, likewise."""
+MOST_ENTRIES: Final = 30
+"""Entries of a chapter that are told; the others are counted."""
+_IN_A_CHUNK: Final = 100
+_ENDED_BADLY: Final = tuple(OUTCOMES.index(state) for state in (JobState.KILLED, JobState.REJECTED))
+
+
+@dataclass
+class Packed:
+    """Texts in compressed chunks of `_IN_A_CHUNK`."""
+
+    chunks: list[str] = field(default_factory=list)
+    count: int = 0
+    _waiting: list[Any] = field(default_factory=list)
+
+    def add(self, told: object) -> None:
+        """Add what JSON can hold."""
+        self._waiting.append(told)
+        self.count += 1
+        if len(self._waiting) == _IN_A_CHUNK:
+            self.close()
+
+    def close(self) -> None:
+        """Compress what is left."""
+        if self._waiting:
+            text = json.dumps(self._waiting, separators=(",", ":"), ensure_ascii=False)
+            packed = zlib.compress(text.encode("utf-8", "replace"), 9)
+            self.chunks.append(base64.b64encode(packed).decode("ascii"))
+            self._waiting = []
+
+
+def explanations(run: RunData, share: float = 1.0) -> tuple[dict[str, Any] | None, str]:
+    """What the page gets to explain a run's jobs and steps, and what has to be said of its limits.
+
+    ``share`` is the part of `MOST_JOBS` and `MOST_STEPS` that is the run's. None where the run has no
+    decision log, or one that cannot be explained.
+    """
+    if run.endings is None:
+        return None, f"Clicks explain nothing: the run has no {DECISIONS}."
+    try:
+        jobs, ids, note = _jobs(run, int(MOST_JOBS * share))
+        steps, edges_s, more = _steps(run, int(MOST_STEPS * share))
+    except InputError as error:
+        return None, f"Clicks explain nothing: {error}."
+    packed = {
+        "prefix": run.prefix,
+        "chunk": _IN_A_CHUNK,
+        "jobs": jobs.chunks,
+        "ids": ids,
+        "steps": steps.chunks,
+        "edges": edges_s,
+    }
+    return packed, " ".join(text for text in (note, more) if text)
+
+
+def _jobs(run: RunData, most: int) -> tuple[Packed, list[str] | None, str]:
+    """The texts of jobs; their ids where they are not those of all jobs in their order, and a note then."""
+    chosen: set[str] | None = None
+    note = ""
+    if run.jobs is not None and len(run.jobs.ids) > most:
+        chosen = {run.jobs.ids[place] for place in most_telling(run.jobs, run.end_s, most)}
+        note = (
+            f"{len(chosen):,} of {len(run.jobs.ids):,} jobs are explained on this page: those that were"
+            " killed or rejected, and those that waited longest. For the others there is beasy-sched explain."
+        )
+    packed, ids = Packed(), list[str]()
+    for job_id, chapters in explain_jobs(run.prefix, chosen):
+        ids.append(job_id)
+        packed.add(told_of(chapters))
+    packed.close()
+    same = run.jobs is not None and ids == run.jobs.ids
+    return packed, None if same else ids, note
+
+
+def most_telling(jobs: RunJobs, end_s: float, most: int) -> IntArray:
+    """The places of the jobs that most is to be told of: those that ended badly, then the longest waits."""
+    until_s = np.where(np.isnan(jobs.start_s), end_s, jobs.start_s)
+    badly = np.isin(jobs.outcome, _ENDED_BADLY)
+    return np.lexsort((jobs.submit_s - until_s, ~badly))[:most]
+
+
+def _steps(run: RunData, most: int) -> tuple[Packed, FloatArray, str]:
+    """The texts of steps, start and end of each (s), and a note where there are too many."""
+    packed, edges_s = Packed(), list[float]()
+    count = 0 if run.trace is None else len(run.trace)
+    if count > most:
+        note = f"The {count:,} steps are too many to be explained on this page; beasy-sched explain does."
+        return packed, np.empty(0), note
+    for start_s, end_s, title, chapters in explain_steps(run.prefix):
+        edges_s += (start_s, end_s)
+        packed.add([title, told_of(chapters)])
+        if packed.count > most:
+            return Packed(), np.empty(0), "The steps are too many to be explained on this page."
+    packed.close()
+    return packed, np.array(edges_s), ""
+
+
+def told_of(chapters: Iterable[Chapter]) -> list[list[Any]]:
+    """Chapters as (title, entries), each entry a text, or (time, text) where it has a moment (s)."""
+    return [[chapter.title, [*_entries(chapter)]] for chapter in chapters]
+
+
+def _entries(chapter: Chapter) -> Iterator[object]:
+    left_out = len(chapter.entries) - MOST_ENTRIES
+    for entry in chapter.entries[:MOST_ENTRIES]:
+        yield entry.text if entry.time_s is None else [round(entry.time_s, 3), entry.text]
+    if left_out > 0:
+        yield f"... and {left_out:,} more: beasy-sched explain --json has all"

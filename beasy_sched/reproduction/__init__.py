@@ -1,1 +1,0 @@
-"""Reproductions of the papers' evaluations: their claims, tables and figures compared with ours."""

@@ -1,0 +1,109 @@
+"""Policy and simulator in one process, for `simulate` and the Python interface."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from beasy_sched.engine.policy import Policy, PolicyCaller
+from beasy_sched.errors import why
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message
+from beasy_sched.model.platform import Platform
+from beasy_sched.outputs.files import RunFiles
+from beasy_sched.planner.rolling import LIMIT_IN_PROCESS_S, replanned
+from beasy_sched.run.settings import build_session
+from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
+
+if TYPE_CHECKING:
+    from beasy_sched.reports.watch import Watch
+
+DEADLOCK = "deadlock: jobs are waiting, and no more events can occur"
+
+
+def run_in_process(
+    inputs: Inputs,
+    files: RunFiles,
+    progress: Callable[[float], None] | None = None,
+    *,
+    metering: bool = True,
+    warn: Callable[[str], None] | None = None,
+    watch: Watch | None = None,
+    policy: Policy | None = None,
+) -> dict[str, Any]:
+    """Run to the end and return the summary; results so far are written even if the run fails.
+
+    ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
+    allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
+    the summary; ``watch`` shows the run while it goes; ``policy`` decides instead of the one that the
+    settings name. Raises InputError, ConfigError and whatever ends the run early; the summary then names the
+    error. A deadlock raises nothing, but is named in the summary.
+    """
+    settings = files.settings
+
+    @cache
+    def platform() -> Platform:
+        return read_simgrid_platform(inputs.platform, master=inputs.master).platform
+
+    with files, replanned(settings, platform, limit_s=LIMIT_IN_PROCESS_S) as replanner:
+        log = files.log if watch is None else watch.log(files.log)
+        session = build_session(
+            settings,
+            platform=platform(),  # its messages need not tell the speeds
+            log=log,
+            inputs_checked=True,
+            replan=replanner.rule,
+            plans=replanner.plans,
+            policy=policy,
+        )
+        options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
+
+        def note(text: str) -> None:
+            session.warnings.append(text)
+            if warn is not None:
+                warn(text)
+
+        simulation = simulation_from_files(
+            inputs,
+            options,
+            files.prefix,
+            tell_hosts=metering,
+            note=note,
+            site=session.options.site,
+            plans=None if settings.replan else session.options.plans,
+            windows=session.options.windows,
+            policy=PolicyCaller(session.policy),
+        )
+        files.begin()
+        tracer = simulation.world.tracer
+        kept = files.keeping_windows(session, replanner.step_of(session), tracer.keep if tracer else dict)
+        if watch is not None:
+            kept = watch.following(session, kept)
+        try:
+            result = simulation.run(_decide(kept, files), progress)
+        except BaseException as error:
+            with contextlib.suppress(Exception):  # report the first error
+                files.finish(session, why(error))
+            raise
+        files.written.extend(result.files)
+        session.warnings.extend(result.notes)
+        return files.finish(session, DEADLOCK if result.ending is Ending.DEADLOCK else None)
+
+
+def _decide(step: Callable[[Message], Reply], files: RunFiles) -> Callable[[Message], Reply]:
+    """Return the session's ``step``, which also records every message if a recording is wanted."""
+    if files.recording is None:
+        return step
+    from beasy_sched.protocol.batsim4 import encode_message, encode_reply
+
+    add = files.recording.add
+
+    def decide(message: Message) -> Reply:
+        reply = step(message)
+        add(encode_message(message), encode_reply(reply))
+        return reply
+
+    return decide

@@ -1,0 +1,165 @@
+"""The settings of the scheduler's side of a run, and the session made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from beasy_sched.checks import rates_too_short
+from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.engine.actions import DecisionLog
+from beasy_sched.engine.policy import Policy
+from beasy_sched.engine.power import EnergySource
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
+from beasy_sched.formats.reading import check_numbers, read_text
+from beasy_sched.formats.site_file import parse_site
+from beasy_sched.limits import MOST_WINDOWS, shortened
+from beasy_sched.model.platform import Platform
+from beasy_sched.numbers import Range
+from beasy_sched.planner.plan import PlanStore
+from beasy_sched.planner.windows import ReplanRule
+from beasy_sched.policies.registry import make_policy
+
+_WINDOWS: Final = Range(1, MOST_WINDOWS, whole=True)
+
+
+class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Plans that are made during the run: when, and from what."""
+
+    every: str
+    """``window``, or a time such as ``12h``."""
+    workloads: tuple[str, ...] = ()
+    """Workloads that are expected."""
+    demand: str | None = None
+    """File of the demand that is expected, instead of a workload."""
+    production: str | None = None
+    """File of the production that is expected, instead of a forecast."""
+    limit_s: float | None = None
+    """Real time after which a plan is late, s."""
+    season: str | None = None
+    """File of the coarse plan that the windows take their hydrogen targets from."""
+
+
+class RunSettings(Struct, frozen=True):
+    """The user's settings, kept in summaries and recordings so that a run can be repeated."""
+
+    policy: str = "easy"
+    options: dict[str, Any] = {}
+    site: str | None = None
+    """Text of the site file."""
+    site_name: str = "site.toml"
+    """Its name, for error messages."""
+    plan: str | None = None
+    """Plan file."""
+    forecast: str | None = None
+    """Source of predictions of the production, as ``--forecast`` names it."""
+    windows: int = 1
+    energy: EnergySource = EnergySource.BATSIM
+    power_actions: bool = True
+    replan: ReplanSettings | None = None
+    """None: no plans are made during the run."""
+
+
+def build_session(
+    settings: RunSettings,
+    *,
+    platform: Platform | None = None,
+    log: DecisionLog | None = None,
+    inputs_checked: bool = False,
+    replan: ReplanRule | None = None,
+    plans: PlanStore | None = None,
+    policy: Policy | None = None,
+) -> Session:
+    """Make the session described by ``settings``; the other parameters are as in `SessionOptions`.
+
+    ``plans`` are those that the run begins with, instead of the file of them that the settings name;
+    ``policy`` decides instead of the one that they name.
+
+    Raises ConfigError and InputError.
+    """
+    policy = policy or make_policy(settings.policy, settings.options)
+    planned = settings.plan is not None or plans is not None
+    check_needs(policy, settings.policy, site=settings.site is not None, plan=planned)
+    if not _WINDOWS.holds(settings.windows):
+        raise ConfigError(f"windows: found {settings.windows}, expected {_WINDOWS.expected}")
+    site = None if settings.site is None else parse_site(settings.site, settings.site_name)
+    if site is not None and (short := rates_too_short(site, site.window_s * settings.windows)) is not None:
+        raise InputError(settings.site_name, short.text)
+    if settings.plan is not None and site is None:
+        raise ConfigError("a plan requires a site: pass --site FILE")
+    if settings.plan is not None and plans is None:
+        from beasy_sched.formats.plan_file import read_plans
+
+        plans = read_plans(settings.plan)
+    forecast = None
+    if settings.forecast is not None:
+        from beasy_sched.formats.forecast_source import read_forecast
+
+        if site is None:
+            raise ConfigError("a forecast requires a site: pass --site FILE")
+        forecast = read_forecast(settings.forecast, site, settings.windows)
+    options = SessionOptions(
+        site=site,
+        plans=plans,
+        forecast=forecast,
+        windows=settings.windows,
+        energy=settings.energy,
+        power_actions=settings.power_actions,
+        platform=platform,
+        inputs_checked=inputs_checked,
+        replan=replan,
+    )
+    return Session(policy, options, log)
+
+
+def check_needs(policy: Policy, name: str, *, site: bool, plan: bool) -> None:
+    """Raise ConfigError unless the run has what the policy called ``name`` requires."""
+    if policy.needs_power and not site:
+        raise ConfigError(f"policy {name!r} requires a site: pass --site FILE")
+    if policy.needs_plan and not plan:
+        raise ConfigError(f"policy {name!r} requires an offline plan: pass --plan FILE")
+
+
+def read_options(text: str = "{}", single: Sequence[str] = ()) -> dict[str, Any]:
+    """Read a policy's options: of ``--options`` (JSON, or ``@`` and its file), and of each ``--option``.
+
+    Raises ConfigError and InputError.
+    """
+    source = "--options"
+    if text.startswith("@"):
+        source = text[1:]
+        text = read_text(source)
+    try:
+        options: dict[str, Any] = decode_json(text.encode("utf-8", "replace"), dict)
+    except Malformed as error:
+        raise ConfigError(
+            f'{source}: expected a JSON object such as \'{{"priority": "arrival"}}\': {error}'
+        ) from None
+    for each in single:
+        name, value = _read_option(each)
+        if name in options:
+            raise ConfigError(f"--option {each}: {name!r} is given twice ({options[name]!r} before)")
+        options[name] = value
+    return options
+
+
+def _read_option(text: str) -> tuple[str, Any]:
+    """Read ``NAME=VALUE``; a value that is not JSON is a text. Raises ConfigError."""
+    name, equals, value = text.partition("=")
+    if not (equals and name):
+        raise ConfigError(f"--option: found {text!r}, expected NAME=VALUE, such as priority=arrival")
+    try:
+        found = _VALUE.decode(value.encode("utf-8", "replace"))
+    except Malformed:
+        return name, value
+    try:
+        check_numbers(found)
+    except ConfigError as error:
+        raise ConfigError(f"--option {shortened(name)}{error}") from None
+    return name, found
+
+
+_VALUE: Final[JsonDecoder[Any]] = JsonDecoder(Any)

@@ -1,0 +1,1 @@
+"""The BEASY paper (SBAC-PAD 2023): its study, claims and figures."""

@@ -1,0 +1,129 @@
+"""Shared by the studies: options, progress, and the presentation of results."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from console import ENVIRONMENT, count, tell, width, writable
+
+from beasy_sched._version import __version__
+from beasy_sched.campaigns.campaign import Progress
+from beasy_sched.campaigns.workers import processors
+from beasy_sched.cli.options import progress_bar
+from studies.claims import TextTable, markdown_of, write_markdown
+from studies.comparison.study import TUNING_BELOW, Extent
+from studies.figures import Figures, write_figures
+
+ROOT = Path(__file__).resolve().parent.parent
+STOPPED = "stopped; completed runs are kept, and the same command continues"
+
+
+def parser_of(
+    name: str, description: str, *, quick: str, out: str, markdown: str, prog: str = ""
+) -> argparse.ArgumentParser:
+    """Return a parser with the options of all studies; ``prog`` names one that is no reproduction."""
+    parser = argparse.ArgumentParser(
+        prog=f"scripts/{prog or f'reproduce_{name}'}", description=description, epilog=ENVIRONMENT
+    )
+    add = parser.add_argument
+    add("--quick", action="store_true", help=f"a trial run: {quick}")
+    add(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help=f"output folder; an interrupted study continues there (default: {out})",
+    )
+    add(
+        "--jobs",
+        type=count(1),
+        default=processors(),
+        metavar="N",
+        help="number of concurrent runs (default: one per core)",
+    )
+    add("--markdown", type=writable, metavar="FILE", help=f"write the tables to FILE, in Markdown{markdown}")
+    return parser
+
+
+@contextlib.contextmanager
+def counted(title: str) -> Iterator[Progress | None]:
+    """Show the number of completed runs in a progress bar, on a terminal only."""
+    with progress_bar(title) as report:
+        yield None if report is None else lambda done, total: report(done / total)
+
+
+def present(
+    chosen: argparse.Namespace,
+    name: str,
+    tables: Iterable[TextTable],
+    origin: str,
+    figures: Figures,
+    *,
+    columns: int,
+    notes: Iterable[str] = (),
+) -> None:
+    """Print the tables and the origin of the numbers, draw the figures, write the tables in Markdown."""
+    tables = [table for table in tables if table.rows]
+    for table in tables:
+        table.print(width(columns))
+    print(origin)
+    written = write_figures(figures, chosen.out / "figures")
+    tell(f"{len(written) // 2} figures (PDF and PNG) in {chosen.out / 'figures'}")
+    for note in notes:
+        tell(note)
+    if chosen.markdown:
+        write_markdown(chosen.markdown, name, f"{origin}\n\n{markdown_of(tables)}")
+        tell(f"tables in Markdown: {chosen.markdown}")
+
+
+def made_by(extent: Extent, trial: str) -> list[str]:
+    """Return lines that tell program and machine, and what speaks against the results.
+
+    ``trial`` says what a small evaluation consists of.
+    """
+    lines = [f"{program()}."]
+    if min(extent.seeds.start, extent.days.start) < TUNING_BELOW:
+        lines.append(
+            f"Seeds below {TUNING_BELOW} may have been used to tune policies: the results are not fresh."
+        )
+    if extent.small:
+        lines.append(f"{trial}: one day, one noise. It proves nothing.")
+    return lines
+
+
+def span(some: range) -> str:
+    """Return the first and last of ``some`` seeds in words."""
+    return f"{some.start} to {some.stop - 1}" if len(some) > 1 else str(some.start)
+
+
+def program() -> str:
+    """Return the versions of what computed the results, and the machine."""
+    versions = (
+        f"beasy-sched {__version__}{commit()}, Python {platform.python_version()}, NumPy {np.__version__}"
+    )
+    return f"{versions}; {processor()}, {os.cpu_count()} cores"
+
+
+def commit() -> str:
+    """Return the commit of the checkout, if there is one."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f" ({found})"
+
+
+def processor() -> str:
+    """Return the processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,1 @@
+"""All policies on the same executions, and what they could have done at best."""

@@ -1,0 +1,1 @@
+"""The energy-budget paper: its study, claims and figures."""

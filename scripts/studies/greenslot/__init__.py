@@ -1,0 +1,1 @@
+"""GreenSlot's paper: its cases, study, claims and figures."""

@@ -1,0 +1,1 @@
+"""Learned compensation (Chapter 5 of the thesis): its evaluation, claims and figures."""

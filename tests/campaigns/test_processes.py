@@ -1,0 +1,205 @@
+"""Tasks in processes: results, failures, deaths; alone, with one thread, and leaving nothing."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from studies.energy_budget import study as study
+
+from beasy_sched.campaigns import tasks, workers
+from beasy_sched.campaigns.workers import ONE_THREAD, Failure, Processes, work_through
+from beasy_sched.errors import InputError, MachineError, PolicyError, machine_error
+
+COUNT = [0]
+
+
+def double(value):
+    return 2 * value
+
+
+def count(_):
+    COUNT[0] += 1
+    return COUNT[0]
+
+
+def threads(_):
+    return {os.environ.get(name) for name in ONE_THREAD}
+
+
+def fail(name):
+    raise InputError(name, "is wrong", line=3)
+
+
+def crash(_):
+    return {}["x"]
+
+
+def litter(_):
+    path = Path(tempfile.mkdtemp()) / "left"
+    path.write_text("x")
+    if _:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return str(path)
+
+
+def sleep(_):
+    time.sleep(60)
+
+
+def sleep_on(_):
+    """Sleep where 1 or 2, and in 2 hear nobody."""
+    if _ == 2:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if _:
+        time.sleep(60)
+    return _
+
+
+def throw(error):
+    """Raise it as the writers of files do."""
+    raise InputError("some.csv", "cannot be written") from error
+
+
+def do(function, arguments, jobs=2, **options):
+    executor, results = Processes(jobs, **options), {}
+    try:
+        work_through(executor, [(a, function, a) for a in arguments], results.__setitem__)
+    finally:
+        executor.close()
+    return results
+
+
+def test_every_task_has_its_result():
+    assert do(double, range(5)) == {n: 2 * n for n in range(5)}
+
+
+def test_every_task_is_alone():
+    assert set(do(count, range(3)).values()) == {1}
+    assert COUNT == [0]
+
+
+def test_one_thread_each(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert do(threads, [0]) == {0: {"1"}}
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+def test_our_errors_are_told_as_they_are_and_others_by_their_kind():
+    assert do(fail, ["a.txt"]) == {"a.txt": Failure("a.txt:3: is wrong")}
+    assert do(crash, [0]) == {0: Failure("internal error: KeyError('x')")}
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_nothing_is_left_behind(dies, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    result = do(litter, [dies])[dies]
+    if dies:
+        assert result == Failure("its process was ended by SIGKILL")
+    else:
+        assert result.startswith(str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
+        (OSError(errno.EMFILE, "Too many open files", "x.csv"), "x.csv: Too many open files"),
+        (MemoryError(), "not enough memory"),
+    ],
+)
+def test_what_the_machine_lacks_ends_all(error, told):
+    executor = Processes(1)
+    try:
+        with pytest.raises(MachineError, match=told):
+            work_through(executor, [(0, throw, error), (1, throw, error)], lambda *_: pytest.fail("told"))
+    finally:
+        executor.close()
+
+
+@pytest.mark.parametrize(
+    ("module", "work"), [(tasks, "execute"), (study, "execute_week")], ids=["run", "week"]
+)
+def test_a_run_without_room_is_no_run_that_failed(module, work, monkeypatch):
+    monkeypatch.setattr(module, "_run", lambda *_: throw(OSError(errno.EFBIG, "File too large")))
+    with pytest.raises(MachineError, match="File too large"):
+        getattr(module, work)(None)
+
+
+def test_what_a_policy_asks_for_is_its_own_fault_and_the_rest_is_no_lack():
+    policy = PolicyError("asked for too much")
+    policy.__cause__ = MemoryError()
+    for error in (policy, OSError(errno.ENOENT, "no such file"), ValueError("x")):
+        assert machine_error(error) is None
+
+
+def test_a_task_that_takes_too_long_is_ended_and_the_others_go_on(monkeypatch):
+    monkeypatch.setattr(workers, "_PATIENCE_S", 0.3)
+    began = time.monotonic()
+    late = Failure("it exceeded the time limit of 3 s and was stopped")
+    assert do(sleep_on, [1, 0, 2], limit_s=3.0) == {0: 0, 1: late, 2: late}
+    assert time.monotonic() - began < 30
+
+
+def test_others_that_keep_ending_do_not_hide_one_that_is_overdue():
+    executor = Processes(2, limit_s=1.5)
+    try:
+        executor.submit("long", sleep, 0)
+        ended = []
+        while "long" not in ended:
+            executor.submit("short", double, 1)
+            time.sleep(0.3)
+            ended.append(executor.next_done()[0])
+            assert len(ended) < 20
+    finally:
+        executor.close()
+
+
+def test_closing_stops_what_runs():
+    executor = Processes(1)
+    executor.submit("long", sleep, 0)
+    began = time.monotonic()
+    executor.close()
+    assert time.monotonic() - began < 10
+    assert executor.busy == 0
+
+
+def test_a_signal_waits_until_a_task_has_been_handed_over(monkeypatch):
+    """A process that is told only half of its task would end in a traceback of its own."""
+    processes = Processes(1)
+    start = processes._context.Process.start
+
+    def interrupted(process):
+        signal.raise_signal(signal.SIGINT)
+        start(process)
+
+    monkeypatch.setattr(processes._context.Process, "start", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            processes.submit("late", abs, -1)
+        assert processes.next_done() == ("late", 1)
+    finally:
+        processes.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such locks")
+def test_what_a_killed_campaign_has_left_goes_with_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("beasy-campaign-dead", "another"):
+        (tmp_path / name / "beasy-run-x").mkdir(parents=True)
+        (tmp_path / name / ".alive").touch()
+    (tmp_path / "beasy-campaign-link").symlink_to(tmp_path / "another")
+    first = Processes(1)
+    assert len(list(tmp_path.glob("beasy-campaign-*"))) == 2  # its own, and the link
+    second = Processes(1)
+    assert len(list(tmp_path.glob("beasy-campaign-*"))) == 3  # the first is alive
+    second.close()
+    first.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["another", "beasy-campaign-link"]
+    assert (tmp_path / "another" / "beasy-run-x").is_dir()
