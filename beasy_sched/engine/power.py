@@ -71,7 +71,7 @@ class SessionOptions:
     platform: Platform | None = None
     """Speeds and powers by host name, if the simulator's properties do not contain them."""
     inputs_checked: bool = False
-    """Whether all inputs were checked before the run (`preflight`); otherwise the session checks those it
+    """Whether all inputs were checked before the run (`checks`); otherwise the session checks those it
     sees, and warns."""
 
 
