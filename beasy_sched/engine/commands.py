@@ -12,12 +12,12 @@ import math
 
 import numpy as np
 
-from beasy_sched.arrays import PStateArray
+from beasy_sched.arrays import PStateArray, any_of, distinct
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.decisions import SetResourceState
 from beasy_sched.model.events import ResourceStateChanged
-from beasy_sched.model.hosts import HostIds, HostSet, any_of, distinct
+from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.units import TIME_TOLERANCE_S
 

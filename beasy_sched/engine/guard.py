@@ -15,12 +15,12 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, PStateArray
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, all_of, any_of, distinct, total
 from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState
 from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, Cluster, PowerAccount
-from beasy_sched.model.hosts import HostIds, HostSet, all_of, any_of, distinct, total
+from beasy_sched.model.hosts import HostIds, HostSet
 
 ENERGY_TOLERANCE: Final = 1e-9
 """Energies that differ by this share of the largest of them are the same.

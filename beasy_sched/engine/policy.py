@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from beasy_sched.arrays import BoolArray
+from beasy_sched.arrays import BoolArray, all_of, read_only
 from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.actions import (
@@ -37,7 +37,7 @@ from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.formats.reading import as_type
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.cluster import Cluster, Progress
-from beasy_sched.model.hosts import HostSet, all_of, one_host, read_only
+from beasy_sched.model.hosts import HostSet, one_host
 from beasy_sched.model.jobs import Job, JobState, Outcomes
 from beasy_sched.model.workflow import Workflows
 

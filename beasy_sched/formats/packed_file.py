@@ -13,12 +13,12 @@ import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
+from beasy_sched.arrays import read_only
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.decoding import Malformed, decode_msgpack
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import MOST_UNPACKED_BYTES, shortened
-from beasy_sched.model.hosts import read_only
 
 T = TypeVar("T")
 

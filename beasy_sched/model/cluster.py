@@ -18,10 +18,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, StateArray
+from beasy_sched.arrays import (
+    BoolArray,
+    FloatArray,
+    PStateArray,
+    StateArray,
+    all_of,
+    any_of,
+    distinct,
+    is_rising,
+    total,
+)
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.limits import shortened
-from beasy_sched.model.hosts import HostIds, HostSet, all_of, any_of, distinct, is_rising, total
+from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.units import TIME_TOLERANCE_S

@@ -1,74 +1,20 @@
-"""Sets of hosts (Batsim machine ids) and their text form, ``"0-3 5"``; quick questions to values by host."""
+"""Sets of hosts (Batsim machine ids) and their text form, ``"0-3 5"``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache, reduce
+from functools import lru_cache
 from itertools import chain, pairwise
-from operator import add, index, lt
-from typing import Any, Final, TypeVar
+from operator import index
 
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.arrays import FEW, read_only
 from beasy_sched.limits import MOST_HOSTS
 
 HostIds = npt.NDArray[np.intp]
-
-
-_FEW = 64
-"""Up to this many hosts plain Python is faster than NumPy."""
-
-_ADDED_IN_TURN: Final = 8
-"""NumPy, too, adds up fewer numbers than these one by one."""
-
-_Array = TypeVar("_Array", bound="npt.NDArray[Any]")
-
-
-def read_only(array: _Array) -> _Array:
-    """Return a read-only view of ``array``."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def distinct(values: npt.NDArray[np.integer]) -> list[int]:
-    """Return the different numbers in ``values``, sorted. Fast where all are the same, as they mostly are."""
-    if len(values) <= _FEW:
-        return sorted(set(values.tolist()))
-    if (values == values[0]).all():
-        return [int(values[0])]
-    found: list[int] = np.unique(values).tolist()
-    return found
-
-
-def total(values: FloatArray) -> float:
-    """Return the sum that NumPy finds, in less time where ``values`` are few."""
-    if len(values) < _ADDED_IN_TURN:
-        return reduce(add, values.tolist(), 0.0)
-    return float(values.sum())
-
-
-def any_of(mask: BoolArray) -> bool:
-    """Whether any of ``mask`` is true. An array's own ``any`` takes several times as long to begin."""
-    return 1 in mask.tobytes()
-
-
-def all_of(mask: BoolArray) -> bool:
-    """Whether all of ``mask`` are true, as fast as `any_of`."""
-    return 0 not in mask.tobytes()
-
-
-def is_rising(ids: npt.NDArray[np.integer]) -> bool:
-    """Whether ``ids`` are sorted, each once."""
-    if len(ids) < 2:
-        return True
-    if len(ids) <= _FEW:
-        listed = ids.tolist()
-        return all(map(lt, listed, listed[1:]))
-    return bool((ids[1:] > ids[:-1]).all())
 
 
 class HostSet:
@@ -190,7 +136,7 @@ def _format(ids: HostIds) -> str:
         return str(first)
     if last - first + 1 == size:
         return f"{first}-{last}"
-    runs = _runs_of_few(ids.tolist()) if size <= _FEW else _runs_of_many(ids)
+    runs = _runs_of_few(ids.tolist()) if size <= FEW else _runs_of_many(ids)
     return " ".join([f"{a}-{b}" if b > a else str(a) for a, b in runs])
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, read_only
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.limits import LATEST_S, SHORTEST_S, shortened
 from beasy_sched.model.events import JobEnd, JobRequest
-from beasy_sched.model.hosts import NO_HOSTS, HostSet, read_only
+from beasy_sched.model.hosts import NO_HOSTS, HostSet
 
 SLOWDOWN_FLOOR_S: Final = 10.0
 """tau of the bounded slowdown (Eq. 4 of the BEASY paper, 3.26 of the thesis)."""

@@ -14,11 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from beasy_sched.arrays import IndexArray, StateArray
+from beasy_sched.arrays import IndexArray, StateArray, read_only
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_KIND_PSTATES, MOST_PSTATES, shortened
 from beasy_sched.model.events import Resource, SimulationBegins
-from beasy_sched.model.hosts import read_only
 
 SPEEDS_PROPERTY = "speed_per_state"
 """Host property with the speeds (flops/s, comma separated), since Batsim sends only properties."""

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IndexArray
+from beasy_sched.arrays import FloatArray, IndexArray, all_of, any_of
 from beasy_sched.engine.actions import Action, FactDict, Kill, Start
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.model.cluster import BUSY
-from beasy_sched.model.hosts import HostIds, all_of, any_of
+from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.easy import RESERVED, EasyPass, Reservation
 from beasy_sched.policies.working_plan import PlanFollower, Runs, WorkingPlan, offline_plans, ready_s

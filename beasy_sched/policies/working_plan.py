@@ -18,7 +18,16 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
+from beasy_sched.arrays import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    IntArray,
+    StateArray,
+    all_of,
+    any_of,
+    distinct,
+)
 from beasy_sched.energy.server_energy import ServerSteps, StepEnergies
 from beasy_sched.energy.storage import BatterySpec, LevelProjection
 from beasy_sched.engine.actions import Action, FactDict, SetPState
@@ -26,7 +35,7 @@ from beasy_sched.engine.guard import energy_tolerance_j
 from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.cluster import SWITCHING_ON, PowerModel
-from beasy_sched.model.hosts import HostIds, HostSet, all_of, any_of, distinct
+from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.planner.forecast import Predictions
 from beasy_sched.planner.plan import PlanStore

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from beasy_sched.arrays import IntArray
+from beasy_sched.arrays import IntArray, distinct
 from beasy_sched.checks import RunInputs
 from beasy_sched.errors import DecisionRefused, PathLike
 from beasy_sched.formats import run_files
@@ -34,7 +34,7 @@ from beasy_sched.model.events import (
     ResourceStateChanged,
     SimulationBegins,
 )
-from beasy_sched.model.hosts import HostSet, distinct
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.batsim5 import RequestedFeatures
 from beasy_sched.protocol.batsim5_terms import NO_MORE, complete_name, read_notice
 from beasy_sched.simulator.arrivals import Arrivals

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray, total
 from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous, Parallel, Profile
 from beasy_sched.model.events import JobEnd
-from beasy_sched.model.hosts import HostSet, total
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.jobs import ENDED, NEVER, RUNNING, SimJob, Task, powers, speed_limit, start_task
 from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IndexArray, IntArray
-from beasy_sched.model.hosts import HostSet, distinct, total
+from beasy_sched.arrays import FloatArray, IndexArray, IntArray, distinct, total
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform, ServerKind
 
 SLEEPING, SWITCHING_ON, SWITCHING_OFF, IDLE, COMPUTING, UNAVAILABLE = range(6)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.arrays import IntArray
+from beasy_sched.arrays import IntArray, distinct
 from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_workload import (
     Homogeneous,
@@ -22,7 +22,7 @@ from beasy_sched.formats.batsim_workload import (
 )
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import EnergyAnswer, JobsKilled, JobSubmitted, ResourceStateChanged
-from beasy_sched.model.hosts import HostSet, distinct
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action, Item

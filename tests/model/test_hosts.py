@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.model.hosts import HostSet, all_of, any_of, is_rising, one_host, total
+from beasy_sched.arrays import all_of, any_of, is_rising, total
+from beasy_sched.model.hosts import HostSet, one_host
 
 sets = st.sets(st.integers(0, 400), max_size=60)
 

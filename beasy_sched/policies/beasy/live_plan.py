@@ -19,10 +19,10 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray, all_of, any_of
 from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
-from beasy_sched.model.hosts import HostIds, all_of, any_of
+from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.working_plan import (
     CellPowers,

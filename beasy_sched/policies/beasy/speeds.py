@@ -22,8 +22,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
-from beasy_sched.model.hosts import HostIds, any_of
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray, any_of
+from beasy_sched.model.hosts import HostIds
 from beasy_sched.policies.working_plan import (
     CellPowers,
     JobTable,
