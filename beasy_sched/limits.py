@@ -73,7 +73,7 @@ LARGEST_ENERGY_J: Final = 1e30
 """That a simulator's meter may show."""
 MOST_FLOPS: Final = 1e30
 """Of a job, on each of its hosts or on all of them."""
-MOST_RESTLESS: Final = 20_000
+MOST_BUSY_CALLS: Final = 20_000
 """Times that a policy may ask to be called at once, or measure, within a simulated minute of no news."""
 
 

@@ -1,8 +1,8 @@
-"""P-state wishes, calls and kills, sent only when Batsim can accept them.
+"""Requested P-states, calls and kills, sent only when Batsim can accept them.
 
 A SET_RESOURCE_STATE for a host in transition is lost without an answer, and one that puts a busy
-host to sleep aborts Batsim. So a wish is kept per host and sent when its host is ready; a newer
-wish replaces an older one. Killing a job that has just ended also aborts Batsim, so kills are sent a
+host to sleep aborts Batsim. So the cluster keeps a request per host, which is sent when its host is ready; a
+newer request replaces an older one. Killing a job that has just ended also aborts Batsim, so kills are sent a
 moment late.
 """
 
@@ -12,27 +12,22 @@ import math
 
 import numpy as np
 
-from beasy_sched.arrays import PStateArray, any_of, distinct
+from beasy_sched.arrays import any_of, distinct
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, Cluster
+from beasy_sched.model.cluster import ASLEEP, IDLE, NOT_REQUESTED, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.decisions import SetResourceState
 from beasy_sched.model.events import ResourceStateChanged
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.units import TIME_TOLERANCE_S
 
-_NO_WISH = -1
-
 
 class Commander:
-    """Holds the wishes of one cluster's hosts and sends them when they may be sent."""
+    """Sends the requests to one cluster's hosts as commands, when they may be sent."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """No wishes yet."""
+        """Nothing sent yet."""
         self.cluster = cluster
-        self._wish = np.full(cluster.size, _NO_WISH, dtype=np.int16)
-        self.pending = 0
-        """Number of hosts with a wish."""
         self.switches = 0
         """Number of times that hosts were sent to sleep or woken."""
         self.speed_changes = 0
@@ -40,9 +35,9 @@ class Commander:
         self._sent: dict[tuple[HostSet, int, bool], int] = {}
         """How many of each command are unanswered: hosts, target, and whether it is a switch (not a change of
         speed)."""
-        self._seen_openings = -1
-        """The cluster's ``openings`` after the last look at the wishes: no host is ready that was not, before
-        it changes."""
+        self._seen_version = -1
+        """The cluster's ``availability_version`` after the last look at the requests: before it changes, no
+        further host is ready."""
         kinds = cluster.platform.kinds
         self._sleep_of = cluster.platform.sleep_of_kind
         self._computing = [frozenset(kind.computing) for kind in kinds]
@@ -55,12 +50,6 @@ class Commander:
                 raise PolicyError(
                     f"P-state {pstate} is neither a computing nor the sleep state of {kind} hosts"
                 )
-
-    def wish(self, hosts: HostSet, pstate: int) -> None:
-        """Wish ``hosts`` into ``pstate``, which `check` must allow."""
-        self._wish[hosts.ids] = pstate
-        self.cluster.hold(hosts.ids, self._sleep_of[self.cluster.platform.kind_of[hosts.ids]] == pstate)
-        self.pending = int(np.count_nonzero(self._wish != _NO_WISH))
 
     def directions(self, hosts: HostSet, pstate: int) -> dict[str, int]:
         """Count the hosts that ``pstate`` puts to sleep, wakes, or changes in speed only."""
@@ -76,23 +65,10 @@ class Commander:
         }
         return {name: count for name, count in counts.items() if count}
 
-    def cancel(self, hosts: HostIds) -> None:
-        """Forget the wishes of hosts that have one."""
-        self._forget(hosts)
-        self.cluster.unhold(hosts)
-
-    def _forget(self, hosts: HostIds) -> None:
-        self._wish[hosts] = _NO_WISH
-        self.pending -= len(hosts)
-
-    def wished(self) -> PStateArray:
-        """Return each host's wish: a P-state, or -1."""
-        return self._wish
-
     @property
     def busy(self) -> bool:
-        """Whether any wish or command is pending."""
-        return bool(self.pending or self._sent)
+        """Whether any request has not been sent, or any command not been answered."""
+        return bool(self.cluster.requests or self._sent)
 
     def send(self, now: float) -> list[SetResourceState]:
         """Return the commands that go out now, and mark their hosts.
@@ -100,38 +76,40 @@ class Commander:
         Hosts that finish together are sent in one group, which gets one acknowledgement. Hosts out of
         service are not switched: Batsim would consider them back in service.
         """
-        if not self.pending or self.cluster.openings == self._seen_openings:
+        if not self.cluster.requests or self.cluster.availability_version == self._seen_version:
             return []
         commands = self._ready(now)
-        self._seen_openings = self.cluster.openings
+        self._seen_version = self.cluster.availability_version
         return commands
 
     def _ready(self, now: float) -> list[SetResourceState]:
-        """Return the commands for hosts that are ready; forget wishes that have come true."""
+        """Return the commands for hosts that are ready; drop requests for what hosts already are."""
         cluster = self.cluster
-        hosts = (self._wish != _NO_WISH).nonzero()[0]
+        hosts = (cluster.requested_pstate != NOT_REQUESTED).nonzero()[0]
         hosts = hosts[cluster.state[hosts] < SWITCHING_OFF]  # at rest: neither falling asleep nor waking
-        wish = self._wish[hosts]
-        done = cluster.pstate[hosts] == wish
+        pstate = cluster.requested_pstate[hosts]
+        done = cluster.pstate[hosts] == pstate
         if any_of(done):
-            self.cancel(hosts[done])
-            hosts, wish = hosts[~done], wish[~done]
+            cluster.drop_requests(hosts[done])
+            hosts, pstate = hosts[~done], pstate[~done]
         if not len(hosts):
             return []
         kinds, state = cluster.platform.kind_of[hosts], cluster.state[hosts]
-        to_sleep, asleep = wish == self._sleep_of[kinds], state == ASLEEP
+        to_sleep, asleep = pstate == self._sleep_of[kinds], state == ASLEEP
         ready = ~to_sleep | (state == IDLE)
         if not cluster.all_available:
             ready &= cluster.available[hosts] | ~(to_sleep | asleep)
         if not any_of(ready):
             return []
-        alike = (wish.astype(np.intp) * 2 + asleep) * len(self._computing) + kinds
+        alike = (pstate.astype(np.intp) * 2 + asleep) * len(self._computing) + kinds
         commands = []
         for number in distinct(alike[ready]):
             group = (ready & (alike == number)).nonzero()[0]
             first = group[0]
             commands.append(
-                self._command(hosts[group], int(wish[first]), bool(asleep[first]), bool(to_sleep[first]), now)
+                self._command(
+                    hosts[group], int(pstate[first]), bool(asleep[first]), bool(to_sleep[first]), now
+                )
             )
         return commands
 
@@ -141,7 +119,6 @@ class Commander:
         group = HostSet(hosts)
         command = (group, pstate, to_sleep or waking)
         self._sent[command] = self._sent.get(command, 0) + 1
-        self._forget(hosts)
         if to_sleep or waking:
             self.switches += len(hosts)
         else:
@@ -152,7 +129,6 @@ class Commander:
             self.cluster.begin_switch(hosts, SWITCHING_ON, pstate, now)
         else:
             self.cluster.change_speed(hosts, pstate, now)
-            self.cluster.unhold(hosts)
         return SetResourceState(now, group, pstate)
 
     def acknowledge(self, event: ResourceStateChanged) -> None:

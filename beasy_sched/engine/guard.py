@@ -15,11 +15,19 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, all_of, any_of, distinct, total
+from beasy_sched.arrays import FloatArray, PStateArray, all_of, any_of, distinct, total
 from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState
-from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, Cluster, PowerAccount
+from beasy_sched.model.cluster import (
+    ASLEEP,
+    IDLE,
+    NOT_REQUESTED,
+    SWITCHING_OFF,
+    SWITCHING_ON,
+    Cluster,
+    PowerAccount,
+)
 from beasy_sched.model.hosts import HostIds, HostSet
 
 ENERGY_TOLERANCE: Final = 1e-9
@@ -129,17 +137,14 @@ class StepBudget:
 NO_ENERGY = "guard: no energy for it"
 
 
-def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: float) -> FloatArray:
+def committed_energy_j(cluster: Cluster, now: float, dt_s: float) -> FloatArray:
     """Energy of each server over the next ``dt_s`` seconds if nothing more is decided, J.
 
     Assumes that jobs keep running, at the requested speeds, except those about to be killed, and that
-    transitions under way or requested are completed. ``wish`` is the P-state requested of each server, -1
-    where there is none.
+    transitions under way or requested are completed.
     """
-    power, kinds, state, wished = cluster.power, cluster.platform.kind_of, cluster.state, wish >= 0
-    pstate, draw_w = cluster.pstate, cluster.draw_w
-    if any_wished := any_of(wished):
-        pstate, draw_w = _speeds_to_come(cluster, wish, wished)
+    power, kinds, state = cluster.power, cluster.platform.kind_of, cluster.state
+    pstate, draw_w = _speeds_to_come(cluster) if cluster.requests else (cluster.pstate, cluster.draw_w)
     energy_j = draw_w * dt_s
     if cluster.any_in(SWITCHING_OFF):
         off = (state == SWITCHING_OFF).nonzero()[0]
@@ -149,18 +154,19 @@ def committed_energy_j(cluster: Cluster, wish: PStateArray, now: float, dt_s: fl
         left_s = np.minimum(np.maximum(cluster.switch_end_s[on] - now, 0.0), dt_s)
         idle_w = power.idle_w[kinds[on], pstate[on]]
         energy_j[on] = stretch_energy_j(power, kinds[on], idle_w, dt_s, on_s=left_s)
-    if any_of(cluster.leaving):
-        leaving = cluster.leaving.nonzero()[0]
+    if any_of(cluster.kill_pending):
+        leaving = cluster.kill_pending.nonzero()[0]
         energy_j[leaving] = power.idle_w[kinds[leaving], pstate[leaving]] * dt_s
-    if not any_wished:
+    if not cluster.requests:
         return energy_j
-    switchable = wished & cluster.available
-    to_sleep = (switchable & cluster.held & ((state == IDLE) | cluster.leaving)).nonzero()[0]
+    switchable = (cluster.requested_pstate != NOT_REQUESTED) & cluster.available
+    to_sleep = (switchable & cluster.sleep_requested & ((state == IDLE) | cluster.kill_pending)).nonzero()[0]
     if len(to_sleep):
         energy_j[to_sleep] = sleep_energy_j(cluster, to_sleep, dt_s)
-    to_wake = (switchable & ~cluster.held & ((state == ASLEEP) | (state == SWITCHING_OFF))).nonzero()[0]
+    down = (state == ASLEEP) | (state == SWITCHING_OFF)
+    to_wake = (switchable & ~cluster.sleep_requested & down).nonzero()[0]
     if len(to_wake):
-        energy_j[to_wake] = waking_energy_j(cluster, to_wake, wish[to_wake], now, dt_s)
+        energy_j[to_wake] = waking_energy_j(cluster, to_wake, cluster.requested_pstate[to_wake], now, dt_s)
     return energy_j
 
 
@@ -199,13 +205,15 @@ def _falling_s(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> Flo
     return np.where(falling, np.minimum(np.maximum(cluster.switch_end_s[hosts] - now, 0.0), dt_s), 0.0)
 
 
-def _speeds_to_come(cluster: Cluster, wish: PStateArray, wished: BoolArray) -> tuple[PStateArray, FloatArray]:
-    """P-state and draw (W) of each server once those that are on have the speeds ``wished`` for."""
+def _speeds_to_come(cluster: Cluster) -> tuple[PStateArray, FloatArray]:
+    """P-state and draw (W) of each server once those that are on have the requested speeds."""
+    requested = cluster.requested_pstate
     on = (cluster.state != ASLEEP) & (cluster.state != SWITCHING_OFF)
-    changed = wished & ~cluster.held & on & (wish != cluster.pstate)
+    to_speed = (requested != NOT_REQUESTED) & ~cluster.sleep_requested & on
+    changed = to_speed & (requested != cluster.pstate)
     if not any_of(changed):
         return cluster.pstate, cluster.draw_w
-    pstate, load = np.where(changed, wish, cluster.pstate), cluster.load.copy()
+    pstate, load = np.where(changed, requested, cluster.pstate), cluster.load.copy()
     for job in cluster.running.values():
         hosts = job.hosts.ids
         if any_of(changed[hosts]):
@@ -229,7 +237,6 @@ class Guard:
     def shed(
         self,
         supply_j: float,
-        wish: PStateArray,
         now: float,
         dt_s: float,
         soc_pct: float | None = None,
@@ -241,8 +248,8 @@ class Guard:
         the battery's state of charge, for the decision log; ``energy_j`` is the committed energy of each
         server where it is known.
         """
-        self.wish, self.now, self.dt_s = wish, now, dt_s
-        self.energy_j = committed_energy_j(self.cluster, wish, now, dt_s) if energy_j is None else energy_j
+        self.now, self.dt_s = now, dt_s
+        self.energy_j = committed_energy_j(self.cluster, now, dt_s) if energy_j is None else energy_j
         needed_j = float(self.energy_j.sum())
         self.missing_j = needed_j - supply_j
         self.tolerance_j = energy_tolerance_j(supply_j, needed_j)
@@ -264,10 +271,11 @@ class Guard:
     # --- the ways to shed, each of which returns what it saves, J -----------------------------------------
 
     def _cancel_wakes(self) -> float:
-        """Servers wished awake stay asleep; those already waking go back as soon as they can."""
+        """Servers requested to wake stay asleep; those already waking go back as soon as they can."""
         cluster, state = self.cluster, self.cluster.state
         down = (state == ASLEEP) | (state == SWITCHING_OFF)
-        pending = ((self.wish >= 0) & ~cluster.held & down).nonzero()[0]
+        requested = cluster.requested_pstate != NOT_REQUESTED
+        pending = (requested & ~cluster.sleep_requested & down).nonzero()[0]
         waking = (state == SWITCHING_ON).nonzero()[0]
         if not len(pending) and not len(waking):
             return 0.0
@@ -280,7 +288,7 @@ class Guard:
     def _put_to_sleep(self) -> float:
         """Put servers that are (or will be) idle to sleep, the best savers first, until enough is saved."""
         cluster = self.cluster
-        unused = ((cluster.state == IDLE) | cluster.leaving) & ~cluster.held
+        unused = ((cluster.state == IDLE) | cluster.kill_pending) & ~cluster.sleep_requested
         idle = (unused & (self.sleep >= 0) & cluster.available).nonzero()[0]
         if not len(idle):
             return 0.0
@@ -296,7 +304,7 @@ class Guard:
     def _kill(self) -> float:
         """Kill jobs, those that have spent least first, until enough is saved; all of them by `kill-all`."""
         cluster = self.cluster
-        jobs = [job for job in cluster.running.values() if not any_of(cluster.leaving[job.hosts.ids])]
+        jobs = [job for job in cluster.running.values() if not any_of(cluster.kill_pending[job.hosts.ids])]
         victims = [(self.account.job_spent_j(job.hosts.ids, self.now), job) for job in jobs]
         victims.sort(key=lambda victim: (victim[0], victim[1].start_order))
         saves_j = [self._kill_saves_j(job.hosts.ids) for _, job in victims]

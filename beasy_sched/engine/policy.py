@@ -160,8 +160,8 @@ class View:
         """When each host entered its present state, s."""
         self.available = read_only(cluster.available)
         """False for hosts that were taken out of service."""
-        self._sleep_wished = read_only(cluster.held)
-        self._waking_wished = read_only(cluster.to_wake)
+        self._sleep_wished = read_only(cluster.sleep_requested)
+        self._waking_wished = read_only(cluster.wake_requested)
         self.state_counts = read_only(cluster.state_counts)
         """How many hosts of each kind are in each `HostState`, [kind, state]."""
         self.queue = cluster.queue
@@ -209,11 +209,11 @@ class View:
         """Tell whether ``rule`` would be logged as a new reason why ``job`` waits."""
         return self.wants_facts and job.postponed_for != rule
 
-    def sleep_wished(self) -> BoolArray:
+    def sleep_requested(self) -> BoolArray:
         """Return the mask of hosts that are to sleep and have not started to."""
         return self._sleep_wished
 
-    def waking_wished(self) -> BoolArray:
+    def wake_requested(self) -> BoolArray:
         """Return the mask of sleeping hosts that are to wake and have not started to."""
         return self._waking_wished
 
@@ -239,9 +239,9 @@ class View:
         return self._cluster.all_available
 
     @property
-    def openings(self) -> int:
+    def availability_version(self) -> int:
         """A counter that changes whenever something happens that could let a waiting job start."""
-        return self._cluster.openings
+        return self._cluster.availability_version
 
     @property
     def free_count(self) -> int:

@@ -23,7 +23,7 @@ from beasy_sched.energy.grid import Announced, Foreseen, Metered, meter
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, StorageState
 from beasy_sched.engine.actions import Action
-from beasy_sched.engine.commands import MOMENT_S, Commander
+from beasy_sched.engine.commands import MOMENT_S
 from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.limits import LONGEST_SILENCE_S
@@ -176,7 +176,7 @@ class Settled:
 class PowerSide:
     """Keeps the storage's state step by step."""
 
-    def __init__(self, site: Site, cluster: Cluster, commander: Commander, options: SessionOptions) -> None:
+    def __init__(self, site: Site, cluster: Cluster, options: SessionOptions) -> None:
         """Begin at time 0 with the site's start levels. Raises ConfigError if no powers are known."""
         if not cluster.platform.has_powers:
             raise ConfigError(
@@ -195,7 +195,6 @@ class PowerSide:
         self.phase: Phase = Waiting()
         self.trace: list[TraceRow] = []
         self.warnings: list[str] = []
-        self._commander = commander
         self._inputs_checked = options.inputs_checked
         self._renew_w = 0.0
         self._renew_j = 0.0
@@ -255,9 +254,7 @@ class PowerSide:
         if budget is None or budget.end_s - now <= TIME_TOLERANCE_S:
             return self.storage
         dt_s = budget.end_s - self._step_start_s
-        rest_j = float(
-            committed_energy_j(self.cluster, self._commander.wished(), now, budget.end_s - now).sum()
-        )
+        rest_j = float(committed_energy_j(self.cluster, now, budget.end_s - now).sum())
         self.account.advance(now)
         used_j = max(float(self.account.energy_by_use_j.sum()) - self.settled.used_j, 0.0)
         return settle_step(
@@ -374,7 +371,6 @@ class PowerSide:
             return []
         actions, budget.headroom_j = self.guard.shed(
             budget.supply_j,
-            self._commander.wished(),
             budget.now,
             budget.end_s - budget.now,
             budget.soc_pct,
@@ -502,8 +498,7 @@ class PowerSide:
             base_w=self.site.base_w,
             grid=self.site.grid,
         )
-        wished = self._commander.wished()
-        self._committed_j = committed_energy_j(self.cluster, wished, now, end_s - now)
+        self._committed_j = committed_energy_j(self.cluster, now, end_s - now)
         self._headroom_j = supply_j - float(self._committed_j.sum())
         budget = StepBudget(
             cluster=self.cluster,

@@ -61,10 +61,10 @@ from beasy_sched.limits import (
     LATEST_S,
     LONGEST_ID,
     LONGEST_JOB,
+    MOST_BUSY_CALLS,
     MOST_JOBS,
     MOST_JOBS_AT_ONCE,
     MOST_KEPT,
-    MOST_RESTLESS,
     MOST_UNKNOWN,
     shortened,
 )
@@ -94,6 +94,8 @@ class Session:
         "_account",
         "_answered",
         "_arrived",
+        "_busy_calls",
+        "_busy_until_s",
         "_calls",
         "_decisions",
         "_delays",
@@ -109,8 +111,6 @@ class Session:
         "_no_more_jobs",
         "_policy",
         "_queries",
-        "_restless",
-        "_restless_until",
         "_switching_told",
         "_told",
         "_with_terms",
@@ -166,9 +166,9 @@ class Session:
         """Jobs that have ended since the policy's `schedule` was last called."""
         self._ended_in_step: list[Job] = []
         """The same for its `power_actions`."""
-        self._restless = 0
+        self._busy_calls = 0
         """How often the policy has asked for an immediate call since anything happened."""
-        self._restless_until = -math.inf
+        self._busy_until_s = -math.inf
         self._switching_told = False
         """Whether it was said that hosts went out of service while they were switched."""
         self._ids: set[str] = set()
@@ -226,10 +226,10 @@ class Session:
             self._arrived = []
         elif not message.events or type(message.events[0]) is not e.SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
-        if self._restless and (
-            now > self._restless_until or not _NO_NEWS.issuperset(map(type, message.events))
+        if self._busy_calls and (
+            now > self._busy_until_s or not _NO_NEWS.issuperset(map(type, message.events))
         ):
-            self._restless = 0
+            self._busy_calls = 0
         handlers = self._handlers
         earliest_s, latest_s = before_s - TIME_TOLERANCE_S, now + TIME_TOLERANCE_S
         for event in message.events:
@@ -361,7 +361,7 @@ class Session:
                 found.append(plan_length(options.plans, site, options.windows))
             for finding in filter(None, found):
                 self._warn(finding.text)
-        return PowerSide(site, self.cluster, self.commander, replace(options, energy=energy))
+        return PowerSide(site, self.cluster, replace(options, energy=energy))
 
     def _on_ends(self, event: e.SimulationEnds) -> None:
         self.ended = True
@@ -540,8 +540,8 @@ class Session:
         kills = self._kills
         if kills.jobs and (due := kills.due(self.now)):
             self._decisions.append(d.KillJobs(self.now, due))
-        if self.commander.pending:
-            self._send_wishes()
+        if self.cluster.requests:
+            self._send_requests()
         if not kills.jobs and (self.power is None or self.power.is_open(self.now)):
             self._schedule()
             while self._answered:  # where the simulator answers a query, another message brings the answer
@@ -559,8 +559,8 @@ class Session:
         for action in self._policy.ask("schedule", self.view, self.now):
             self._commit(action)
         self._ended = []
-        if self.commander.pending:
-            self._send_wishes()
+        if self.cluster.requests:
+            self._send_requests()
 
     def _advance_power(self, power: PowerSide) -> None:
         """Settle and open steps as they fall due."""
@@ -587,7 +587,7 @@ class Session:
             self._commit(action)
         self._kills.count()
 
-    def _send_wishes(self) -> None:
+    def _send_requests(self) -> None:
         self._decisions.extend(self.commander.send(self.now))
 
     def _commit(self, action: Action) -> None:
@@ -611,12 +611,12 @@ class Session:
             self._note("compensate", action.rule, action.facts)
         elif type(action) is CallAt:
             if action.at <= self.now:
-                self._count_restless()
+                self._count_busy_call()
             self._calls.want(float(action.at), self.now)
         elif type(action) is MeasureEnergy:
             self._measure()
         elif type(action) is Kill:
-            self._doom(action.job, action.rule, action.facts)
+            self._kill(action.job, action.rule, action.facts)
 
     def _set_pstate(self, action: SetPState) -> None:
         if not self.options.power_actions or not len(action.hosts):
@@ -626,7 +626,7 @@ class Session:
         if self._log is not None:
             facts = {**self.commander.directions(action.hosts, action.pstate), **action.facts}
             self._note(f"P-state {action.pstate}", action.rule, facts, hosts=action.hosts)
-        self.commander.wish(action.hosts, action.pstate)
+        self.cluster.request(action.hosts.ids, action.pstate)
 
     def _postpone(self, action: Postpone) -> None:
         """Log why a job waits, if the reason has changed."""
@@ -645,7 +645,7 @@ class Session:
             )
         if not self.cluster.platform.has_powers and (found := missing_powers(self.cluster.platform)):
             self._warn(found.text)
-        self._count_restless()
+        self._count_busy_call()
         if self._account is None:
             self._query(for_power_side=False)
             return
@@ -653,14 +653,14 @@ class Session:
         self.view.measure(self.now, float(self._account.energy_by_use_j.sum()))
         self._answered = True
 
-    def _count_restless(self) -> None:
+    def _count_busy_call(self) -> None:
         """Raise PolicyError for a policy that keeps requesting calls while nothing happens."""
-        if not self._restless:
-            self._restless_until = self.now + 60.0
-        self._restless += 1
-        if self._restless > MOST_RESTLESS:
+        if not self._busy_calls:
+            self._busy_until_s = self.now + 60.0
+        self._busy_calls += 1
+        if self._busy_calls > MOST_BUSY_CALLS:
             raise PolicyError(
-                f"policy {self._policy.name!r} asked {MOST_RESTLESS:,} times to be called immediately or"
+                f"policy {self._policy.name!r} asked {MOST_BUSY_CALLS:,} times to be called immediately or"
                 f" measured energy, by {self.now:g} s, while nothing else happened: the run would never end"
             )
 
@@ -681,12 +681,12 @@ class Session:
 
     # --- ends of jobs and of the run ------------------------------------------------------------------
 
-    def _doom(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
+    def _kill(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
         """Kill a job a moment later: it may have just ended, with the event still to come."""
         if job.id in self._kills.jobs or self.cluster.running.get(job.id) is not job:
             return
         self._kills.add(job, self.now)
-        self.cluster.doom(job)
+        self.cluster.set_kill_pending(job)
         self._kill_rules[job.id] = rule
         self._note("kill", rule, facts, job, job.hosts)
 
@@ -694,7 +694,7 @@ class Session:
         """End the run: kill running jobs (counted as not completely finished) and reject waiting ones."""
         self._show()
         for job in [*self.cluster.running.values()]:
-            self._doom(job, _OVER)
+            self._kill(job, _OVER)
         for job in self._waiting():
             waited = {"waited_s": self.now - job.subtime_s}
             self._refuse(job, JobState.POSTPONED, _OVER, waited)

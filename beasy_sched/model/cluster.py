@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import reduce
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from beasy_sched.arrays import (
-    BoolArray,
     FloatArray,
     PStateArray,
     StateArray,
@@ -52,6 +51,10 @@ IDLE, BUSY, ASLEEP, SWITCHING_OFF, SWITCHING_ON = (int(state) for state in HostS
 
 USES = ("idle", "computing", "sleeping", "switching off", "switching on")
 """Names of the energy uses, by `HostState`."""
+
+
+NOT_REQUESTED: Final = -1
+"""In place of a requested P-state: nothing is requested."""
 
 
 class Progress(NamedTuple):
@@ -91,31 +94,33 @@ class Cluster:
         "_order_on",
         "_pace_flops",
         "_reference_flops",
-        "_some_held",
-        "_some_left",
+        "_some_pending",
+        "_some_requested",
         "_speeds",
         "_starts",
         "_wakes",
         "all_available",
+        "availability_version",
         "available",
         "free",
         "free_count",
-        "held",
-        "leaving",
+        "kill_pending",
         "load",
-        "openings",
         "platform",
         "power",
         "pstate",
         "queue",
+        "requested_pstate",
+        "requests",
         "running",
         "size",
+        "sleep_requested",
         "state",
         "state_counts",
         "state_since_s",
         "switch_end_s",
-        "to_wake",
         "uniform_speed",
+        "wake_requested",
     )
 
     def __init__(self, platform: Platform) -> None:
@@ -138,15 +143,20 @@ class Cluster:
         self.free = np.ones(size, dtype=np.bool_)
         """Idle and available: may be given to a job now."""
         self.free_count = size
-        self.held = np.zeros(size, dtype=np.bool_)
-        """Reserved for sleep: not given to new jobs."""
-        self._some_held = False
-        self.leaving = np.zeros(size, dtype=np.bool_)
+        self.sleep_requested = np.zeros(size, dtype=np.bool_)
+        """Requested to sleep: not given to new jobs."""
+        self.requested_pstate = np.full(size, NOT_REQUESTED, dtype=np.int16)
+        """The P-state requested of each host, while the command has not been sent; else `NOT_REQUESTED`."""
+        self.requests = 0
+        """Number of hosts with a request."""
+        self._some_requested = False
+        """Whether anything was ever requested."""
+        self.kill_pending = np.zeros(size, dtype=np.bool_)
         """Hosts of jobs that are about to be killed."""
-        self._some_left = False
+        self._some_pending = False
         """Whether any host was ever one of these."""
-        self.to_wake = np.zeros(size, dtype=np.bool_)
-        """Asleep, and wished awake: the command has not been sent yet."""
+        self.wake_requested = np.zeros(size, dtype=np.bool_)
+        """Asleep and requested to wake: the command has not been sent yet."""
         self.state_since_s = np.zeros(size)
         """When each host entered its present state, s."""
         self.power = PowerModel(platform)
@@ -154,8 +164,9 @@ class Cluster:
         """When a host in transition will complete it, s."""
         self._wakes: list[tuple[float, int]] | None = None
         """What `wakes` tells, until hosts change."""
-        self.openings = 0
-        """Counts events that may let a waiting job start: a host becoming free, a waiting job leaving."""
+        self.availability_version = 0
+        """Changes whenever a waiting job may have become able to start: a host has become free, a waiting job
+        has left."""
         self.queue = JobQueue()
         self.running: dict[str, Job] = {}
         self._ends: list[tuple[float, int, Job]] = []
@@ -288,16 +299,16 @@ class Cluster:
         if self._account is not None:
             job.energy_j = self._account.job_spent_j(ids, now)
             self.load[ids] = 0.0
-        if self._some_left:
-            self.leaving[ids] = False
+        if self._some_pending:
+            self.kill_pending[ids] = False
         self._move(hosts, BUSY, IDLE, now)
         self._free_again(hosts)
         return job
 
-    def doom(self, job: Job) -> None:
+    def set_kill_pending(self, job: Job) -> None:
         """Note that a running job is about to be killed."""
-        self._some_left = True
-        self.leaving[job.hosts.ids] = True
+        self._some_pending = True
+        self.kill_pending[job.hosts.ids] = True
 
     def progress(self, jobs: Sequence[Job], now: float) -> Progress:
         """Return how far ``jobs`` are at ``now`` (s), or how far those were that have ended."""
@@ -341,20 +352,20 @@ class Cluster:
         job.move(state)
         if job.place >= 0:
             self.queue.remove(job)
-        self.openings += 1
+        self.availability_version += 1
 
     # --- hosts --------------------------------------------------------------------------------
 
     def begin_switch(self, hosts: HostIds, state: int, pstate: int, now: float) -> None:
-        """Start falling asleep or waking, towards ``pstate``: what was wished of ``hosts``, all alike."""
+        """Start falling asleep or waking, towards ``pstate``: what was requested of ``hosts``, all alike."""
         duration_s = self.power.on_s if state == SWITCHING_ON else self.power.off_s
         self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
         self.pstate[hosts] = pstate
         self._move(HostSet(hosts), _INTO_TRANSITION[state], state, now)
-        self.unhold(hosts)
+        self.drop_requests(hosts)
 
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
-        """Change hosts that are on to another computing P-state immediately."""
+        """Change hosts that are on to another computing P-state immediately, as was requested of them."""
         jobs = [self._job_on[order] for order in distinct(self._order_on[hosts]) if order]
         for job in jobs:
             self._count_work(job, now)
@@ -362,13 +373,15 @@ class Cluster:
         if self._account is not None:
             for job in jobs:
                 self.load[job.hosts.ids] = self.load_of(job, job.hosts.ids)
+            loaded = hosts
             if jobs:
-                hosts = np.unique(np.concatenate([hosts, *(job.hosts.ids for job in jobs)]))
-            state = self.state[hosts]
+                loaded = np.unique(np.concatenate([hosts, *(job.hosts.ids for job in jobs)]))
+            state = self.state[loaded]
             for same in distinct(state):
-                some = hosts[state == same]
+                some = loaded[state == same]
                 self._account.change(some, same, same, self.pstate[some], now, self.load[some])
         self._refresh_speed()
+        self.drop_requests(hosts)
 
     def load_of(self, job: Job, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray | float:
         """Return the share of full load that ``job`` puts on each host: the slowest one sets the pace.
@@ -394,17 +407,25 @@ class Cluster:
         self._refresh_free(hosts)
         self._refresh_speed()
 
-    def hold(self, hosts: HostIds, to_sleep: bool | BoolArray) -> None:
-        """Wish some of ``hosts`` asleep, which keeps them from new jobs, and the others awake."""
-        self.held[hosts] = to_sleep
-        self._some_held = True
-        self.to_wake[hosts] = ~self.held[hosts] & (self.state[hosts] == ASLEEP)
+    def request(self, hosts: HostIds, pstate: int) -> None:
+        """Request a P-state of ``hosts``, until a command is sent or the request is dropped.
+
+        Those that are to sleep are given to no job meanwhile.
+        """
+        self._some_requested = True
+        self.requested_pstate[hosts] = pstate
+        self.requests = int(np.count_nonzero(self.requested_pstate != NOT_REQUESTED))
+        to_sleep = self.platform.sleep_of_kind[self.platform.kind_of[hosts]] == pstate
+        self.sleep_requested[hosts] = to_sleep
+        self.wake_requested[hosts] = ~to_sleep & (self.state[hosts] == ASLEEP)
         self._refresh_free(hosts)
 
-    def unhold(self, hosts: HostIds) -> None:
-        """Drop the wishes for ``hosts``."""
-        self.held[hosts] = False
-        self.to_wake[hosts] = False
+    def drop_requests(self, hosts: HostIds) -> None:
+        """Forget what was requested of ``hosts``."""
+        self.requests -= int(np.count_nonzero(self.requested_pstate[hosts] != NOT_REQUESTED))
+        self.requested_pstate[hosts] = NOT_REQUESTED
+        self.sleep_requested[hosts] = False
+        self.wake_requested[hosts] = False
         self._refresh_free(hosts)
 
     def wakes(self) -> list[tuple[float, int]]:
@@ -412,7 +433,7 @@ class Cluster:
         if not self.any_in(SWITCHING_ON):
             return []
         if self._wakes is None:
-            waking = (self.state == SWITCHING_ON) & self.available & ~self.held
+            waking = (self.state == SWITCHING_ON) & self.available & ~self.sleep_requested
             self._wakes = sorted(Counter(self.switch_end_s[waking].tolist()).items())
         return self._wakes[:]
 
@@ -458,20 +479,20 @@ class Cluster:
 
     def _free_again(self, hosts: HostSet) -> None:
         ids = hosts.ids
-        self.openings += 1
-        if self.all_available and not self._some_held:
+        self.availability_version += 1
+        if self.all_available and not self._some_requested:
             self.free[hosts.index] = True
             self.free_count += len(ids)
             return
-        usable = self.available[ids] & ~self.held[ids]
+        usable = self.available[ids] & ~self.sleep_requested[ids]
         self.free[ids] = usable
         self.free_count += int(np.count_nonzero(usable))
 
     def _refresh_free(self, hosts: HostIds) -> None:
-        self.openings += 1
+        self.availability_version += 1
         self._wakes = None
         idle = self.state[hosts] == IDLE
-        self.free[hosts] = idle & self.available[hosts] & ~self.held[hosts]
+        self.free[hosts] = idle & self.available[hosts] & ~self.sleep_requested[hosts]
         self.free_count = int(np.count_nonzero(self.free))
 
     def _refresh_speed(self) -> None:

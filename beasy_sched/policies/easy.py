@@ -524,13 +524,13 @@ class Easy(Policy):
         paper = view.has_site
         self._priority = ORDERS[self.options.priority or ("slowdown" if paper else "arrival")]
         self._backfill = ORDERS[self.options.backfill or ("smallest" if paper else "arrival")]
-        self._seen_openings = -1
+        self._seen_version = -1
         self._blocked: Reservation | None = None
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Start what EASY starts now."""
         if not len(view.queue):
-            self._blocked, self._seen_openings = None, view.openings
+            self._blocked, self._seen_version = None, view.availability_version
             return ()
         easy = EasyPass(view, self._priority, self._backfill)
         if self._blocked is not None and self._nothing_but_arrivals(view):
@@ -538,7 +538,7 @@ class Easy(Policy):
         else:
             easy.run()
         self._blocked = easy.reservation
-        self._seen_openings = view.openings
+        self._seen_version = view.availability_version
         if view.has_site and view.queue:
             wanted = hosts_wanted(view, sum(job.res for job in easy.started))
             return [*easy.actions, *wake_for_queue(view, wanted, easy.free)]
@@ -551,7 +551,7 @@ class Easy(Policy):
         """
         return (
             (self._backfill is by_arrival or len(view.arrived) < 2)
-            and self._seen_openings == view.openings
+            and self._seen_version == view.availability_version
             and view.budget is None
             and self._priority is by_arrival
         )
@@ -565,15 +565,15 @@ class Fcfs(Policy):
 
     def begin(self, view: View) -> None:
         """Start without a blocked job."""
-        self._seen_openings = -1
+        self._seen_version = -1
         self._blocked = False
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Start jobs in order of arrival until one does not fit."""
-        if self._blocked and self._seen_openings == view.openings and view.budget is None:
+        if self._blocked and self._seen_version == view.availability_version and view.budget is None:
             return ()
         easy = EasyPass(view, by_arrival, backfill=None)
         easy.run()
         self._blocked = easy.reservation is not None
-        self._seen_openings = view.openings
+        self._seen_version = view.availability_version
         return easy.actions

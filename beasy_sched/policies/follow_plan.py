@@ -68,7 +68,7 @@ class PlannedRuns:
 
     def _situation(self, view: View, step: int) -> tuple[int, ...]:
         """What changes with the plan, and with the servers that are free and those of running jobs."""
-        return self._plan.version, step, view.openings, len(view.running)
+        return self._plan.version, step, view.availability_version, len(view.running)
 
     def before(self, step: int, end_step: int) -> _PlannedRuns:
         """The runs from ``step`` up to ``end_step``, which is not included."""
@@ -163,7 +163,7 @@ class PlannedEasyPass(EasyPass):
         """Return the reservation if it starts before ``end_step``."""
         plan = self.plan
         end_s = plan.start_of(end_step) - 2 * TIME_TOLERANCE_S if end_step < plan.steps else np.inf
-        opens_s, closes_s = self._openings(step, end_step, ready)
+        opens_s, closes_s = self._free_from_until(step, end_step, ready)
         if np.count_nonzero(opens_s < end_s) < job.res:
             return None
         times_s = np.concatenate([opens_s, closes_s])
@@ -180,7 +180,7 @@ class PlannedEasyPass(EasyPass):
                 return Reservation(job, start_s, count.item(place) - job.res)
         return None
 
-    def _openings(self, step: int, end_step: int, ready: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _free_from_until(self, step: int, end_step: int, ready: FloatArray) -> tuple[FloatArray, FloatArray]:
         """From when and until when servers are free and planned on, s: one entry per run of steps.
 
         Leaves out what is planned for ``end_step`` and later: runs that reach it do not close.

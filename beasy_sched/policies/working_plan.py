@@ -847,7 +847,7 @@ class PlanFollower:
         """
         plan = self.plan
         planned, on = plan.states[step], plan.on[step]
-        pending = np.where(on, view.sleep_wished(), view.waking_wished())
+        pending = np.where(on, view.sleep_requested(), view.wake_requested())
         differs = (view.pstate != planned) | (self.asked != planned) | pending
         differs &= may_change
         hosts = differs.nonzero()[0]

@@ -96,7 +96,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 @settings(max_examples=60)
 @given(seeds, st.booleans())
-def test_whatever_a_policy_wishes(seed: int, with_site: bool) -> None:
+def test_whatever_a_policy_requests(seed: int, with_site: bool) -> None:
     check(random_world(np.random.default_rng(seed)), seed, with_site=with_site)
 
 

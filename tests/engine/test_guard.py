@@ -90,15 +90,15 @@ def test_wakes_are_cancelled_before_idle_servers_sleep_and_jobs_are_killed() -> 
     talk = at_soc_min()
     talk.put_to_sleep(0.0, "0-1")
     talk.run_job(1.0, "a", "2")
-    wish = lambda view: [SetPState(hosts("0-1"), 0)]  # noqa: E731
-    talk.policy.say_at_step = wish
+    request = lambda view: [SetPState(hosts("0-1"), 0)]  # noqa: E731
+    talk.policy.say_at_step = request
     waking_j = 20 * 80 + 40 * 50
     needs_j = 2 * waking_j + BUSY_J + IDLE_J
     found = next_step(talk, (needs_j - 2 * (waking_j - ASLEEP_J)) / 60)
     assert only(d.SetResourceState, found) == []
     assert rows(talk) == [("P-state 0", "", "0-1"), (SLEEP, "", "0-1")]
     assert talk.session.cluster.state[:2].tolist() == [HostState.ASLEEP] * 2
-    assert not talk.session.view.waking_wished().any()
+    assert not talk.session.view.wake_requested().any()
     assert talk.session.view.budget.headroom_j == pytest.approx(0.0, abs=1e-3)
 
 

@@ -169,25 +169,34 @@ def falling_asleep() -> Cluster:
 
 def test_a_server_that_falls_asleep_and_stays_so_is_counted_in_two_parts() -> None:
     cluster = falling_asleep()
-    energy_j = committed_energy_j(cluster, np.array([-1], dtype=np.int16), 60.0, 60.0)
+    energy_j = committed_energy_j(cluster, 60.0, 60.0)
     assert energy_j == pytest.approx([2 * 60 + 58 * 5])
 
 
 def test_a_server_that_falls_asleep_and_is_to_wake_is_counted_awake_again() -> None:
     cluster = falling_asleep()
-    energy_j = committed_energy_j(cluster, np.array([0], dtype=np.int16), 60.0, 60.0)
+    cluster.request(np.array([0]), 0)
+    energy_j = committed_energy_j(cluster, 60.0, 60.0)
     assert energy_j == pytest.approx([2 * 60 + 20 * 80 + 38 * 50])
 
 
 @pytest.mark.parametrize(
-    ("wish", "left_s", "energy_j"),
-    [(-1, 1.0, 60.0), (0, 1.0, 60.0), (0, 10.0, 2 * 60.0 + 8 * 80.0), (0, 22.0, 2 * 60.0 + 20 * 80.0)],
+    ("wakes", "left_s", "energy_j"),
+    [
+        (False, 1.0, 60.0),
+        (True, 1.0, 60.0),
+        (True, 10.0, 2 * 60.0 + 8 * 80.0),
+        (True, 22.0, 2 * 60.0 + 20 * 80.0),
+    ],
 )
 def test_of_transitions_only_what_falls_into_the_step_counts(
-    wish: int, left_s: float, energy_j: float
+    wakes: bool, left_s: float, energy_j: float
 ) -> None:
     """Two seconds of falling asleep are left, and twenty of waking come after them."""
-    found_j = committed_energy_j(falling_asleep(), np.array([wish], dtype=np.int16), 60.0, left_s)
+    cluster = falling_asleep()
+    if wakes:
+        cluster.request(np.array([0]), 0)
+    found_j = committed_energy_j(cluster, 60.0, left_s)
     assert found_j == pytest.approx([energy_j])
 
 

@@ -283,8 +283,8 @@ def test_whatever_a_policy_raises_is_told_in_one_message(say: object) -> None:
 def test_a_policy_cannot_write_to_what_it_sees() -> None:
     view = Talk().session.view
     arrays = (
-        view.host_state, view.pstate, view.available, view.state_since_s, view.sleep_wished(),
-        view.waking_wished(), view.state_counts, view.platform.kind_of, view.power_model.idle_w,
+        view.host_state, view.pstate, view.available, view.state_since_s, view.sleep_requested(),
+        view.wake_requested(), view.state_counts, view.platform.kind_of, view.power_model.idle_w,
     )  # fmt: skip
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
@@ -404,7 +404,7 @@ def test_start_is_the_policys_word() -> None:
 
 @pytest.mark.parametrize("say", [lambda view: [CallAt(-1.0)], lambda view: [MeasureEnergy()]])
 def test_a_policy_that_keeps_itself_busy_is_stopped(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beasy_sched.engine.session.MOST_RESTLESS", 100)
+    monkeypatch.setattr("beasy_sched.engine.session.MOST_BUSY_CALLS", 100)
     talk = Talk()
     for number in range(300):  # with news in between it may go on
         talk.ask(1.0 + number, say, submitted(1.0 + number, f"a{number}"))

@@ -53,7 +53,7 @@ CONDITIONS = {
     "switching off": lambda cluster: cluster.begin_switch(ids(1), HostState.SWITCHING_OFF, SLEEP, 0.0),
     "switching on": waking,
     "unavailable": lambda cluster: cluster.set_available(ids(1), False),
-    "idle, but to sleep": lambda cluster: cluster.hold(ids(1), True),
+    "idle, but to sleep": lambda cluster: cluster.request(ids(1), SLEEP),
 }
 
 
@@ -126,17 +126,18 @@ def test_only_hosts_that_will_be_used_are_awaited() -> None:
     cluster.begin_switch(ids(0, 1, 2), HostState.SWITCHING_ON, 0, 0.0)
     cluster.begin_switch(ids(3), HostState.SWITCHING_ON, 0, 5.0)
     assert cluster.wakes() == [(20.0, 3), (25.0, 1)]
-    cluster.hold(ids(0), True)
+    cluster.request(ids(0), SLEEP)
     cluster.set_available(ids(3), False)
     assert cluster.wakes() == [(20.0, 2)]
 
 
-def test_a_sleeping_host_that_is_to_stay_asleep_is_not_wished_awake() -> None:
+def test_a_sleeping_host_that_is_to_stay_asleep_is_not_requested_to_wake() -> None:
     cluster = Cluster(platform(initial=[SLEEP] * 4 + [0]))
-    cluster.hold(ids(0, 1, 2, 4), np.array([True, False, False, False]))
-    assert cluster.to_wake.tolist() == [False, True, True, False, False]
-    cluster.unhold(ids(1))
-    assert cluster.to_wake.tolist() == [False, False, True, False, False]
+    cluster.request(ids(0), SLEEP)
+    cluster.request(ids(1, 2, 4), 0)
+    assert cluster.wake_requested.tolist() == [False, True, True, False, False]
+    cluster.drop_requests(ids(1))
+    assert cluster.wake_requested.tolist() == [False, False, True, False, False]
 
 
 def test_a_host_that_left_while_busy_is_not_free_after_its_job() -> None:
@@ -273,7 +274,7 @@ class Life:
     def check(self) -> None:
         cluster = self.cluster
         assert cluster.free_count == np.count_nonzero(cluster.free)
-        idle = (cluster.state == HostState.IDLE) & cluster.available & ~cluster.held
+        idle = (cluster.state == HostState.IDLE) & cluster.available & ~cluster.sleep_requested
         assert (cluster.free == idle).all()
         if self.rng.random() < 0.3:  # they are sorted only when they are asked for
             assert [end[:2] for end in cluster.ends] == sorted(end[:2] for end in cluster.ends)
@@ -304,9 +305,9 @@ def test_what_may_let_a_waiting_job_start_is_told() -> None:
     """A job's end, a waiting job that leaves, a host that comes back or wakes; not a job's start."""
     cluster = Cluster(platform(fast=2, slow=0))
     first, second = submit(cluster, "a"), submit(cluster, "b")
-    seen = cluster.openings
+    seen = cluster.availability_version
     cluster.start(first, HostSet.of([0]), 0.0)
-    assert cluster.openings == seen
+    assert cluster.availability_version == seen
     for happens in (
         lambda: cluster.drop(second, JobState.REJECTED),
         lambda: cluster.end(first.id, JobState.FINISHED, 1.0),
@@ -314,21 +315,21 @@ def test_what_may_let_a_waiting_job_start_is_told() -> None:
         lambda: cluster.set_available(ids(1), True),
         lambda: cluster.begin_switch(ids(1), HostState.SWITCHING_OFF, SLEEP, 2.0),
         lambda: cluster.end_switch(ids(1), SLEEP, 9.0),
-        lambda: cluster.hold(ids(0), True),
+        lambda: cluster.request(ids(0), SLEEP),
     ):
         happens()
-        assert cluster.openings > seen
-        seen = cluster.openings
+        assert cluster.availability_version > seen
+        seen = cluster.availability_version
 
 
 def test_hosts_that_a_job_was_to_leave_are_left_when_it_has_ended() -> None:
     cluster = Cluster(platform())
     first, second = submit(cluster, "a", 2), submit(cluster, "b", 2)
     cluster.start(first, HostSet.of([0, 1]), 0.0)
-    cluster.doom(first)
+    cluster.set_kill_pending(first)
     cluster.end(first.id, JobState.KILLED, 1.0)
     cluster.start(second, HostSet.of([1, 2]), 1.0)
-    assert not cluster.leaving.any()
+    assert not cluster.kill_pending.any()
 
 
 def test_hosts_are_counted_by_kind_and_state() -> None:

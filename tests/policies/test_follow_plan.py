@@ -75,7 +75,7 @@ def test_planned_sleep_kills_the_job_of_the_server_and_frees_its_others() -> Non
 
 
 def test_a_server_still_waking_when_the_plan_wants_it_asleep_goes_back() -> None:
-    """Contradicting wishes: the plan of the present step wins."""
+    """Contradicting requests: the plan of the present step wins."""
     talk = talk_of([Z], [0], [Z], [0], [0])
     talk.at(7.0, changed(7.0, "0", Z))
     assert switched(step(talk, 60.0)) == [("0", 0)]

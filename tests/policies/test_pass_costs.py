@@ -65,7 +65,7 @@ def decided(world: World, policy: str) -> tuple[list[d.Decision], list[LoggedAct
 def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: str) -> None:
     """The same decisions, for the same reasons, where every job is tried, and every reservation made anew.
 
-    And where every message asks which wishes can be sent.
+    And where every message asks which requests can be sent.
     """
     rng = np.random.default_rng(seed)
     world = (rich_world if rich else random_world)(rng, most_jobs=40)

@@ -277,8 +277,8 @@ OTHERWISE = {
 """Runs without a fault that a session answers in another way."""
 NOT_SENT = {
     "ps_same": "a request for the state that hosts are in is not sent",
-    "switches": "host 2 is wanted in two states at once: only the later wish is sent",
-    "switches_noenergy": "host 2 is wanted in two states at once: only the later wish is sent",
+    "switches": "host 2 is wanted in two states at once: only the later request is sent",
+    "switches_noenergy": "host 2 is wanted in two states at once: only the later request is sent",
 }
 """Runs without a fault in which a recorded request is not sent, so that its recorded answer surprises."""
 
@@ -300,7 +300,7 @@ def test_what_a_policy_wants_is_sent_as_it_was_recorded(name: str) -> None:
 
 @pytest.mark.parametrize("name", ABORTED)
 def test_what_made_batsim_abort_is_never_sent(name: str) -> None:
-    """A policy that wants it is stopped by the engine, or its wish waits."""
+    """A policy that wants it is stopped by the engine, or its request waits."""
     policy = Recited()
 
     def prompt(reply: d.Reply) -> None:

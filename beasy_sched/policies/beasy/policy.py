@@ -506,11 +506,11 @@ class Beasy(Policy):
         if self.options.release == "at-once":
             self.live.give_back(view, step)
         actions: list[Action] = []
-        if len(view.queue) and (view.arrived or self._seen != (step, view.openings)):
+        if len(view.queue) and (view.arrived or self._seen != (step, view.availability_version)):
             dangerous = self._window.dangerous(step)
             actions = BeasyPass(view, self.live, step, dangerous, self._last_pass_s).run()
             self._last_pass_s = view.now
-        self._seen = (step, view.openings)
+        self._seen = (step, view.availability_version)
         self.live.give_back(view, step)
         return [*actions, *self._let_sleep(view, step)]
 

@@ -124,7 +124,7 @@ class BidPass(EasyPass):
 
         ``openings``: the counter of what may let a job start, as it was after this pass.
         """
-        same = self.step is later.step and openings == later.view.openings
+        same = self.step is later.step and openings == later.view.availability_version
         return same and later.view.now < self.due_s - TIME_TOLERANCE_S
 
     def go_on(self, last: BidPass) -> list[Action]:

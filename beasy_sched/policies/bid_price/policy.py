@@ -144,7 +144,7 @@ class BidPrice(Policy):
             actions = easy.go_on(last)
         else:
             actions = easy.run()
-        self._openings = view.openings
+        self._openings = view.availability_version
         if not view.power_actions_allowed:
             return actions
         due_s = [easy.due_s]
@@ -158,7 +158,7 @@ class BidPrice(Policy):
         """Wake servers, straight to the step's speed, for jobs that have waited for long enough."""
         if easy.hosts_wanted <= easy.free + easy.waking:
             return []
-        wished = view.waking_wished()
+        wished = view.wake_requested()
         awaited = easy.free + easy.waking + int(np.count_nonzero(wished))
         asleep = np.flatnonzero((view.host_state == ASLEEP) & view.available & ~wished)
         missing = easy.hosts_wanted - awaited

@@ -237,7 +237,7 @@ class BudgetPass(EasyPass):
     def _wake(self, hosts: HostIds, rule: str) -> None:
         view = self.view
         sleeping = hosts[view.host_state[hosts] >= ASLEEP]
-        coming = (view.host_state[sleeping] == SWITCHING_ON) | view.waking_wished()[sleeping]
+        coming = (view.host_state[sleeping] == SWITCHING_ON) | view.wake_requested()[sleeping]
         sleeping = sleeping[~coming]
         self.actions += wake(view, sleeping, rule)
         if self.ledger is not None:
@@ -293,7 +293,7 @@ class BudgetedEasy(Policy):
                 " remove --no-power-actions and --no-metering"
             )
         self._fleet = Fleet(view, self.options.shutdown == "opportunistic")
-        self._seen_openings = -1
+        self._seen_version = -1
         self._acted_s = -np.inf
         self._again_s = np.inf
         self._tested = self._outage = False
@@ -330,7 +330,7 @@ class BudgetedEasy(Policy):
         elif view.has_site and view.queue:
             taken = int(np.count_nonzero(fleet.taken))
             turn.actions += wake_for_queue(view, hosts_wanted(view, taken), view.free_count - taken)
-        self._remember_openings(view, turn.actions)
+        self._remember_version(view, turn.actions)
         return turn.actions if ledger is None else [*turn.actions, *self._look_again(view, ledger)]
 
     def _forget_ended(self, view: View) -> None:
@@ -342,14 +342,14 @@ class BudgetedEasy(Policy):
             for job in view.running.values():
                 jobs.recount(job.id, view.usable_hosts(job))
 
-    def _remember_openings(self, view: View, actions: Sequence[Action]) -> None:
-        """Remember what has been looked at, but not the openings that this decision itself causes.
+    def _remember_version(self, view: View, actions: Sequence[Action]) -> None:
+        """Remember what has been looked at, but not the changes that this decision itself causes.
 
         One instant can arrive in several messages; only a later instant counts as news.
         """
         acts = any(not isinstance(action, Postpone) for action in actions)
         if acts or view.now > self._acted_s + TIME_TOLERANCE_S:
-            self._seen_openings = view.openings
+            self._seen_version = view.availability_version
         if acts:
             self._acted_s = view.now
 
@@ -357,7 +357,7 @@ class BudgetedEasy(Policy):
         """Whether nothing has changed but the time, and perhaps the energy."""
         return (
             not view.arrived
-            and self._seen_openings == view.openings
+            and self._seen_version == view.availability_version
             and view.now < self._again_s - TIME_TOLERANCE_S
             and self._tested == (test is not None)
         )
