@@ -21,7 +21,7 @@ from studies.claims import TextTable, markdown_of, write_markdown
 from studies.comparison.study import TUNING_BELOW, Extent
 from studies.figures import Figures, write_figures
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 STOPPED = "stopped; completed runs are kept, and the same command continues"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import exit_code
-from report import by_hand
+from reports import by_hand
 from reports.story_files import DECISIONS, write_run
 from small_site import SmallSite, small_site
 
