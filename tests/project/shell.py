@@ -32,7 +32,7 @@ def run(
 
 def study_command(name: str, *arguments: str | Path) -> list[str]:
     """scripts/reproduce_NAME in this environment."""
-    return [sys.executable, str(ROOT / "scripts" / f"reproduce_{name}.py"), *map(str, arguments)]
+    return [sys.executable, str(ROOT / "scripts/run_study.py"), name, *map(str, arguments)]
 
 
 def run_study(name: str, *arguments: str | Path, timeout_s: float = 250) -> subprocess.CompletedProcess[str]:
