@@ -20,17 +20,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.outlook import ForecastSource
-from beasy_sched.formats.batsim_events import (
-    CARBON_FIELD,
-    POWER_FIELD,
-    PRICE_FIELD,
-    SUN_FIELD,
-    ExternalEvent,
-    is_power,
-    is_rate,
-    is_sun,
-    mixed_up,
-)
+from beasy_sched.formats.batsim_events import ExternalEvent, mixed_up
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.table import POWER, TimeSeries
@@ -41,6 +31,15 @@ from beasy_sched.numbers import found_text
 from beasy_sched.planner.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.planner.windows import ReplanRule
+from beasy_sched.protocol.notices import (
+    CARBON_FIELD,
+    POWER_FIELD,
+    PRICE_FIELD,
+    SUN_FIELD,
+    is_power,
+    is_rate,
+    is_sun,
+)
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
 
 SHORT_RUN_SHARE = 0.02

@@ -17,6 +17,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import ServerKind
+from beasy_sched.protocol.notices import notice
 
 ASLEEP = 2
 """The P-state of sleep of `worlds.FAST`; 0 and 1 compute."""
@@ -161,11 +162,11 @@ def changed(now: float, where: str, pstate: int) -> e.ResourceStateChanged:
 
 
 def production(now: float, watts: float) -> e.Notify:
-    return e.Notify(now, "power", {"type": "power", "power_available": watts})
+    return notice(now, "power", {"type": "power", "power_available": watts})
 
 
 def machines(now: float, where: str, kind: str) -> e.Notify:
-    return e.Notify(now, f"event_machine_{kind}", {"type": f"event_machine_{kind}", "resources": where})
+    return notice(now, f"event_machine_{kind}", {"type": f"event_machine_{kind}", "resources": where})
 
 
 def only(kind: type[d.Decision], decisions: list[d.Decision]) -> list[d.Decision]:

@@ -214,10 +214,11 @@ def generate_power(
     import numpy as np
 
     from beasy_sched.formats.atomic import write_atomic
-    from beasy_sched.formats.batsim_events import SUN_FIELD, power_event_lines
+    from beasy_sched.formats.batsim_events import power_event_lines
     from beasy_sched.formats.power_series import read_weather_file
     from beasy_sched.formats.table import parse_moment
     from beasy_sched.generate import power
+    from beasy_sched.protocol.notices import SUN_FIELD
     from beasy_sched.units import SECONDS_PER_DAY, kw_to_w
 
     climate = {field.name for field in fields(power.SyntheticWeather)}

@@ -28,7 +28,7 @@ from beasy_sched.campaigns.scenario import (
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.batsim_events import SUN_FIELD, power_event_lines
+from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.plan_file import plan_bytes
 from beasy_sched.formats.power_series import read_power_series, read_weather_file
@@ -62,6 +62,7 @@ from beasy_sched.planner.forecast import demand_power_w
 from beasy_sched.planner.plan import Provenance
 from beasy_sched.planner.season import SeasonProblem, plan_season
 from beasy_sched.planner.windows import PLANNED_AHEAD, plan_windows
+from beasy_sched.protocol.notices import SUN_FIELD
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 
 _EXECUTION_KEY = 1000

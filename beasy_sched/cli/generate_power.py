@@ -28,12 +28,7 @@ from beasy_sched.cli.options import (
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.batsim_events import (
-    CARBON_FIELD,
-    PRICE_FIELD,
-    SUN_FIELD,
-    power_event_lines,
-)
+from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.site_file import read_site
@@ -55,6 +50,7 @@ from beasy_sched.generate.power import (
     synthetic_series,
     wind_production,
 )
+from beasy_sched.protocol.notices import CARBON_FIELD, PRICE_FIELD, SUN_FIELD
 from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S, j_to_kwh, kw_to_w, w_to_kw
 
 

@@ -47,17 +47,8 @@ from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide, SessionOptions
 from beasy_sched.engine.rolling import PLAN_RULES, PlanAnswer, PlanOutcome, Replanning
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
-from beasy_sched.formats.batsim_events import (
-    CARBON_FIELD,
-    POWER_FIELD,
-    PRICE_FIELD,
-    SUN_FIELD,
-    SUN_ROUNDING,
-    is_rate,
-)
 from beasy_sched.limits import (
     LARGEST_ENERGY_J,
-    LARGEST_POWER_W,
     LATEST_S,
     LONGEST_ID,
     LONGEST_JOB,
@@ -75,7 +66,7 @@ from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError, read_terms
 from beasy_sched.model.platform import Platform, old_name_note, platform_of, start_note
 from beasy_sched.model.workflow import PHASE_CAME_LATE, Workflows
-from beasy_sched.numbers import found_text
+from beasy_sched.protocol.notices import MACHINES_LEAVE, MACHINES_RETURN
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _OVER = "the run is over"
@@ -199,7 +190,11 @@ class Session:
             e.JobCompleted: self._on_completed,
             e.JobsKilled: lambda event: None,  # each job's JobCompleted came before
             e.ResourceStateChanged: lambda event: self.commander.acknowledge(event),
-            e.Notify: self._on_notify,
+            e.NoMoreJobs: self._on_no_more_jobs,
+            e.MachinesChanged: self._on_machines,
+            e.PowerAnnounced: self._on_power,
+            e.UnreadableNotice: self._on_unreadable,
+            e.Notify: lambda event: None,  # nothing that the scheduler acts on
             e.RequestedCall: lambda event: self._calls.arrived(event.timestamp),
             e.EnergyAnswer: self._on_answer,
             e.UnknownEvent: lambda event: self._warn_of_some(
@@ -481,24 +476,35 @@ class Session:
         if job.terms is not NO_TERMS or self.workflows.watches_all:
             self.workflows.end(job, event.timestamp, finished=state is JobState.FINISHED)
 
-    def _on_notify(self, event: e.Notify) -> None:
-        if event.kind == "no_more_static_job_to_submit":
-            self._no_more_jobs = True
-        if event.kind in ("event_machine_unavailable", "event_machine_available"):
-            hosts = _hosts_of(event.data, self.cluster.size)
-            available = event.kind == "event_machine_available"
-            if not available:
-                self._tell_switching(hosts, event.timestamp)
-            self.cluster.set_available(hosts.ids, available)
-        elif POWER_FIELD in event.data:
-            if self.power is None:
-                if not self.options.inputs_checked:
-                    self._warn(unused_power().text)
-                return
-            power_w = _power_of(event.data)
-            self.power.set_production(power_w, event.timestamp, _sun_of(event.data, power_w))
-            if PRICE_FIELD in event.data or CARBON_FIELD in event.data:
-                self.power.set_rates(_rates_of(event.data), event.timestamp)
+    def _on_no_more_jobs(self, event: e.NoMoreJobs) -> None:
+        self._no_more_jobs = True
+
+    def _on_machines(self, event: e.MachinesChanged) -> None:
+        hosts = event.hosts
+        if np.any(hosts.ids >= self.cluster.size):
+            text = shortened(repr(event.data.get("resources")))
+            raise PeerError(f"NOTIFY {event.kind}: found resources {text}, expected hosts such as '0-3'")
+        if not event.available:
+            self._tell_switching(hosts, event.timestamp)
+        self.cluster.set_available(hosts.ids, event.available)
+
+    def _on_power(self, event: e.PowerAnnounced) -> None:
+        if self.power is None:
+            self._warn_of_unused_power()
+            return
+        self.power.set_production(event.power_w, event.timestamp, event.sun_w)
+        if event.price_per_kwh is not None or event.carbon_g_per_kwh is not None:
+            self.power.set_rates(Announced(event.price_per_kwh, event.carbon_g_per_kwh), event.timestamp)
+
+    def _on_unreadable(self, event: e.UnreadableNotice) -> None:
+        """Refuse a notice that cannot be read, unless it announces power to a run without a site."""
+        if self.power is not None or event.kind in (MACHINES_LEAVE, MACHINES_RETURN):
+            raise PeerError(event.problem)
+        self._warn_of_unused_power()
+
+    def _warn_of_unused_power(self) -> None:
+        if not self.options.inputs_checked:
+            self._warn(unused_power().text)
 
     def _tell_switching(self, hosts: HostSet, now: float) -> None:
         """Warn, once, of hosts that go out of service while they are switched on or off."""
@@ -742,62 +748,6 @@ class Session:
     def _warn(self, text: str) -> None:
         if text not in self.warnings:
             self.warnings.append(text)
-
-
-def _name_of(data: Mapping[str, Any]) -> str:
-    """Return what errors call a notice."""
-    return f"NOTIFY {shortened(str(data.get('type')))}"
-
-
-def _hosts_of(data: Mapping[str, Any], size: int) -> HostSet:
-    """Read the hosts of a machine notice on a platform of ``size`` hosts. Raises PeerError."""
-    text = data.get("resources")
-    try:
-        hosts = HostSet.parse(text) if isinstance(text, str) else None
-    except ValueError:
-        hosts = None
-    if hosts is None or np.any(hosts.ids >= size):
-        raise PeerError(
-            f"{_name_of(data)}: found resources {shortened(repr(text))}, expected hosts such as '0-3'"
-        )
-    return hosts
-
-
-def _power_of(data: Mapping[str, Any]) -> float:
-    """Read the production, an integer or a float, W. Raises PeerError."""
-    value = data[POWER_FIELD]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and 0 <= value <= LARGEST_POWER_W):
-        raise PeerError(
-            f"{_name_of(data)}: found {POWER_FIELD} {found_text(value)}, expected watts, 0 to"
-            f" {LARGEST_POWER_W:g}"
-        )
-    return float(value)
-
-
-def _sun_of(data: Mapping[str, Any], power_w: float) -> float | None:
-    """Read the part of the production that comes from the sun, W, where given. Raises PeerError."""
-    value = data.get(SUN_FIELD)
-    if value is None:
-        return None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and 0 <= value <= power_w + SUN_ROUNDING * max(power_w, 1.0)):
-        raise PeerError(
-            f"{_name_of(data)}: found {SUN_FIELD} {found_text(value)}, expected watts, at least 0"
-            f" and at most {POWER_FIELD}"
-        )
-    return min(float(value), power_w)
-
-
-def _rates_of(data: Mapping[str, Any]) -> Announced:
-    """Read the price and the carbon intensity of the present step, where given. Raises PeerError."""
-    found: list[float | None] = []
-    for field in (PRICE_FIELD, CARBON_FIELD):
-        value = data.get(field)
-        if value is not None and not is_rate(value):
-            raise PeerError(f"{_name_of(data)}: found {field} {found_text(value)}, expected a number")
-        found.append(None if value is None else float(value))
-    return Announced(*found)
 
 
 def _computes(event: e.JobSubmitted, delays: Mapping[str, set[str]]) -> bool:

@@ -6,7 +6,6 @@ import contextlib
 import heapq
 import itertools
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -26,20 +25,11 @@ from beasy_sched.formats.batsim_versions import (
 )
 from beasy_sched.formats.decoding import JsonDecoder, Malformed
 from beasy_sched.formats.reading import check_numbers, has_usual_numbers, read_lines
-from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_HOSTS_NAMED
+from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.protocol.notices import POWER_FIELD
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 
-POWER_FIELD = "power_available"
-"""Field of an event (and of the NOTIFY that forwards it) with the production, W."""
-PRICE_FIELD = "import_price_per_kwh"
-"""Field beside it with the price of energy from the grid for the step that begins."""
-CARBON_FIELD = "carbon_g_per_kwh"
-"""Field beside it with the grid's carbon intensity in that step, g/kWh."""
-SUN_FIELD = "sun_available"
-"""Field beside it with the part of the production that comes from the sun, W; the rest is wind."""
-SUN_ROUNDING = 2e-6
-"""The share of the production, or watts if that is more, by which rounding may put the sun above it."""
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
 """Batsim 4 sorts events of one timestamp so, and all others after these; Batsim 5 leaves their order."""
 _KEPT_IN_ORDER = 16
@@ -146,24 +136,6 @@ def _hosts(text: object) -> HostSet:
         if isinstance(text, str) and len(hosts := HostSet.parse(text)):
             return hosts
     raise ValueError(f"'resources' is {text!r}: expected machine ids such as '0-3 5'")
-
-
-def is_power(value: object) -> bool:
-    """Whether what an event's `POWER_FIELD` holds is a power: watts, 0 to `LARGEST_POWER_W`."""
-    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value <= LARGEST_POWER_W
-
-
-def is_sun(data: Mapping[str, Any]) -> bool:
-    """Whether an event's `SUN_FIELD`, where it has one, is a power, and no more than the production."""
-    sun_w, power_w = data.get(SUN_FIELD), data.get(POWER_FIELD)
-    if sun_w is None or power_w is None or not is_power(power_w):
-        return True
-    return is_power(sun_w) and bool(sun_w <= power_w + SUN_ROUNDING * max(power_w, 1.0))
-
-
-def is_rate(value: object) -> bool:
-    """Whether what an event's `PRICE_FIELD` or `CARBON_FIELD` holds is a finite number."""
-    return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def merge_events(files: Sequence[Sequence[ExternalEvent]]) -> list[ExternalEvent]:

@@ -16,7 +16,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.sources import Interpolation, resample
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.batsim_events import POWER_FIELD, is_power, read_external_events
+from beasy_sched.formats.batsim_events import read_external_events
 from beasy_sched.formats.decoding import csv_line
 from beasy_sched.formats.reading import is_number, read_text
 from beasy_sched.formats.table import (
@@ -42,6 +42,7 @@ from beasy_sched.formats.weather_exports import (
     parse_ninja,
 )
 from beasy_sched.limits import LATEST_S
+from beasy_sched.protocol.notices import POWER_FIELD, is_power
 
 _TIME_NAMES = ("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)")
 _END_NAMES = ("period_end", "periodend")

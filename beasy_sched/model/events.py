@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.hosts import NO_HOSTS, HostSet
 
 
 class JobEnd(str, Enum):
@@ -130,6 +130,8 @@ class ResourceStateChanged(Event, frozen=True, gc=False):
 class Notify(Event, frozen=True, gc=False):
     """Something happened outside: ``kind`` names it, ``data`` is the original object.
 
+    What the scheduler understands is one of the kinds below; `protocol.notices.notice` makes them.
+
     Known kinds: ``no_more_static_job_to_submit``, ``no_more_external_event_to_occur``,
     ``event_machine_available``, ``event_machine_unavailable``; any other comes from the events file.
     """
@@ -138,6 +140,40 @@ class Notify(Event, frozen=True, gc=False):
     data: dict[str, Any]
     id: str = ""
     """Of the external event, where the simulator gives it one."""
+
+
+class NoMoreJobs(Notify, frozen=True, gc=False):
+    """All static jobs have been submitted."""
+
+
+class MachinesChanged(Notify, frozen=True, gc=False):
+    """Hosts have gone out of service, or come back."""
+
+    hosts: HostSet = NO_HOSTS
+    available: bool = True
+
+
+class PowerAnnounced(Notify, frozen=True, gc=False):
+    """The production from now on, and what holds for the step that begins."""
+
+    power_w: float = 0.0
+    sun_w: float | None = None
+    """The part of it that comes from the sun; None where that is not told."""
+    price_per_kwh: float | None = None
+    """Price of energy from the grid; None where it is not told."""
+    carbon_g_per_kwh: float | None = None
+    """The grid's carbon intensity; None where it is not told."""
+
+
+class UnreadableNotice(Notify, frozen=True, gc=False):
+    """A notice of machines or of power with a field that cannot be read."""
+
+    problem: str = ""
+    """Which field, what was found, and what was expected."""
+
+
+NOTICES = (Notify, NoMoreJobs, MachinesChanged, PowerAnnounced, UnreadableNotice)
+"""`Notify` and what it may be."""
 
 
 class RequestedCall(Event, frozen=True, gc=False):

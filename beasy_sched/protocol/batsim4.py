@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from beasy_sched.limits import MOST_UNKNOWN, shortened
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
+from beasy_sched.protocol.notices import notice
 from beasy_sched.protocol.wire import (
     Envelope,
     Unknown,
@@ -190,7 +191,7 @@ def _read_state_changed(timestamp: float, data: Any, path: str, unknown: Unknown
 
 
 def _read_notify(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
-    return e.Notify(timestamp, convert_at(data, _Notify, path).type, data)
+    return notice(timestamp, convert_at(data, _Notify, path).type, data)
 
 
 def _read_answer(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
@@ -267,7 +268,7 @@ _EVENT_WRITERS: dict[type[e.Event], Callable[[Any], tuple[str, Any]]] = {
         "RESOURCE_STATE_CHANGED",
         {"resources": str(x.resources), "state": str(x.state)},
     ),
-    e.Notify: lambda x: ("NOTIFY", x.data),
+    **dict.fromkeys(e.NOTICES, lambda x: ("NOTIFY", x.data)),
     e.RequestedCall: lambda x: ("REQUESTED_CALL", {}),
     e.EnergyAnswer: lambda x: ("ANSWER", {"consumed_energy": float(x.consumed_energy_j)}),
     e.UnknownEvent: lambda x: (x.type, x.data),

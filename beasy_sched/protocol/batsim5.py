@@ -42,6 +42,7 @@ from beasy_sched.protocol.batsim5_terms import (
     write_progress,
 )
 from beasy_sched.protocol.batsim5_wire import Unsigned32, decode_envelope, decode_strictly, encode_envelope
+from beasy_sched.protocol.notices import notice
 from beasy_sched.protocol.wire import Unknown, add_hosts, convert_at, fault, read_hosts, reader, refuses_depth
 
 __all__ = [
@@ -379,7 +380,7 @@ def _read_external(timestamp: float, data: Any, path: str, unknown: Unknown) -> 
     if raw.external_event_type != "GenericExternalEvent":
         return None
     kind, told = read_notice(_generic(raw.external_event, f"{path}.external_event", unknown).data)
-    return e.Notify(timestamp, kind, told, raw.id)
+    return notice(timestamp, kind, told, raw.id)
 
 
 def _read_call(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
@@ -388,7 +389,7 @@ def _read_call(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Ev
 
 
 def _telling(kind: str) -> Callable[[float, Any, str, Unknown], e.Event]:
-    return lambda timestamp, data, path, unknown: e.Notify(timestamp, kind, {"type": kind})
+    return lambda timestamp, data, path, unknown: notice(timestamp, kind, {"type": kind})
 
 
 _EVENT_READERS: dict[str, Callable[[float, Any, str, Unknown], e.Event | None]] = {
@@ -498,7 +499,7 @@ _EVENT_WRITERS: dict[type[e.Event], Callable[[Any], tuple[str, Any]]] = {
     e.JobCompleted: _write_completed,
     e.JobsKilled: _write_killed,
     e.ResourceStateChanged: _write_state_changed,
-    e.Notify: _write_notify,
+    **dict.fromkeys(e.NOTICES, _write_notify),
     e.RequestedCall: lambda x: (
         "RequestedCallEvent",
         {"call_me_later_id": x.id, "last_periodic_call": x.is_last},

@@ -10,7 +10,8 @@ from typing import Any
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob
-from beasy_sched.model.events import JobSubmitted, Notify
+from beasy_sched.model.events import JobSubmitted
+from beasy_sched.protocol.notices import notice
 from beasy_sched.protocol.wire import as_batsim_reads
 from beasy_sched.simulator.clock import Item
 from beasy_sched.simulator.execution import Execution
@@ -160,13 +161,13 @@ class Arrivals:
         return submitted / max(1, sum(len(sender.entries) for sender in self._submitters))
 
     def _notify(self, kind: str, **data: Any) -> None:
-        self.world.outbox.append(Notify(self.world.stamp, kind, {"type": kind, **data}))
+        self.world.outbox.append(notice(self.world.stamp, kind, {"type": kind, **data}))
 
     def play(self, event: Any) -> None:
         """Forward an external event, or let it act on machines. Raises InputError where Batsim aborts."""
         world, machines = self.world, self.world.machines
         if event.hosts is None:
-            world.outbox.append(Notify(world.stamp, event.kind, event.data))
+            world.outbox.append(notice(world.stamp, event.kind, event.data))
             return
         ids = event.hosts.ids
         if ids.item(-1) >= machines.size:

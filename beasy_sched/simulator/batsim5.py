@@ -37,6 +37,7 @@ from beasy_sched.model.events import (
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.batsim5 import RequestedFeatures
 from beasy_sched.protocol.batsim5_terms import NO_MORE, complete_name, read_notice
+from beasy_sched.protocol.notices import notice
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution
@@ -273,7 +274,7 @@ class Batsim5Arrivals(Arrivals):
     def play(self, event: Any) -> None:
         """Tell a generic event: its name and its data."""
         event_id, text = event
-        self.world.outbox.append(Notify(self.world.stamp, *read_notice(text), event_id))
+        self.world.outbox.append(notice(self.world.stamp, *read_notice(text), event_id))
 
 
 # --- the simulation ---

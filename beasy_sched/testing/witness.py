@@ -76,7 +76,7 @@ class Witness:
             e.JobSubmitted: self._submitted,
             e.JobCompleted: self._completed,
             e.ResourceStateChanged: self._changed,
-            e.Notify: self._notified,
+            e.MachinesChanged: self._machines_changed,
             d.ExecuteJob: self._execute,
             d.SetResourceState: self._switch,
             d.KillJobs: self._kill,
@@ -116,12 +116,11 @@ class Witness:
         asleep = self._sleep[ids] == event.state
         self.state[ids[switching]] = np.where(asleep, ASLEEP, IDLE)[switching]
 
-    def _notified(self, event: e.Notify) -> None:
-        if event.kind.startswith("event_machine_"):
-            hosts = HostSet.parse(str(event.data["resources"]))
-            self.here[hosts.ids] = event.kind.endswith("_available")
-            switching = np.isin(self.state[hosts.ids], (FALLING, WAKING))
-            self.left_switching[hosts.ids] = switching & ~self.here[hosts.ids]
+    def _machines_changed(self, event: e.MachinesChanged) -> None:
+        ids = event.hosts.ids
+        self.here[ids] = event.available
+        switching = np.isin(self.state[ids], (FALLING, WAKING))
+        self.left_switching[ids] = switching & ~self.here[ids]
 
     # --- decisions ---
 

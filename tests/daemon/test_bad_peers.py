@@ -13,6 +13,7 @@ from beasy_sched.engine import session
 from beasy_sched.limits import LONGEST_JOB
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.protocol.notices import notice
 
 FIRST = [
     (b"", "malformed message: it is empty"),
@@ -38,7 +39,7 @@ LATER = [
         "the end of job w0!x, which is not running",
     ),
     (raw(e.ResourceStateChanged(2.0, HostSet.of([0]), 1)), "reached P-state 1, which was not requested"),
-    (raw(e.Notify(2.0, "event_machine_unavailable", UNAVAILABLE)), "found resources '7'"),
+    (raw(notice(2.0, "event_machine_unavailable", UNAVAILABLE)), "found resources '7'"),
     (raw(job("b", at=2.0)).replace(b'"res":1', b'"res":0'), "at `$.events[0].data.job.res`"),
 ]
 

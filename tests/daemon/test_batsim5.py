@@ -18,6 +18,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.protocol import batsim5
+from beasy_sched.protocol.notices import notice
 
 START = batsim5.encode_start(b'{"init":1}')
 
@@ -69,7 +70,7 @@ def test_one_daemon_for_both(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("option", "text"), [((), "0-0 2-3"), (("--batsim5-hosts", "comma"), "0-0,2-3")])
 def test_how_sets_of_hosts_are_written(tmp_path: Path, option: tuple[str, ...], text: str) -> None:
     """Also the replay: it does not know of the option, and what separates hosts is no decision."""
-    away = e.Notify(0.5, "event_machine_unavailable", {"resources": "1", "type": "x"})
+    away = notice(0.5, "event_machine_unavailable", {"resources": "1", "type": "x"})
     with serving(tmp_path, "--record", "a.rec", *option) as daemon, Peer(daemon.endpoint) as peer:
         for message in (START, BEGINS, said(0.5, away)):
             peer.ask(message)

@@ -21,6 +21,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model import platform
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.protocol.notices import notice
 from beasy_sched.run.settings import RunSettings
 
 
@@ -108,7 +109,7 @@ def test_rates_announced_long_after_the_run_are_not_compared() -> None:
     talk.at(0.0, production(0.0, 100.0))
     talk.at(180.0)
     rates = {"type": "power", "power_available": 1.0, "price_per_kwh": 3.0}
-    talk.at(LATEST_S, e.Notify(LATEST_S, "power", rates))
+    talk.at(LATEST_S, notice(LATEST_S, "power", rates))
 
 
 # --- jobs ---
@@ -124,7 +125,7 @@ def test_a_long_id() -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [completed(1.0, "a" * 3000), e.Notify(1.0, "a" * 3000, {"type": "a" * 3000, "power_available": -1.0})],
+    [completed(1.0, "a" * 3000), notice(1.0, "a" * 3000, {"type": "a" * 3000, "power_available": -1.0})],
 )
 def test_long_names_of_what_there_is_not(event: e.Event) -> None:
     talk = Talk(site=small_battery())

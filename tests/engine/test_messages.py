@@ -24,6 +24,7 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform, ServerKind, platform_of
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.protocol.notices import notice
 
 
 def test_the_order_of_events_in_a_message_does_not_matter() -> None:
@@ -391,11 +392,11 @@ def test_unknown_events_and_fields_are_told_once() -> None:
 
 @pytest.mark.parametrize("kind", ["no_more_static_job_to_submit", "no_more_external_event_to_occur", "news"])
 def test_other_notices_change_nothing(kind: str) -> None:
-    assert Talk().at(1.0, e.Notify(1.0, kind, {"type": kind})) == []
+    assert Talk().at(1.0, notice(1.0, kind, {"type": kind})) == []
 
 
 def test_production_without_a_site_is_passed_over() -> None:
-    assert Talk().at(1.0, e.Notify(1.0, "power", {"power_available": "much"})) == []
+    assert Talk().at(1.0, notice(1.0, "power", {"power_available": "much"})) == []
 
 
 def test_start_is_the_policys_word() -> None:
@@ -427,7 +428,7 @@ def test_a_policy_that_keeps_itself_busy_is_stopped(say: Any, monkeypatch: pytes
         (2.0, e.EnergyAnswer(2.0, -1.0), "found consumed_energy -1"),
         (
             2.0,
-            e.Notify(2.0, "power", {"type": "power", "power_available": 1e308}),
+            notice(2.0, "power", {"type": "power", "power_available": 1e308}),
             "found power_available 1e.308",
         ),
     ],

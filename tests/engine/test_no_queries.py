@@ -17,6 +17,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform, platform_of
 from beasy_sched.outputs.summary import brief_summary
+from beasy_sched.protocol.notices import notice
 from beasy_sched.run.settings import RunSettings
 
 IDLE_W, FULL_W = FAST.idle_w[0], FAST.full_w[0]
@@ -75,8 +76,8 @@ def test_a_policy_that_does_nothing_but_measure_is_stopped() -> None:
 @pytest.mark.parametrize("source", EnergySource)
 def test_steps_are_settled_by_the_own_account(source: EnergySource) -> None:
     session = begun(Scripted(), site=small_battery(), energy=source)
-    session.step(e.Message(0.0, [e.Notify(0.0, "generic", {"power_available": 400.0})]))
-    reply = session.step(e.Message(60.0, [e.Notify(60.0, "generic", {"power_available": 300.0})]))
+    session.step(e.Message(0.0, [notice(0.0, "generic", {"power_available": 400.0})]))
+    reply = session.step(e.Message(60.0, [notice(60.0, "generic", {"power_available": 300.0})]))
     assert not any(isinstance(decision, d.QueryEnergy) for decision in reply.decisions)
     assert session.power is not None
     assert [row.record.consumed_j for row in session.power.trace] == [60 * 4 * IDLE_W]
@@ -87,7 +88,7 @@ def test_steps_are_settled_by_the_own_account(source: EnergySource) -> None:
 def test_a_measurement_beside_a_site_is_that_of_its_account() -> None:
     policy = Scripted()
     session = begun(policy, site=small_battery())
-    session.step(e.Message(0.0, [e.Notify(0.0, "generic", {"power_available": 400.0})]))
+    session.step(e.Message(0.0, [notice(0.0, "generic", {"power_available": 400.0})]))
     policy.say = lambda view: [MeasureEnergy()]
     session.step(e.Message(30.0, [arrival(30.0)]))
     assert session.view.measured == (30.0, 30 * 4 * IDLE_W)

@@ -12,6 +12,7 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import PolicyError
 from beasy_sched.model import events as e
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.protocol.notices import notice
 
 
 def ended(talk: Talk, now: float) -> list[str]:
@@ -20,7 +21,7 @@ def ended(talk: Talk, now: float) -> list[str]:
 
 
 def power(now: float) -> e.Notify:
-    return e.Notify(now, "power", {"power_available": 100.0})
+    return notice(now, "power", {"power_available": 100.0})
 
 
 def test_power_without_a_site_is_told_once() -> None:

@@ -14,6 +14,7 @@ from beasy_sched.energy.storage import NO_BATTERY, Storage
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import PeerError
 from beasy_sched.model import events as e
+from beasy_sched.protocol.notices import notice
 from beasy_sched.units import JOULES_PER_KWH
 
 STEP_S, IDLE_W = 60.0, 200.0
@@ -30,7 +31,7 @@ def site(**grid: object) -> Site:
 
 
 def power(now: float, **rates: object) -> e.Notify:
-    return e.Notify(now, "power", {"type": "power", "power_available": 0.0, **rates})
+    return notice(now, "power", {"type": "power", "power_available": 0.0, **rates})
 
 
 def told(*steps: dict[str, object], at: Site | None = None) -> Talk:

@@ -9,8 +9,8 @@ from talk import Talk, small_battery
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import PeerError
-from beasy_sched.model import events as e
 from beasy_sched.outputs.files import trace_csv
+from beasy_sched.protocol.notices import notice
 
 STEP_S = 60.0
 
@@ -21,7 +21,7 @@ def told(*powers: tuple[float, float, object]) -> Talk:
     for now, power_w, sun_w in powers:
         data = {"type": "power", "power_available": power_w, "sun_available": sun_w}
         data = {name: value for name, value in data.items() if value is not None}
-        talk.at(now, e.Notify(now, "power", data))
+        talk.at(now, notice(now, "power", data))
     return talk
 
 

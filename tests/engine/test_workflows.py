@@ -11,6 +11,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.jobs import JobState
 from beasy_sched.model.workflow import PHASE_CAME_LATE
 from beasy_sched.outputs.summary import brief_summary, summarize
+from beasy_sched.protocol.notices import notice
 from beasy_sched.run.settings import RunSettings
 
 
@@ -19,7 +20,7 @@ def came(now: float, name: str, **members: object) -> e.JobSubmitted:
 
 
 def no_more(now: float) -> e.Notify:
-    return e.Notify(now, "no_more_static_job_to_submit", {})
+    return notice(now, "no_more_static_job_to_submit", {})
 
 
 def names(talk: Talk) -> list[str]:

@@ -17,6 +17,7 @@ from beasy_sched.errors import BeasyError, ConfigError, InputError, PolicyError
 from beasy_sched.model import events as e
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.tables import print_summary, summary_rows
+from beasy_sched.protocol.notices import notice
 from beasy_sched.run.settings import RunSettings, build_session
 
 POWERS = "100.0:100.0:200.0, 10.0:10.0:10.0, 110.0:110.0:110.0, 130.0:130.0:130.0"
@@ -44,7 +45,7 @@ def strict(path: Path) -> Any:
 
 def messages() -> list[e.Message]:
     first = begins(2, wattage_per_state=POWERS, sleep_pstates="1:2:3")
-    power = e.Notify(0.0, "power", {"type": "power", "power_available": 1000})
+    power = notice(0.0, "power", {"type": "power", "power_available": 1000})
     jobs = [
         e.JobSubmitted(1.0, request(TinyJob(f"w0!{n}", 1.0, res, 100.0, 5.0)))
         for n, res in enumerate((1, 2, 3))

@@ -11,6 +11,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import NO_HOSTS
 from beasy_sched.protocol import batsim5
+from beasy_sched.protocol.notices import notice
 
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="!"), min_size=1, max_size=6)
 job_ids = st.builds("{}!{}".format, names, names)
@@ -99,8 +100,8 @@ _MACHINES = ("event_machine_available", "event_machine_unavailable")
 
 def _notify(at: float, kind: str, more: dict[str, Any], event_id: str) -> e.Notify:
     if kind in _LATE:
-        return e.Notify(at, kind, {"type": kind})
-    return e.Notify(at, kind, {**more, "type": kind}, event_id)
+        return notice(at, kind, {"type": kind})
+    return notice(at, kind, {**more, "type": kind}, event_id)
 
 
 _kinds = st.sampled_from([*_LATE, *_MACHINES]) | texts.filter(lambda kind: not kind.startswith("machine_"))
@@ -147,7 +148,7 @@ events = st.one_of(
     ),
     st.builds(e.ResourceStateChanged, micros, hosts, pstates, st.booleans()),
     st.builds(_notify, micros, _kinds, objects, texts),
-    st.builds(lambda at, text: e.Notify(at, "generic", {"data": f"so: {text}"}, "ee0!1"), micros, texts),
+    st.builds(lambda at, text: notice(at, "generic", {"data": f"so: {text}"}, "ee0!1"), micros, texts),
     st.builds(e.RequestedCall, micros, texts, st.booleans()),
     st.builds(
         e.UnknownEvent,

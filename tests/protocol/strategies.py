@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.protocol.notices import notice
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 micros = st.integers(0, 10**12).map(lambda n: n / 10**6)
@@ -77,7 +78,7 @@ events = st.one_of(
     st.builds(e.JobCompleted, micros, texts, st.sampled_from(e.JobEnd), hosts, integers),
     st.builds(e.JobsKilled, micros, st.lists(texts, max_size=3).map(tuple), objects),
     st.builds(e.ResourceStateChanged, micros, hosts, pstates),
-    st.builds(lambda at, kind, more: e.Notify(at, kind, {**more, "type": kind}), micros, texts, objects),
+    st.builds(lambda at, kind, more: notice(at, kind, {**more, "type": kind}), micros, texts, objects),
     st.builds(e.RequestedCall, micros),
     st.builds(e.EnergyAnswer, micros, reals),
     st.builds(e.UnknownEvent, micros, texts.filter(lambda kind: kind not in _known), json_values),

@@ -18,6 +18,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.protocol import batsim5, batsim5_replies
+from beasy_sched.protocol.notices import notice
 
 Decode = Callable[[bytes], Any]
 
@@ -41,7 +42,7 @@ EVENTS = [
     e.JobsKilled(1.0, ("w0!1",), {"w0!1": PROGRESS, "w0!2": {"profile_name": "f", "tasks": [PROGRESS]}}),
     e.ResourceStateChanged(1.0, HostSet.of([0, 3]), 3, switch=True),
     e.ResourceStateChanged(1.0, HostSet.of([0, 3]), 3, switch=False),
-    e.Notify(1.0, "generic", {"power_available": 4.5}, "ee0!0"),
+    notice(1.0, "generic", {"power_available": 4.5}, "ee0!0"),
     e.RequestedCall(1.0, "x", is_last=True),
 ]
 DECISIONS = [

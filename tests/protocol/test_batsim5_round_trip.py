@@ -16,6 +16,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol import batsim5
+from beasy_sched.protocol.notices import notice
 
 
 @given(strategies.messages)
@@ -156,7 +157,7 @@ def notified(data: str) -> e.Event:
     ],
 )  # fmt: skip
 def test_the_text_of_an_external_event(data: str, kind: str, told: dict[str, object]) -> None:
-    assert notified(data) == e.Notify(0.0, kind, told, "ee0!3")
+    assert notified(data) == notice(0.0, kind, told, "ee0!3")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.protocol.batsim5_rules import Rules
+from beasy_sched.protocol.notices import notice
 
 SLEEP, OFF, ON = 2, 3, 4
 """The P-states of sleep and its transitions; 0 and 1 compute."""
@@ -150,7 +151,7 @@ def test_events_with_the_time_of_the_message_before_get_their_own() -> None:
     heard = Heard()
     stale = [
         e.ResourceStateChanged(20.0, hosts("0"), SLEEP, switch=True),
-        e.Notify(20.0, "generic", {"data": "x"}),
+        notice(20.0, "generic", {"data": "x"}),
         e.JobsKilled(20.0, ()),
     ]
     completed = e.JobCompleted(21.0, "w0!a", e.JobEnd.SUCCESS, NO_HOSTS)

@@ -11,6 +11,7 @@ from protocol import strategies
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.protocol import batsim4
+from beasy_sched.protocol.notices import notice
 
 
 @given(strategies.messages)
@@ -49,7 +50,7 @@ def test_notify_keeps_the_original_object(power: str) -> None:
     data = f'{{"type":"power","timestamp":300,"power_available":{power},"user":{{"x":[1,null]}}}}'
     raw = f'{{"now":300.0,"events":[{{"timestamp":300.0,"type":"NOTIFY","data":{data}}}]}}'
     (event,) = batsim4.decode_message(raw.encode()).events
-    assert event == e.Notify(300.0, "power", json.loads(data))
+    assert event == notice(300.0, "power", json.loads(data))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_events_without_data(kind: str, data: str) -> None:
 
 
 def test_numbers_as_batsim_prints_them() -> None:
-    notify = e.Notify(0.0, "x", {"type": "x", "i": 7, "f": 2.5, "t": True, "n": None, "tiny": 1e-9})
+    notify = notice(0.0, "x", {"type": "x", "i": 7, "f": 2.5, "t": True, "n": None, "tiny": 1e-9})
     assert batsim4.encode_message(e.Message(1 / 3, [notify])) == (
         b'{"now":0.333333,"events":[{"timestamp":0.000000,"type":"NOTIFY","data":'
         b'{"type":"x","i":7,"f":2.500000,"t":true,"n":null,"tiny":0.000000}}]}'

@@ -114,7 +114,7 @@ def test_what_is_told_of_hosts(tmp_path: Path) -> None:
 
 def test_the_first_message_stands_alone_unless_events_are_played(tmp_path: Path) -> None:
     _, alone = played(made(tmp_path, [job("a")]), [], [d.RejectJob(0, "w0!a")])
-    assert grouped(alone)[:2] == [(0, ["SimulationBegins"]), (0, ["JobSubmitted", "Notify"])]
+    assert grouped(alone)[:2] == [(0, ["SimulationBegins"]), (0, ["JobSubmitted", "NoMoreJobs"])]
     _, with_events = played(made(tmp_path, [job("a")], [[(5, "x")]]), [d.RejectJob(0, "w0!a")])
     assert grouped(with_events)[0] == (0, ["SimulationBegins", "JobSubmitted"])
 

@@ -49,7 +49,7 @@ def test_jobs_that_nobody_starts_are_a_deadlock(tmp_path):
 def test_an_empty_workload_ends_at_once(tmp_path):
     scheduler = Scripted()
     assert simulation(tmp_path, []).run(scheduler).ending is Ending.FINISHED
-    assert [type(x).__name__ for x in scheduler.events] == ["SimulationBegins", "Notify", "SimulationEnds"]
+    assert [type(x).__name__ for x in scheduler.events] == ["SimulationBegins", "NoMoreJobs", "SimulationEnds"]
 
 
 def test_a_late_reply_takes_effect_at_its_time(tmp_path):
@@ -89,7 +89,7 @@ def test_killing_a_job_whose_end_has_not_been_told_is_answered(tmp_path):
     scheduler = Scripted([], [d.ExecuteJob(0, "w0!a", HostSet.of([0]))], late)
     simulation(tmp_path, [job("a"), job("b", 5)]).run(scheduler)
     told = [x for m in scheduler.messages if m.now == 15 for x in m.events]
-    assert [type(x).__name__ for x in told] == ["Notify", "JobCompleted", "JobsKilled"]
+    assert [type(x).__name__ for x in told] == ["NoMoreJobs", "JobCompleted", "JobsKilled"]
     assert told[1].end is e.JobEnd.SUCCESS
 
 

@@ -1,0 +1,106 @@
+"""Notices: what happens outside the simulator, typed by what their fields say.
+
+Both versions of Batsim forward the lines of events files with their fields as they are. The fields of power
+(`POWER_FIELD` and those beside it) are those of the files that `beasy-sched generate power` writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from beasy_sched.limits import LARGEST_POWER_W, shortened
+from beasy_sched.model import events as e
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.numbers import found_text
+
+POWER_FIELD = "power_available"
+"""Field of an event (and of the NOTIFY that forwards it) with the production, W."""
+PRICE_FIELD = "import_price_per_kwh"
+"""Field beside it with the price of energy from the grid for the step that begins."""
+CARBON_FIELD = "carbon_g_per_kwh"
+"""Field beside it with the grid's carbon intensity in that step, g/kWh."""
+SUN_FIELD = "sun_available"
+"""Field beside it with the part of the production that comes from the sun, W; the rest is wind."""
+SUN_ROUNDING = 2e-6
+"""The share of the production, or watts if that is more, by which rounding may put the sun above it."""
+
+NO_MORE_JOBS = "no_more_static_job_to_submit"
+MACHINES_LEAVE, MACHINES_RETURN = "event_machine_unavailable", "event_machine_available"
+
+
+def is_power(value: object) -> bool:
+    """Whether what an event's `POWER_FIELD` holds is a power: watts, 0 to `LARGEST_POWER_W`."""
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value <= LARGEST_POWER_W
+
+
+def is_sun(data: Mapping[str, Any]) -> bool:
+    """Whether an event's `SUN_FIELD`, where it has one, is a power, and no more than the production."""
+    sun_w, power_w = data.get(SUN_FIELD), data.get(POWER_FIELD)
+    if sun_w is None or power_w is None or not is_power(power_w):
+        return True
+    return is_power(sun_w) and bool(sun_w <= power_w + SUN_ROUNDING * max(power_w, 1.0))
+
+
+def is_rate(value: object) -> bool:
+    """Whether what an event's `PRICE_FIELD` or `CARBON_FIELD` holds is a finite number."""
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def notice(timestamp: float, kind: str, data: dict[str, Any], event_id: str = "") -> e.Notify:
+    """Return the event of a notice: what it says, and ``data`` as it came.
+
+    Fields that cannot be read make it an `e.UnreadableNotice`, which names the field.
+    """
+    if kind == NO_MORE_JOBS:
+        return e.NoMoreJobs(timestamp, kind, data, event_id)
+    if kind in (MACHINES_LEAVE, MACHINES_RETURN):
+        return _machines(timestamp, kind, data, event_id)
+    if POWER_FIELD in data:
+        return _power(timestamp, kind, data, event_id)
+    return e.Notify(timestamp, kind, data, event_id)
+
+
+def _machines(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> e.Notify:
+    text = data.get("resources")
+    try:
+        hosts = HostSet.parse(text) if isinstance(text, str) else None
+    except ValueError:
+        hosts = None
+    if hosts is None:
+        problem = f"found resources {shortened(repr(text))}, expected hosts such as '0-3'"
+        return e.UnreadableNotice(timestamp, kind, data, event_id, _named(data, problem))
+    return e.MachinesChanged(timestamp, kind, data, event_id, hosts, kind == MACHINES_RETURN)
+
+
+def _power(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> e.Notify:
+    problem = _power_problem(data)
+    if problem:
+        return e.UnreadableNotice(timestamp, kind, data, event_id, _named(data, problem))
+    power_w = float(data[POWER_FIELD])
+    sun_w, *rates = (
+        None if data.get(field) is None else float(data[field])
+        for field in (SUN_FIELD, PRICE_FIELD, CARBON_FIELD)
+    )
+    if sun_w is not None:
+        sun_w = min(sun_w, power_w)
+    return e.PowerAnnounced(timestamp, kind, data, event_id, power_w, sun_w, *rates)
+
+
+def _power_problem(data: Mapping[str, Any]) -> str:
+    if not is_power(data[POWER_FIELD]):
+        return (
+            f"found {POWER_FIELD} {found_text(data[POWER_FIELD])}, expected watts, 0 to {LARGEST_POWER_W:g}"
+        )
+    if not is_sun(data):
+        found = found_text(data[SUN_FIELD])
+        return f"found {SUN_FIELD} {found}, expected watts, at least 0 and at most {POWER_FIELD}"
+    for field in (PRICE_FIELD, CARBON_FIELD):
+        if data.get(field) is not None and not is_rate(data[field]):
+            return f"found {field} {found_text(data[field])}, expected a number"
+    return ""
+
+
+def _named(data: Mapping[str, Any], problem: str) -> str:
+    return f"NOTIFY {shortened(str(data.get('type')))}: {problem}"
