@@ -10,23 +10,39 @@ import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
+from beasy_sched.engine.findings import (
+    SHORT_RUN_SHARE,
+    DueJob,
+    KnownInputs,
+    battery_size,
+    counted,
+    hours,
+    kw,
+    missing_powers,
+    of_policy,
+    plan_length,
+    plan_start,
+    rates_too_short,
+    short_power,
+    short_runs,
+    unused_power,
+)
 from beasy_sched.errors import ConfigError
+from beasy_sched.findings import Finding, Level, fails, odd
 from beasy_sched.forecast.outlook import ForecastSource
 from beasy_sched.formats.batsim_events import ExternalEvent, mixed_up
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.table import POWER, TimeSeries
 from beasy_sched.limits import LARGEST_POWER_W, shortened
-from beasy_sched.model.jobs import Job, Terms, TermsError, read_terms
-from beasy_sched.model.platform import POWERS_PROPERTY, SPEEDS_PROPERTY, Platform
+from beasy_sched.model.jobs import TermsError, read_terms
+from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform
 from beasy_sched.numbers import found_text
 from beasy_sched.planner.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.planner.plan import PlanStore
@@ -42,8 +58,6 @@ from beasy_sched.protocol.notices import (
 )
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
 
-SHORT_RUN_SHARE = 0.02
-"""Jobs whose median run time is a smaller share of their walltime do not belong to the platform's speed."""
 _LOW_PEAK_SHARE, _LOW_PEAK_S = 0.5, 180 * SECONDS_PER_DAY
 """A plant comes near its capacity once in half a year at least: this share of it."""
 _TINY_PEAK_SHARE, _TINY_PEAK_S = 0.02, 7 * SECONDS_PER_DAY
@@ -57,38 +71,6 @@ _FORECAST_APART = 10.0
 """A forecast this many times as high or as low as the production is for a plant of another size."""
 _TOO_MUCH_POWER = 100.0
 """A power of this many times what all hosts draw at most is in another unit."""
-_LARGE_BATTERY_S, _SMALL_BATTERY_S = 30 * SECONDS_PER_DAY, 60.0
-"""A battery that could feed all hosts computing for longer, or not even for as long, is in another unit."""
-
-
-class Level(str, Enum):
-    """How bad a finding is."""
-
-    ODD = "odd"
-    """The run goes on, but its results may not be what was meant."""
-    FAILS = "fails"
-    """The run, or that of a real Batsim, would end with an error."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is not as it should be."""
-
-    level: Level
-    code: str
-    """A name that stays the same from version to version, such as ``power-short``."""
-    text: str
-    """What was found, and what to do about it."""
-
-
-def odd(code: str, text: str) -> Finding:
-    """Return something odd."""
-    return Finding(Level.ODD, code, text)
-
-
-def fails(code: str, text: str) -> Finding:
-    """Return something that ends a run."""
-    return Finding(Level.FAILS, code, text)
 
 
 @dataclass(frozen=True)
@@ -117,42 +99,15 @@ class AnnouncedPower:
         return float(np.sum(self.values_w * np.diff(edges)))
 
 
-class ChecksInputs(Protocol):
-    """A policy, as far as it is asked here."""
-
-    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
-        """Return what is odd about inputs for this policy."""
-        ...
-
-
 @dataclass(frozen=True)
-class DueJob:
-    """A job with a deadline, as far as it is known before it runs."""
-
-    submit_s: float
-    walltime_s: float
-    """Infinite without one."""
-    terms: Terms
-
-
-@dataclass(frozen=True)
-class RunInputs:
+class RunInputs(KnownInputs):
     """What a run has been given, as far as it is known; None for what is not."""
 
-    platform: Platform | None = None
     workloads: Sequence[Workload] = ()
     events: Sequence[ExternalEvent] | None = None
-    energy: bool = True
-    """Whether energy is metered (Batsim's ``-E``); without, the platform was read without its powers."""
-    site: Site | None = None
     plans: PlanStore | None = None
-    windows: int = 1
     forecast: ForecastSource | None = None
     replan: ReplanRule | None = None
-    policy: ChecksInputs | None = None
-    """None where the scheduler's side is not known: a site may belong to the run all the same."""
-    came: Sequence[Job] = ()
-    """Jobs with a deadline that came, where the workloads are not seen."""
 
     @property
     def is_whole(self) -> bool:
@@ -186,11 +141,6 @@ class RunInputs:
         if self.forecast is None or self.end_s is None:
             return np.zeros(0)
         return self.forecast.hour_by_hour_w(min(math.ceil(self.end_s / SECONDS_PER_HOUR), _PREDICTED_HOURS))
-
-    @property
-    def end_s(self) -> float | None:
-        """When the run ends, s; None without a site: it then ends with the last job."""
-        return None if self.site is None else self.site.window_s * self.windows
 
     @property
     def mean_power_w(self) -> float | None:
@@ -277,62 +227,28 @@ def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
 def look_at(inputs: RunInputs) -> list[Finding]:
     """Return everything odd about ``inputs`` or that would end a run, failures first."""
     checks = (
-        *(_platform, _versions, _machines, _workload, _order, _production, _battery, _grid, _plan, _forecast),
-        _policy,
+        *(
+            _platform,
+            _versions,
+            _machines,
+            _workload,
+            _order,
+            _production,
+            battery_size,
+            _grid,
+            _plan,
+            _forecast,
+        ),
+        of_policy,
     )
     found = [finding for check in checks for finding in check(inputs)]
     return sorted(found, key=lambda finding: finding.level is Level.ODD)
-
-
-def look_at_start(inputs: RunInputs) -> list[Finding]:
-    """Return what is odd about the platform and the scheduler's side, where nothing else is seen."""
-    return [*_battery(inputs), *_policy(inputs)]
-
-
-def _policy(inputs: RunInputs) -> Iterable[Finding]:
-    return () if inputs.policy is None else inputs.policy.check_inputs(inputs)
 
 
 def _platform(inputs: RunInputs) -> Iterator[Finding]:
     finding = missing_powers(inputs.platform) if inputs.platform is not None and inputs.energy else None
     if finding is not None:
         yield finding if inputs.site is None else fails(finding.code, f"{finding.text}; a site needs them")
-
-
-def missing_powers(platform: Platform) -> Finding | None:
-    """Return a finding if some hosts of a platform have no powers."""
-    without = np.isin(platform.kind_of, [n for n, kind in enumerate(platform.kinds) if not kind.idle_w])
-    count, size = int(without.sum()), platform.size
-    if not count:
-        return None
-    name = platform.names[int(np.argmax(without))]
-    which = f"the {count} hosts have" if count == size else f"{count} of {size} hosts have"
-    which = which if size > 1 else "the host has"
-    return odd(
-        "no-powers",
-        f"{which} no powers (host {name!r} lacks {POWERS_PROPERTY}): the energy of such hosts is 0 J",
-    )
-
-
-def unknown_speeds(platform: Platform) -> Finding | None:
-    """Return a finding if the hosts' speeds are not known, but matter: hosts sleep, or have several P-states.
-
-    Batsim 4 sends no speeds, only properties of hosts; its platform file has them.
-    """
-    kinds = [kind for kind in platform.kinds if not kind.speeds_flops]
-    sleeps = any(kind.sleeps for kind in kinds)
-    if not sleeps and not any(len(kind.computing) > 1 for kind in kinds):
-        return None
-    name = platform.names[int(np.argmax(platform.kind_of == platform.kinds.index(kinds[0])))]
-    lasting = ", and so how long they take to switch on and off," if sleeps else ""
-    lost = "no server counts as faster than another"
-    if sleeps:
-        lost += ", waking one counts as instantaneous, and servers that are idle are not put to sleep"
-    return odd(
-        "no-speeds",
-        f"the servers' speeds{lasting} are not known (the simulator tells no {SPEEDS_PROPERTY} of host"
-        f" {name!r}): {lost}; pass Batsim's platform file with -p FILE",
-    )
 
 
 def _versions(inputs: RunInputs) -> Iterator[Finding]:
@@ -378,7 +294,7 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
         wanted = max(math.ceil((float(submit_s.max()) + 1) / inputs.site.window_s), 1)
         yield odd(
             "jobs-late",
-            f"{late:,} of {_count(len(submit_s), 'job')} arrive after the end of the run, at {_hours(end_s)},"
+            f"{late:,} of {counted(len(submit_s), 'job')} arrive after the end of the run, at {hours(end_s)},"
             f" and are postponed: did you mean --windows {wanted}?",
         )
     if jobs is None or platform is None:
@@ -387,8 +303,8 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
     if large:
         yield odd(
             "jobs-large",
-            f"{large:,} of {_count(len(jobs.hosts), 'job')} request more than the"
-            f" {_count(platform.size, 'host')} available, and are rejected",
+            f"{large:,} of {counted(len(jobs.hosts), 'job')} request more than the"
+            f" {counted(platform.size, 'host')} available, and are rejected",
         )
     speed = f"{reference_speed_flops(platform) / 1e9:.4g} Gflop/s"
     share = jobs.median_share
@@ -402,17 +318,12 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
         )
     load = inputs.load
     if load is not None and load > 1:
-        until = "by the time the last job could end" if end_s is None else f"in the run's {_hours(end_s)}"
+        until = "by the time the last job could end" if end_s is None else f"in the run's {hours(end_s)}"
         yield odd(
             "overload",
-            f"the load is {100 * load:.4g} %: the jobs request more than {_count(platform.size, 'host')}"
+            f"the load is {100 * load:.4g} %: the jobs request more than {counted(platform.size, 'host')}"
             f" can provide {until}",
         )
-
-
-def short_runs(share: float, question: str) -> Finding:
-    """Return the finding that jobs run only for ``share`` of their walltimes."""
-    return odd("flops-few", f"the median job runs for {100 * share:.2g} % of its walltime: {question}")
 
 
 def _order(inputs: RunInputs) -> Iterator[Finding]:
@@ -442,7 +353,7 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
     if inputs.site is None and inputs.is_whole:
         yield unused_power()
     if powers.times_s[0] > TIME_TOLERANCE_S:
-        until = _hours(float(powers.times_s[0]))
+        until = hours(float(powers.times_s[0]))
         yield odd("power-late", f"the first power is announced at {until}: assuming 0 W until then")
     if end_s is not None:
         short = short_power(powers.covered_s, end_s, float(powers.values_w[-1]))
@@ -451,8 +362,8 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
     gaps_s = np.diff(powers.times_s)
     if len(gaps_s) and gaps_s.max() > _HOLE * powers.lasting_s > 0:
         at = int(np.argmax(gaps_s))
-        begin, end = (_hours(float(powers.times_s[n])) for n in (at, at + 1))
-        held = _kw(float(powers.values_w[at]))
+        begin, end = (hours(float(powers.times_s[n])) for n in (at, at + 1))
+        held = kw(float(powers.values_w[at]))
         yield odd("power-hole", f"no power is announced between {begin} and {end}: {held} is kept")
     if inputs.platform is not None and inputs.platform.has_powers:
         yield from _unit(powers, inputs.platform)
@@ -467,57 +378,19 @@ def bad_power(events: Iterable[ExternalEvent]) -> Finding | None:
     return None
 
 
-def unused_power() -> Finding:
-    """Return the finding that power is announced to a run without a site."""
-    return odd(
-        "power-unused",
-        "power is announced, but without a site it is ignored, and servers have power without limit: pass"
-        " --site FILE ('default' is the one that comes with the program)",
-    )
-
-
-def short_power(covered_s: float, needed_s: float, last_w: float) -> Finding | None:
-    """Return a finding if power is announced for less than the run."""
-    if covered_s >= needed_s - TIME_TOLERANCE_S:
-        return None
-    return odd(
-        "power-short",
-        f"the power covers {_hours(covered_s)}, the run needs {_hours(needed_s)}: its last value,"
-        f" {_kw(last_w)}, is kept from then on; provide a longer file, or run fewer --windows",
-    )
-
-
 def _unit(powers: AnnouncedPower, platform: Platform) -> Iterator[Finding]:
     peak_w, most_w = float(powers.values_w.max()), full_draw_w(platform)
     least_w = min(min(kind.idle_w[p] for p in kind.computing) for kind in platform.kinds)
     if peak_w > _TOO_MUCH_POWER * most_w > 0:
         yield odd(
             "power-large",
-            f"the power reaches {_kw(peak_w)}, but all hosts together draw at most {_kw(most_w)}: is it in"
-            " W?",
+            f"the power reaches {kw(peak_w)}, but all hosts together draw at most {kw(most_w)}: is it in W?",
         )
     elif 0 < peak_w < least_w:
         yield odd(
             "power-small",
             f"the power reaches {peak_w:.3g} W, less than one idle host draws ({least_w:.3g} W): is it in W?",
         )
-
-
-def _battery(inputs: RunInputs) -> Iterator[Finding]:
-    if inputs.site is None or inputs.platform is None or not inputs.platform.has_powers:
-        return
-    battery, most_w = inputs.site.storage.battery, full_draw_w(inputs.platform)
-    if not (battery.exists and most_w > 0):
-        return
-    lasts_s = battery.capacity_j / most_w
-    size = f"the battery holds {j_to_kwh(battery.capacity_j):g} kWh"
-    full = f"all servers computing, {_kw(most_w)}"
-    if lasts_s > _LARGE_BATTERY_S:
-        lasts = f"for {lasts_s / SECONDS_PER_DAY:,.0f} days"
-        yield odd("battery-large", f"{size}, which would feed {full}, {lasts}: is capacity_kwh in kWh?")
-    elif lasts_s < _SMALL_BATTERY_S:
-        lasts = f"for {lasts_s:.2g} s only"
-        yield odd("battery-small", f"{size}, which would feed {full}, {lasts}: is capacity_kwh in kWh?")
 
 
 def _grid(inputs: RunInputs) -> Iterator[Finding]:
@@ -545,31 +418,6 @@ def bad_rate(events: Iterable[ExternalEvent]) -> Finding | None:
     return None
 
 
-def rates_too_short(site: Site, end_s: float) -> Finding | None:
-    """Return a finding if the grid's price or carbon intensity is not given from time 0 to ``end_s``."""
-    grid = site.grid
-    given = {} if grid is None else {"price": grid.price, "carbon": grid.carbon}
-    for name, foreseen in given.items():
-        if foreseen is not None and not foreseen.rate.covers(0.0, end_s):
-            first, last, begin, end = (_moment(site, at_s) for at_s in (*foreseen.rate.span_s, 0.0, end_s))
-            return fails(
-                "rates-short",
-                f"grid.{name}: the file covers {first} to {last}, the run {begin} to {end}: provide a longer"
-                " file, run fewer --windows, or set [time] start to a moment of the file",
-            )
-    return None
-
-
-def _moment(site: Site, time_s: float) -> str:
-    """A simulated time as the site's local date where that is known, else in hours."""
-    if site.calendar is None:
-        return _hours(time_s)
-    try:
-        return f"{site.calendar.local(time_s):%Y-%m-%d %H:%M}"
-    except OverflowError:  # before the year 1, or after 9999
-        return _hours(time_s)
-
-
 def _plan(inputs: RunInputs) -> Iterator[Finding]:
     plans, site = inputs.plans, inputs.site
     if plans is None or site is None:
@@ -595,7 +443,7 @@ def _forecast(inputs: RunInputs) -> Iterator[Finding]:
     if not expected_w > 0:
         yield odd(
             "forecast-empty",
-            f"the forecast has no production in the first {_hours(len(predicted_w) * SECONDS_PER_HOUR)} of"
+            f"the forecast has no production in the first {hours(len(predicted_w) * SECONDS_PER_HOUR)} of"
             " the run: is [time] start of the site file right?",
         )
         return
@@ -603,34 +451,9 @@ def _forecast(inputs: RunInputs) -> Iterator[Finding]:
     if peak_w > 0 and not 1 / _FORECAST_APART <= expected_w / peak_w <= _FORECAST_APART:
         yield odd(
             "forecast-size",
-            f"the forecast reaches {_kw(expected_w)}, the power {_kw(peak_w)}: are they for plants of the"
+            f"the forecast reaches {kw(expected_w)}, the power {kw(peak_w)}: are they for plants of the"
             " same size? (capacity_kw in a predictor's TOML file)",
         )
-
-
-def plan_start(plans: PlanStore) -> Finding | None:
-    """Return a finding if a plan starts above the battery's level, because sleeping servers need that."""
-    return sleep_short(plans[0].shortage) if plans[0].shortage else None
-
-
-def sleep_short(shortage: str) -> Finding:
-    """Return the finding that a site lacks something even with all servers asleep: the plan's own words."""
-    return odd(
-        "sleep-short",
-        f"{shortage}; the plan starts at a higher level, and the run goes below soc_min_pct for sleeping"
-        " servers",
-    )
-
-
-def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:
-    """Return a finding if a plan ends before or after the run."""
-    planned_s, run_s = plans.end_s - plans.start_s, site.window_s * windows
-    if abs(planned_s - run_s) <= TIME_TOLERANCE_S:
-        return None
-    what = f"the plan covers {_hours(planned_s)} ({_count(len(plans), 'window')}), the run {_hours(run_s)}"
-    if planned_s < run_s:
-        return odd("plan-short", f"{what}: nothing is planned for the rest of the run")
-    return odd("plan-long", f"{what}: the rest of the plan is not used; did you mean --windows {len(plans)}?")
 
 
 def peak_far_below(series: TimeSeries, capacity_w: float) -> Finding | None:
@@ -696,15 +519,15 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         share = "" if jobs.median_share is None else f"; {100 * jobs.median_share:.3g} % of the walltime"
         yield "run time, median", f"{float(np.median(jobs.limited_run_s)):,.0f} s{share}"
     if inputs.load is not None:
-        over = "of the time to the last job's end" if inputs.end_s is None else f"over {_hours(inputs.end_s)}"
+        over = "of the time to the last job's end" if inputs.end_s is None else f"over {hours(inputs.end_s)}"
         yield "load", f"{100 * inputs.load:.1f} % {over}"
     if inputs.site is not None:
-        yield "site", f"{_site(inputs.site)}, {_count(inputs.windows, 'window')}, {_hours(inputs.end_s)}"
+        yield "site", f"{_site(inputs.site)}, {counted(inputs.windows, 'window')}, {hours(inputs.end_s)}"
     if inputs.events is not None:
         yield from _power_facts(inputs)
     if inputs.plans is not None:
         plans = inputs.plans
-        yield "plan", f"{_count(len(plans), 'window')}, {_hours(plans.end_s - plans.start_s)}"
+        yield "plan", f"{counted(len(plans), 'window')}, {hours(plans.end_s - plans.start_s)}"
     if inputs.replan is not None and inputs.site is not None:
         yield "plans made", _replan(inputs.replan, inputs.site, inputs.windows)
     if inputs.forecast is not None:
@@ -725,7 +548,7 @@ def _site(site: Site) -> str:
     battery, grid = site.storage.battery, site.grid
     parts = [f"battery {j_to_kwh(battery.capacity_j):g} kWh" if battery.exists else "no battery"]
     if grid is not None:
-        parts.append("grid without limit" if grid.unlimited else f"grid up to {_kw(grid.import_limit_w)}")
+        parts.append("grid without limit" if grid.unlimited else f"grid up to {kw(grid.import_limit_w)}")
     return ", ".join(parts)
 
 
@@ -733,17 +556,17 @@ def _replan(rule: ReplanRule, site: Site, windows: int) -> str:
     every, steps = rule.every_steps, site.steps * windows
     made = -(-steps // every) - 1
     seasonal = ", with the hydrogen targets of a season" if rule.options.tank_targets_kg else ""
-    return f"every {_hours(every * site.step_s)}, {made:,} during the run{seasonal}"
+    return f"every {hours(every * site.step_s)}, {made:,} during the run{seasonal}"
 
 
 def _forecast_text(inputs: RunInputs) -> str:
     source, predicted_w = inputs.forecast, inputs.predicted_w
     if source is None or source.name == "none" or not len(predicted_w):
         return "none: no production is expected"
-    length = _hours(len(predicted_w) * SECONDS_PER_HOUR)
+    length = hours(len(predicted_w) * SECONDS_PER_HOUR)
     energy = f"{j_to_kwh(float(predicted_w.sum()) * SECONDS_PER_HOUR):.4g} kWh in {length}"
     told = "".join(f"; {note}" for note in source.notes)
-    return f"{source.name}, peak {_kw(float(predicted_w.max()))}, {energy}{told}"
+    return f"{source.name}, peak {kw(float(predicted_w.max()))}, {energy}{told}"
 
 
 def _power_facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
@@ -752,11 +575,11 @@ def _power_facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
         yield "power", "none announced"
         return
     steps = f"in steps of {powers.lasting_s:g} s" if powers.lasting_s else "announced once"
-    yield "power", f"{_hours(powers.covered_s)}, {steps}"
-    yield "  peak", _kw(float(powers.values_w.max()))
+    yield "power", f"{hours(powers.covered_s)}, {steps}"
+    yield "  peak", kw(float(powers.values_w.max()))
     if mean_w is not None:
         share = "" if factor is None else f" (capacity factor {100 * factor:.1f} % of the peak)"
-        yield "  mean", f"{_kw(mean_w)}{share}"
+        yield "  mean", f"{kw(mean_w)}{share}"
 
 
 def _platform_facts(platform: Platform) -> Iterator[tuple[str, str]]:
@@ -785,21 +608,9 @@ def _jobs(workloads: Sequence[Workload]) -> str:
     unlimited = sum(job.walltime is None for job in jobs)
     limits = f", {unlimited:,} without walltime" if unlimited else ""
     last_s = max(float(job.subtime) for job in jobs)
-    return f"{len(jobs):,}, the last at {_hours(last_s)}{limits}"
+    return f"{len(jobs):,}, the last at {hours(last_s)}{limits}"
 
 
 def _between(values: Sequence[float]) -> str:
     first, last = f"{values[0]:.4g}", f"{values[-1]:.4g}"
     return first if first == last else f"{first} to {last}"
-
-
-def _hours(time_s: float | None) -> str:
-    return f"{(time_s or 0.0) / SECONDS_PER_HOUR:.4g} h"
-
-
-def _kw(power_w: float) -> str:
-    return f"{w_to_kw(power_w):.4g} kW"
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"

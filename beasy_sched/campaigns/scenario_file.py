@@ -32,11 +32,11 @@ from beasy_sched.campaigns.scenario import (
     scenario_text,
 )
 from beasy_sched.campaigns.sweep import check_sweep
-from beasy_sched.checks import rates_too_short
 from beasy_sched.energy.storage import FieldError, require
+from beasy_sched.engine.findings import rates_too_short
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.formats.forecast_source import read_forecast
-from beasy_sched.formats.reading import as_type, check_numbers, parse_toml, read_text
+from beasy_sched.formats.reading import parse_toml, read_text
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.deadlines import parse_deadlines
@@ -46,6 +46,7 @@ from beasy_sched.limits import MOST_WINDOWS, shortened
 from beasy_sched.planner.rolling import every_steps
 from beasy_sched.planner.season import season_steps
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
+from beasy_sched.structs import as_type, check_numbers
 from beasy_sched.units import parse_duration
 
 _OF_TUPLES: Final = ("workload", "production", "real_workload")

@@ -12,7 +12,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from beasy_sched.checks import Finding, Level, RunInputs, facts, fails, figures, look_at, odd, sleep_short
+from beasy_sched.checks import RunInputs, facts, figures, look_at
 from beasy_sched.cli.options import (
     InputOptions,
     PolicyOptions,
@@ -23,8 +23,10 @@ from beasy_sched.cli.options import (
     with_options,
 )
 from beasy_sched.energy.site import Site
+from beasy_sched.engine.findings import sleep_short
 from beasy_sched.engine.policy import PolicyCaller
 from beasy_sched.errors import BeasyError, ConfigError, InputError
+from beasy_sched.findings import Finding, Level, fails, odd
 from beasy_sched.forecast.outlook import ForecastSource
 from beasy_sched.formats.batsim_events import merge_events, read_external_events
 from beasy_sched.formats.batsim_workload import read_workload

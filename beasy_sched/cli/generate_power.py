@@ -13,7 +13,6 @@ import click
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.checks import rates_too_short
 from beasy_sched.cli.options import (
     SEED,
     CommandOptions,
@@ -26,6 +25,7 @@ from beasy_sched.cli.options import (
     write_output,
 )
 from beasy_sched.energy.sources import Interpolation
+from beasy_sched.engine.findings import rates_too_short
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines

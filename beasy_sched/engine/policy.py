@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, all_of, read_only
-from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.actions import (
     NO_FACTS,
@@ -31,15 +30,17 @@ from beasy_sched.engine.actions import (
     SetPState,
     Start,
 )
+from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.power import SessionOptions
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
-from beasy_sched.formats.reading import as_type
+from beasy_sched.findings import Finding
 from beasy_sched.limits import MOST_ACTIONS, shortened
 from beasy_sched.model.cluster import Cluster, Progress
 from beasy_sched.model.hosts import HostSet, one_host
 from beasy_sched.model.jobs import Job, JobState, Outcomes
 from beasy_sched.model.workflow import Workflows
+from beasy_sched.structs import as_type
 
 
 class Options(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -74,7 +75,7 @@ class Policy:
         except ConfigError as error:
             raise ConfigError(f"options of policy {self.name!r}: {error}") from None
 
-    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
+    def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
         """Return what is odd about a run's inputs for this policy, for warnings; called before `begin`.
 
         ``inputs`` has what is known: where the simulator is another program, the platform and the site; and
@@ -316,7 +317,7 @@ class PolicyCaller:
                 raise self._error(method, now, f"returned {type(action).__name__} with {problem}")
         return actions
 
-    def check_inputs(self, inputs: RunInputs) -> list[Finding]:
+    def check_inputs(self, inputs: KnownInputs) -> list[Finding]:
         """Return what is odd about a run's inputs for the policy. Raises PolicyError."""
         with own_mistakes(f"policy {self.name!r} failed in check_inputs"):
             found = [*self._policy.check_inputs(inputs)]

@@ -17,15 +17,16 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.checks import Finding, rates_too_short, short_power
 from beasy_sched.energy.balance import StepRecord, settle_step, step_headroom_j
 from beasy_sched.energy.grid import Announced, Foreseen, Metered, meter
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, StorageState
 from beasy_sched.engine.actions import Action
 from beasy_sched.engine.commands import MOMENT_S
+from beasy_sched.engine.findings import rates_too_short, short_power
 from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
 from beasy_sched.errors import ConfigError, PeerError
+from beasy_sched.findings import Finding
 from beasy_sched.limits import LONGEST_SILENCE_S
 from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.jobs import Job

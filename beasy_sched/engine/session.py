@@ -14,17 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.checks import (
-    SHORT_RUN_SHARE,
-    RunInputs,
-    look_at_start,
-    missing_powers,
-    plan_length,
-    plan_start,
-    short_runs,
-    unknown_speeds,
-    unused_power,
-)
 from beasy_sched.energy.grid import Announced
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.actions import (
@@ -42,6 +31,17 @@ from beasy_sched.engine.actions import (
     Start,
 )
 from beasy_sched.engine.commands import Calls, Commander, Kills
+from beasy_sched.engine.findings import (
+    SHORT_RUN_SHARE,
+    KnownInputs,
+    look_at_start,
+    missing_powers,
+    plan_length,
+    plan_start,
+    short_runs,
+    unknown_speeds,
+    unused_power,
+)
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, EnergySource, Open, Over, PowerSide, SessionOptions
@@ -333,7 +333,7 @@ class Session:
 
     def _look_at_start(self, platform: Platform) -> None:
         options = self.options
-        known = RunInputs(platform, site=options.site, windows=options.windows, policy=self._policy)
+        known = KnownInputs(platform, site=options.site, windows=options.windows, policy=self._policy)
         for finding in look_at_start(known):
             self._warn(finding.text)
 
@@ -371,7 +371,7 @@ class Session:
         """Warn of inputs that could not be checked before the run."""
         if self.power is not None and (short := self.power.short_production()):
             self._warn(short.text)
-        for finding in self._policy.check_inputs(RunInputs(came=self.workflows.with_deadline)):
+        for finding in self._policy.check_inputs(KnownInputs(came=self.workflows.with_deadline)):
             self._warn(finding.text)
         if self._delays:
             return  # their run time does not depend on the hosts

@@ -24,11 +24,12 @@ from beasy_sched.formats.batsim_versions import (
     is_generic_event,
 )
 from beasy_sched.formats.decoding import JsonDecoder, Malformed
-from beasy_sched.formats.reading import check_numbers, has_usual_numbers, read_lines
+from beasy_sched.formats.reading import read_lines
 from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.notices import POWER_FIELD
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
+from beasy_sched.structs import check_numbers, has_usual_numbers
 
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
 """Batsim 4 sorts events of one timestamp so, and all others after these; Batsim 5 leaves their order."""

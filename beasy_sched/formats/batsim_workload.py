@@ -33,7 +33,7 @@ from beasy_sched.formats.batsim_versions import (
     profile_from_batsim5,
 )
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, convert_json
-from beasy_sched.formats.reading import check_numbers, has_usual_numbers, in_file, read_bytes
+from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.limits import LATEST_S, MOST_FLOPS
 from beasy_sched.model.jobs import Terms, TermsError, read_terms
 from beasy_sched.model.platform import Platform
@@ -42,6 +42,7 @@ from beasy_sched.numbers import Range, found_text
 from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.planner.windows import JobForecast
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
+from beasy_sched.structs import check_numbers, has_usual_numbers
 
 _MODELLED = ("delay", "parallel_homogeneous", "parallel_homogeneous_total", "parallel", "composed")
 _OTHERS = {

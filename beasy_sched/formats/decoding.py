@@ -15,9 +15,10 @@ import msgspec
 
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.extras import load_optional
-from beasy_sched.formats.reading import as_text, check_numbers, line_at, not_utf8, read_bytes, reworded
+from beasy_sched.formats.reading import as_text, line_at, not_utf8, read_bytes
 from beasy_sched.limits import MOST_NESTED, shortened
 from beasy_sched.numbers import ANY_NUMBER
+from beasy_sched.structs import check_numbers, reworded
 
 if TYPE_CHECKING:
     import pandas as pd

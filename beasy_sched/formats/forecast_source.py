@@ -38,7 +38,7 @@ from beasy_sched.forecast.weather import (
     WeatherForecast,
 )
 from beasy_sched.formats.power_series import column_times, read_power_series
-from beasy_sched.formats.reading import as_type, in_file, parse_toml, read_text
+from beasy_sched.formats.reading import in_file, parse_toml, read_text
 from beasy_sched.formats.solar_history import (
     CONDITION_COLUMNS,
     number_classes,
@@ -46,6 +46,7 @@ from beasy_sched.formats.solar_history import (
     word_classes,
 )
 from beasy_sched.formats.table import Table, parse_table, power_factor, read_table_text, unit_in_name
+from beasy_sched.structs import as_type
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w
 
 KINDS: Final = "none, perfect:EVENTS, predictor:FILE, or a forecast file"

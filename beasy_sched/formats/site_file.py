@@ -26,7 +26,8 @@ from beasy_sched.energy.storage import (
     require,
 )
 from beasy_sched.errors import ConfigError, PathLike
-from beasy_sched.formats.reading import as_type, in_file, package_text, parse_toml, read_text
+from beasy_sched.formats.reading import in_file, package_text, parse_toml, read_text
+from beasy_sched.structs import as_type
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w, kwh_to_j
 
 DEFAULT_SITE: Final = "default"

@@ -26,7 +26,7 @@ import numpy as np
 from beasy_sched.energy.storage import require, require_not_negative
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.reading import as_type, in_file, parse_toml, read_text
+from beasy_sched.formats.reading import in_file, parse_toml, read_text
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
     OLD_OFF_PROPERTY,
@@ -37,6 +37,7 @@ from beasy_sched.model.platform import (
     ServerKind,
     SleepState,
 )
+from beasy_sched.structs import as_type
 
 SLEEP_SPEED_FLOPS: Final = 1e-3
 """Speed written for the sleep state: Batsim's own platforms use 1e-9 Mflop/s, since 0 is refused."""

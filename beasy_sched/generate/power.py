@@ -26,10 +26,11 @@ from statistics import NormalDist
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.checks import Finding, low_wind, peak_far_below
+from beasy_sched.checks import low_wind, peak_far_below
 from beasy_sched.energy.sources import Interpolation, PvPlant, WindTurbine, resample
 from beasy_sched.energy.storage import require, require_positive
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.findings import Finding
 from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
 from beasy_sched.formats.weather_exports import MOST_OVER_CAPACITY, ninja_lines
 from beasy_sched.generate.random_streams import Stream, normals, uniforms

@@ -12,12 +12,12 @@ from typing import Any
 import msgpack
 import msgspec
 
-from beasy_sched.checks import unknown_speeds
 from beasy_sched.engine import Session
+from beasy_sched.engine.findings import unknown_speeds
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import PartFile
 from beasy_sched.formats.decoding import Malformed, convert_json
-from beasy_sched.formats.reading import check_numbers, open_file, reading
+from beasy_sched.formats.reading import open_file, reading
 from beasy_sched.limits import shortened
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.platform import Platform
@@ -25,6 +25,7 @@ from beasy_sched.planner.rolling import replanned
 from beasy_sched.policies.registry import check_named_in_data
 from beasy_sched.protocol.detection import Talk, meet
 from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.structs import check_numbers
 
 FORMAT = "beasy-sched recording"
 FORMAT_VERSION = 1

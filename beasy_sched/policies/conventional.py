@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.engine.actions import Action, CallAt
+from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Policy, View
+from beasy_sched.findings import Finding
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.dispatch import (
     Deadlines,
@@ -33,7 +34,7 @@ class Conventional(Policy):
     options_type = SlotOptions
     options: SlotOptions
 
-    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
+    def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
         """Tell of deadlines that slots are too long for."""
         return unkept_deadlines(self.options.slot_s, self.name, inputs.due_jobs)
 

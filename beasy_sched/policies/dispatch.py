@@ -13,10 +13,11 @@ from typing import Final, Literal
 
 import numpy as np
 
-from beasy_sched.checks import DueJob, Finding, odd
 from beasy_sched.engine.actions import Action, FactDict, Facts, Start
+from beasy_sched.engine.findings import DueJob
 from beasy_sched.engine.policy import Options, View
 from beasy_sched.errors import ConfigError
+from beasy_sched.findings import Finding, odd
 from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.workflow import due_times

@@ -26,7 +26,6 @@ except Exception as problem:  # other people's packages may raise anything on im
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import BeasyError, ConfigError, PeerError
-from beasy_sched.formats.reading import as_type
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
@@ -34,6 +33,7 @@ from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.rolling import replanned
 from beasy_sched.protocol import batsim4
 from beasy_sched.run.settings import ReplanSettings, RunSettings, build_session
+from beasy_sched.structs import as_type
 
 
 class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):

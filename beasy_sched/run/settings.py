@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from beasy_sched.checks import rates_too_short
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
+from beasy_sched.engine.findings import rates_too_short
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
-from beasy_sched.formats.reading import check_numbers, read_text
+from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.limits import MOST_WINDOWS, shortened
 from beasy_sched.model.platform import Platform
@@ -22,6 +22,7 @@ from beasy_sched.numbers import Range
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.planner.windows import ReplanRule
 from beasy_sched.policies.registry import make_policy
+from beasy_sched.structs import check_numbers
 
 _WINDOWS: Final = Range(1, MOST_WINDOWS, whole=True)
 

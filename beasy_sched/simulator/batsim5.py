@@ -481,7 +481,8 @@ def batsim5_from_files(
     platform, workloads, lists = inputs.read(options)
     if note is not None:
         events = merge_events(lists) if lists else None
-        note_findings(platform, RunInputs(platform.platform, workloads, events, options.energy), note)
+        given = RunInputs(platform.platform, options.energy, workloads=workloads, events=events)
+        note_findings(platform, given, note)
     tracer = None
     if prefix is not None:
         refuse_formulas(workloads)

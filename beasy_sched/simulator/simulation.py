@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.checks import ChecksInputs, RunInputs, bad_power, bad_rate, look_at
+from beasy_sched.checks import RunInputs, bad_power, bad_rate, look_at
 from beasy_sched.energy.site import Site
+from beasy_sched.engine.findings import ChecksInputs
 from beasy_sched.errors import ConfigError, DecisionRefused, InputError, PathLike
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
 from beasy_sched.formats.batsim_versions import BatsimFormat
@@ -506,7 +507,14 @@ def simulation_from_files(
     if note is not None:
         merged = merge_events(events) if events else None
         given = RunInputs(
-            platform.platform, workloads, merged, options.energy, site, plans, windows, policy=policy
+            platform.platform,
+            options.energy,
+            site,
+            windows,
+            policy,
+            workloads=workloads,
+            events=merged,
+            plans=plans,
         )
         note_findings(platform, given, note)
     tracer = None

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pytest
 from talk import Scripted, Talk, small_battery, submitted
 
-from beasy_sched.checks import Finding, RunInputs, odd
+from beasy_sched.checks import RunInputs
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import PolicyError
+from beasy_sched.findings import Finding, odd
 from beasy_sched.model import events as e
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.protocol.notices import notice

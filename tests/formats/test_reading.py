@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.reading import as_type, field_names, in_file, parse_toml, read_bytes, read_text
+from beasy_sched.formats.reading import in_file, parse_toml, read_bytes, read_text
+from beasy_sched.structs import as_type, field_names
 
 
 class Colour(str, Enum):

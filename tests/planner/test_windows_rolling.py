@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from plan_cases import hydrogen
 from planner.test_windows import LOAD_W, PLATFORM, RENEW_W, SITE, SPEC, planned
 
-from beasy_sched.checks import plan_start
 from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.engine.findings import plan_start
 from beasy_sched.errors import ConfigError
 from beasy_sched.planner import windows
 from beasy_sched.planner.forecast import draw_by_busy_w

@@ -17,7 +17,7 @@ from project.shell import ROOT, run
 from beasy_sched.energy.grid import Export, Foreseen, Known
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.forecast_source import _Predictor, read_forecast
-from beasy_sched.formats.reading import as_type, parse_toml
+from beasy_sched.formats.reading import parse_toml
 from beasy_sched.formats.site_file import (
     _GridSection,
     _Load,
@@ -34,6 +34,7 @@ from beasy_sched.outputs.files import trace_csv
 from beasy_sched.policies.conventional import Conventional
 from beasy_sched.policies.dispatch import SlotOptions
 from beasy_sched.policies.greenslot.policy import GreenSlotOptions, LowestWindow
+from beasy_sched.structs import as_type
 
 GRID, WORKFLOWS, POLICIES, OUTPUTS = (
     (ROOT / f"docs/{name}.md").read_text("utf-8") for name in ("grid", "workflows", "policies", "outputs")

@@ -49,7 +49,8 @@ def test_jobs_that_nobody_starts_are_a_deadlock(tmp_path):
 def test_an_empty_workload_ends_at_once(tmp_path):
     scheduler = Scripted()
     assert simulation(tmp_path, []).run(scheduler).ending is Ending.FINISHED
-    assert [type(x).__name__ for x in scheduler.events] == ["SimulationBegins", "NoMoreJobs", "SimulationEnds"]
+    names = [type(event).__name__ for event in scheduler.events]
+    assert names == ["SimulationBegins", "NoMoreJobs", "SimulationEnds"]
 
 
 def test_a_late_reply_takes_effect_at_its_time(tmp_path):

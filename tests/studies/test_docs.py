@@ -18,7 +18,7 @@ from beasy_sched.campaigns.table import (
     SWEEP_COLUMNS,
     TIMING_COLUMNS,
 )
-from beasy_sched.formats.reading import field_names
+from beasy_sched.structs import field_names
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "campaigns.md").read_text("utf-8")
 

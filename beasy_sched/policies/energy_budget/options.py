@@ -15,9 +15,9 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.checks import Finding, odd
 from beasy_sched.engine.policy import Options
 from beasy_sched.errors import ConfigError
+from beasy_sched.findings import Finding, odd
 from beasy_sched.limits import LARGEST_ENERGY_J
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState, PowerModel
 from beasy_sched.model.hosts import HostIds

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts, MeasureEnergy, Postpone
+from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
+from beasy_sched.findings import Finding
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, PowerModel
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
@@ -272,7 +273,7 @@ class BudgetedEasy(Policy):
         self.ledger: Ledger | None = None
         self._test = self.stock if self.options.reservation == "stock" else self.strict
 
-    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
+    def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
         """Tell of a budget that the servers exceed without any job.
 
         Raises ConfigError, also for servers whose powers neither the platform nor the options state.

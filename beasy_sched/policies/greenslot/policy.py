@@ -15,10 +15,11 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.engine.actions import Action, Compensate, FactDict, Postpone, Reject
+from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
+from beasy_sched.findings import Finding
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.workflow import predecessors_of
 from beasy_sched.policies.dispatch import (
@@ -91,7 +92,7 @@ class GreenSlot(Policy):
     options: GreenSlotOptions
     needs_power = True
 
-    def check_inputs(self, inputs: RunInputs) -> Sequence[Finding]:
+    def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
         """Tell of deadlines that slots are too long for."""
         return unkept_deadlines(self.options.slot_s, self.name, inputs.due_jobs)
 

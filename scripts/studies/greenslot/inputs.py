@@ -29,7 +29,7 @@ from beasy_sched.energy.calendar import Calendar
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.grid_rates import PRICE, RateFile, RateGaps, RateQuantity, read_rate
 from beasy_sched.formats.power_series import read_weather_file
-from beasy_sched.formats.reading import as_type, in_file, parse_toml, read_bytes
+from beasy_sched.formats.reading import in_file, parse_toml, read_bytes
 from beasy_sched.formats.solar_history import read_solar_history
 from beasy_sched.formats.table import POWER
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
@@ -40,6 +40,7 @@ from beasy_sched.generate.power import (
     step_power,
     synthetic_series,
 )
+from beasy_sched.structs import as_type
 from beasy_sched.units import SECONDS_PER_HOUR
 
 SERVER: Final = "greenslot-xeon"
