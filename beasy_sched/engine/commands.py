@@ -14,9 +14,10 @@ import numpy as np
 
 from beasy_sched.arrays import any_of, distinct
 from beasy_sched.errors import PeerError, PolicyError
+from beasy_sched.limits import MOST_BUSY_CALLS
 from beasy_sched.model.cluster import ASLEEP, IDLE, NOT_REQUESTED, SWITCHING_OFF, SWITCHING_ON, Cluster
 from beasy_sched.model.decisions import SetResourceState
-from beasy_sched.model.events import ResourceStateChanged
+from beasy_sched.model.events import EnergyAnswer, Message, RequestedCall, ResourceStateChanged
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -150,6 +151,9 @@ class Commander:
         )
 
 
+_ANSWERS = frozenset((RequestedCall, EnergyAnswer))
+"""Events that only answer a request of the scheduler."""
+
 MOMENT_S = 1e-3
 """The shortest delay of a requested call, and the delay of a kill: the job may have just ended."""
 
@@ -187,6 +191,34 @@ class Calls:
         return at
 
 
+class BusyLoop:
+    """Counts how often a policy asks to be called immediately, or measures energy, while nothing happens."""
+
+    def __init__(self, policy_name: str) -> None:
+        """``policy_name`` is named in errors."""
+        self._policy_name = policy_name
+        self._calls = 0
+        self._until_s = -math.inf
+
+    def hear(self, message: Message) -> None:
+        """Begin anew if something has happened, or a minute has passed."""
+        if self._calls and (
+            message.now > self._until_s or not _ANSWERS.issuperset(map(type, message.events))
+        ):
+            self._calls = 0
+
+    def count(self, now: float) -> None:
+        """Count one request at ``now`` (s). Raises PolicyError where the run would never end."""
+        if not self._calls:
+            self._until_s = now + 60.0
+        self._calls += 1
+        if self._calls > MOST_BUSY_CALLS:
+            raise PolicyError(
+                f"policy {self._policy_name!r} asked {MOST_BUSY_CALLS:,} times to be called immediately or"
+                f" measured energy, by {now:g} s, while nothing else happened: the run would never end"
+            )
+
+
 class Kills:
     """Jobs to be killed, from the decision until the simulator reports their end."""
 
@@ -194,13 +226,15 @@ class Kills:
         """None."""
         self.jobs: dict[str, Job] = {}
         """All of them, by id."""
+        self._rules: dict[str, str] = {}
         self._sent: set[str] = set()
         self._counted: set[str] = set()
         self._at_s = math.inf
 
-    def add(self, job: Job, now: float) -> None:
-        """Kill ``job`` a moment after ``now`` (s), unless it ends before."""
+    def add(self, job: Job, rule: str, now: float) -> None:
+        """Kill ``job`` a moment after ``now`` (s), unless it ends before; ``rule`` says why."""
         self.jobs[job.id] = job
+        self._rules[job.id] = rule
         self._at_s = now + MOMENT_S
 
     def count(self) -> None:
@@ -211,11 +245,12 @@ class Kills:
         """Whether the step's budget already includes what the job's end saves."""
         return job_id in self._counted
 
-    def ended(self, job_id: str) -> None:
-        """Forget a job that has ended for any reason."""
+    def ended(self, job_id: str) -> str:
+        """Forget a job that has ended for any reason; return the rule by which it was to be killed."""
         self.jobs.pop(job_id, None)
         self._sent.discard(job_id)
         self._counted.discard(job_id)
+        return self._rules.pop(job_id, "")
 
     def due(self, now: float) -> tuple[str, ...]:
         """Return the jobs to kill at ``now`` (s), except those that are about to reach their walltime."""

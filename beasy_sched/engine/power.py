@@ -7,7 +7,6 @@ or, with ``model``, from the daemon's own account. Each step is settled after it
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -18,13 +17,16 @@ from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.balance import StepRecord, settle_step, step_headroom_j
-from beasy_sched.energy.grid import Announced, Foreseen, Metered, meter
+from beasy_sched.energy.grid import Announced, Metered, meter
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, StorageState
 from beasy_sched.engine.actions import Action
 from beasy_sched.engine.commands import MOMENT_S
 from beasy_sched.engine.findings import rates_too_short, short_power
+from beasy_sched.engine.foreseeing import ForecastRecord
 from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
+from beasy_sched.engine.production import ProductionMeter
+from beasy_sched.engine.rates import AnnouncedRates
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.findings import Finding
 from beasy_sched.limits import LONGEST_SILENCE_S
@@ -32,13 +34,11 @@ from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Clust
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import PlanStore
-from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
+from beasy_sched.units import TIME_TOLERANCE_S
 
 if TYPE_CHECKING:
     from beasy_sched.forecast.outlook import ForecastSource
     from beasy_sched.planner.windows import ReplanRule
-_SAME_RATE: Final = 2e-6
-"""Prices that differ by less (relative above 1) are the same: Batsim forwards six decimals."""
 
 
 class EnergySource(str, Enum):
@@ -193,30 +193,13 @@ class PowerSide:
         self.storage = site.storage.start()
         self.account = cluster.open_account()
         self.guard = Guard(site.guard, cluster, self.account, power_actions=options.power_actions)
+        self.production = ProductionMeter()
         self.phase: Phase = Waiting()
         self.trace: list[TraceRow] = []
-        self.warnings: list[str] = []
         self._inputs_checked = options.inputs_checked
-        self._renew_w = 0.0
-        self._renew_j = 0.0
-        """Energy produced from the beginning of the step to when production changed last."""
-        self._sun_w = self._sun_j = 0.0
-        """The same of the sun alone; NaN where that is not known."""
-        self.sun_told = False
-        """Whether an announcement has told what comes from the sun."""
-        self._renew_since_s = 0.0
-        self._announced_s = -math.inf
-        """When production was announced last."""
-        self._lasting_s = 0.0
-        """Time from the announcement before to that one."""
-        self._announced = Announced()
-        """Price and carbon intensity announced for the present step."""
-        self._announced_next = Announced()
-        """Those announced for the next step, before it was opened."""
-        self._differing: set[str] = set()
-        """Which of them have been warned of: they were not what the files say."""
-        self._hour_ahead_w: deque[tuple[float, float, float]] = deque()
-        """For each coming step: when it begins, what is predicted for it, and what an ideal day gives."""
+        self._rates = AnnouncedRates(site)
+        self.warnings = self._rates.warnings
+        self._forecast = ForecastRecord(options.forecast, site.step_s)
         self._step_start_s = 0.0
         self._planned = NO_HYDROGEN
         """What the plan sets for the present step."""
@@ -263,7 +246,7 @@ class PowerSide:
             self.storage,
             dt_s=dt_s,
             consumed_j=used_j + rest_j,
-            renew_w=(self._renew_j + self._renew_w * (budget.end_s - self._renew_since_s)) / dt_s,
+            renew_w=self.production.expected_j(budget.end_s) / dt_s,
             planned=self._planned_hydrogen(self._step_start_s),
             base_w=self.site.base_w,
             grid=self.site.grid,
@@ -271,9 +254,10 @@ class PowerSide:
 
     def short_production(self) -> Finding | None:
         """Return a finding if production announcements ended before the run did."""
-        if not isinstance(self.phase, Over) or self._announced_s == -math.inf:
+        production = self.production
+        if not isinstance(self.phase, Over) or production.announced_s == -math.inf:
             return None
-        return short_power(self._announced_s + self._lasting_s, self.end_s, self._renew_w)
+        return short_power(production.announced_s + production.lasting_s, self.end_s, production.power_w)
 
     # --- what happens --------------------------------------------------------------------------------
 
@@ -282,13 +266,7 @@ class PowerSide:
 
         ``sun_w`` is the part of it that comes from the sun, None where that is not known.
         """
-        self._count_production(now)
-        self._renew_w = power_w
-        self.sun_told |= sun_w is not None
-        self._sun_w = sun_w if sun_w is not None else math.nan if power_w > 0.0 else 0.0
-        if now > self._announced_s:
-            self._lasting_s = now - self._announced_s if self._announced_s > -math.inf else 0.0
-        self._announced_s = now
+        self.production.announce(power_w, now, sun_w)
         if isinstance(self.phase, Waiting):
             self.phase.announced = True
         elif isinstance(self.phase, Open) and self.is_open(now):
@@ -298,28 +276,9 @@ class PowerSide:
 
     def set_rates(self, announced: Announced, now: float) -> None:
         """Note price and carbon intensity of the step that ``now`` belongs to, instead of the files'."""
-        if self.is_open(now):
-            self._announced = announced
-        else:
-            self._announced_next = announced
-        if self.site.grid is not None and now < self.end_s:
-            self._compare("price", self.site.grid.price, announced.price_per_kwh, now)
-            self._compare("carbon", self.site.grid.carbon, announced.carbon_g_per_kwh, now)
-
-    def _compare(self, name: str, foreseen: Foreseen | None, announced: float | None, now: float) -> None:
-        """Warn, once, where what is announced for the step at ``now`` is not what the site file says."""
-        if foreseen is None or announced is None or name in self._differing:
-            return
-        start_s = (now + TIME_TOLERANCE_S) // self.site.step_s * self.site.step_s
-        edges_s = np.array([start_s, start_s + self.site.step_s])
-        expected = float(foreseen.rate.means(edges_s)[0])
-        if abs(announced - expected) <= _SAME_RATE * max(1.0, abs(expected)):
-            return
-        self._differing.add(name)
-        self.warnings.append(
-            f"grid.{name}: at {now:g} s, {announced:g} per kWh was announced, but the site file has"
-            f" {expected:g}: what is announced counts, here and later"
-        )
+        self._rates.announce(announced, now, step_is_open=self.is_open(now))
+        if now < self.end_s:
+            self._rates.compare(announced, now)
 
     def answer(self, used_j: float) -> None:
         """Take in the simulator's answer: energy used since time 0, J."""
@@ -394,15 +353,9 @@ class PowerSide:
         instant can arrive in several messages, in any order.
         """
         return (
-            self._renew_since_s >= boundary_s - TIME_TOLERANCE_S
+            self.production.since_s >= boundary_s - TIME_TOLERANCE_S
             or now >= boundary_s + MOMENT_S - TIME_TOLERANCE_S
         )
-
-    def _count_production(self, now: float) -> None:
-        if now > self._renew_since_s:
-            self._renew_j += self._renew_w * (now - self._renew_since_s)
-            self._sun_j += self._sun_w * (now - self._renew_since_s)
-            self._renew_since_s = now
 
     def _close_step(self, consumed_j: float, now: float) -> None:
         """Settle the step that has ended; ``consumed_j`` (J) counts from time 0."""
@@ -418,7 +371,8 @@ class PowerSide:
                 f"the simulator reported less energy used by {now:g} s than before ({consumed_j} J)"
             )
         self.account.advance(now)
-        self._count_production(now)
+        self.production.count(now)
+        produced = self.production.mean(dt_s)
         by_use_j = self.account.energy_by_use_j
         reserve_j = float(by_use_j[ASLEEP] + by_use_j[SWITCHING_OFF] + by_use_j[SWITCHING_ON])
         record, self.storage = settle_step(
@@ -426,13 +380,13 @@ class PowerSide:
             self.storage,
             dt_s=dt_s,
             consumed_j=max(used_j, 0.0),
-            renew_w=self._renew_j / dt_s,
+            renew_w=produced.power_w,
             planned=self._planned,
             reserve_w=max(reserve_j - self._reserve_j, 0.0) / dt_s,
             base_w=self.site.base_w,
             grid=self.site.grid,
         )
-        predicted_w, clear_sky_w = self._observed(record, now)
+        predicted_w, clear_sky_w = self._forecast.observe(self._step_start_s, now, record)
         self.trace.append(
             TraceRow(
                 len(self.trace),
@@ -441,60 +395,37 @@ class PowerSide:
                 self._metered(record),
                 predicted_w,
                 clear_sky_w,
-                None if math.isnan(self._sun_j) else self._sun_j / dt_s,
+                produced.sun_w,
             )
         )
-        self._consumed_j, self._reserve_j, self._renew_j, self._sun_j = consumed_j, reserve_j, 0.0, 0.0
+        self.production.begin_step()
+        self._consumed_j, self._reserve_j = consumed_j, reserve_j
         running = tuple(self.cluster.running.values())
         self.settled = Settled(now, by_use_j, running, self.account.spent_j(now))
         self._step_start_s = now
-
-    def _observed(self, record: StepRecord, now: float) -> tuple[float | None, float | None]:
-        """Tell the forecast what a step produced; return what was predicted an hour ahead, and the ideal."""
-        if self.forecast is None:
-            return None, None
-        self.forecast.observe(self._step_start_s, now, record.renew_w)
-        while self._hour_ahead_w and self._hour_ahead_w[0][0] <= self._step_start_s + MOMENT_S:
-            start_s, predicted_w, clear_sky_w = self._hour_ahead_w.popleft()
-            if start_s >= self._step_start_s - MOMENT_S:
-                return predicted_w, clear_sky_w
-        return None, float(self.forecast.clear_sky_w(self._step_start_s, record.dt_s, 1)[0])
-
-    def _predict(self, start_s: float) -> None:
-        """Remember what is predicted now for the step that begins an hour after ``start_s``."""
-        if self.forecast is None:
-            return
-        self.forecast.announce(start_s, self._renew_w)
-        step_s = self.site.step_s
-        steps = max(round(SECONDS_PER_HOUR / step_s), 1)
-        ahead_s = start_s + steps * step_s
-        predicted_w = float(self.forecast.renewable_w(start_s, step_s, steps + 1)[-1])
-        self._hour_ahead_w.append(
-            (ahead_s, predicted_w, float(self.forecast.clear_sky_w(ahead_s, step_s, 1)[0]))
-        )
 
     def _metered(self, record: StepRecord) -> Metered | None:
         """Return what the grid cost in a step that has just ended; None without a grid."""
         grid, powers_w = self.site.grid, (record.import_w, record.export_w)
         if grid is None:
             return None
-        return meter(grid, self._step_start_s, record.dt_s, *powers_w, self._announced)
+        return meter(grid, self._step_start_s, record.dt_s, *powers_w, self._rates.present)
 
     def _open_step(self, now: float) -> Phase:
         """Begin the step that ``now`` belongs to, or end the run after its last window."""
-        self._announced, self._announced_next = self._announced_next, Announced()
+        self._rates.begin_step()
         if now >= self.end_s - TIME_TOLERANCE_S:
             return self._enter(Over())
         step_s, storage = self.site.step_s, self.site.storage
         index = int((now + TIME_TOLERANCE_S) // step_s)
         end_s = min((index + 1) * step_s, self.end_s)
-        self._predict(index * step_s)
+        self._forecast.predict(index * step_s, self.production.power_w)
         self._planned = self._planned_hydrogen(now)
         supply_j = step_headroom_j(
             storage,
             self.storage,
             dt_s=end_s - now,
-            renew_w=self._renew_w,
+            renew_w=self.production.power_w,
             planned=self._planned,
             base_w=self.site.base_w,
             grid=self.site.grid,
@@ -506,7 +437,7 @@ class PowerSide:
             step=index,
             start_s=now,
             end_s=end_s,
-            renew_w=self._renew_w,
+            renew_w=self.production.power_w,
             soc_pct=storage.battery.soc_pct(self.storage.battery_j),
             supply_j=supply_j,
             headroom_j=self._headroom_j,

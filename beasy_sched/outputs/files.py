@@ -332,7 +332,7 @@ class RunFiles:
         first, self._traced = self._traced, len(power.trace)
         rows = power.trace[first:]
         if not first:
-            self._sun = power.sun_told
+            self._sun = power.production.sun_told
         metered = power.site.metered
         return trace_csv(rows, power.plans, metered=metered, sun=self._sun, header=not first)
 

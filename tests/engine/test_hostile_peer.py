@@ -13,7 +13,7 @@ from talk import Scripted, Talk, completed, production, small_battery, submitted
 
 from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.grid import Foreseen, Grid, Tariff
-from beasy_sched.engine import Session, session
+from beasy_sched.engine import Session, SessionOptions, intake
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.limits import LATEST_S, LONGEST_ID, LONGEST_JOB, MOST_UNKNOWN
@@ -142,7 +142,7 @@ def test_a_long_job() -> None:
 
 @pytest.mark.parametrize("terms", [{}, {"deadline_s": 1e9}, {"workflow": "w", "phase": 1}])
 def test_more_jobs_than_may_wait(monkeypatch: pytest.MonkeyPatch, terms: dict[str, Any]) -> None:
-    monkeypatch.setattr(session, "MOST_JOBS_AT_ONCE", 3)
+    monkeypatch.setattr(intake, "MOST_JOBS_AT_ONCE", 3)
     talk = Talk(make_policy("fcfs"), count=1)
     talk.at(1.0, *(with_members(f"{n}", **terms) for n in range(3)))
     with pytest.raises(PeerError, match="more than 3 jobs wait, run or have terms"):
@@ -150,8 +150,8 @@ def test_more_jobs_than_may_wait(monkeypatch: pytest.MonkeyPatch, terms: dict[st
 
 
 def test_ended_jobs_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MOST_JOBS_AT_ONCE", 3)
-    monkeypatch.setattr(session, "MOST_KEPT", 400)
+    monkeypatch.setattr(intake, "MOST_JOBS_AT_ONCE", 3)
+    monkeypatch.setattr(intake, "MOST_KEPT", 400)
     talk = Talk(make_policy("fcfs"))
     for n in range(10):
         talk.at(float(n), submitted(float(n), f"{n}"))
@@ -162,7 +162,7 @@ def test_ended_jobs_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("kept", [{"user": "x" * 50}, {"deadline_s": 1e9, "user": "x" * 50}])
 def test_more_text_than_is_kept(monkeypatch: pytest.MonkeyPatch, kept: dict[str, Any]) -> None:
-    monkeypatch.setattr(session, "MOST_KEPT", 1000)
+    monkeypatch.setattr(intake, "MOST_KEPT", 1000)
     talk = Talk()
     jobs = [with_members(f"{n}", **kept) for n in range(100)]
     with pytest.raises(PeerError, match="the ids and members of jobs have more than 500 characters together"):
@@ -209,7 +209,7 @@ def test_as_many_kinds_as_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_policy_that_has_not_begun_has_no_results(policy: str) -> None:
     """A summary is written without a second error where the first message was refused."""
     site = small_battery()
-    one = Session(make_policy(policy), session.SessionOptions(site=site))
+    one = Session(make_policy(policy), SessionOptions(site=site))
     with pytest.raises((ConfigError, PeerError)):
         one.step(e.Message(0.0, [e.SimulationBegins(0.0, (e.Resource(0, "n0"),))]))
     assert one.results() == {}

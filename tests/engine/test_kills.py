@@ -76,9 +76,9 @@ def test_it_is_killed_once_however_often_it_is_asked_for() -> None:
 def test_a_kill_under_way_is_not_sent_again_with_a_later_one() -> None:
     kills = Kills()
     jobs = [Job(e.JobRequest(f"w0!{name}", 0.0, 1)) for name in "ab"]
-    kills.add(jobs[0], 10.0)
+    kills.add(jobs[0], "rule", 10.0)
     assert kills.due(10.001) == ("w0!a",)
-    kills.add(jobs[1], 10.001)
+    kills.add(jobs[1], "rule", 10.001)
     assert kills.next_call_s == pytest.approx(10.002)
     assert kills.due(10.002) == ("w0!b",)
     assert kills.next_call_s is None

@@ -405,7 +405,7 @@ def test_start_is_the_policys_word() -> None:
 
 @pytest.mark.parametrize("say", [lambda view: [CallAt(-1.0)], lambda view: [MeasureEnergy()]])
 def test_a_policy_that_keeps_itself_busy_is_stopped(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beasy_sched.engine.session.MOST_BUSY_CALLS", 100)
+    monkeypatch.setattr("beasy_sched.engine.commands.MOST_BUSY_CALLS", 100)
     talk = Talk()
     for number in range(300):  # with news in between it may go on
         talk.ask(1.0 + number, say, submitted(1.0 + number, f"a{number}"))

@@ -72,7 +72,7 @@ def test_energy_measured_on_hosts_without_powers(powers: bool) -> None:
 
 
 def test_jobs_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beasy_sched.engine.session.MOST_JOBS", 3)
+    monkeypatch.setattr("beasy_sched.engine.intake.MOST_JOBS", 3)
     talk = Talk()
     talk.at(1.0, *(submitted(1.0, str(number)) for number in range(3)))
     with pytest.raises(PeerError, match="more than 3 jobs were submitted"):

@@ -1,0 +1,45 @@
+"""What a forecast predicts of each step an hour before it, and what it is told of the real production."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from beasy_sched.energy.balance import StepRecord
+from beasy_sched.engine.commands import MOMENT_S
+from beasy_sched.forecast.outlook import ForecastSource
+from beasy_sched.units import SECONDS_PER_HOUR
+
+
+class ForecastRecord:
+    """Keeps predictions until their steps have ended. Without a forecast, there is nothing to keep."""
+
+    def __init__(self, forecast: ForecastSource | None, step_s: float) -> None:
+        """Record ``forecast`` in steps of ``step_s``."""
+        self._forecast, self._step_s = forecast, step_s
+        self._hour_ahead_w: deque[tuple[float, float, float]] = deque()
+        """For each coming step: when it begins, what is predicted for it, and what an ideal day gives."""
+
+    def predict(self, start_s: float, power_w: float) -> None:
+        """Remember what is predicted now for the step that begins an hour after ``start_s``.
+
+        ``power_w`` is the production as ``start_s`` begins, which the forecast is told.
+        """
+        if self._forecast is None:
+            return
+        self._forecast.announce(start_s, power_w)
+        steps = max(round(SECONDS_PER_HOUR / self._step_s), 1)
+        ahead_s = start_s + steps * self._step_s
+        predicted_w = float(self._forecast.renewable_w(start_s, self._step_s, steps + 1)[-1])
+        clear_sky_w = float(self._forecast.clear_sky_w(ahead_s, self._step_s, 1)[0])
+        self._hour_ahead_w.append((ahead_s, predicted_w, clear_sky_w))
+
+    def observe(self, start_s: float, end_s: float, record: StepRecord) -> tuple[float | None, float | None]:
+        """Tell the forecast what a step produced; return what was predicted an hour ahead, and the ideal W."""
+        if self._forecast is None:
+            return None, None
+        self._forecast.observe(start_s, end_s, record.renew_w)
+        while self._hour_ahead_w and self._hour_ahead_w[0][0] <= start_s + MOMENT_S:
+            ahead_s, predicted_w, clear_sky_w = self._hour_ahead_w.popleft()
+            if ahead_s >= start_s - MOMENT_S:
+                return predicted_w, clear_sky_w
+        return None, float(self._forecast.clear_sky_w(start_s, record.dt_s, 1)[0])

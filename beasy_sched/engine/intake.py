@@ -1,0 +1,101 @@
+"""The intake of jobs: which submissions are taken, within limits on what a peer may send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from beasy_sched.errors import PeerError
+from beasy_sched.limits import LONGEST_ID, LONGEST_JOB, MOST_JOBS, MOST_JOBS_AT_ONCE, MOST_KEPT, shortened
+from beasy_sched.model.events import JobRequest, JobSubmitted
+from beasy_sched.model.jobs import NO_TERMS, Job, read_terms
+
+
+class Intake:
+    """Every job submitted so far, by id, and how much is kept of them."""
+
+    def __init__(self, present: Callable[[], Iterable[Job]]) -> None:
+        """``present`` returns the jobs that wait or run."""
+        self.ids: set[str] = set()
+        self.is_complete = False
+        """Whether all jobs have been submitted."""
+        self.has_delays = False
+        """Whether a profile may load no host."""
+        self._present = present
+        self._characters = self._characters_for_good = 0
+        """At most how many characters ids and members of jobs have; those of members that are kept to the
+        end of the run."""
+        self._with_terms = 0
+        """How many jobs had terms: those are kept to the end."""
+        self._delays: dict[str, set[str]] = {}
+        """Names of the profiles that load no host, by workload that has any."""
+
+    def learn_profiles(self, profiles: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
+        """Note which profiles load no host; ``profiles`` are by workload and name."""
+        for workload, described in profiles.items():
+            if names := {name for name, profile in described.items() if profile.get("type") == "delay"}:
+                self._delays[workload] = names
+        self.has_delays = bool(self._delays)
+
+    def admit(self, request: JobRequest, unfinished: int) -> Job:
+        """Return the job of a submission; ``unfinished`` jobs wait or run.
+
+        Raises PeerError for a job that was submitted before, that is too large, or one too many, to be kept.
+        """
+        if request.id in self.ids:
+            raise PeerError(f"job {request.id} was submitted twice")
+        self._find_room(request, unfinished)
+        self.ids.add(request.id)
+        return Job(request)
+
+    def give_terms(self, job: Job) -> None:
+        """Read the members of a job that Batsim does not know. Raises TermsError."""
+        extras = job.request.extras
+        if extras is None:
+            return
+        job.terms = read_terms(job.id, extras, job.subtime_s)
+        if job.terms is not NO_TERMS:
+            self._with_terms += 1
+            self._characters_for_good += len(repr(extras))
+
+    def computes(self, event: JobSubmitted) -> bool:
+        """Tell whether a job loads its hosts; only the type of its profile is read."""
+        if event.profile:
+            return event.profile.get("type") != "delay"
+        if not self.has_delays:
+            return True
+        workload, _, _ = event.job.id.partition("!")
+        return event.job.profile not in self._delays.get(workload, ())
+
+    def _find_room(self, request: JobRequest, unfinished: int) -> None:
+        submitted, size = len(self.ids), len(request.id)
+        if size > LONGEST_ID or len(request.profile) > LONGEST_ID:
+            raise PeerError(
+                f"job {shortened(request.id)}: its id or profile has more than {LONGEST_ID:,} characters"
+            )
+        if submitted >= MOST_JOBS:
+            raise PeerError(f"more than {MOST_JOBS:,} jobs were submitted: no simulation has that many")
+        if max(unfinished, self._with_terms) >= MOST_JOBS_AT_ONCE:
+            raise PeerError(
+                f"more than {MOST_JOBS_AT_ONCE:,} jobs wait, run or have terms: no simulation has that many"
+            )
+        if request.extras is not None:
+            size += len(repr(request.extras))
+            if size > LONGEST_JOB:
+                raise PeerError(
+                    f"job {shortened(request.id)} has more than {LONGEST_JOB:,} characters of members"
+                )
+        self._characters += size
+        if self._characters > MOST_KEPT:
+            self._count_characters()
+
+    def _count_characters(self) -> None:
+        """Count anew what is kept of jobs. Raises PeerError where it is too much."""
+        kept = (job.request for job in self._present())
+        members = sum(len(repr(request.extras)) for request in kept if request.extras is not None)
+        self._characters = self._characters_for_good + members + sum(map(len, self.ids))
+        if self._characters > MOST_KEPT // 2:
+            raise PeerError(
+                f"the ids and members of jobs have more than {MOST_KEPT // 2:,} characters together: no"
+                " simulation has that many"
+            )

@@ -1,0 +1,48 @@
+"""What a session tells its user: warnings, each once, and the decision log."""
+
+from __future__ import annotations
+
+from beasy_sched.engine.actions import NO_FACTS, DecisionLog, Facts
+from beasy_sched.limits import MOST_UNKNOWN
+from beasy_sched.model.hosts import NO_HOSTS, HostSet
+from beasy_sched.model.jobs import Job
+
+
+class Notes:
+    """The warnings of a run and its decision log."""
+
+    def __init__(self, log: DecisionLog | None) -> None:
+        """``log`` takes the rows of the decision log; None: there is none."""
+        self.warnings: list[str] = []
+        self.has_log = log is not None
+        self._log = log
+        self._told: dict[str, set[str]] = {}
+        """Warnings that may be many, by what they are about."""
+
+    def warn(self, text: str) -> None:
+        """Warn, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def warn_of_some(self, what: str, text: str) -> None:
+        """Warn of one of many, once each, up to a limit; ``what`` says of all what they are about."""
+        told = self._told.setdefault(what, set())
+        if len(told) > MOST_UNKNOWN or text in told:
+            return
+        told.add(text)
+        if len(told) > MOST_UNKNOWN:
+            text = f"more than {MOST_UNKNOWN} {what}: the rest are not listed"
+        self.warnings.append(text)
+
+    def log(
+        self,
+        now: float,
+        what: str,
+        rule: str,
+        facts: Facts = NO_FACTS,
+        job: Job | None = None,
+        hosts: HostSet = NO_HOSTS,
+    ) -> None:
+        """Write a row to the decision log, if there is one."""
+        if self._log is not None:
+            self._log(now, what, "" if job is None else job.id, str(hosts), rule, facts)

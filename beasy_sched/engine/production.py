@@ -1,0 +1,65 @@
+"""The production as it is announced, and its energy over the step under way."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Produced(NamedTuple):
+    """The mean production of a step."""
+
+    power_w: float
+    sun_w: float | None
+    """What of it came from the sun; None where that is not known for all of the step."""
+
+
+class ProductionMeter:
+    """Counts what is produced: each announcement holds until the next one."""
+
+    def __init__(self) -> None:
+        """Nothing is produced, and nothing announced, at time 0."""
+        self.power_w = 0.0
+        """The present production, W."""
+        self.since_s = 0.0
+        """When the production changed last, or was counted up to, s."""
+        self.announced_s = -math.inf
+        """When production was announced last, s."""
+        self.lasting_s = 0.0
+        """Time from the announcement before to that one, s."""
+        self.sun_told = False
+        """Whether an announcement has told what comes from the sun."""
+        self._energy_j = 0.0
+        """Energy produced from the beginning of the step to `since_s`."""
+        self._sun_w = self._sun_j = 0.0
+        """The same of the sun alone; NaN where that is not known."""
+
+    def announce(self, power_w: float, now: float, sun_w: float | None) -> None:
+        """Note that ``power_w`` is produced from now on, ``sun_w`` of it by the sun (None: not known)."""
+        self.count(now)
+        self.power_w = power_w
+        self.sun_told |= sun_w is not None
+        self._sun_w = sun_w if sun_w is not None else math.nan if power_w > 0.0 else 0.0
+        if now > self.announced_s:
+            self.lasting_s = now - self.announced_s if self.announced_s > -math.inf else 0.0
+        self.announced_s = now
+
+    def count(self, now: float) -> None:
+        """Count up to ``now`` (s)."""
+        if now > self.since_s:
+            self._energy_j += self.power_w * (now - self.since_s)
+            self._sun_j += self._sun_w * (now - self.since_s)
+            self.since_s = now
+
+    def expected_j(self, end_s: float) -> float:
+        """Energy of the step by ``end_s`` if the production stays as it is, J."""
+        return self._energy_j + self.power_w * (end_s - self.since_s)
+
+    def mean(self, dt_s: float) -> Produced:
+        """Return what was produced in the step, which has lasted ``dt_s``."""
+        sun_w = None if math.isnan(self._sun_j) else self._sun_j / dt_s
+        return Produced(self._energy_j / dt_s, sun_w)
+
+    def begin_step(self) -> None:
+        """Count from now on for the next step."""
+        self._energy_j = self._sun_j = 0.0

@@ -1,0 +1,88 @@
+"""The beginning of a run: what a session is given against what the simulator has told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from beasy_sched.energy.site import Site
+from beasy_sched.engine.findings import (
+    KnownInputs,
+    look_at_start,
+    plan_length,
+    plan_start,
+    unknown_speeds,
+)
+from beasy_sched.engine.policy import Policy, PolicyCaller
+from beasy_sched.engine.power import EnergySource, PowerSide, SessionOptions
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.events import SimulationBegins
+from beasy_sched.model.platform import Platform, old_name_note, start_note
+
+NO_QUERIES = (
+    "energy queries are disabled without power actions: energy is computed from host states and powers"
+)
+
+
+def hosts_notes(event: SimulationBegins, platform: Platform, options: SessionOptions) -> Iterator[str]:
+    """Yield what is odd about the hosts as the simulator describes them."""
+    old_names = (old_name_note(resource.name, resource.properties) for resource in event.resources)
+    if note := next(filter(None, old_names), None):
+        yield note
+    if options.platform is None and (note := start_note(event, platform)):
+        yield note
+
+
+def energy_source(options: SessionOptions, answers_queries: bool) -> EnergySource:
+    """Return where the energy used comes from in this run."""
+    return options.energy if answers_queries and options.power_actions else EnergySource.MODEL
+
+
+def power_side(site: Site, cluster: Cluster, options: SessionOptions, source: EnergySource) -> PowerSide:
+    """Return the power side of a run on ``site``. Raises ConfigError for a plan that does not fit."""
+    if options.plans is not None:
+        try:
+            options.plans.check_fits(cluster.platform, site)
+        except ConfigError as error:
+            raise ConfigError(f"the plan does not fit this run: {error}") from None
+    return PowerSide(site, cluster, replace(options, energy=source))
+
+
+def power_notes(site: Site, options: SessionOptions, answers_queries: bool) -> Iterator[str]:
+    """Yield what is odd about the site's energy source and its plan."""
+    if answers_queries and not options.power_actions and options.energy is EnergySource.BATSIM:
+        yield NO_QUERIES
+    if options.plans is None or (options.inputs_checked and not options.replan):
+        return
+    if (finding := plan_start(options.plans)) is not None:
+        yield finding.text
+    finding = None if options.replan else plan_length(options.plans, site, options.windows)
+    if finding is not None:
+        yield finding.text
+
+
+def speeds_notes(policy: Policy, name: str, platform: Platform) -> Iterator[str]:
+    """Yield what follows where speeds are not known. Raises ConfigError for a policy that needs them."""
+    if platform.has_speeds:
+        return
+    if policy.needs_speeds:
+        kind = next(index for index, kind in enumerate(platform.kinds) if not kind.speeds_flops)
+        host = platform.names[int(np.argmax(platform.kind_of == kind))]
+        raise ConfigError(
+            f"policy {name!r} requires the servers' speeds, but the simulator sent none"
+            f" for host {host!r}: pass the platform file with -p/--platform, or use one made by"
+            " 'beasy-sched generate platform'"
+        )
+    if (finding := unknown_speeds(platform)) is not None:
+        yield finding.text
+
+
+def inputs_notes(platform: Platform, options: SessionOptions, policy: PolicyCaller) -> Iterator[str]:
+    """Yield what is odd about inputs that nobody has checked before the run."""
+    if not options.inputs_checked:
+        known = KnownInputs(platform, site=options.site, windows=options.windows, policy=policy)
+        for finding in look_at_start(known):
+            yield finding.text
