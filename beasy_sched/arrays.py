@@ -15,7 +15,7 @@ IndexArray = npt.NDArray[np.intp]
 """Positions in other arrays."""
 BoolArray = npt.NDArray[np.bool_]
 StateArray = npt.NDArray[np.int8]
-"""States of servers, codes of `model.power`."""
+"""`HostState` of servers, or their planned P-states."""
 PStateArray = npt.NDArray[np.int16]
 
 FEW = 64

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, StateArray
-from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import PowerModel
 
 _CELLS_A_PIECE = 1_000_000
 

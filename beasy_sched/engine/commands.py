@@ -15,9 +15,11 @@ import numpy as np
 from beasy_sched.arrays import any_of, distinct
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.limits import MOST_BUSY_CALLS
-from beasy_sched.model.cluster import ASLEEP, IDLE, NOT_REQUESTED, SWITCHING_OFF, SWITCHING_ON, Cluster
+from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.decisions import SetResourceState
 from beasy_sched.model.events import EnergyAnswer, Message, RequestedCall, ResourceStateChanged
+from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
+from beasy_sched.model.host_table import NOT_REQUESTED
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.units import TIME_TOLERANCE_S

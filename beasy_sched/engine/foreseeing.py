@@ -34,7 +34,7 @@ class ForecastRecord:
         self._hour_ahead_w.append((ahead_s, predicted_w, clear_sky_w))
 
     def observe(self, start_s: float, end_s: float, record: StepRecord) -> tuple[float | None, float | None]:
-        """Tell the forecast what a step produced; return what was predicted an hour ahead, and the ideal W."""
+        """Tell the forecast what a step produced; return what was predicted of it, and the ideal, W."""
         if self._forecast is None:
             return None, None
         self._forecast.observe(start_s, end_s, record.renew_w)

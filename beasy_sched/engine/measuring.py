@@ -6,8 +6,8 @@ from collections import deque
 
 from beasy_sched.errors import PeerError
 from beasy_sched.limits import LARGEST_ENERGY_J
-from beasy_sched.model.cluster import PowerAccount
 from beasy_sched.model.events import EnergyAnswer
+from beasy_sched.model.power import PowerAccount
 
 
 class Measuring:

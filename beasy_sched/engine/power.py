@@ -30,7 +30,8 @@ from beasy_sched.engine.rates import AnnouncedRates
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.findings import Finding
 from beasy_sched.limits import LONGEST_SILENCE_S
-from beasy_sched.model.cluster import ASLEEP, SWITCHING_OFF, SWITCHING_ON, Cluster
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.host_states import ASLEEP, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import PlanStore

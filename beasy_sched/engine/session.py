@@ -48,7 +48,8 @@ from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.cluster import SWITCHING_OFF, Cluster
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.host_states import SWITCHING_OFF
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError
 from beasy_sched.model.platform import Platform, platform_of

@@ -15,7 +15,7 @@ from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.engine import Session
 from beasy_sched.engine.power import PowerSide
 from beasy_sched.errors import BeasyError, Failures, PolicyError
-from beasy_sched.model.cluster import USES
+from beasy_sched.model.host_states import USES
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.deadlines import deadlines_part
 from beasy_sched.outputs.plans import replanning_part

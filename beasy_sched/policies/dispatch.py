@@ -18,7 +18,7 @@ from beasy_sched.engine.findings import DueJob
 from beasy_sched.engine.policy import Options, View
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, odd
-from beasy_sched.model.cluster import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
+from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.workflow import due_times
 from beasy_sched.policies.easy import headroom_j, sleep, spent_facts, wake_for_queue

@@ -22,7 +22,7 @@ from msgspec import Struct
 from beasy_sched.arrays import BoolArray, FloatArray, StateArray, any_of, distinct
 from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, SetPState, Start
 from beasy_sched.engine.policy import Options, Policy, View
-from beasy_sched.model.cluster import ASLEEP
+from beasy_sched.model.host_states import ASLEEP
 from beasy_sched.model.hosts import NO_HOSTS, HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, bounded_slowdown
 from beasy_sched.model.platform import ServerKind

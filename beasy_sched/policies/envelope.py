@@ -20,7 +20,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.engine.actions import Action, Compensate, FactDict
 from beasy_sched.engine.policy import Options, View
-from beasy_sched.model.cluster import BUSY
+from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.follow_plan import FollowPlan, latest_ends_s

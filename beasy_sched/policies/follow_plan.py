@@ -11,7 +11,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IndexArray, all_of, any_of
 from beasy_sched.engine.actions import Action, FactDict, Kill, Start
 from beasy_sched.engine.policy import Policy, View
-from beasy_sched.model.cluster import BUSY
+from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.easy import RESERVED, EasyPass, Reservation

@@ -34,9 +34,10 @@ from beasy_sched.engine.actions import Action, FactDict, SetPState
 from beasy_sched.engine.guard import energy_tolerance_j
 from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.cluster import SWITCHING_ON, PowerModel
+from beasy_sched.model.host_states import SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.power import PowerModel
 from beasy_sched.planner.forecast import Predictions
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S

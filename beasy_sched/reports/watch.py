@@ -16,9 +16,9 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import DecisionLog, Facts
 from beasy_sched.engine.power import PowerSide
-from beasy_sched.model.cluster import HostState
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
+from beasy_sched.model.host_states import HostState
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.reports.explain_rules import clock, count, power, span

@@ -11,8 +11,8 @@ import numpy as np
 
 from beasy_sched.energy.grid import Export
 from beasy_sched.engine.power import PowerSide, TraceRow
-from beasy_sched.model.cluster import HostState
 from beasy_sched.model.decisions import ExecuteJob
+from beasy_sched.model.host_states import HostState
 from beasy_sched.model.jobs import JobState
 from beasy_sched.simulator import Ending
 from beasy_sched.testing.grids import WorldGrid, mean_of

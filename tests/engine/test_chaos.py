@@ -14,8 +14,8 @@ from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action, CallAt, Kill, Reject, SetPState
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.model import decisions as d
-from beasy_sched.model.cluster import HostState
 from beasy_sched.model.events import Message
+from beasy_sched.model.host_states import HostState
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import JobState
 from beasy_sched.policies.easy import EasyPass, by_arrival

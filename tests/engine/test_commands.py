@@ -8,8 +8,8 @@ from worlds import FAST, SLOW
 
 from beasy_sched.engine.actions import SetPState
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.cluster import HostState
 from beasy_sched.model.decisions import SetResourceState
+from beasy_sched.model.host_states import HostState
 
 
 def request(where: str, pstate: int):

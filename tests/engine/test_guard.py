@@ -27,7 +27,7 @@ from beasy_sched.engine.guard import _fewest
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.cluster import HostState
+from beasy_sched.model.host_states import HostState
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import make_policy
 

@@ -20,7 +20,8 @@ from worlds import FAST
 from beasy_sched.engine.actions import Kill, SetPState
 from beasy_sched.engine.guard import committed_energy_j, sleep_energy_j
 from beasy_sched.model import events as e
-from beasy_sched.model.cluster import Cluster, HostState
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.host_states import HostState
 from beasy_sched.model.platform import Platform
 
 # --- what nothing can be done about ---

@@ -18,7 +18,8 @@ from beasy_sched.errors import InputError, PolicyError
 from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.cluster import Cluster, HostState
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.host_states import HostState
 from beasy_sched.model.jobs import ENDS, Job
 from beasy_sched.protocol.batsim4 import decode_message, decode_reply
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from worlds import FAST, SLOW
 
 from beasy_sched.errors import PeerError, PolicyError
-from beasy_sched.model.cluster import Cluster, HostState
+from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
+from beasy_sched.model.host_states import HostState
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.platform import Platform

@@ -11,7 +11,8 @@ from worlds import FAST, random_world
 from beasy_sched.engine import SessionOptions
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import View
-from beasy_sched.model.cluster import Cluster, PowerModel
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.power import PowerModel
 
 PAGE = (Path(__file__).parents[2] / "docs/policies.md").read_text("utf-8")
 SECTION = PAGE.partition("### What a policy sees")[2].partition("**Walltimes and speeds.**")[0]

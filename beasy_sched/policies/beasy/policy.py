@@ -20,7 +20,7 @@ import numpy.typing as npt
 from beasy_sched.arrays import BoolArray, FloatArray, all_of
 from beasy_sched.engine.actions import NO_FACTS, Action, Compensate, FactDict, Postpone, Start
 from beasy_sched.engine.policy import Options, Policy, View
-from beasy_sched.model.cluster import IDLE
+from beasy_sched.model.host_states import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.beasy.live_plan import EnergyTest, LivePlan, Placement, Promise, WindowEnd

@@ -13,7 +13,7 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.engine.actions import Action, FactDict, Facts, Postpone, SetPState
 from beasy_sched.engine.policy import View
-from beasy_sched.model.cluster import ASLEEP
+from beasy_sched.model.host_states import ASLEEP
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.bid_price.jobs import Expected, Speed, aged

@@ -15,10 +15,11 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.engine.policy import View
-from beasy_sched.model.cluster import PowerModel, Progress
+from beasy_sched.model.cluster import Progress
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.bid_price.estimators import RunTimes, SeenArrivals
 from beasy_sched.policies.bid_price.horizon import Cells
 from beasy_sched.units import SECONDS_PER_HOUR

@@ -18,7 +18,7 @@ from beasy_sched.engine.actions import Action, CallAt, Compensate, FactDict, Kil
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_ON
+from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.policies.bid_price.admission import BidPass, LackingHosts
 from beasy_sched.policies.bid_price.estimators import RunTimes

@@ -14,7 +14,7 @@ from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import Options, View
 from beasy_sched.errors import ConfigError
-from beasy_sched.model.cluster import IDLE, SWITCHING_ON
+from beasy_sched.model.host_states import IDLE, SWITCHING_ON
 from beasy_sched.policies.bid_price.estimators import ProductionError, demand_ratio, share_to_come
 from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells, ForeseenSteps, Foresight
 from beasy_sched.policies.bid_price.jobs import Expected, Speed, TwoSpeedFleet, aged

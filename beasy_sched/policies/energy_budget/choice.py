@@ -8,7 +8,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.engine.policy import View
-from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF
+from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_OFF
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.energy_budget.projection import Commitments

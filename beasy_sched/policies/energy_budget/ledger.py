@@ -15,7 +15,7 @@ from msgspec import Struct
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.engine.guard import energy_tolerance_j
 from beasy_sched.engine.policy import View
-from beasy_sched.model.cluster import BUSY, IDLE
+from beasy_sched.model.host_states import BUSY, IDLE
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.energy_budget.options import BudgetPeriod, EstimatedPowers

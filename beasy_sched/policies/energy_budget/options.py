@@ -19,9 +19,10 @@ from beasy_sched.engine.policy import Options
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, odd
 from beasy_sched.limits import LARGEST_ENERGY_J
-from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState, PowerModel
+from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.power import PowerModel
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, parse_duration
 
 _JOULES: Final = {"j": 1.0, "kj": 1e3, "mj": 1e6, "gj": 1e9, "wh": 3.6e3, "kwh": 3.6e6, "mwh": 3.6e9}

@@ -13,9 +13,10 @@ from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding
-from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, PowerModel
+from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
+from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,
     EasyPass,

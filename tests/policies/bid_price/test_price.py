@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from worlds import FAST, GEARED, PLAIN, SLOW
 
 from beasy_sched.energy.storage import BatterySpec, project_levels_j, project_need_j
-from beasy_sched.model.cluster import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells
 from beasy_sched.policies.bid_price.jobs import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, WaitingJobs

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from worlds import FAST
 
 from beasy_sched.engine.policy import View
-from beasy_sched.model.cluster import SWITCHING_OFF, Cluster
+from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
+from beasy_sched.model.host_states import SWITCHING_OFF
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform

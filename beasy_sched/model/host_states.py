@@ -1,0 +1,22 @@
+"""What a server is doing."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class HostState(IntEnum):
+    """What a server is doing."""
+
+    IDLE = 0
+    BUSY = 1
+    ASLEEP = 2
+    SWITCHING_OFF = 3
+    SWITCHING_ON = 4
+
+
+IDLE, BUSY, ASLEEP, SWITCHING_OFF, SWITCHING_ON = (int(state) for state in HostState)
+"""The same as plain integers: comparing arrays with them is several times as fast."""
+
+USES = ("idle", "computing", "sleeping", "switching off", "switching on")
+"""Names of the energy uses, by `HostState`."""

@@ -1,0 +1,224 @@
+"""The table of hosts: what each does, what is requested of it, and which are free.
+
+A request is what the scheduler wants of a host: it is kept here until its command is sent. A `PowerModel`
+tells the power of a host by state, a `PowerAccount` keeps the energy of every use up to date.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, PStateArray, all_of, distinct, is_rising
+from beasy_sched.errors import PolicyError
+from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState
+from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import PowerAccount, PowerModel, by_kind_and_pstate
+
+NOT_REQUESTED: Final = -1
+"""In place of a requested P-state: nothing is requested."""
+_OUT_OF_TRANSITION = {SWITCHING_OFF: ASLEEP, SWITCHING_ON: IDLE}
+_INTO_TRANSITION = {after: before for before, after in ((IDLE, SWITCHING_OFF), (ASLEEP, SWITCHING_ON))}
+
+
+class HostTable:
+    """The hosts of a site. Its arrays are for others to read only."""
+
+    def __init__(self, platform: Platform) -> None:
+        """All servers idle, or asleep where their initial P-state is one of sleep."""
+        size = platform.size
+        self.platform = platform
+        self.size = size
+        self.state = np.zeros(size, dtype=np.int8)
+        """`HostState` of each host."""
+        self.pstate = platform.initial_pstates.astype(np.int16)
+        """Present P-state; the target while switching."""
+        self.state_counts = np.zeros((len(platform.kinds) or 1, len(HostState)), dtype=np.int64)
+        """How many hosts of each kind are in each `HostState`, [kind, state]."""
+        self._counts = self.state_counts[0].data if len(self.state_counts) == 1 else None
+        """The same of the only kind, for changing single numbers in a fraction of the array's time."""
+        self.load = np.zeros(size)
+        """Share of full load that a job puts on each host: 1 on its slowest, 0 if it does not compute."""
+        self.available = np.ones(size, dtype=np.bool_)
+        self.all_available = True
+        self.free = np.ones(size, dtype=np.bool_)
+        """Idle and available: may be given to a job now."""
+        self.free_count = size
+        self.availability_version = 0
+        """Changes whenever a waiting job may have become able to start: a host has become free, a waiting job
+        has left."""
+        self.requested_pstate = np.full(size, NOT_REQUESTED, dtype=np.int16)
+        """The P-state requested of each host, while the command has not been sent; else `NOT_REQUESTED`."""
+        self.requests = 0
+        """Number of hosts with a request."""
+        self.sleep_requested = np.zeros(size, dtype=np.bool_)
+        """Requested to sleep: not given to new jobs."""
+        self.wake_requested = np.zeros(size, dtype=np.bool_)
+        """Asleep and requested to wake: the command has not been sent yet."""
+        self._some_requested = False
+        """Whether anything was ever requested."""
+        self.state_since_s = np.zeros(size)
+        """When each host entered its present state, s."""
+        self.switch_end_s = np.zeros(size)
+        """When a host in transition will complete it, s."""
+        self._wakes: list[tuple[float, int]] | None = None
+        """What `wakes` tells, until hosts change."""
+        self.power = PowerModel(platform)
+        self._account: PowerAccount | None = None
+        """Energy by use; None if it is not counted."""
+        self.uniform_speed = True
+        """Whether all hosts run at the same speed."""
+        self._speeds = by_kind_and_pstate(platform, [kind.speeds_flops for kind in platform.kinds])
+        paces_flops = _paces_flops(platform)
+        self._one_speed = len(paces_flops) < 2
+        """Whether all computing P-states of all hosts have the same speed."""
+        self._pace_flops = min(paces_flops) if len(paces_flops) == 1 else None
+        """Speed of every host that has a job, flops/s; None if they may differ."""
+        for row, kind in enumerate(platform.kinds):
+            asleep = np.isin(self.pstate, list(kind.asleep_in)) & (platform.kind_of == row)
+            self.state[asleep] = ASLEEP
+        np.add.at(self.state_counts, (platform.kind_of, self.state), 1)
+        self._refresh_free(np.arange(size))
+        self._refresh_speed()
+
+    def open_account(self) -> PowerAccount:
+        """Start counting the energy of every use and job; call it at time 0."""
+        self._account = PowerAccount(self.power, self.state, self.pstate)
+        return self._account
+
+    @property
+    def draw_w(self) -> FloatArray:
+        """Present power of each host, W; for others to read only."""
+        if self._account is not None:
+            return self._account.draw_w
+        return self.power.draw_w(np.arange(self.size), self.state, self.pstate, self.load)
+
+    def any_in(self, state: int) -> bool:
+        """Tell whether any host is in a `HostState`."""
+        if self._counts is not None:
+            return bool(self._counts[state])
+        return bool(np.count_nonzero(self.state_counts[:, state]))
+
+    def speed_flops(self, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray:
+        """Return the speed of each host, now or in ``pstate``, flops/s (0 if not known)."""
+        return self._speeds[self.platform.kind_of[hosts], self.pstate[hosts] if pstate is None else pstate]
+
+    def wakes(self) -> list[tuple[float, int]]:
+        """Return the hosts that are waking to be used: (when ready in s, how many), sorted."""
+        if not self.any_in(SWITCHING_ON):
+            return []
+        if self._wakes is None:
+            waking = (self.state == SWITCHING_ON) & self.available & ~self.sleep_requested
+            self._wakes = sorted(Counter(self.switch_end_s[waking].tolist()).items())
+        return self._wakes[:]
+
+    def check_hosts(self, hosts: HostSet, who: str) -> None:
+        """Raise PolicyError unless ``hosts`` are hosts of the platform, sorted, each once."""
+        ids = hosts.ids
+        if len(ids) and (ids.item(0) < 0 or ids.item(-1) >= self.size or not is_rising(ids)):
+            raise PolicyError(
+                f"{who} hosts {ids.tolist()[:20]}: expected some of 0 to {self.size - 1}, sorted, each once"
+            )
+
+    def request(self, hosts: HostIds, pstate: int) -> None:
+        """Request a P-state of ``hosts``, until a command is sent or the request is dropped.
+
+        Those that are to sleep are given to no job meanwhile.
+        """
+        self._some_requested = True
+        self.requested_pstate[hosts] = pstate
+        self.requests = int(np.count_nonzero(self.requested_pstate != NOT_REQUESTED))
+        to_sleep = self.platform.sleep_of_kind[self.platform.kind_of[hosts]] == pstate
+        self.sleep_requested[hosts] = to_sleep
+        self.wake_requested[hosts] = ~to_sleep & (self.state[hosts] == ASLEEP)
+        self._refresh_free(hosts)
+
+    def drop_requests(self, hosts: HostIds) -> None:
+        """Forget what was requested of ``hosts``."""
+        self.requests -= int(np.count_nonzero(self.requested_pstate[hosts] != NOT_REQUESTED))
+        self.requested_pstate[hosts] = NOT_REQUESTED
+        self.sleep_requested[hosts] = False
+        self.wake_requested[hosts] = False
+        self._refresh_free(hosts)
+
+    def begin_switch(self, hosts: HostIds, state: int, pstate: int, now: float) -> None:
+        """Start falling asleep or waking, towards ``pstate``: what was requested of ``hosts``, all alike."""
+        duration_s = self.power.on_s if state == SWITCHING_ON else self.power.off_s
+        self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
+        self.pstate[hosts] = pstate
+        self._move(HostSet(hosts), _INTO_TRANSITION[state], state, now)
+        self.drop_requests(hosts)
+
+    def end_switch(self, hosts: HostIds, pstate: int, now: float) -> None:
+        """End a transition: hosts are now asleep or awake in ``pstate``."""
+        state = self.state[hosts]
+        self.pstate[hosts] = pstate
+        for before in distinct(state):
+            if before in _OUT_OF_TRANSITION:
+                self._move(HostSet(hosts[state == before]), before, _OUT_OF_TRANSITION[before], now)
+        self._refresh_free(hosts)
+        self._refresh_speed()
+
+    def set_available(self, hosts: HostIds, available: bool) -> None:
+        """Take hosts out of service, or put them back."""
+        self.available[hosts] = available
+        self.all_available = all_of(self.available)
+        self._refresh_free(hosts)
+
+    def _move(
+        self, hosts: HostSet, before: int, after: int, now: float, load: FloatArray | float = 1.0
+    ) -> None:
+        """Bring hosts from one `HostState` to another; ``load`` is the share of full load of busy ones."""
+        ids, index, counts = hosts.ids, hosts.index, self._counts
+        if counts is not None:
+            counts[before] -= len(ids)
+            counts[after] += len(ids)
+        else:
+            by_kind = np.bincount(self.platform.kind_of[ids], minlength=len(self.state_counts))
+            self.state_counts[:, before] -= by_kind
+            self.state_counts[:, after] += by_kind
+        self.state[index] = after
+        self.state_since_s[index] = now
+        if self._account is not None:
+            self._account.change(ids, before, after, self.pstate[ids], now, load)
+
+    def _are_free(self, index: HostIds | int) -> bool:
+        if isinstance(index, int):
+            return bool(self.free[index])
+        return all_of(self.free[index])
+
+    def _refresh_free(self, hosts: HostIds) -> None:
+        self.availability_version += 1
+        self._wakes = None
+        idle = self.state[hosts] == IDLE
+        self.free[hosts] = idle & self.available[hosts] & ~self.sleep_requested[hosts]
+        self.free_count = int(np.count_nonzero(self.free))
+
+    def _refresh_speed(self) -> None:
+        if self.size and not self._one_speed:
+            speeds = self._speeds[self.platform.kind_of, self.pstate]
+            self.uniform_speed = all_of(speeds == speeds[0])
+            self._pace_flops = float(speeds[0]) if self.uniform_speed else None
+
+    def _not_free(self, ids: HostIds) -> str:
+        bad = ids[~self.free[ids]]
+        groups: dict[str, list[int]] = {}
+        for host in bad.tolist():
+            groups.setdefault(self._condition(host), []).append(host)
+        return ", ".join(f"{HostSet.of(hosts)} ({condition})" for condition, hosts in groups.items())
+
+    def _condition(self, host: int) -> str:
+        state = HostState(int(self.state[host]))
+        if state is HostState.IDLE:
+            return "unavailable" if not self.available[host] else "idle, but to sleep"
+        return state.name.lower().replace("_", " ")
+
+
+def _paces_flops(platform: Platform) -> set[float]:
+    """The different speeds of computing P-states, flops/s (0 if not known)."""
+    return {
+        kind.speeds_flops[p] if kind.speeds_flops else 0.0 for kind in platform.kinds for p in kind.computing
+    }
