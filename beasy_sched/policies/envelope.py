@@ -24,7 +24,10 @@ from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.follow_plan import FollowPlan, latest_ends_s
-from beasy_sched.policies.working_plan import WorkingPlan, battery_j, compensation_j, shifted
+from beasy_sched.policies.planned.cells import shifted
+from beasy_sched.policies.planned.follower import battery_j
+from beasy_sched.policies.planned.rest import compensation_j
+from beasy_sched.policies.planned.working_plan import WorkingPlan
 
 TOLERANCE_J = 1e-3
 """Smaller amounts are neither spent nor saved."""

@@ -15,7 +15,8 @@ from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.easy import RESERVED, EasyPass, Reservation
-from beasy_sched.policies.working_plan import PlanFollower, Runs, WorkingPlan, offline_plans, ready_s
+from beasy_sched.policies.planned.follower import PlanFollower, offline_plans, ready_s
+from beasy_sched.policies.planned.working_plan import Runs, WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _LOOKS_AHEAD = (24, 192)

@@ -17,7 +17,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.policies.easy import SET_ASIDE
-from beasy_sched.policies.working_plan import PLANNED
+from beasy_sched.policies.planned.follower import PLANNED
 from beasy_sched.reports.explain_rules import clock, count, energy, in_short, span
 from beasy_sched.reports.story import (
     AT_ONCE_S,

@@ -14,15 +14,10 @@ import pytest
 from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
-from beasy_sched.policies.working_plan import (
-    CellPowers,
-    JobHosts,
-    JobTable,
-    Ladder,
-    Rest,
-    compensation_j,
-    shifted,
-)
+from beasy_sched.policies.planned.cells import CellPowers, shifted
+from beasy_sched.policies.planned.job_table import JobHosts, JobTable
+from beasy_sched.policies.planned.ladder import Ladder
+from beasy_sched.policies.planned.rest import Rest, compensation_j
 
 _WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
 KIND = ServerKind(

@@ -15,7 +15,8 @@ from worlds import FAST, SLOW
 
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.beasy.live_plan import EnergyTest, KeptOn, PlanAhead, SleepBound
-from beasy_sched.policies.working_plan import CellPowers, Runs, kept_on, shifted, sleep_savings_j, worthwhile
+from beasy_sched.policies.planned.cells import CellPowers, kept_on, shifted, sleep_savings_j, worthwhile
+from beasy_sched.policies.planned.working_plan import Runs
 
 ON, SLOWER, ASLEEP = 0, 1, 2
 BUSY_J, ASLEEP_J, FALLING_J, WAKING_J = 10_000.0, 500.0, 885.0, 9_600.0

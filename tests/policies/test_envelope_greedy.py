@@ -15,7 +15,7 @@ from worlds import FAST, SLOW, STEP_S, plans_of, server
 from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.envelope import TOLERANCE_J, EnvelopeRefit
-from beasy_sched.policies.working_plan import WorkingPlan
+from beasy_sched.policies.planned.working_plan import WorkingPlan
 
 ODD = server("odd", speed=90.0, idle=20.0, full=110.0)
 KINDS = (FAST, SLOW, ODD)

@@ -16,8 +16,8 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.envelope import ORDERS, TOLERANCE_J, EnvelopeRefit
+from beasy_sched.policies.planned.working_plan import WorkingPlan
 from beasy_sched.policies.registry import make_policy, policy_class
-from beasy_sched.policies.working_plan import WorkingPlan
 from beasy_sched.run.settings import RunSettings, build_session
 
 Z = ASLEEP

@@ -18,7 +18,7 @@ from beasy_sched.energy.storage import BatterySpec, LossConvention, Storage, Sto
 from beasy_sched.errors import ConfigError
 from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance
 from beasy_sched.planner.power_problem import PowerPlan
-from beasy_sched.policies.working_plan import WorkingPlan
+from beasy_sched.policies.planned.working_plan import WorkingPlan
 
 AWAKE = np.zeros(3, dtype=np.int16)
 ALL = np.arange(3)
@@ -307,7 +307,7 @@ def _seconds(plan: WorkingPlan) -> float:
 
 def test_no_solver_is_loaded() -> None:
     code = (
-        "import sys, beasy_sched.policies.working_plan\n"
+        "import sys, beasy_sched.policies.planned.working_plan\n"
         "print([name for name in ('scipy', 'highspy') if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -24,19 +24,12 @@ from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job, JobQueue
-from beasy_sched.policies.working_plan import (
-    CellPowers,
-    JobHosts,
-    JobTable,
-    Ladder,
-    Rest,
-    WorkingPlan,
-    battery_j,
-    kept_on,
-    offline_plans,
-    sleep_savings_j,
-    worthwhile,
-)
+from beasy_sched.policies.planned.cells import CellPowers, kept_on, sleep_savings_j, worthwhile
+from beasy_sched.policies.planned.follower import battery_j, offline_plans
+from beasy_sched.policies.planned.job_table import JobHosts, JobTable
+from beasy_sched.policies.planned.ladder import Ladder
+from beasy_sched.policies.planned.rest import Rest
+from beasy_sched.policies.planned.working_plan import WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
 
 WindowEnd = Literal["walltime", "work"]

@@ -42,13 +42,8 @@ from beasy_sched.policies.easy import (
     smallest_size,
     spent_facts,
 )
-from beasy_sched.policies.working_plan import (
-    CurrentWindow,
-    PlanFollower,
-    compensation_j,
-    enter_window,
-    ready_s,
-)
+from beasy_sched.policies.planned.follower import CurrentWindow, PlanFollower, enter_window, ready_s
+from beasy_sched.policies.planned.rest import compensation_j
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _LOOKS_AHEAD = 24

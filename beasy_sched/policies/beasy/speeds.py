@@ -24,14 +24,11 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray, any_of
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.policies.working_plan import (
-    CellPowers,
-    JobTable,
-    Ladder,
-    Rest,
-    Runs,
-    compensation_j,
-)
+from beasy_sched.policies.planned.cells import CellPowers
+from beasy_sched.policies.planned.job_table import JobTable
+from beasy_sched.policies.planned.ladder import Ladder
+from beasy_sched.policies.planned.rest import Rest, compensation_j
+from beasy_sched.policies.planned.working_plan import Runs
 
 _RUNS_A_PIECE: Final = 64
 

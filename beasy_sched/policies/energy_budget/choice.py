@@ -12,7 +12,7 @@ from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_OFF
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.energy_budget.projection import Commitments
-from beasy_sched.policies.working_plan import runs_of_true
+from beasy_sched.policies.planned.working_plan import runs_of_true
 from beasy_sched.units import TIME_TOLERANCE_S
 
 

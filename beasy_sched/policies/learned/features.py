@@ -16,7 +16,8 @@ from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import draw_by_busy_w
 from beasy_sched.policies.envelope import EndOfWindow
-from beasy_sched.policies.working_plan import WorkingPlan, battery_j
+from beasy_sched.policies.planned.follower import battery_j
+from beasy_sched.policies.planned.working_plan import WorkingPlan
 from beasy_sched.units import SECONDS_PER_HOUR
 
 COMP_UNIT: Final = 0.01

@@ -26,7 +26,7 @@ from beasy_sched.policies.learned.agents import (
 )
 from beasy_sched.policies.learned.features import FEATURES, Features, RewardMeter, RewardName, observe
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, read_model, shipped_model
-from beasy_sched.policies.working_plan import CurrentWindow, enter_window
+from beasy_sched.policies.planned.follower import CurrentWindow, enter_window
 
 SHIPPED: Final = "the one that comes with the program"
 

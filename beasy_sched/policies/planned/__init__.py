@@ -1,0 +1,1 @@
+"""What BEASY and the policies that follow a plan share."""

@@ -1,0 +1,71 @@
+"""The rest of a window: what compensation works on, and how much energy it is about (Section IV-C)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from beasy_sched.arrays import (
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    StateArray,
+)
+from beasy_sched.energy.storage import BatterySpec, LevelProjection
+from beasy_sched.engine.guard import energy_tolerance_j
+
+
+def compensation_j(battery: BatterySpec, diff_j: float) -> float:
+    """E_comp of E_diff (both J): Eq. 3.31.
+
+    A shortage counts by the loss convention: the thesis divides it by the discharge efficiency, which
+    is what saving a joule of demand keeps in the cells if losses are counted as printed.
+    """
+    if diff_j > 0.0:
+        return diff_j / battery.charge_efficiency
+    return diff_j / battery.drawn_per_delivered()
+
+
+@dataclass
+class Rest:
+    """What is left of a window: rows from the present step to its last one, N servers."""
+
+    states: StateArray
+    """Planned P-states, [L, N]; compensation writes its changes here."""
+    now_asleep: BoolArray
+    """Which servers were asleep in the step before, [N]."""
+    reserved_until: IndexArray
+    """Rows before this one are taken by running jobs, [N]."""
+    dt_s: FloatArray
+    """Length of each row, [L]."""
+    supply_j: FloatArray
+    """Production and hydrogen of each row, [L]."""
+    demand_j: FloatArray
+    """Planned energy of the servers in each row, [L]; kept up with the changes."""
+    battery: BatterySpec
+    start_j: float
+    """The true level of the battery now."""
+    changed: bool = False
+    """Whether compensation has changed states."""
+    first_step: int = 0
+    """The number of the present step: row 0."""
+    projection: LevelProjection | None = None
+    """What has projected the levels of the steps before, if anything."""
+
+    @cached_property
+    def tolerance_j(self) -> float:
+        """Levels that derive from measured ones count as equal up to this difference, J."""
+        return energy_tolerance_j(self.battery.capacity_j)
+
+    def levels_j(self, extra_j: FloatArray | None = None) -> FloatArray:
+        """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row."""
+        net_j = self.supply_j - self.demand_j
+        net_w = (net_j if extra_j is None else net_j - extra_j) / self.dt_s
+        if self.projection is None:
+            self.projection = LevelProjection(self.battery, float(self.dt_s[-1]))
+        return self.projection.levels_j(self.first_step, self.start_j, net_w)[1:]
+
+    @property
+    def diff_j(self) -> float:
+        """E_diff: the estimated level at the end less the target, J (Eq. 3.30)."""
+        return float(self.levels_j()[-1]) - self.battery.target_j
