@@ -125,7 +125,7 @@ class EasyPass:
     """One scheduling pass; policies with rules of their own override its hooks."""
 
     __slots__ = (
-        "_dear_from",
+        "_expensive_from",
         "_mask",
         "actions",
         "backfill",
@@ -161,7 +161,7 @@ class EasyPass:
         self.begin_s = view.now
         """When a job that gets its hosts now starts at the latest."""
         self._mask: BoolArray | None = None
-        self._dear_from: float = np.inf
+        self._expensive_from: float = np.inf
         """Jobs on this many free hosts, or more, need more energy than the step has left."""
 
     def run(self) -> list[Action]:
@@ -218,7 +218,7 @@ class EasyPass:
 
         ``late``: the job would run past the reservation's start.
         """
-        if job.res > self.free or (job.computes and job.res >= self._dear_from):
+        if job.res > self.free or (job.computes and job.res >= self._expensive_from):
             return False
         view, mask = self.view, self.free_mask()
         hosts = view.fastest(mask, job.res)
@@ -226,9 +226,9 @@ class EasyPass:
         if view.budget is not None:
             before_j = view.budget.headroom_j
             if not self.granted(job, hosts.ids):
-                self._dear_from = min(self._dear_from, job.res)
+                self._expensive_from = min(self._expensive_from, job.res)
                 return False
-            self._dear_from = np.inf  # other hosts are left now, which may draw less
+            self._expensive_from = np.inf  # other hosts are left now, which may draw less
             spent = spent_facts(view, before_j)
         mask[hosts.index] = False
         self.give(job, hosts, self.rule, self.facts(job) | spent if view.wants_facts else NO_FACTS)
@@ -337,15 +337,15 @@ class EasyPass:
         if len(places) > 1:
             places = self.backfill(queue, places, self.view.now)
         barred = self.placed() | self.unwanted | {promise.job}
-        tried, dear_from = 0, self._dear_from
+        tried, expensive_from = 0, self._expensive_from
         while tried < len(places):
             job = queue.at(int(places[tried]))
             tried += 1
             if job not in barred and self._wants(job) and self.start(job, self.is_late(job, promise)):
                 places, tried = self.fitting(places[tried:], promise), 0
-            elif self._dear_from < dear_from:
+            elif self._expensive_from < expensive_from:
                 places, tried = self._affordable(places[tried:]), 0
-            dear_from = self._dear_from
+            expensive_from = self._expensive_from
 
     def _affordable(self, places: Places) -> Places:
         """Leave out jobs that `start` would refuse at once because others like them need too much energy.
@@ -354,9 +354,9 @@ class EasyPass:
         """
         kind, queue = type(self), self.view.queue
         asks = kind.wanted is not EasyPass.wanted or kind.start is not EasyPass.start
-        if asks or self._dear_from == np.inf:
+        if asks or self._expensive_from == np.inf:
             return places
-        return places[(queue.res[places] < self._dear_from) | ~queue.computes[places]]
+        return places[(queue.res[places] < self._expensive_from) | ~queue.computes[places]]
 
     def is_late(self, job: Job, promise: Reservation) -> bool:
         """Whether ``job`` would run past the reservation's start."""

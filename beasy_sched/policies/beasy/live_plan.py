@@ -30,6 +30,7 @@ from beasy_sched.policies.planned.job_table import JobHosts, JobTable
 from beasy_sched.policies.planned.ladder import Ladder
 from beasy_sched.policies.planned.rest import Rest
 from beasy_sched.policies.planned.working_plan import WorkingPlan
+from beasy_sched.remembered import Remembered
 from beasy_sched.units import TIME_TOLERANCE_S
 
 WindowEnd = Literal["walltime", "work"]
@@ -359,11 +360,8 @@ class _Held:
     """Whether its servers were made faster for it."""
     end_s: float
     """When it must have ended."""
-    since_s: float
-    """Its work is counted up to this moment."""
     total_flops: float
     """Work that it is assumed to need on each host (Eq. 3.29)."""
-    done_flops: float = 0.0
 
 
 class Promise(NamedTuple):
@@ -396,8 +394,9 @@ class LivePlan:
         self.no_servers.flags.writeable = False
         self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
         """Of compensation, whose rests do not count what servers have drawn beyond the plan."""
-        self._gone = (-1, 0.0)
-        self._levels: tuple[tuple[int, int, float], FloatArray] = ((-1, -1, 0.0), np.empty(0))
+        self._levels_j: Remembered[tuple[int, int, float], FloatArray] = Remembered()
+        self._beyond_plan = (-1, 0.0)
+        """A step, and the energy that servers draw in it beyond the plan, J."""
         self._user_error = user_error
         self._by_work = window_end == "work"
         self.fastest = view.platform.fastest_of_kind[view.platform.kind_of]
@@ -405,10 +404,6 @@ class LivePlan:
         self._most_speed = float(self._speed(np.arange(view.platform.size), self.fastest).min())
         self.promised: Promise | None = None
         """The last reservation that was found."""
-        self._longest: tuple[IndexArray | None, float] = (None, 0.0)
-        """The places of the queue that were looked at last for `longest_walltime_s`, and what was found."""
-        self._on_of: tuple[HostIds, int, int, int] | None = None
-        """What `has_on` has found last."""
         self._held: dict[str, _Held] = {}
         self._held_hosts: JobHosts | None = None
         """The servers of all running jobs; None if jobs have come or gone."""
@@ -466,23 +461,12 @@ class LivePlan:
         return np.asarray(self.ladder.speed_flops(hosts, pstates) / self.ladder.reference_flops[hosts])
 
     def longest_walltime_s(self, queue: JobQueue) -> float:
-        """The longest walltime of the waiting jobs, s; found anew where the queue has changed."""
-        places = queue.places()
-        if places is not self._longest[0]:
-            self._longest = places, float(np.maximum.reduce(queue.walltime_s[places], initial=0.0))
-        return self._longest[1]
+        """The longest walltime of the waiting jobs, s."""
+        return float(np.maximum.reduce(queue.walltime_s[queue.places()], initial=0.0))
 
     def has_on(self, hosts: HostIds, first: int, end: int) -> bool:
-        """Whether ``hosts`` are planned on in all steps from ``first`` to ``end`` - 1.
-
-        The last answer is kept: the same is asked again and again while nothing changes.
-        """
-        of, known = self._on_of, self.plan.changes
-        if of is None or of[0] is not hosts or of[1:] != (first, end, known):
-            if not all_of(self.plan.on[first:end, hosts]):
-                return False
-            self._on_of = (hosts, first, end, known)
-        return True
+        """Whether ``hosts`` are planned on in all steps from ``first`` to ``end`` - 1."""
+        return all_of(self.plan.on[first:end, hosts])
 
     def rows_of(self, duration_s: float) -> int:
         """Return how many steps a duration can reach into."""
@@ -520,17 +504,13 @@ class LivePlan:
         return self.end_step(float(ends_s.max(initial=view.now)))
 
     def levels_j(self, view: View, step: int) -> FloatArray:
-        """Planned battery energy at the end of the present step and of each later one up to the horizon, J.
+        """Planned battery energy (J) at the end of the present step and of each one up to the horizon."""
+        plan, level_j = self.plan, battery_j(view)
 
-        Recomputed only if the plan or the true level has changed.
-        """
-        level_j = battery_j(view)
-        of = (self.plan.version, step, level_j)
-        if of != self._levels[0]:
-            end_step = self.plan.horizon(step)
-            levels_j = self.plan.project_soc(step, end_step, level_j, self._gone_j(step))
-            self._levels = (of, levels_j[1:])
-        return self._levels[1]
+        def project() -> FloatArray:
+            return plan.project_soc(step, plan.horizon(step), level_j, self._beyond_plan_j(step))[1:]
+
+        return self._levels_j.get((plan.version, step, level_j), project)
 
     def _write(self, view: View, step: int, hosts: HostIds, states: StateArray) -> None:
         """Plan ``states`` for ``hosts`` from the present step on.
@@ -548,7 +528,7 @@ class LivePlan:
         plan.set_states(hosts, step, step + len(states), states)
         planned_j += plan.server_energy_j(changed, step, step + 1).sum()
         rest_j += self._rest_j(view, step, changed)
-        self._gone = (step, self._gone_j(step) + float(rest_j - planned_j))
+        self._beyond_plan = (step, self._beyond_plan_j(step) + float(rest_j - planned_j))
 
     def _rest_j(self, view: View, step: int, hosts: HostIds) -> float:
         """What ``hosts`` draw in the rest of the present step as planned, J."""
@@ -557,9 +537,9 @@ class LivePlan:
         states = self.plan.states[step, hosts][None, :]
         return float(self.cells.energy_j(states, was_asleep, hosts, rest_s).sum())
 
-    def _gone_j(self, step: int) -> float:
+    def _beyond_plan_j(self, step: int) -> float:
         """Energy that the servers draw in the present step beyond the plan, J."""
-        return self._gone[1] if self._gone[0] == step else 0.0
+        return self._beyond_plan[1] if self._beyond_plan[0] == step else 0.0
 
     def start(self, view: View, step: int, job: Job, test: EnergyTest, placement: Placement) -> None:
         """Give a job its servers up to its walltime, with the changes that this requires."""
@@ -574,7 +554,7 @@ class LivePlan:
         if self._by_work:
             end_s = min(end_s, self.plan.end_s)
         self._held_hosts = None
-        self._held[job.id] = _Held(job, hosts, step, before, placement.faster, end_s, view.now, total_flops)
+        self._held[job.id] = _Held(job, hosts, step, before, placement.faster, end_s, total_flops)
 
     def settle_ends(self, view: View, step: int) -> None:
         """Free the servers of jobs that have ended; `give_back` handles those that no other job takes."""
@@ -607,16 +587,6 @@ class LivePlan:
 
     # --- compensation ---------------------------------------------------------------------------------
 
-    def count_work(self, view: View) -> None:
-        """Add up the work that running jobs have done; call this before speeds change."""
-        if not self._held:
-            return
-        of = self._hosts_of_jobs()
-        speeds = np.minimum.reduceat(self.ladder.speed_flops(of.ids, view.pstate[of.ids]), of.first)
-        for held, speed in zip(self._held.values(), speeds.tolist(), strict=True):
-            held.done_flops += speed * (view.now - held.since_s)
-            held.since_s = view.now
-
     def _hosts_of_jobs(self) -> JobHosts:
         """The servers of all running jobs (there must be one)."""
         if self._held_hosts is None:
@@ -627,9 +597,16 @@ class LivePlan:
         """Return the running jobs with their estimated remaining work (Eq. 3.28, 3.29), if there are any."""
         if not self._held:
             return None
-        left_s = np.array([held.end_s - view.now for held in self._held.values()])
-        remaining = np.array([max(held.total_flops - held.done_flops, 0.0) for held in self._held.values()])
-        return JobTable(self._hosts_of_jobs(), left_s, remaining)
+        of = self._hosts_of_jobs()
+        held = [*self._held.values()]
+        left_s = np.array([each.end_s for each in held]) - view.now
+        total_flops = np.array([each.total_flops for each in held])
+        done = view.progress([each.job for each in held])
+        reference_flops = np.minimum.reduceat(self.ladder.reference_flops[of.ids], of.first)
+        done_flops = np.where(
+            [each.job.computes for each in held], done.work_flops, done.run_s * reference_flops
+        )
+        return JobTable(of, left_s, np.maximum(total_flops - done_flops, 0.0))
 
     def rest(self, view: View, step: int, end: int) -> Rest:
         """Return the rest of a window, from ``step`` up to ``end`` (exclusive)."""

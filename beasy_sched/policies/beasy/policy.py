@@ -418,7 +418,6 @@ class Beasy(Policy):
         window = self._window = enter_window(view, self.live.plan, step, self._window)
         self.live.plan.set_production(step, view.budget.renew_w)
         self.live.settle_ends(view, step)
-        self.live.count_work(view)
         self._seen = (-1, -1)
         if not view.power_actions_allowed:
             return ()
