@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, Final
 
@@ -37,8 +37,6 @@ _MARGIN: Final = 1e-9
 """How much sooner than estimated an action may end: so many seconds, and this share of its length. Each
 step rounds a rest by 2.3e-16 of it at most, so that the share covers four million steps."""
 
-_SPAN_S: Final = 32.0
-"""Of so much time, ends are put in order together."""
 
 _FEW_STEPS: Final = 24
 """Up to so many steps are applied faster one by one."""
@@ -78,45 +76,6 @@ _Entry = tuple[float, int, Action]
 """The earliest end of an action, by a clock without rounding, and its ticket."""
 
 
-class _Agenda:
-    """Entries in order of time.
-
-    Those of the near future stand in a heap, all others wait in lists without order, one for each `_SPAN_S`.
-    With thousands of entries, this takes a fraction of the time of one large heap.
-    """
-
-    __slots__ = ("_later", "_spans", "_until", "near")
-
-    def __init__(self) -> None:
-        self.near: list[_Entry] = []
-        """A heap of the first entries; see `begins_by`."""
-        self._until = 0
-        """The last span of time whose entries are near."""
-        self._later: dict[int, list[_Entry]] = {}
-        """Later entries by span."""
-        self._spans: list[int] = []
-        """A heap of those spans."""
-
-    def add(self, entry: _Entry) -> None:
-        """Add an entry; an end that never comes may have no time (NaN), and is the last."""
-        span = int(min(LATEST_S, entry[0]) / _SPAN_S)
-        if span <= self._until:
-            heappush(self.near, entry)
-        elif span in self._later:
-            self._later[span].append(entry)
-        else:
-            self._later[span] = [entry]
-            heappush(self._spans, span)
-
-    def begins_by(self, time_s: float) -> bool:
-        """Whether there is an entry for ``time_s`` or before; the first one is in `near` then."""
-        if not self.near and self._spans:
-            self._until = heappop(self._spans)
-            self.near = self._later.pop(self._until)
-            heapify(self.near)
-        return bool(self.near) and self.near[0][0] <= time_s
-
-
 class StepClock:
     """The clock and everything that runs on it."""
 
@@ -133,8 +92,8 @@ class StepClock:
         """Their lengths, s; then room for further ones."""
         self._rests: FloatArray = np.empty(1 + (1 << 10))
         """For calculations, with room for all steps."""
-        self._agenda = _Agenda()
-        """Earliest ends; an entry counts only while its action has that ticket."""
+        self._agenda: list[_Entry] = []
+        """A heap of earliest ends; an entry counts only while its action has that ticket."""
         self.short: list[Action] = []
         """Actions made with nothing to do: a zero step ends them."""
         self._numbers = 0
@@ -179,7 +138,8 @@ class StepClock:
         if action.rate > 0.0:
             lasts_s = action.left / action.rate
             sooner_s = _MARGIN_S + _MARGIN * lasts_s
-            self._agenda.add((self.now + (self._drift + (lasts_s - sooner_s)), ticket, action))
+            earliest_s = self.now + (self._drift + (lasts_s - sooner_s))  # NaN for an end that never comes
+            heappush(self._agenda, (min(LATEST_S, earliest_s), ticket, action))
 
     def change_rate(self, action: Action, rate: float) -> None:
         """Go on with work at another rate."""
@@ -218,8 +178,8 @@ class StepClock:
         true_now = self.now + self._drift
         near: list[Action] = []
         length = until = _FOREVER
-        while agenda.begins_by(until):
-            _, ticket, action = heappop(agenda.near)
+        while agenda and agenda[0][0] <= until:
+            _, ticket, action = heappop(agenda)
             if action._ticket == ticket:
                 near.append(action)
                 lasts = self.settle(action) / action.rate
@@ -240,16 +200,6 @@ class StepClock:
         if len(ended) > 1:
             ended.sort(key=attrgetter("number"))
         return ended
-
-    def step_alone(self, lasts_s: float) -> bool:
-        """Make the step that ends a wait of ``lasts_s``, if nothing else can end before that or with it.
-
-        The same as `wait` and `step`, in less time. Returns whether the step was made.
-        """
-        if lasts_s < TIMING_PRECISION_S or self._agenda.begins_by(self.now + self._drift + lasts_s):
-            return False
-        self._advance(lasts_s)
-        return True
 
     def _advance(self, length: float) -> None:
         """Move the clock, and note the step."""

@@ -228,20 +228,13 @@ class Simulation:
         self._reply_now = reply.now
         self._decisions = iter(reply.decisions)
         world, mailbox = self.world, self.world.mailbox
-        wait_s = reply.now - world.now
-        if mailbox.is_quiet():
-            if wait_s <= 0.0:
-                apply = self._requests.apply
-                for decision in self._decisions:
-                    self._check(decision)
-                    apply[type(decision)](decision)
-                    if not mailbox.is_quiet():
-                        break
-                else:
-                    self._ready = True
-                    return
-            elif not reply.decisions and world.clock.step_alone(wait_s):
-                world.advance()
+        if mailbox.is_quiet() and reply.now <= world.now:
+            for decision in self._decisions:
+                self._check(decision)
+                self._requests.apply[type(decision)](decision)
+                if not mailbox.is_quiet():
+                    break
+            else:
                 self._ready = True
                 return
         self._go_on()

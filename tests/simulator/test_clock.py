@@ -50,14 +50,13 @@ limits = st.none() | seconds | st.floats(-3e-5, 3e-5)
 
 @st.composite
 def happenings(draw):
-    """A list of (what is begun before a step, what changes its rate, what is cancelled, a step alone)."""
+    """A list of (what is begun before a step, what changes its rate, what is cancelled)."""
     steps = draw(st.integers(1, 60))
     return [
         (
             draw(st.lists(st.tuples(st.sampled_from((WORK, WAIT)), seconds, limits), max_size=3)),
             draw(st.none() | st.tuples(st.integers(0, 10**6), seconds)),
             draw(st.none() | st.integers(0, 10**6)),
-            draw(st.none() | st.floats(0.0, 2e-6) | seconds),
         )
         for _ in range(steps)
     ]
@@ -72,7 +71,7 @@ def test_every_double_is_that_of_the_plain_arithmetic(script):
         action.cancel()
         del plain.actions[action.number], alive[action.number]
 
-    for begun, change, cancelled, alone in script:
+    for begun, change, cancelled in script:
         for kind, lasts, limit in begun:
             if kind == WORK:
                 action = clock.work(WORK, None, 1.0 / lasts)
@@ -96,9 +95,6 @@ def test_every_double_is_that_of_the_plain_arithmetic(script):
             cancel(action)
             if action in limit_of and limit_of[action].number in alive:
                 cancel(limit_of[action])
-        if alone is not None and clock.step_alone(alone):
-            plain.start("alone", WAIT, alone, 1.0)
-            assert plain.step() == ["alone"]
         ended = clock.step()
         assert [action.number for action in ended] == sorted(plain.step())
         assert clock.now == plain.now
@@ -110,14 +106,6 @@ def test_every_double_is_that_of_the_plain_arithmetic(script):
                 cancel(limit_of[action])
         for number, action in alive.items():
             assert clock.settle(action) == plain.actions[number][1]
-
-
-@pytest.mark.parametrize(("lasts", "made"), [(4e-10, False), (1.0, True), (5.0, False), (7.0, False)])
-def test_a_step_alone_is_made_only_where_nothing_else_can_end(lasts, made):
-    clock = StepClock()
-    clock.wait(WAIT, None, 5.0)
-    assert clock.step_alone(lasts) is made
-    assert clock.now == (lasts if made else 0.0)
 
 
 def test_long_lives_are_summed_in_order():
