@@ -25,6 +25,7 @@ from beasy_sched.cli.options import (
     known_policies,
     option,
     parsed,
+    progress_bar,
     with_options,
 )
 from beasy_sched.comparisons.commands import Commands
@@ -110,8 +111,19 @@ class _WhatRuns(CommandOptions):
         "Run scheduler and simulator as two processes that communicate over ZeroMQ, as with a real Batsim:"
         " slower, with the same results."
     )
-    out: Path = option(
-        "Output folder.", "-o", "--out", "--output", type=FOLDER, default=Path("out/run"), metavar="DIR"
+    out: Path | None = option(
+        "Output folder.",
+        "-o",
+        "--out",
+        "--output",
+        type=FOLDER,
+        metavar="DIR",
+        show_default="out/run; out/comparison for SCENARIOs",
+    )
+    against: str | None = option(
+        "With SCENARIOs: the policy that the others are compared with, pair by pair. [default: the first]",
+        metavar="NAME",
+        shell_complete=known_policies,
     )
     no_report: bool = option("Do not write the HTML report.")
     markdown: bool = option("Print the table in Markdown.")
@@ -163,12 +175,19 @@ class _OwnFiles(CommandOptions):
 
 
 @click.command()
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @with_options(_WhatRuns)
 @with_options(_TheDays)
 @with_options(_OwnFiles)
 @click.pass_context
-def compare(context: click.Context, what: _WhatRuns, days: _TheDays, own: _OwnFiles) -> None:
+def compare(
+    context: click.Context, what: _WhatRuns, days: _TheDays, own: _OwnFiles, scenarios: tuple[str, ...]
+) -> None:
     """Compare policies on the same days: one table, a report, and all files of each run."""
+    if scenarios:
+        _compare_scenarios(context, what, days, scenarios)
+        return
+    _omit(context, ("against",), "a single execution has no interval and no test: pass SCENARIOs, or")
     comparison = _comparison(context, what, days, own)
     single = len(comparison.policies) == 1 and not what.markdown
     slots = min(days.jobs, len(comparison.policies))
@@ -210,8 +229,48 @@ compare.help = f"""Compare policies on the same days: one table, a report, and a
       beasy-sched compare -p platform.xml -w workload.json --events power.txt --site site.toml \\
           --plan plan.msgpack --policy beasy --policy easy --policy mine.policy:Mine -o out/mine
 
+    On many executions of SCENARIOs (files, or those of the program by name), with means, paired differences
+    from one policy, their intervals and permutation tests:
+
+    \b
+      beasy-sched compare best-begin mine.toml --policy beasy --policy mine.policy:Mine --against beasy
+
     The exit code is 0 if all runs are complete, 1 if one failed, 2 if an option or an input is wrong.
     """
+
+
+def _compare_scenarios(
+    context: click.Context, what: _WhatRuns, days: _TheDays, names: tuple[str, ...]
+) -> None:
+    """Compare policies on many executions: a campaign, whose runs are not repeated, and its tables."""
+    from beasy_sched.campaigns.workers import TIME_LIMIT_S
+    from beasy_sched.cli.campaign import unless_stopped
+    from beasy_sched.comparisons.scenarios import RUNS, scenario_comparison
+    from beasy_sched.reports.text_tables import markdown_of
+
+    others = {parameter.name or "" for parameter in context.command.params} - _OF_SCENARIOS
+    _omit(context, sorted(others), "scenarios have their own days and files")
+    check_labels(what.policies)
+    out = what.out or Path("out/comparison")
+    comparison = scenario_comparison(names, what.policies, out, against=what.against, small=days.quick)
+    with unless_stopped("the same command"), progress_bar("runs") as report:
+        progress = None if report is None else lambda done, total: report(done / total)
+        outcome = comparison.run(Processes(days.jobs, TIME_LIMIT_S), progress)
+    tables = comparison.tables()
+    if what.markdown:
+        click.echo(markdown_of(tables), nl=False)
+    else:
+        for table in tables:
+            table.print(width(120))
+        print_text(f"Files in {out}: the tables in {TABLE_NAME}; the runs in {RUNS}/runs.parquet")
+    tell(f"{outcome.runs} runs, {outcome.executed} executed now, {outcome.failed} failed")
+    for text, count in outcome.warnings.items():
+        tell(f"warning: {count} of {outcome.executed} runs: {text}")
+    context.exit(int(outcome.failed > 0))
+
+
+_OF_SCENARIOS: Final = {"scenarios", "policies", "out", "against", "quick", "jobs", "markdown"}
+"""Parameters that comparisons on scenarios have."""
 
 
 # --- what the options mean ----------------------------------------------------------------------------------
@@ -238,7 +297,7 @@ def _comparison(context: click.Context, what: _WhatRuns, days: _TheDays, own: _O
         if what.policies[0].arguments:
             raise click.UsageError(f"--policy {only.label!r} has its options: omit --option and --options")
         policies = [ComparedPolicy(only.label, only.policy, (*given,))]
-    return Comparison(chosen, policies, what.out, what.wire)
+    return Comparison(chosen, policies, what.out or Path("out/run"), what.wire)
 
 
 def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> Days:

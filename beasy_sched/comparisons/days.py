@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Final, Literal, NamedTuple, Protocol
 
 from beasy_sched.comparisons.commands import Commands, StepFailed
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
+from beasy_sched.extras import require
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import package_text, read_text
 from beasy_sched.formats.site_file import parse_site
@@ -178,6 +180,8 @@ class GeneratedDays:
         """Write the platform, the site, workload and power both as forecast and as they occur, the plan."""
         text = self.site_text
         site = parse_site(text, str(self.site or "site.toml"))
+        if self.planned:
+            require("highspy", "beasy-sched[plan]", "planning")
         days = site.window_s / SECONDS_PER_DAY
         workload, power = self.workload_arguments(days), self.power_arguments(site)
         make_folder(folder)
@@ -223,7 +227,8 @@ class GeneratedDays:
         for old in (files.plan, files.figure):  # of an earlier comparison
             Path(old).unlink(missing_ok=True)
         forecast = ["-w", files.forecast_workload, "--production", files.forecast_power]
-        outputs = ["-o", files.plan, "--figure", files.figure, "-q"]
+        picture = ["--figure", files.figure] if find_spec("matplotlib") else []  # of the extra plot
+        outputs = ["-o", files.plan, *picture, "-q"]
         if commands.run("plan", "-p", files.platform, "--site", files.site, *forecast, *outputs):
             commands.tell("no plan for this window (see above); continuing without one")
         return files.plan if Path(files.plan).exists() else None

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from beasy_sched.campaigns.workers import Failure, Task, work_through
 from beasy_sched.comparisons.commands import Commands, StepFailed
@@ -49,11 +49,14 @@ class ComparedPolicy:
 
     def check(self, *, site: bool, plan: bool) -> None:
         """Make the policy, with its options, for a run with or without site and plan. Raises BeasyError."""
+        policy = make_policy(self.policy, self.options())
+        check_needs(policy, self.policy, site=site, plan=plan)
+
+    def options(self) -> dict[str, Any]:
+        """Read its options. Raises ConfigError and InputError."""
         given = [*zip(self.arguments[::2], self.arguments[1::2], strict=True)]
         text = dict(given).get("--options", "{}")
-        single = [value for option, value in given if option == "--option"]
-        policy = make_policy(self.policy, read_options(text, single) if given else {})
-        check_needs(policy, self.policy, site=site, plan=plan)
+        return read_options(text, [value for option, value in given if option == "--option"])
 
 
 class RunProgress(Protocol):

@@ -18,6 +18,7 @@ from beasy_sched.comparisons.policy_run import summary_in
 from beasy_sched.comparisons.side_by_side import RunProgress
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import Interrupted
+from beasy_sched.extras import require
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
@@ -79,6 +80,9 @@ class Year:
 
         Raises BeasyError.
         """
+        require("highspy", "beasy-sched[plan]", "planning")
+        require("matplotlib", "beasy-sched[plot]", "the picture of a year")
+        require("pandas", "beasy-sched[data]", "the table by month")
         for policy in self.policies:
             make_policy(policy, {})  # raises for one that does not exist
         text = self._site_text()

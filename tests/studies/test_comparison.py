@@ -12,18 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from studies.comparison.bound import ClairvoyantBound
-from studies.comparison.results import (
-    COMPARED,
-    PairedDifference,
-    blocks_of,
-    bound_table,
-    clusters_of,
-    comparison_tables,
-    execution_weights,
-    p_text,
-    paired_difference,
-    sign_flip_p,
-)
+from studies.comparison.results import blocks_by_case, bound_table, comparison_tables
 from studies.comparison.study import (
     SURPRISES,
     Extent,
@@ -35,6 +24,15 @@ from studies.comparison.study import (
 
 from beasy_sched.campaigns.scenario import PAPER_GUARDS
 from beasy_sched.errors import ConfigError
+from beasy_sched.reports.paired import (
+    COMPARED,
+    PairedDifference,
+    clusters_of,
+    execution_weights,
+    p_text,
+    paired_difference,
+    sign_flip_p,
+)
 
 EXTENT = Extent(range(5000, 5004), range(5100, 5105), seeds_per_day=2)
 
@@ -174,7 +172,7 @@ def frame() -> pd.DataFrame:
 
 
 def test_differences_of_a_hand_made_block():
-    ((block, sample),) = blocks_of(frame(), resamples=400).items()
+    ((block, sample),) = blocks_by_case(frame(), resamples=400).items()
     assert block == ("average", "kill-all without veto")
     finished = paired_difference(sample, "finished", "b", "a")
     assert (finished.mean, finished.p, finished.as_good) == (2.0, 2 / 8, 1.0)
@@ -204,17 +202,17 @@ def test_verdicts_need_interval_and_test():
 def test_an_execution_with_a_failed_run_is_left_out_for_all_policies():
     runs = frame()
     runs.loc[0, "status"] = "failed"
-    (sample,) = blocks_of(runs, resamples=5).values()
+    (sample,) = blocks_by_case(runs, resamples=5).values()
     assert len(sample.executions) == 5
     assert sample.left_out == 1
     runs["status"] = "failed"
-    assert blocks_of(runs, resamples=5) == {}
+    assert blocks_by_case(runs, resamples=5) == {}
 
 
 def test_tables():
     runs = frame()
     titles = {"average": "average cases"}
-    means, alone, differences = comparison_tables(blocks_of(runs, resamples=50), "a", titles)
+    means, alone, differences = comparison_tables(blocks_by_case(runs, resamples=50), "a", titles)
     assert alone.rows == []
     assert means.title == "Means: average cases, guard kill-all without veto"
     assert means.rows[1][:2] == ("b", "99.50")
@@ -222,7 +220,7 @@ def test_tables():
     assert [row[0] for row in differences.rows] == ["b", *[""] * (len(COMPARED) - 1)]
     assert differences.rows[0][1] == "finished jobs [points]"
     assert "3 pairs of days" in differences.note
-    one = blocks_of(runs[(runs["tuple"] == 0) & (runs["seed"] == 7)], resamples=50)
+    one = blocks_by_case(runs[(runs["tuple"] == 0) & (runs["seed"] == 7)], resamples=50)
     *_, single = comparison_tables(one, "a", {})
     assert single.rows[0][2:4] == ("+1.00", "–")
     assert len([*comparison_tables(one, "nobody", {})]) == 2
@@ -231,7 +229,7 @@ def test_tables():
 def test_the_means_of_several_scenarios():
     two = [frame().assign(scenario=f"critical.{name}") for name in ("best-end", "worst-end")]
     two[1]["finished_pct"] -= 10.0
-    ((block, sample),) = blocks_of(pd.concat(two, ignore_index=True), resamples=5).items()
+    ((block, sample),) = blocks_by_case(pd.concat(two, ignore_index=True), resamples=5).items()
     assert block[0] == "critical"
     assert len(sample.executions) == 12
     means, by_scenario, _ = comparison_tables({block: sample}, "a", {})
@@ -242,7 +240,7 @@ def test_the_means_of_several_scenarios():
 
 
 def test_what_could_be_had():
-    ((_, sample),) = blocks_of(frame(), resamples=400).items()
+    ((_, sample),) = blocks_by_case(frame(), resamples=400).items()
     bounds = {execution: ClairvoyantBound(101.5, 50.0, 102.0) for execution in sample.executions}
     table = bound_table("here", sample, bounds, "a")
     rows = {row[0]: row[1:] for row in table.rows}
@@ -261,7 +259,7 @@ def test_what_could_be_had():
 def test_a_measure_without_values_has_no_numbers():
     runs = frame()
     runs.loc[0, "bounded_slowdown_mean"] = math.nan
-    means, _, differences = comparison_tables(blocks_of(runs, resamples=5), "a", {})
+    means, _, differences = comparison_tables(blocks_by_case(runs, resamples=5), "a", {})
     assert "–" in means.rows[0]
     (row,) = [row for row in differences.rows if row[1] == "slowdown, mean"]
     assert row[2:] == ("–", "–", "–", "")

@@ -20,6 +20,7 @@ from beasy_sched.campaigns.scenario_file import find_scenario
 from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.errors import BeasyError
+from beasy_sched.reports.text_tables import TextTable
 from studies.beasy.attribution import (
     READINGS,
     attribution,
@@ -51,7 +52,7 @@ from studies.beasy.study import (
     study_of,
     verdict_tables,
 )
-from studies.claims import TextTable, judge
+from studies.claims import judge
 from studies.command_line import STOPPED, counted, parser_of, present, program
 from studies.figures import Figures
 

@@ -20,7 +20,8 @@ from beasy_sched.forecast.solar import SolarModel
 from beasy_sched.forecast.weather import ActualWeather
 from beasy_sched.formats.grid_rates import CARBON, PRICE
 from beasy_sched.formats.solar_history import read_solar_history
-from studies.claims import TextTable, tally
+from beasy_sched.reports.text_tables import TextTable
+from studies.claims import tally
 from studies.command_line import STOPPED, counted, parser_of, present, program
 from studies.greenslot.cases import (
     STUDIES,

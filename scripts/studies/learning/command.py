@@ -20,7 +20,8 @@ from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import progress_bar
 from beasy_sched.errors import BeasyError
 from beasy_sched.policies.learned.model import Model
-from studies.claims import TextTable, judge
+from beasy_sched.reports.text_tables import TextTable
+from studies.claims import judge
 from studies.command_line import STOPPED, counted, made_by, parser_of, present, span
 from studies.comparison.study import Extent
 from studies.learning.claims import (
