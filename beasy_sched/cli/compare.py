@@ -34,8 +34,8 @@ from beasy_sched.comparisons.days import (
     PV_KW,
     SIGMA_PCT,
     WIND_KW,
+    ComparedDays,
     DayInputs,
-    Days,
     GeneratedDays,
     OwnDays,
     Production,
@@ -300,7 +300,7 @@ def _comparison(context: click.Context, what: _WhatRuns, days: _TheDays, own: _O
     return Comparison(chosen, policies, what.out or Path("out/run"), what.wire)
 
 
-def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> Days:
+def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> ComparedDays:
     """Return the days. Raises a usage error for options of others."""
     if days.scenario is not None:
         _omit(context, _OTHER_DAYS, f"--scenario {days.scenario} has its own days")

@@ -97,7 +97,7 @@ class DayInputs:
         return [] if self.plan is None else ["--plan", self.plan]
 
 
-class Days(Protocol):
+class ComparedDays(Protocol):
     """Days on which policies are compared."""
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from beasy_sched.campaigns.workers import Failure, Task, work_through
 from beasy_sched.comparisons.commands import Commands, StepFailed
-from beasy_sched.comparisons.days import DayInputs, Days
+from beasy_sched.comparisons.days import ComparedDays, DayInputs
 from beasy_sched.comparisons.policy_run import LOG_NAME, PolicyRun, RunEnd, run_policy, summary_in
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted
 from beasy_sched.formats.atomic import write_atomic
@@ -83,7 +83,7 @@ class Compared:
 class Comparison:
     """Which policies are compared, on which days, and where the results go."""
 
-    days: Days
+    days: ComparedDays
     policies: Sequence[ComparedPolicy]
     out: Path
     wire: bool = False
