@@ -41,7 +41,7 @@ _LENGTH: Final = struct.Struct("<Q")
 _POLL_S: Final = 0.1
 _FAREWELL_S: Final = 1.0
 _START: Final = "import sys; sys.path[0] = {!r}; from beasy_sched.planner.process import work; work()"
-COMMAND: Final = (sys.executable, "-c", _START.format(str(Path(__file__).resolve().parents[1])))
+COMMAND: Final = (sys.executable, "-c", _START.format(str(Path(__file__).resolve().parents[2])))
 """How the process is started: with this very package, whatever lies in the working directory."""
 
 
