@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import shlex
-import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import click
 
@@ -26,6 +26,8 @@ from beasy_sched.cli.options import (
     option,
     parsed,
     progress_bar,
+    tell,
+    width,
     with_options,
 )
 from beasy_sched.comparisons.commands import Commands
@@ -49,6 +51,7 @@ from beasy_sched.comparisons.side_by_side import (
     Comparison,
     check_labels,
 )
+from beasy_sched.errors import Interrupted
 from beasy_sched.outputs.tables import Contender, comparison_lines, conditions
 
 INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -58,6 +61,20 @@ _PRELOADED: Final = (
     "beasy_sched.comparisons.policy_run",
 )  # fmt: skip
 """What the processes of the policies are forked with."""
+
+
+def with_the_signal_s_code(command: Callable[..., None]) -> Callable[..., None]:
+    """Have a command that a signal stops exit with the code that shells give to that (130 for SIGINT)."""
+
+    @functools.wraps(command)
+    def called(*given: Any, **named: Any) -> None:
+        try:
+            command(*given, **named)
+        except Interrupted as stop:
+            tell(f"beasy-sched: {stop}")
+            sys.exit(128 + stop.number)
+
+    return called
 
 
 class SharedOptions(CommandOptions):
@@ -180,6 +197,7 @@ class _OwnFiles(CommandOptions):
 @with_options(_TheDays)
 @with_options(_OwnFiles)
 @click.pass_context
+@with_the_signal_s_code
 def compare(
     context: click.Context, what: _WhatRuns, days: _TheDays, own: _OwnFiles, scenarios: tuple[str, ...]
 ) -> None:
@@ -455,16 +473,6 @@ class _Progress(contextlib.AbstractContextManager["_Progress"]):
         self._running.remove(policy)
         self._bar.console.print(f"  {story}", highlight=False, markup=False, emoji=False, soft_wrap=True)
         self._bar.update(self._task, advance=1, description=", ".join(self._running))
-
-
-def tell(text: str) -> None:
-    """Print a line on standard error."""
-    click.echo(text, err=True)
-
-
-def width(otherwise: int) -> int:
-    """Return the width of the terminal, in columns; ``otherwise`` if standard output is not a terminal."""
-    return shutil.get_terminal_size((otherwise, 24)).columns if sys.stdout.isatty() else otherwise
 
 
 def print_text(text: str) -> None:

@@ -12,13 +12,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from console import MOST, count, exit_code_of, readable, tell
+from console import MOST, count, exit_code_of, readable
 
 from beasy_sched.campaigns.campaign import begin, go_on
 from beasy_sched.campaigns.folder import must_be_empty
 from beasy_sched.campaigns.scenario import PAPER_GUARDS
 from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
+from beasy_sched.cli.options import tell
 from beasy_sched.errors import BeasyError
 from beasy_sched.limits import shortened
 from beasy_sched.reports.paired import Block, ComparedPolicies

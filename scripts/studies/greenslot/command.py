@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from console import count, exit_code_of, readable, tell
+from console import count, exit_code_of, readable
 
 from beasy_sched.campaigns.workers import Processes
+from beasy_sched.cli.options import tell
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.forecast.accuracy import AccuracyTable, accuracy
 from beasy_sched.forecast.solar import SolarModel
