@@ -63,7 +63,7 @@ _PRELOADED: Final = (
 """What the processes of the policies are forked with."""
 
 
-def with_the_signal_s_code(command: Callable[..., None]) -> Callable[..., None]:
+def with_signal_code(command: Callable[..., None]) -> Callable[..., None]:
     """Have a command that a signal stops exit with the code that shells give to that (130 for SIGINT)."""
 
     @functools.wraps(command)
@@ -197,7 +197,7 @@ class _OwnFiles(CommandOptions):
 @with_options(_TheDays)
 @with_options(_OwnFiles)
 @click.pass_context
-@with_the_signal_s_code
+@with_signal_code
 def compare(
     context: click.Context, what: _WhatRuns, days: _TheDays, own: _OwnFiles, scenarios: tuple[str, ...]
 ) -> None:
@@ -209,9 +209,8 @@ def compare(
     comparison = _comparison(context, what, days, own)
     single = len(comparison.policies) == 1 and not what.markdown
     slots = min(days.jobs, len(comparison.policies))
-    with contextlib.ExitStack() as stack:
-        executor = Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)
-        stack.enter_context(contextlib.closing(executor))
+    processes = Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)
+    with contextlib.closing(processes) as executor:
         commands = Commands(main, executor, tell)
         inputs = comparison.prepare(commands)
         comparison.show_runs(inputs, commands, single=single)

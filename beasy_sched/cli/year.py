@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli import main
-from beasy_sched.cli.compare import INPUT, SharedOptions, print_text, with_the_signal_s_code
+from beasy_sched.cli.compare import INPUT, SharedOptions, print_text, with_signal_code
 from beasy_sched.cli.options import (
     FOLDER,
     Number,
@@ -99,7 +99,7 @@ class _YearOptions(SharedOptions):
 @click.command()
 @with_options(_YearOptions)
 @click.pass_context
-@with_the_signal_s_code
+@with_signal_code
 def year(context: click.Context, given: _YearOptions) -> None:
     """Compare policies over a year, with rolling plans: a table by month, a picture of the storages."""
     began_s = time.monotonic()
