@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 from beasy_sched.errors import ConfigError
@@ -14,6 +15,12 @@ def load_optional(module: str, install: str, needed_for: str) -> Any:
         return importlib.import_module(module)
     except Exception as error:  # other people's packages may raise anything on import
         raise import_problem(error, module, install, needed_for) from error
+
+
+def require(module: str, install: str, needed_for: str) -> None:
+    """Raise what `load_optional` would where ``module`` is not installed, without importing it."""
+    if importlib.util.find_spec(module) is None:
+        raise import_problem(ModuleNotFoundError(name=module), module, install, needed_for)
 
 
 def import_problem(error: Exception, module: str, install: str, needed_for: str) -> ConfigError:

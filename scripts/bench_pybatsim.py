@@ -54,7 +54,7 @@ def make_inputs(trace: Path, folder: Path) -> Inputs:
     """Generate platform and workload."""
     hosts, server = processors(trace), "taurus"
     platform, workload = folder / f"{trace.stem}.xml", folder / f"{trace.stem}.json"
-    for arguments in (
+    commands: tuple[list[str | Path], ...] = (
         ["platform", "-n", f"{server}:{hosts}", "--one-pstate", "-q", "-o", platform],
         [
             "workload",
@@ -68,7 +68,8 @@ def make_inputs(trace: Path, folder: Path) -> Inputs:
             "-o",
             workload,
         ],
-    ):
+    )
+    for arguments in commands:
         subprocess.run([sys.executable, "-m", "beasy_sched", "generate", *arguments], check=True)
     return Inputs(platform, [workload])
 

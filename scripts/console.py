@@ -1,10 +1,9 @@
-"""Shared by the programs behind scripts/run and scripts/reproduce_*: options, output, errors."""
+"""Shared by the programs behind scripts/reproduce_* and compare_policies: options, errors."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from beasy_sched.cli.options import tell
 from beasy_sched.errors import BeasyError, Interrupted
 from beasy_sched.limits import shortened
 from beasy_sched.numbers import Range
@@ -46,8 +46,6 @@ def count(least: int, most: int = MOST) -> Number:
 
 
 SEED = count(0, 2**62)
-PERCENT = Number(Range(0, 100))
-SIZE_KW = Number(Range(0, 1e6))
 
 
 def readable(text: str) -> Path:
@@ -66,16 +64,6 @@ def writable(text: str) -> Path:
             f"found {shortened(text)!r}, expected a file in a folder that exists"
         )
     return path
-
-
-def tell(text: str) -> None:
-    """Print on standard error."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def width(otherwise: int) -> int:
-    """Return the width of the terminal, in columns; ``otherwise`` if standard output is not a terminal."""
-    return shutil.get_terminal_size((otherwise, 24)).columns if sys.stdout.isatty() else otherwise
 
 
 def exit_code_of(name: str, work: Callable[[], int], *, stopped: str | None = None) -> int:

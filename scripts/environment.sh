@@ -91,3 +91,19 @@ install_project() {
     || fail "installing failed, see pip's message above; once its cause is gone, run this again"
   echo "$now $extra" >"$stamp"
 }
+
+# Make the environment, and hand over to a command of the program in it: hand_over COMMAND [ARGUMENT ...]
+hand_over() {
+  local word
+  use_environment "$ALL_EXTRAS" "${PYTHON:-}"
+  unset PYTHONPATH PYTHONHOME
+  for word in "$@"; do
+    if [ "$word" = --help ] || [ "$word" = -h ]; then
+      "$BIN/python" -m beasy_sched "$1" --help
+      printf '\n%s\n' "$(basename "$0") is 'beasy-sched $1' in an environment of its own. Variables: PYTHON names the Python for it;" \
+        "BEASY_VENV=DIR uses a ready environment and installs nothing."
+      exit
+    fi
+  done
+  exec "$BIN/python" -m beasy_sched "$@"
+}

@@ -66,7 +66,7 @@ def problem_of(extra: str, folder: Path, wheel: Path, constraints: Path) -> str:
     extras = [] if extra == "none" else [extra]
     what = f"beasy-sched{'[' + extra + ']' if extras else ''} @ {wheel.as_uri()}"
     python = folder / "bin" / "python"
-    commands = (
+    commands: tuple[list[str | Path], ...] = (
         [sys.executable, "-m", "venv", folder],
         [python, *PIP, "-c", constraints, what],
         [python, "-m", "pip", "check", "--disable-pip-version-check"],

@@ -172,7 +172,7 @@ def _new_folder() -> str:
 def compare(
     runs: Places | Mapping[str, RunTables | PathLike],
 ) -> pd.DataFrame:
-    """Return a table of runs: a run a row, with the columns that ``scripts/run`` prints.
+    """Return a table of runs: a run a row, with the columns that ``beasy-sched compare`` prints.
 
     Args:
         runs: what `simulate` or `read_run` returned, prefixes of runs, or folders of them; or a dictionary
@@ -180,8 +180,8 @@ def compare(
 
     Rows are named by policy where each run has another one, else by the runs' names. Jobs are in percent of
     those submitted, energies in kWh. A run that failed has no figures, and a ``problem``. The table shows
-    itself as ``scripts/run`` does. Raises ConfigError where pandas is missing, and InputError where there is
-    no run.
+    itself as the command prints it. Raises ConfigError where pandas is missing, and InputError where there
+    is no run.
     """
     load_optional("pandas", "beasy-sched[data]", "data frames")
     from beasy_sched.api.comparison_frame import comparison_frame

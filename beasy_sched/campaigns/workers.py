@@ -1,7 +1,7 @@
 """Concurrent tasks: in processes of this machine, or on a Dask cluster.
 
 A task is a function that can be imported by name, and its argument. Whoever has many of them to do, be it a
-campaign, a reproduction or scripts/run, gives them to `work_through` with an executor: that starts
+campaign, a study or a comparison, gives them to `work_through` with an executor: that starts
 processes, limits how many run at a time, and stops them all when the program is interrupted. What goes wrong
 in a task is its result, a `Failure`; what has been done stays done.
 

@@ -30,6 +30,8 @@ _COMMANDS = [
     "batsim",
     "plan",
     "check",
+    "compare",
+    "year",
     "campaign",
     "size",
     "learn",

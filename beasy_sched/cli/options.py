@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -187,6 +188,16 @@ def tell_written(*paths: PathLike | None, quiet: bool = False) -> None:
     for path in paths:
         if not quiet and path is not None and path != "-":
             click.echo(f"wrote {path}", err=True)
+
+
+def tell(text: str) -> None:
+    """Print a line on the standard error."""
+    click.echo(text, err=True)
+
+
+def width(otherwise: int) -> int:
+    """Return the width of the terminal, in columns; ``otherwise`` if the standard output is no terminal."""
+    return shutil.get_terminal_size((otherwise, 24)).columns if sys.stdout.isatty() else otherwise
 
 
 def prefix_option(help: str) -> Any:

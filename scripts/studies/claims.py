@@ -1,9 +1,4 @@
-"""What a paper claims, as data, whether our runs bear it out, and tables of text that say so.
-
-A `Sample` holds the measures of a study's executions. It is resampled: row 0 of its weights takes each
-execution once, every other row is one resample of the bootstrap. Whatever is computed from all rows has
-our value first and the resamples' after it. As all conditions of an execution share its weight, every
-comparison is paired.
+"""What a paper claims, as data, and whether our runs bear it out: a `Sample` of them, which is resampled.
 
 A `Statement` is true or false of our executions, and of each resample. A claim *holds* where its statement
 is true of ours and of 95 % of the resamples, *does not hold* where it is false of ours and of 95 % of them;
@@ -16,11 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +23,9 @@ import numpy.typing as npt
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_text
+from beasy_sched.reports.samples import CONFIDENCE, interval
+from beasy_sched.reports.text_tables import TextTable
 
-RESAMPLES: Final = 4000
-CONFIDENCE: Final = 0.95
 SLACK: Final = 1e-9
 """How far beyond a limit a number may lie."""
 TIE: Final = 1e-9
@@ -42,47 +37,6 @@ Truth = npt.NDArray[np.bool_]
 Statement = Callable[[Any], tuple[Truth, str]]
 """Given a study: whether something is true of it, and what we found in a few words. Raises KeyError where a
 condition did not run."""
-Condition = TypeVar("Condition")
-
-
-def bootstrap_weights(groups: npt.ArrayLike, *, resamples: int = RESAMPLES, seed: int = 1) -> FloatArray:
-    """Return weights of shape (resamples + 1, n) for n executions, the first row all ones.
-
-    ``groups`` says which plan each execution belongs to. Where there are several, plans are drawn first
-    and then executions within each (two stages: executions of one plan are alike). The same groups and
-    seed give the same weights.
-    """
-    labels = np.asarray(groups)
-    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    random = np.random.default_rng(seed)
-    weights = np.zeros((resamples + 1, len(labels)))
-    weights[0] = 1.0
-    for row in weights[1:]:
-        for group in random.integers(len(members), size=len(members)):
-            own = members[group]
-            np.add.at(row, own[random.integers(len(own), size=len(own))], 1.0)
-    return weights
-
-
-def weighted_mean(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Mean over executions in each resample; ``values`` of shape (n, ...)."""
-    total = weights @ values
-    return np.asarray(total / weights.sum(axis=1).reshape(-1, *[1] * (total.ndim - 1)))
-
-
-def weighted_spread(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Standard deviation (n - 1) over executions in each resample; 0 for a single execution."""
-    count = weights.sum(axis=1)
-    centred = values - values.mean()
-    variance = weighted_mean(weights, centred**2) - weighted_mean(weights, centred) ** 2
-    return np.asarray(np.sqrt(np.maximum(variance, 0.0) * count / np.maximum(count - 1.0, 1.0)))
-
-
-def interval(resampled: FloatArray) -> tuple[Any, Any]:
-    """Percentile interval of a value computed in all rows, row 0 left out; of several values, arrays."""
-    tail = (1.0 - CONFIDENCE) / 2.0
-    low, high = np.quantile(resampled[1:], [tail, 1.0 - tail], axis=0)
-    return low, high
 
 
 def competition_ranks(
@@ -113,41 +67,6 @@ def ordinal(rank: int) -> str:
     """Return ``1st``, ``2nd``, ``3rd``, ``4th`` and so on."""
     ending = "th" if 10 <= rank % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
     return f"{rank}{ending}"
-
-
-@dataclass(frozen=True)
-class Sample(Generic[Condition]):
-    """The executions of an experiment in which every condition (policy, setting) ran to its end."""
-
-    conditions: tuple[Condition, ...]
-    values: Mapping[str, FloatArray]
-    """Shape (executions, conditions), by measure."""
-    executions: tuple[Any, ...]
-    """What each is called."""
-    weights: FloatArray
-    left_out: int = 0
-    """Executions left out because a run failed or has not ended."""
-    _means: dict[str, FloatArray] = field(default_factory=dict, repr=False)
-
-    def column(self, condition: Condition) -> int:
-        """Index of a condition. Raises KeyError where it did not run."""
-        if condition not in self.conditions:
-            raise KeyError(condition)
-        return self.conditions.index(condition)
-
-    def of(self, measure: str, condition: Condition) -> FloatArray:
-        """One value per execution."""
-        return self.values[measure][:, self.column(condition)]
-
-    def means(self, measure: str) -> FloatArray:
-        """Means of all conditions, ours and in each resample, shape (resamples + 1, conditions)."""
-        if measure not in self._means:
-            self._means[measure] = weighted_mean(self.weights, self.values[measure])
-        return self._means[measure]
-
-    def mean(self, measure: str, condition: Condition) -> FloatArray:
-        """Mean of one condition: ours, then in each resample."""
-        return weighted_mean(self.weights, self.of(measure, condition))
 
 
 class Quantity(Protocol):
@@ -292,43 +211,6 @@ def _judged(claim: Claim, study: Any) -> Verdict:
     return Verdict(claim, ruling if certain else Ruling.UNDECIDED, ours, support)
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A title, a head and rows of text; columns named in ``numbers`` are aligned right."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    numbers: tuple[str, ...] = ()
-    note: str = ""
-
-    def markdown(self) -> str:
-        """Return the table in Markdown, under its title."""
-        line = ["---:" if name in self.numbers else "---" for name in self.head]
-        rows = [_markdown_row(self.head), _markdown_row(line), *map(_markdown_row, self.rows)]
-        note = f"\n{self.note}\n" if self.note else ""
-        return f"### {self.title}\n{note}\n" + "\n".join(rows) + "\n"
-
-    def print(self, width: int) -> None:
-        """Print it, cells wrapped to ``width`` columns."""
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(title=self.title, title_justify="left", caption=self.note or None, box=box.SIMPLE_HEAD)
-        table.caption_justify = "left"
-        for name in self.head:
-            table.add_column(name, justify="right" if name in self.numbers else "left", overflow="fold")
-        for row in self.rows:
-            table.add_row(*row)
-        Console(width=width, highlight=False, markup=False, color_system=None).print(table)
-
-
-def markdown_of(tables: Iterable[TextTable]) -> str:
-    """Return several tables, one under the other."""
-    return "\n".join(table.markdown() for table in tables)
-
-
 def write_markdown(path: Path, name: str, text: str) -> None:
     """Write ``text`` to a file; in one that has ``<!-- results: NAME -->``, only up to ``<!-- end -->``.
 
@@ -338,11 +220,6 @@ def write_markdown(path: Path, name: str, text: str) -> None:
     before, mark, rest = page.partition(f"<!-- results: {name} -->\n")
     _, end, after = rest.partition("<!-- end -->")
     write_atomic(path, f"{before}{mark}\n{text}\n{end}{after}" if end else text)
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    escaped = (cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
 
 
 def claim_table(

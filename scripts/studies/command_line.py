@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-from console import ENVIRONMENT, count, tell, width, writable
+from console import ENVIRONMENT, count, writable
 
 from beasy_sched._version import __version__
 from beasy_sched.campaigns.campaign import Progress
 from beasy_sched.campaigns.workers import processors
-from beasy_sched.cli.options import progress_bar
-from studies.claims import TextTable, markdown_of, write_markdown
+from beasy_sched.cli.options import progress_bar, tell, width
+from beasy_sched.reports.text_tables import TextTable, markdown_of
+from studies.claims import write_markdown
 from studies.comparison.study import TUNING_BELOW, Extent
 from studies.figures import Figures, write_figures
 

@@ -26,8 +26,8 @@ Place = Callable[[Path], object]
 
 INPUTS = {
     "--platform", "--workload", "--workflow", "--events", "--site", "--plan", "--demand", "--production",
-    "--other-year", "--swf", "--pv", "--wind", "--grid", "--replan-workload", "--replan-demand",
-    "--replan-production", "--replan-season", "--sched-cfg-file",
+    "--other-year", "--swf", "--pv", "--wind", "--grid", "--ninja-pv", "--ninja-wind",
+    "--replan-workload", "--replan-demand", "--replan-production", "--replan-season", "--sched-cfg-file",
 }  # fmt: skip
 """Options that name files to read; every other one that names a file or a folder is a place to write to."""
 OF_BATSIM = ["jobs.csv", "machine_states.csv", "schedule.csv", "consumed_energy.csv", "pstate_changes.csv"]
@@ -111,6 +111,8 @@ COMMANDS = {
 FOLDERS = {
     "campaign run": "campaign run small.toml -o out/folder -j 1 -q",
     "size": "size small.toml --policy easy --seeds 1 -o out/folder -j 1 -q",
+    "compare": f"compare {PLATFORM} --site site.toml --policy easy -o out/folder",
+    "year": "year --days 3 --policy easy -o out/folder",
     "generate scenario": "generate scenario small.toml --inputs out/folder",
     "generate policy": "generate policy mine -o out/folder",
 }

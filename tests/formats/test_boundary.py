@@ -17,6 +17,7 @@ ALLOWED = {
     ("formats/held_folder.py", "open"): "the same, relative to their folder",
     ("campaigns/folder.py", "open"): "the lock of a campaign",
     ("campaigns/workers.py", "open"): "the mark of a worker that lives",
+    ("comparisons/policy_run.py", "open"): "writes the log of a run",
     ("cli/__init__.py", "open"): "the null device",
     ("formats/table.py", "gzip.GzipFile"): "unpacks bytes",
     ("formats/swf.py", "gzip.GzipFile"): "unpacks a stream",

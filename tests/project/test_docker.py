@@ -9,6 +9,7 @@ import yaml
 from project.shell import ROOT
 
 from beasy_sched.cli import cli
+from beasy_sched.comparisons.days import MadeFiles
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
@@ -65,8 +66,6 @@ def test_batsim_gets_what_the_scheduler_needs():
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_files_are_those_of_the_main_job_in_the_shared_folder(service: str):
-    from run_options import Files
-
     folder, _, mounted = SERVICES[service]["volumes"][0].partition("}:")
     assert folder == "${DATA:-../out/run"
     assert SERVICES[service]["working_dir"] == mounted == "/data"
@@ -74,7 +73,7 @@ def test_files_are_those_of_the_main_job_in_the_shared_folder(service: str):
     values = [argument.partition("=")[2] for argument in command]
     files = [value for value in values if re.fullmatch(r"\w+\.(xml|json|txt|toml)", value)]
     assert files
-    assert set(files) <= set(Files())
+    assert set(files) <= set(MadeFiles())
 
 
 def test_the_guide_names_variables_and_services_that_exist():

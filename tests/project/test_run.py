@@ -14,10 +14,6 @@ from pathlib import Path
 
 import pytest
 from project.shell import ROOT, run
-from run_inputs import power_arguments, site_text, workload_arguments
-from run_options import POLICIES, Files, days_in_words, decider, parse_arguments
-
-from beasy_sched.formats.site_file import parse_site
 
 RUN = ROOT / "scripts" / "run"
 INPUTS = {
@@ -108,11 +104,11 @@ def test_over_the_wire_the_same_results(tmp_path: Path):
 def test_a_report_that_cannot_be_written_costs_nothing_else(tmp_path: Path):
     (tmp_path / "plotly.py").write_text("raise ImportError('there is no plotly')\n")
     quick = ("--quick", "--no-plan", "--policy", "fcfs", "--out", "out")
-    python = (sys.executable, ROOT / "scripts/main_job.py")
+    python = (sys.executable, "-m", "beasy_sched", "compare")
     done = run(*python, *quick, cwd=tmp_path, variables={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert "pip install" in done.stderr
-    assert "run: no report (see above)" in done.stderr
+    assert "no report (see above)" in done.stderr
     assert "Charts" not in done.stdout
     assert summary(tmp_path / "out/fcfs")["complete"]
 
@@ -172,23 +168,6 @@ def test_a_policy_that_fails_is_a_row_and_the_exit_code(tmp_path: Path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [[], ["--quick"], ["--swf", "/dev/null"]])
-def test_the_seed_goes_to_all_that_is_drawn(arguments: list[str]):
-    chosen = parse_arguments([*arguments, "--seed", "7"])
-    for asked in (workload_arguments(chosen, 3.0), power_arguments(chosen, parse_site(site_text(chosen)))):
-        assert asked[asked.index("--seed") + 1] == "7"
-
-
-def test_arrivals_go_to_the_workload_and_all_is_said():
-    chosen = parse_arguments(["--arrivals", "end", "--production", "worst", "--sigma", "12.5", "--seed", "3"])
-    asked = workload_arguments(chosen, 3.0)
-    assert asked[asked.index("--arrivals") + 1] == "end"
-    assert days_in_words(chosen) == (
-        "arrivals: end; production at the lower bound of its forecast; "
-        "12.5 % noise on arrivals and run times; seed 3"
-    )
-
-
 def test_the_week_of_greenslot_s_paper(tmp_path: Path):
     """As in the paper's Figures 6 and 10: more green energy, lower cost, and no deadline missed."""
     two = ("--policy", "conventional", "--policy", "greenonly")
@@ -212,36 +191,6 @@ def test_the_week_of_greenslot_s_paper(tmp_path: Path):
     assert green["cost"] < 0.85 * early["cost"]
     assert "greenonly: policy greenslot --option prices=flat" in done.stdout
     assert "explain week/conventional --job W2.5.1.8" in done.stdout
-
-
-def test_what_the_week_of_greenslot_s_paper_compares_and_how():
-    chosen = parse_arguments(["--scenario", "greenslot"])
-    assert chosen.policies == ["conventional", "greenonly", "greenslot", "lowest-window"]
-    assert chosen.no_plan
-    assert decider(chosen, "greenonly") == ("greenslot", ["--option", "prices=flat"])
-    assert decider(chosen, "greenslot") == ("greenslot", [])
-    assert decider(parse_arguments([]), "beasy") == ("beasy", [])
-    own = parse_arguments(
-        ["--scenario", "greenslot", "--policy", "greenslot", "--options", '{"tie": "earliest"}']
-    )
-    assert decider(own, "greenslot") == ("greenslot", ["--options", '{"tie": "earliest"}'])
-    named = ["--policy", "greenslot", "--option", "tie=earliest", "--option", "penalty=2"]
-    assert decider(parse_arguments(["--scenario", "greenslot", *named]), "greenslot")[1] == named[2:]
-    files = Files(power="p.txt", forecast="f.csv")
-    assert files.forecast_options(chosen) == ["--forecast", "f.csv"]
-    exact = parse_arguments(["--scenario", "greenslot", "--production", "exact"])
-    assert files.forecast_options(exact) == ["--forecast", "perfect:p.txt"]
-    assert files.forecast_options(parse_arguments([])) == []
-    assert days_in_words(exact).endswith("predicted exactly as it comes")
-    site = parse_site(site_text(chosen))
-    assert (site.window_s, site.step_s, site.storage.battery.exists) == (104 * 3600, 900, False)
-
-
-def test_the_policies_exist_and_each_runs_once():
-    listed = run(sys.executable, "-m", "beasy_sched", "policies").stdout
-    assert len(parse_arguments([]).policies) == 9
-    assert {line.split()[0] for line in listed.splitlines()} >= {*POLICIES, "fcfs", "easy"}
-    assert parse_arguments(["--policy", "last", "--policy", "easy"]).policies == ["last", "easy"]
 
 
 def test_own_trace_and_weather(tmp_path: Path):
@@ -275,45 +224,14 @@ def test_own_site(tmp_path: Path):
     assert len((tmp_path / "out/run/fcfs/run_energy_trace.csv").read_text().splitlines()) == 1 + 72
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--policy", "easy", "--policy", "nonsense"], "unknown policy 'nonsense'"),
-        (["--policy", "last", "--policy", "easy", "--policy", "last"], "--policy last: given twice"),
-        (["--policy", "easy", "--options", '{"colour": 1}'], "colour: no such field"),
-        (["--policy", "easy", "--options", "@missing.json"], "missing.json"),
-        (["--quick", "--no-plan", "--policy", "easy", "--options", "{"], "--options"),
-        (["--options", "{}"], "--policy NAME"),
-        (["--option", "priority=arrival"], "--policy NAME"),
-        (["--policy", "easy", "--option", "colour=1"], "colour: no such field"),
-        (["--policy", "easy", "--option", "priority"], "expected NAME=VALUE"),
-        (["--no-plan"], "--policy easy"),
-        (["--jobs", "0"], "expected a whole number from 1 to 1000000"),
-        (["--sigma", "200"], "expected a number from 0 to 100"),
-        (["--production", "some"], "--production"),
-        (["--swf", "/dev/null", "--arrivals", "end"], "--arrivals is for generated jobs"),
-        (["--quick", "--arrivals", "end"], "--arrivals requires a window of 3 days, but it has 1"),
-        (["--site", "missing.toml"], "missing.toml"),
-        (["--swf", "missing.swf"], "missing.swf"),
-        (["--ninja-pv", "missing.csv"], "missing.csv"),
-        (["--from", "3d"], "--swf"),
-        (["--quick", "--site", "/dev/null"], "window_h"),
-        (["--nonsense"], "--nonsense"),
-        (["--scenario", "other"], "--scenario"),
-        (["--scenario", "greenslot", "--swf", "/dev/null"], "has its own days: omit --swf"),
-        (["--scenario", "greenslot", "--cores-per-host", "4", "--swf", "/dev/null"], "omit --swf"),
-        (["--scenario", "greenslot", "--quick"], "omit --quick"),
-        (["--scenario", "greenslot", "--seed", "2"], "omit --seed"),
-        (["--scenario", "greenslot", "--production", "worst"], "pass exact for perfect predictions"),
-        (["--scenario", "greenslot", "--policy", "greenslot", "--options", '{"prices": "free"}'], "prices"),
-    ],
-)
-def test_mistakes_are_told_and_the_exit_code_is_2(arguments: list[str], message: str, tmp_path: Path):
-    done = run(RUN, *arguments, cwd=tmp_path)
+def test_mistakes_are_told_and_the_exit_code_is_2(tmp_path: Path):
+    """All that `beasy-sched compare` refuses: tests/cli/test_compare.py."""
+    done = run(RUN, "--quick", "--arrivals", "end", cwd=tmp_path)
     assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "beasy-sched plan" not in done.stderr
+    assert done.stderr == (
+        "beasy-sched: --arrivals requires a window of 3 days, but it has 1: omit the option\n"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_policy_of_ones_own_that_cannot_be_made_is_told_before_anything_is(tmp_path: Path):
@@ -323,7 +241,7 @@ def test_a_policy_of_ones_own_that_cannot_be_made_is_told_before_anything_is(tmp
     )
     done = run(RUN, "--policy", "own:Own", cwd=tmp_path)
     assert done.returncode == 1
-    told = "run: policy 'own:Own' failed while it was created: ZeroDivisionError: division by zero"
+    told = "beasy-sched: policy 'own:Own' failed while it was created: ZeroDivisionError: division by zero"
     assert done.stderr == f"{told} ({tmp_path / 'own.py'}:3)\n"
     assert not (tmp_path / "out").exists()
 
@@ -342,6 +260,7 @@ def test_help_names_every_option():
         "--out",
     ):
         assert option in done.stdout
+    assert "PYTHON names the Python" in done.stdout
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="there is no ps to look for processes with")
@@ -369,7 +288,7 @@ def test_ctrl_c_in_the_middle(arguments: list[str], policies: tuple[str, ...], s
     os.killpg(process.pid, signal.SIGINT)
     out, rest = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGINT
-    assert "run: SIGINT" in rest
+    assert "beasy-sched: stopped by SIGINT" in rest
     assert "Traceback" not in rest
     assert not _processes_with(str(tmp_path / "stopped"))
     if len(policies) > 1:

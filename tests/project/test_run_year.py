@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-import run_year
 from project.shell import ROOT, run
 
+from beasy_sched.cli.year import explain_command
 from beasy_sched.units import parse_duration
 
 RUN = ROOT / "scripts" / "run_year"
@@ -42,7 +42,7 @@ def test_a_table_by_month_a_picture_and_all_results(tmp_path: Path):
 
 @pytest.mark.parametrize(("days", "at"), [(1, "0d12h"), (2, "1d12h"), (6, "3d12h"), (365, "20d12h")])
 def test_the_moment_of_the_hint_is_within_the_run(days: int, at: str):
-    words = shlex.split(run_year.explain_command(Path("my year/easy"), days))
+    words = shlex.split(explain_command(Path("my year/easy"), days))
     assert words == ["beasy-sched", "explain", "my year/easy", "--at", at]
     assert parse_duration(at) < days * 86_400.0
 
@@ -93,9 +93,12 @@ def test_ctrl_c_stops_it_and_says_so(tmp_path: Path):
     [
         (("--quick", "--days", "3"), "--quick has its own number of days: omit --days"),
         (("--start", "June"), "found 'June', expected a day such as 2019-01-01"),
+        (("--start", "0001-01-01"), "expected a day such as"),
+        (("--start", "9999-01-01"), "expected a day such as"),
+        (("--start", "2024-13-01"), "expected a day such as"),
         (("--days", "0"), "found '0', expected a whole number from 1 to 3660"),
         (("--wind-kw", "-1"), "found '-1', expected a number from 0 to 1000000"),
-        (("--days", "3", "--site", "none.toml"), "found 'none.toml', expected a file that exists"),
+        (("--days", "3", "--site", "none.toml"), "File 'none.toml' does not exist"),
         (("--days", "3", "--policy", "nobody"), "nobody"),
     ],
 )

@@ -16,7 +16,7 @@ from studies.comparison.figures import (
     finished_jobs,
     runs_to_show,
 )
-from studies.comparison.results import blocks_of
+from studies.comparison.results import blocks_by_case
 from studies.figures import write_figures
 
 from beasy_sched.campaigns.table import read_campaign
@@ -48,7 +48,7 @@ def test_the_figure(tmp_path: Path):
     pytest.importorskip("matplotlib").use("Agg")
     run_campaign(tmp_path / "campaign", scenario(("seeds = [1, 2]", "seeds = [2]"), ('"follow-plan", ', "")))
     campaign = read_campaign(tmp_path / "campaign")
-    blocks = blocks_of(campaign.runs, resamples=5)
+    blocks = blocks_by_case(campaign.runs, resamples=5)
     policies = ("workload-reactive", "easy")
     shown = runs_to_show(campaign, next(iter(blocks.values())), policies)
     assert shown.title == "small, noise 2"

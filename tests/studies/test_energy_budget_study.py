@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from small_campaign import Here
-from studies.claims import Ruling, bootstrap_weights, judge
+from studies.claims import Ruling, judge
 from studies.energy_budget import study as study_module
 from studies.energy_budget.claims import (
     CLAIMS,
@@ -36,6 +36,7 @@ from studies.figures import write_figures
 from beasy_sched.campaigns.workers import Failure
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.swf import FIELDS_A_ROW
+from beasy_sched.reports.samples import bootstrap_weights
 
 DAY = 86_400
 

@@ -28,11 +28,12 @@ from studies.beasy.study import (
     study_of,
     verdict_tables,
 )
-from studies.claims import TextTable, judge, markdown_of, write_markdown
+from studies.claims import judge, write_markdown
 
 from beasy_sched.campaigns.scenario import PAPER_POLICIES
 from beasy_sched.campaigns.scenario_file import find_scenario
 from beasy_sched.campaigns.table import read_campaign
+from beasy_sched.reports.text_tables import TextTable, markdown_of
 
 BEST_BEGIN = {
     "best-begin": hand_sample(

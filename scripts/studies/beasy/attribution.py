@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from beasy_sched.campaigns.scenario import PAPER_POLICIES, Scenario, SyntheticWorkload
+from beasy_sched.reports.text_tables import TextTable
 from studies.beasy.claims import CLAIMS, CRITICAL
 from studies.beasy.study import (
     PAPER_RANKS,
@@ -31,7 +32,7 @@ from studies.beasy.study import (
     study_of,
     with_options,
 )
-from studies.claims import Claim, TextTable, Within, judge, rank_agreement
+from studies.claims import Claim, Within, judge, rank_agreement
 
 if TYPE_CHECKING:
     import pandas as pd

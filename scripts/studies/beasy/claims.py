@@ -15,21 +15,9 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaigns.scenario import PAPER_POLICIES
+from beasy_sched.reports.samples import weighted_mean, weighted_spread
 from studies.beasy.study import MEASURES, TABLE_MEASURES, PolicySample, Study, ranks
-from studies.claims import (
-    SLACK,
-    Claim,
-    Minus,
-    Several,
-    Statement,
-    Truth,
-    Within,
-    about,
-    every,
-    ordinal,
-    weighted_mean,
-    weighted_spread,
-)
+from studies.claims import SLACK, Claim, Minus, Several, Statement, Truth, Within, about, every, ordinal
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pandas
-from console import count, exit_code_of, tell
+from console import count, exit_code_of
 from msgspec.structs import replace
 
 from beasy_sched.campaigns.campaign import begin, go_on
@@ -19,7 +19,9 @@ from beasy_sched.campaigns.scenario import ABUNDANT_PREFIX, Scenario
 from beasy_sched.campaigns.scenario_file import find_scenario
 from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
+from beasy_sched.cli.options import tell
 from beasy_sched.errors import BeasyError
+from beasy_sched.reports.text_tables import TextTable
 from studies.beasy.attribution import (
     READINGS,
     attribution,
@@ -51,7 +53,7 @@ from studies.beasy.study import (
     study_of,
     verdict_tables,
 )
-from studies.claims import TextTable, judge
+from studies.claims import judge
 from studies.command_line import STOPPED, counted, parser_of, present, program
 from studies.figures import Figures
 

@@ -26,9 +26,9 @@ from beasy_sched.formats.decoding import read_frame
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.planner.forecast import CURVES
 from beasy_sched.planner.plan import Plan
+from beasy_sched.reports.samples import interval
 from beasy_sched.units import SECONDS_PER_HOUR
 from studies.beasy.study import PolicySample, Study
-from studies.claims import interval
 from studies.figures import (
     OUTCOMES,
     BoxPanel,

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.campaigns.folder import must_be_empty
@@ -28,18 +27,10 @@ from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.errors import BeasyError
 from beasy_sched.planner.power_problem import Surplus
-from studies.claims import (
-    RESAMPLES,
-    Sample,
-    TextTable,
-    Verdict,
-    bootstrap_weights,
-    claim_table,
-    competition_ranks,
-    interval,
-    rank_agreement,
-    tally,
-)
+from beasy_sched.reports.paired import Measure, policy_sample
+from beasy_sched.reports.samples import RESAMPLES, Sample, bootstrap_weights, interval
+from beasy_sched.reports.text_tables import TextTable
+from studies.claims import Verdict, claim_table, competition_ranks, rank_agreement, tally
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,16 +195,6 @@ def campaign_in(folder: Path, name: str) -> Campaign | None:
     return campaign if campaign.complete else None
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A column of results under the name that claims use."""
-
-    column: str
-    title: str
-    unit: str
-    higher_is_better: bool
-
-
 MEASURES: Final[Mapping[str, Measure]] = {
     "finished": Measure("finished_pct", "Finished jobs", "%", True),
     "killed": Measure("killed_as_in_paper_pct", "Killed jobs", "%", False),
@@ -289,31 +270,6 @@ def sample_of(runs: pd.DataFrame, *, resamples: int = RESAMPLES) -> PolicySample
         return bootstrap_weights([number for number, _ in executions], resamples=resamples)
 
     return policy_sample(runs, ["tuple", "seed"], MEASURES, weights)
-
-
-def policy_sample(
-    runs: pd.DataFrame,
-    keys: list[str],
-    measures: Mapping[str, Measure],
-    weights_of: Callable[[Any], FloatArray],
-) -> PolicySample | None:
-    """Return the executions, told apart by ``keys``, in which all policies ended well; None without one.
-
-    ``weights_of`` gives the weights of executions, tuples of their keys.
-    """
-    names = list(runs["policy"].unique())
-    ended = runs[runs["status"] == "ok"]
-    counts = ended.groupby(keys, sort=False)["policy"].nunique()
-    whole = counts[counts == len(names)].index
-    if len(whole) == 0:
-        return None
-    wide = ended.set_index([*keys, "policy"])
-    values = {
-        name: wide[measure.column].unstack("policy").loc[whole, names].to_numpy(np.float64)
-        for name, measure in measures.items()
-    }
-    left_out = int(runs.groupby(keys).ngroups) - len(whole)
-    return Sample(tuple(names), values, tuple(whole), weights_of(tuple(whole)), left_out)
 
 
 def study_of(runs: pd.DataFrame) -> dict[str, PolicySample]:

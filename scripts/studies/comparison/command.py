@@ -12,25 +12,22 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from console import MOST, count, exit_code_of, readable, tell
+from console import MOST, count, exit_code_of, readable
 
 from beasy_sched.campaigns.campaign import begin, go_on
 from beasy_sched.campaigns.folder import must_be_empty
 from beasy_sched.campaigns.scenario import PAPER_GUARDS
 from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
+from beasy_sched.cli.options import tell
 from beasy_sched.errors import BeasyError
 from beasy_sched.limits import shortened
+from beasy_sched.reports.paired import Block, ComparedPolicies
 from studies.beasy.figures import make_closeups
 from studies.command_line import STOPPED, counted, made_by, parser_of, present, span
 from studies.comparison.bound import Bounds, compute_bounds
 from studies.comparison.figures import comparison_figures, runs_to_show
-from studies.comparison.results import (
-    Block,
-    ComparedPolicies,
-    blocks_of,
-    comparison_tables,
-)
+from studies.comparison.results import blocks_by_case, comparison_tables
 from studies.comparison.study import (
     CASES,
     COMPARED_POLICIES,
@@ -155,7 +152,7 @@ def compare(chosen: argparse.Namespace) -> int:
     tell(f"{outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s, "
          f"{outcome.failed} failed; {folder / 'runs.parquet'}")  # fmt: skip
     campaign = read_campaign(folder)
-    blocks = blocks_of(campaign.runs)
+    blocks = blocks_by_case(campaign.runs)
     if not blocks:
         raise BeasyError(f"no execution is complete: see 'beasy-sched campaign status {folder}'")
     titles = {case.name: case.title for case in chosen.cases}

@@ -15,9 +15,9 @@ from beasy_sched.campaigns.table import Campaign
 from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.formats.batsim_workload import profile_run_s, read_workload
 from beasy_sched.formats.decoding import read_frame
+from beasy_sched.reports.paired import Block, ComparedPolicies
 from beasy_sched.units import SECONDS_PER_HOUR
 from studies.beasy.figures import Closeup
-from studies.comparison.results import Block, ComparedPolicies
 from studies.comparison.study import case_of
 from studies.figures import (
     BLUE,

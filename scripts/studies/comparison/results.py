@@ -1,180 +1,43 @@
-"""Results of a comparison of policies: means, and paired differences from one of them.
+"""Results of a comparison of policies: the tables of `beasy_sched.reports.paired`, and two more.
 
-A *block* is a case under one guard setting. Its executions are (scenario, tuple, seed). Executions with the
-same pair of days (tuple) and the same noise (seed) are resampled together, whatever their scenario; days are
-drawn first, then noises. If a block has only one pair of days, its intervals and tests are about the noise.
+A case has one scenario, or several: its means are also told scenario by scenario, and what could be had.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from beasy_sched.arrays import FloatArray, IndexArray
-from studies.beasy.study import Measure, policy_sample
-from studies.claims import (
-    RESAMPLES,
-    Sample,
-    TextTable,
-    bootstrap_weights,
-    interval,
-    weighted_mean,
+from beasy_sched.arrays import FloatArray
+from beasy_sched.reports.paired import (
+    MEAN_HEADS,
+    MEAN_NUMBERS,
+    Block,
+    ComparedPolicies,
+    blocks_of,
+    difference_table,
+    executions_text,
+    mean_cells,
+    means_table,
 )
+from beasy_sched.reports.samples import RESAMPLES, interval, weighted_mean
+from beasy_sched.reports.text_tables import TextTable
+from studies.claims import TIE
 from studies.comparison.bound import Bounds
 from studies.comparison.study import case_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COMPARED: Final[Mapping[str, Measure]] = {
-    "finished": Measure("finished_pct", "finished jobs", "%", True),
-    "work": Measure("work_finished_pct", "finished work", "%", True),
-    "killed": Measure("killed_as_in_paper_pct", "killed jobs", "%", False),
-    "off": Measure("off_points", "distance from target", "points", False),
-    "below": Measure("below_points", "below target", "points", False),
-    "wasted": Measure("wasted_kwh", "wasted", "kWh", False),
-    "curtailed": Measure("curtailed_kwh", "curtailed", "kWh", False),
-    "lost": Measure("lost_kwh", "wasted + curtailed", "kWh", False),
-    "slowdown": Measure("bounded_slowdown_mean", "slowdown, mean", "", False),
-    "slowdown95": Measure("bounded_slowdown_p95", "slowdown, p95", "", False),
-}
-"""``killed`` is the paper's (killed, reached the walltime or still running); the slowdown is bounded, and
-only of jobs that started."""
-_EXACT_UP_TO: Final = 16
-"""Up to this number of clusters, all sign patterns are tried."""
-_DRAWN: Final = 1 << 16
-"""Sign patterns that are drawn where there are more."""
-_PATTERNS_AT_ONCE: Final = 1 << 12
-_TIE: Final = 1e-9
 _KEPT_POINTS: Final = 1e-6
 """A target that is missed by less is kept."""
-SIGNIFICANT: Final = 0.05
-
-Block = tuple[str, str]
-"""A case, and the guard that it was run with."""
-ComparedPolicies = Sample[str]
-"""Conditions are policies; an execution is (scenario, tuple, seed)."""
 
 
-def with_derived(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of a campaign with the measures that are made of others, case and guard setting."""
-    found = runs.copy()
-    found["off_points"] = found["soc_distance_points"].abs()
-    found["below_points"] = (-found["soc_distance_points"]).clip(lower=0.0)
-    found["lost_kwh"] = found["wasted_kwh"] + found["curtailed_kwh"]
-    found["block"] = [case_of(name)[0] for name in found["scenario"]]
-    vetoes = np.where(found["veto"].astype(bool), " with veto", " without veto")
-    found["setting"] = found["guard"].astype(str) + vetoes
-    return found
-
-
-def blocks_of(runs: pd.DataFrame, *, resamples: int = RESAMPLES) -> dict[Block, ComparedPolicies]:
-    """Return the samples of all blocks, in the order of the rows; without those that have no execution."""
-    found: dict[Block, ComparedPolicies] = {}
-    weights = partial(execution_weights, resamples=resamples)
-    for (case, setting), own in with_derived(runs).groupby(["block", "setting"], sort=False):
-        sample = policy_sample(own, ["scenario", "tuple", "seed"], COMPARED, weights)
-        if sample is not None:
-            found[str(case), str(setting)] = sample
-    return found
-
-
-Execution = tuple[str, int, int]
-
-
-def execution_weights(executions: Sequence[Execution], *, resamples: int = RESAMPLES) -> FloatArray:
-    """Return the weights of executions: pairs of days are drawn, then noises, for all scenarios alike."""
-    pairs = [(number, seed) for _, number, seed in executions]
-    units = list(dict.fromkeys(pairs))
-    weights = bootstrap_weights([number for number, _ in units], resamples=resamples)
-    return weights[:, [units.index(pair) for pair in pairs]]
-
-
-def clusters_of(executions: Sequence[Execution]) -> tuple[str, IndexArray]:
-    """Return what is independent among executions, ``days`` or ``noises``, and which each belongs to.
-
-    Pairs of days where there are several; else the noise's seeds.
-    """
-    days = [number for _, number, _ in executions]
-    several = len(set(days)) > 1
-    labels = days if several else [seed for *_, seed in executions]
-    return "days" if several else "noises", np.unique(labels, return_inverse=True)[1]
-
-
-def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 1) -> float:
-    """Return the two-sided p-value of the paired permutation test; NaN for fewer than two differences.
-
-    Under the null hypothesis each difference may as well have the other sign. The p-value is the share of all
-    sign patterns whose mean is at least as far from 0 as ours (Fisher, *The Design of Experiments*, 1935,
-    section 21); where there are too many patterns, of some that are drawn, and ours.
-    """
-    values = np.asarray(differences, dtype=np.float64)
-    count = len(values)
-    if count < 2 or np.isnan(values).any():
-        return math.nan
-    limit = abs(values.sum()) - _TIE * np.abs(values).sum()
-    if count <= _EXACT_UP_TO:
-        total, drawn = 1 << count, None
-    else:
-        total, drawn = _DRAWN, np.random.default_rng(seed)
-    extreme = 0
-    for start in range(0, total, _PATTERNS_AT_ONCE):
-        size = min(_PATTERNS_AT_ONCE, total - start)
-        if drawn is None:
-            bits = (np.arange(start, start + size)[:, None] >> np.arange(count)) & 1
-        else:
-            bits = drawn.integers(2, size=(size, count))
-        extreme += int(np.count_nonzero(np.abs((2.0 * bits - 1.0) @ values) >= limit))
-    return extreme / total if drawn is None else (extreme + 1) / (total + 1)
-
-
-@dataclass(frozen=True)
-class PairedDifference:
-    """One policy less another in a measure, over the executions of a block."""
-
-    mean: float
-    low: float
-    high: float
-    """The interval of the mean (95 %)."""
-    p: float
-    """Of the permutation test on the means of independent clusters; NaN where there is only one."""
-    as_good: float
-    """Share of the executions in which it is at least as good, 0 to 1; NaN where a value is missing."""
-    higher_is_better: bool
-
-    @property
-    def text(self) -> str:
-        """Mean and interval."""
-        if math.isnan(self.mean):
-            return "–"
-        return f"{self.mean:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
-
-    @property
-    def verdict(self) -> str:
-        """``better`` or ``worse``; ``""`` if interval or test leave it open."""
-        if not (self.low > 0.0 or self.high < 0.0) or not self.p < SIGNIFICANT:
-            return ""
-        return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
-
-
-def paired_difference(sample: ComparedPolicies, measure: str, policy: str, against: str) -> PairedDifference:
-    """Compare two policies. Raises KeyError where one did not run."""
-    better = COMPARED[measure].higher_is_better
-    differences = sample.of(measure, policy) - sample.of(measure, against)
-    resampled = sample.mean(measure, policy) - sample.mean(measure, against)
-    low, high = interval(resampled)
-    _, cluster = clusters_of(sample.executions)
-    means = np.bincount(cluster, weights=differences) / np.bincount(cluster)
-    signed = differences if better else -differences
-    scale = np.maximum(np.abs(sample.of(measure, policy)), 1.0)
-    as_good = math.nan if np.isnan(signed).any() else float(np.mean(signed >= -_TIE * scale))
-    return PairedDifference(float(resampled[0]), float(low), float(high), sign_flip_p(means), as_good, better)
+def blocks_by_case(runs: pd.DataFrame, *, resamples: int = RESAMPLES) -> dict[Block, ComparedPolicies]:
+    """Return the samples of all cases and guard settings, in the order of the rows."""
+    return blocks_of(runs, lambda scenario: case_of(scenario)[0], resamples=resamples)
 
 
 def comparison_tables(
@@ -201,40 +64,6 @@ def _title(block: Block, titles: Mapping[str, str]) -> str:
     return f"{titles.get(case, case)}, guard {setting}"
 
 
-_MEAN_HEADS: Final[Mapping[str, tuple[str, str]]] = {
-    "finished": ("fin. %", "{:.2f}"),
-    "work": ("work %", "{:.2f}"),
-    "killed": ("killed", "{:.2f}"),
-    "off": ("off", "{:.1f}"),
-    "below": ("below", "{:.1f}"),
-    "wasted": ("wasted", "{:.1f}"),
-    "curtailed": ("curt.", "{:.1f}"),
-    "lost": ("w + c", "{:.1f}"),
-    "slowdown": ("slowd.", "{:.2f}"),
-    "slowdown95": ("p95", "{:.1f}"),
-}
-"""Heading and form of each measure's mean, so short that a line has at most 120 characters."""
-_MEAN_NUMBERS: Final = tuple(head for head, _ in _MEAN_HEADS.values())
-
-
-def _mean_cells(means: Mapping[str, float]) -> tuple[str, ...]:
-    return tuple(number_text(means[name], form) for name, (_, form) in _MEAN_HEADS.items())
-
-
-def means_table(title: str, sample: ComparedPolicies) -> TextTable:
-    """Return the means of all measures, a row a policy."""
-    rows: list[tuple[str, ...]] = [
-        (policy, *_mean_cells({name: float(sample.means(name)[0][place]) for name in _MEAN_HEADS}))
-        for place, policy in enumerate(sample.conditions)
-    ]
-    note = (
-        f"{_executions(sample)}. fin., work: share of jobs and of work finished; killed: %; off, below: "
-        "points of charge away from the target and below it; wasted, curt., w + c: kWh; slowd., p95: "
-        "bounded slowdown of started jobs, mean and 95 % quantile."
-    )
-    return TextTable(f"Means: {title}", ("Policy", *_MEAN_NUMBERS), rows, _MEAN_NUMBERS, note)
-
-
 def scenario_table(title: str, sample: ComparedPolicies) -> TextTable:
     """Return the means in each scenario; no rows where there is only one."""
     names = [case_of(scenario)[1] for scenario, *_ in sample.executions]
@@ -243,38 +72,10 @@ def scenario_table(title: str, sample: ComparedPolicies) -> TextTable:
     for scenario in scenarios if len(scenarios) > 1 else ():
         own = [name == scenario for name in names]
         for place, policy in enumerate(sample.conditions):
-            means = {name: float(sample.values[name][own, place].mean()) for name in _MEAN_HEADS}
-            rows.append((scenario if place == 0 else "", policy, *_mean_cells(means)))
-    head = ("Scenario", "Policy", *_MEAN_NUMBERS)
-    return TextTable(f"Means by scenario: {title}", head, rows, _MEAN_NUMBERS)
-
-
-def difference_table(title: str, sample: ComparedPolicies, against: str) -> TextTable:
-    """Return the differences of all policies from one, a row a policy and measure."""
-    rows: list[tuple[str, ...]] = []
-    unit, cluster = clusters_of(sample.executions)
-    count = int(cluster.max()) + 1
-    for policy in sample.conditions:
-        if policy == against:
-            continue
-        for number, (column, measure) in enumerate(COMPARED.items()):
-            found = paired_difference(sample, column, policy, against)
-            unit_of = "points" if measure.unit == "%" else measure.unit
-            what = f"{measure.title} [{unit_of}]" if unit_of else measure.title
-            difference = found.text if count > 1 else number_text(found.mean, "{:+.2f}")
-            as_good = number_text(100.0 * found.as_good, "{:.0f} %")
-            name = policy if number == 0 else ""
-            rows.append((name, what, difference, p_text(found.p), as_good, found.verdict))
-    kind = "pairs of days" if unit == "days" else "noises of the same days"
-    note = (
-        f"{_executions(sample)}; intervals: 95 %, bootstrap; p: permutation test on the means of {count} "
-        f"{kind}, each measure for itself; as good: share of executions in which the policy is at least as "
-        "good; verdict: if the interval excludes 0 and p < 0.05."
-    )
-    if count == 1:
-        note = f"{_executions(sample)} of the same days and noise: no interval, no test."
-    head = ("Policy", "Measure", "Difference", "p", "As good", "Verdict")
-    return TextTable(f"Less {against}: {title}", head, rows, ("Difference", "p", "As good"), note)
+            means = {name: float(sample.values[name][own, place].mean()) for name in MEAN_HEADS}
+            rows.append((scenario if place == 0 else "", policy, *mean_cells(means)))
+    head = ("Scenario", "Policy", *MEAN_NUMBERS)
+    return TextTable(f"Means by scenario: {title}", head, rows, MEAN_NUMBERS)
 
 
 def bound_table(title: str, sample: ComparedPolicies, bounds: Bounds, against: str) -> TextTable:
@@ -301,32 +102,16 @@ def bound_table(title: str, sample: ComparedPolicies, bounds: Bounds, against: s
         rows.append((policy, *jobs, *flops, f"{100.0 * kept:.0f}"))
     numbers = ("fin. %", "of bound", f"gap of {against} closed %", "work %", "of bound ", "target kept %")
     note = (
-        f"{_executions(sample)}. The bound knows production and run times beforehand and keeps the target; a "
-        "policy that ends below it may finish more. Jobs and work have bounds of their own."
+        f"{executions_text(sample)}. The bound knows production and run times beforehand and keeps the "
+        "target; a policy that ends below it may finish more. Jobs and work have bounds of their own."
     )
     return TextTable(f"What could be had: {title}", ("", *numbers), rows, numbers, note)
 
 
 def _gap_closed(gained: FloatArray, missing: FloatArray) -> str:
     """How much of what is missing was gained, %, with its interval; "–" where nothing is missing."""
-    if not (missing > _TIE).all():
+    if not (missing > TIE).all():
         return "–"
     closed = 100.0 * gained / missing
     low, high = interval(closed)
     return f"{closed[0]:.0f} [{low:.0f}, {high:.0f}]"
-
-
-def p_text(p: float) -> str:
-    """Return a p-value as tables have it."""
-    return "< 0.001" if p < 0.001 else number_text(p, "{:.3f}")
-
-
-def number_text(value: float, form: str) -> str:
-    """Return a number as tables have it: "–" where there is none, as the slowdown if no job started."""
-    return "–" if math.isnan(value) else form.format(value)
-
-
-def _executions(sample: Sample[Any]) -> str:
-    left = f" ({sample.left_out} left out: a run failed)" if sample.left_out else ""
-    count = len(sample.executions)
-    return f"{count} execution{'' if count == 1 else 's'}{left}"

@@ -15,17 +15,9 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.reports.intervals import NOT_NEGATIVE, ValueRange
-from studies.claims import (
-    Claim,
-    Sample,
-    TextTable,
-    Truth,
-    Verdict,
-    bootstrap_weights,
-    claim_table,
-    interval,
-    weighted_mean,
-)
+from beasy_sched.reports.samples import Sample, bootstrap_weights, interval, weighted_mean
+from beasy_sched.reports.text_tables import TextTable
+from studies.claims import Claim, Truth, Verdict, claim_table
 from studies.energy_budget.study import ALGORITHMS, Setting, percent
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from console import exit_code_of, readable, tell
+from console import exit_code_of, readable
 
 from beasy_sched.campaigns.workers import Processes
+from beasy_sched.cli.options import tell
 from beasy_sched.errors import BeasyError
 from studies.claims import judge
 from studies.command_line import STOPPED, counted, parser_of, present, program

@@ -18,7 +18,9 @@ from msgspec.structs import replace
 
 from beasy_sched.forecast.accuracy import HORIZONS_H
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
-from studies.claims import Claim, Ruling, TextTable, Truth, Verdict, judge, weighted_mean
+from beasy_sched.reports.samples import weighted_mean
+from beasy_sched.reports.text_tables import TextTable
+from studies.claims import Claim, Ruling, Truth, Verdict, judge
 from studies.greenslot.cases import (
     CONVENTIONAL,
     COPIES,

@@ -11,16 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from console import count, exit_code_of, readable, tell
+from console import count, exit_code_of, readable
 
 from beasy_sched.campaigns.workers import Processes
+from beasy_sched.cli.options import tell
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.forecast.accuracy import AccuracyTable, accuracy
 from beasy_sched.forecast.solar import SolarModel
 from beasy_sched.forecast.weather import ActualWeather
 from beasy_sched.formats.grid_rates import CARBON, PRICE
 from beasy_sched.formats.solar_history import read_solar_history
-from studies.claims import TextTable, tally
+from beasy_sched.reports.text_tables import TextTable
+from studies.claims import tally
 from studies.command_line import STOPPED, counted, parser_of, present, program
 from studies.greenslot.cases import (
     STUDIES,

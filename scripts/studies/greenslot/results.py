@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.forecast.accuracy import AccuracyTable
+from beasy_sched.reports.samples import Sample, bootstrap_weights
+from beasy_sched.reports.text_tables import TextTable
 from beasy_sched.units import SECONDS_PER_HOUR
-from studies.claims import Sample, TextTable, bootstrap_weights
 from studies.greenslot.cases import (
     CONVENTIONAL,
     COPIES,

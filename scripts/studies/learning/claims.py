@@ -12,21 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from studies.claims import (
-    Claim,
-    TextTable,
-    Truth,
-    Verdict,
-    claim_table,
-    interval,
-)
-from studies.comparison.results import (
-    ComparedPolicies,
-    blocks_of,
-    clusters_of,
-    p_text,
-    paired_difference,
-)
+from beasy_sched.reports.paired import ComparedPolicies, clusters_of, p_text, paired_difference
+from beasy_sched.reports.samples import interval
+from beasy_sched.reports.text_tables import TextTable
+from studies.claims import Claim, Truth, Verdict, claim_table
+from studies.comparison.results import blocks_by_case
 from studies.learning.study import CHANCE, FIXED, FULL, GREEDY, LEARNERS, MIXES, VARIED
 
 if TYPE_CHECKING:
@@ -52,7 +42,7 @@ _MORE: Final = 1e-6
 
 def results_of_cases(*runs: pd.DataFrame) -> dict[str, ComparedPolicies]:
     """Arrange the runs of campaigns by case; executions in which a policy failed are left out."""
-    return {case: sample for each in runs for (case, _), sample in blocks_of(each).items()}
+    return {case: sample for each in runs for (case, _), sample in blocks_by_case(each).items()}
 
 
 def best_fixed(sample: ComparedPolicies) -> str:

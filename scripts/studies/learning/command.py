@@ -10,17 +10,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from console import SEED, count, exit_code_of, tell
+from console import SEED, count, exit_code_of
 
 from beasy_sched.campaigns.campaign import begin, go_on
 from beasy_sched.campaigns.folder import must_be_empty
 from beasy_sched.campaigns.scenario import PAPER_GUARDS, PolicyPart, Scenario
 from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
-from beasy_sched.cli.options import progress_bar
+from beasy_sched.cli.options import progress_bar, tell
 from beasy_sched.errors import BeasyError
 from beasy_sched.policies.learned.model import Model
-from studies.claims import TextTable, judge
+from beasy_sched.reports.text_tables import TextTable
+from studies.claims import judge
 from studies.command_line import STOPPED, counted, made_by, parser_of, present, span
 from studies.comparison.study import Extent
 from studies.learning.claims import (

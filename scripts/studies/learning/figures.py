@@ -10,8 +10,8 @@ import numpy as np
 from beasy_sched.learning.preferences import preference_table
 from beasy_sched.policies.learned.model import Model
 from beasy_sched.reports.learning_figure import plot_curve
-from studies.claims import TextTable
-from studies.comparison.results import ComparedPolicies
+from beasy_sched.reports.paired import ComparedPolicies
+from beasy_sched.reports.text_tables import TextTable
 from studies.figures import TWO_COLUMNS_IN, BoxPanel, Figures, box_figure, new_figure
 from studies.learning.claims import DIFFERING, MEASURED, LearningResults
 

@@ -1,4 +1,4 @@
-"""The two processes of scripts/run, played by small programs."""
+"""Scheduler and simulator as two processes, played by small programs."""
 
 import os
 import signal
@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from policy_run import RunFailed, run_both
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+from beasy_sched.comparisons.commands import StepFailed
+from beasy_sched.comparisons.two_processes import run_both
+
 LISTENS = "import sys, time; print('listening on tcp://127.0.0.1:1', file=sys.stderr, flush=True);"
 
 
@@ -29,8 +30,8 @@ def test_the_simulator_learns_the_endpoint_and_the_output_comes_last(capfd: pyte
 
 
 def test_a_simulator_may_write_its_files_long_after_the_scheduler_has_ended(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("policy_run.FAREWELL_S", 0.1)
-    monkeypatch.setattr("policy_run.ORPHAN_S", 0.1)
+    monkeypatch.setattr("beasy_sched.comparisons.two_processes.FAREWELL_S", 0.1)
+    monkeypatch.setattr("beasy_sched.comparisons.two_processes.ORPHAN_S", 0.1)
     run_both(program(LISTENS), program("import time; time.sleep(0.6)"))
 
 
@@ -49,10 +50,10 @@ def test_a_simulator_may_write_its_files_long_after_the_scheduler_has_ended(monk
 def test_when_one_dies_the_other_is_ended(
     scheduler: str, simulator: str, text: str, exit_code: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("policy_run.FAREWELL_S", 1.0)
-    monkeypatch.setattr("policy_run.ORPHAN_S", 0.2)
+    monkeypatch.setattr("beasy_sched.comparisons.two_processes.FAREWELL_S", 1.0)
+    monkeypatch.setattr("beasy_sched.comparisons.two_processes.ORPHAN_S", 0.2)
     begin = time.monotonic()
-    with pytest.raises(RunFailed) as caught:
+    with pytest.raises(StepFailed) as caught:
         run_both(program(scheduler), program(simulator))
     assert str(caught.value) == text
     assert caught.value.exit_code == exit_code
@@ -60,8 +61,8 @@ def test_when_one_dies_the_other_is_ended(
 
 
 def test_a_scheduler_that_never_listens(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("policy_run.START_LIMIT_S", 0.3)
-    with pytest.raises(RunFailed, match="no endpoint within"):
+    monkeypatch.setattr("beasy_sched.comparisons.two_processes.START_LIMIT_S", 0.3)
+    with pytest.raises(StepFailed, match="no endpoint within"):
         run_both(program("import time; time.sleep(60)"), program(""))
 
 
@@ -79,11 +80,11 @@ def test_a_signal_ends_both(number: signal.Signals, tmp_path: Path):
         "print(os.getpid(), flush=True); time.sleep(60)"
     )
     main = (
-        "import sys, console, policy_run as t; t.FAREWELL_S = 1.0\n"
-        f"pair = [sys.executable, '-c', {scheduler!r}], [sys.executable, '-c', {simulator!r}]\n"
-        "sys.exit(console.exit_code_of('run', lambda: t.run_both(*pair)))"
+        "import signal, sys, beasy_sched.comparisons.two_processes as t; t.FAREWELL_S = 1.0\n"
+        f"signal.signal({int(number)}, lambda number, _: sys.exit(128 + number))\n"
+        f"t.run_both([sys.executable, '-c', {scheduler!r}], [sys.executable, '-c', {simulator!r}])"
     )
-    process = subprocess.Popen(program(main), cwd=SCRIPTS, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(program(main), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     simulator_id = int(process.stdout.readline())
     process.send_signal(number)

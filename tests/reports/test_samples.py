@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from studies.claims import bootstrap_weights, interval, weighted_mean, weighted_spread
+
+from beasy_sched.reports.samples import bootstrap_weights, interval, weighted_mean, weighted_spread
 
 
 def test_the_first_row_is_ours_and_all_rows_draw_as_many():

@@ -1,0 +1,482 @@
+"""``beasy-sched compare``: policies side by side on the same days."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import shlex
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import click
+
+from beasy_sched.campaigns.workers import Processes, processors
+from beasy_sched.cli import main
+from beasy_sched.cli.options import (
+    FOLDER,
+    SEED,
+    WINDOWS,
+    CommandOptions,
+    Number,
+    Whole,
+    known_policies,
+    option,
+    parsed,
+    progress_bar,
+    tell,
+    width,
+    with_options,
+)
+from beasy_sched.comparisons.commands import Commands
+from beasy_sched.comparisons.days import (
+    HOSTS,
+    PV_KW,
+    SIGMA_PCT,
+    WIND_KW,
+    ComparedDays,
+    DayInputs,
+    GeneratedDays,
+    OwnDays,
+    Production,
+)
+from beasy_sched.comparisons.greenslot_days import GREENSLOT_RUNS, GreenslotDays
+from beasy_sched.comparisons.side_by_side import (
+    PATIENCE_S,
+    TABLE_NAME,
+    Compared,
+    ComparedPolicy,
+    Comparison,
+    check_labels,
+)
+from beasy_sched.errors import Interrupted
+from beasy_sched.outputs.tables import Contender, comparison_lines, conditions
+
+INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+"""A file that is there."""
+_PRELOADED: Final = (
+    "beasy_sched.cli.simulate", "beasy_sched.outputs.tables", "beasy_sched.run.in_process",
+    "beasy_sched.comparisons.policy_run",
+)  # fmt: skip
+"""What the processes of the policies are forked with."""
+
+
+def with_signal_code(command: Callable[..., None]) -> Callable[..., None]:
+    """Have a command that a signal stops exit with the code that shells give to that (130 for SIGINT)."""
+
+    @functools.wraps(command)
+    def called(*given: Any, **named: Any) -> None:
+        try:
+            command(*given, **named)
+        except Interrupted as stop:
+            tell(f"beasy-sched: {stop}")
+            sys.exit(128 + stop.number)
+
+    return called
+
+
+class SharedOptions(CommandOptions):
+    """What the comparisons on some days and over a year share."""
+
+    jobs: int = option(
+        "How many policies run at a time.",
+        "-j",
+        type=Whole(1, 1_000_000),
+        default=processors,
+        show_default="all cores",
+    )
+    seed: int = option("Seed of all random numbers.", type=SEED, default=1)
+    sigma_pct: float = option(
+        "How far real arrivals and run times deviate from the forecast: Gaussian noise, percent.",
+        "--sigma",
+        type=Number(0, 100),
+        default=SIGMA_PCT,
+        metavar="PCT",
+    )
+    swf: Path | None = option(
+        "Your trace (SWF, plain or gzip) instead of generated jobs.", type=INPUT, metavar="FILE"
+    )
+    cores_per_host: int | None = option(
+        "Processors of the trace per server. [default: 1]", type=Whole(1, 1_000_000), metavar="N"
+    )
+    ninja_pv: Path | None = option("Your Renewables.ninja export for the sun.", type=INPUT, metavar="FILE")
+    ninja_wind: Path | None = option("Your Renewables.ninja export for the wind.", type=INPUT, metavar="FILE")
+
+
+class _WhatRuns(CommandOptions):
+    policies: tuple[ComparedPolicy, ...] = option(
+        "A policy to compare: a name listed by 'beasy-sched policies', or package.module:Class; with options"
+        " of its own as one text, 'greenslot prices=flat'. Repeat it for several. A single policy prints its"
+        " full summary. [default: nine]",
+        "--policy",
+        type=parsed(ComparedPolicy.of),
+        multiple=True,
+        metavar="NAME",
+        shell_complete=known_policies,
+    )
+    single_options: tuple[str, ...] = option(
+        "An option of the policy; repeat it for several. Requires a single --policy.",
+        "--option",
+        metavar="NAME=VALUE",
+    )
+    policy_options: str | None = option(
+        "All options of the policy. Requires a single --policy.", "--options", metavar="JSON|@FILE"
+    )
+    wire: bool = option(
+        "Run scheduler and simulator as two processes that communicate over ZeroMQ, as with a real Batsim:"
+        " slower, with the same results."
+    )
+    out: Path | None = option(
+        "Output folder.",
+        "-o",
+        "--out",
+        "--output",
+        type=FOLDER,
+        metavar="DIR",
+        show_default="out/run; out/comparison for SCENARIOs",
+    )
+    against: str | None = option(
+        "With SCENARIOs: the policy that the others are compared with, pair by pair. [default: the first]",
+        metavar="NAME",
+        shell_complete=known_policies,
+    )
+    no_report: bool = option("Do not write the HTML report.")
+    markdown: bool = option("Print the table in Markdown.")
+
+
+class _TheDays(SharedOptions):
+    scenario: Literal["greenslot"] | None = option(
+        "Instead of these days the week of GreenSlot's paper: 28 workflows with deadlines on 16 servers with"
+        f" 2.3 kW of solar panels, and the grid behind them; compares {', '.join(GREENSLOT_RUNS)}."
+    )
+    quick: bool = option("One day instead of three.")
+    arrivals: Literal["begin", "end", "uniform"] | None = option("When most jobs arrive. [default: begin]")
+    production: Production = option(
+        "Real production of sun and wind: as forecast, at the upper or the lower bound of the forecast, or"
+        " anywhere between.",
+        default="between",
+    )
+    no_plan: bool = option("Do not plan the window. Requires a --policy that needs no plan.")
+    begin: str | None = option("Start within the trace, for example 30d.", "--from", metavar="TIME")
+    start: str | None = option("Start within the exports, for example 2019-06-01.", metavar="TIME")
+    site: Path | None = option(
+        "Your site file instead of the site of these days.", type=INPUT, metavar="FILE"
+    )
+
+
+class _OwnFiles(CommandOptions):
+    platform: Path | None = option(
+        "Compare on your own files: SimGrid platform (XML).", "-p", type=INPUT, metavar="FILE"
+    )
+    workloads: tuple[Path, ...] = option(
+        "Batsim workload (JSON); several are played together.",
+        "-w",
+        "--workload",
+        type=INPUT,
+        multiple=True,
+        metavar="FILE",
+    )
+    events: tuple[Path, ...] = option(
+        "External events, including the production.", type=INPUT, multiple=True, metavar="FILE"
+    )
+    plan: Path | None = option("Plan of the site, which some policies require.", type=INPUT, metavar="FILE")
+    forecast: str | None = option(
+        "Predictions of the production, as for 'beasy-sched simulate'.", metavar="SOURCE"
+    )
+    windows: int = option("How many of the site's windows the runs have.", type=WINDOWS, default=1)
+    master_host: str | None = option(
+        "Host of the platform that runs no jobs. [default: master_host]", "-m", metavar="NAME"
+    )
+
+
+@click.command()
+@click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
+@with_options(_WhatRuns)
+@with_options(_TheDays)
+@with_options(_OwnFiles)
+@click.pass_context
+@with_signal_code
+def compare(
+    context: click.Context, what: _WhatRuns, days: _TheDays, own: _OwnFiles, scenarios: tuple[str, ...]
+) -> None:
+    """Compare policies on the same days: one table, a report, and all files of each run."""
+    if scenarios:
+        _compare_scenarios(context, what, days, scenarios)
+        return
+    _omit(context, ("against",), "a single execution has no interval and no test: pass SCENARIOs, or")
+    comparison = _comparison(context, what, days, own)
+    single = len(comparison.policies) == 1 and not what.markdown
+    slots = min(days.jobs, len(comparison.policies))
+    processes = Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)
+    with contextlib.closing(processes) as executor:
+        commands = Commands(main, executor, tell)
+        inputs = comparison.prepare(commands)
+        comparison.show_runs(inputs, commands, single=single)
+        if single:
+            compared = Compared([comparison.run_one(inputs, commands)], inputs)
+        else:
+            with _Progress(len(comparison.policies), slots) as progress:
+                compared = comparison.run_all(inputs, commands, progress)
+        report = None
+        if compared.stop is None and not what.no_report:
+            report = comparison.write_report(compared, commands)
+    _show(comparison, compared, report, single=single, markdown=what.markdown)
+    if compared.stop is not None:
+        raise compared.stop
+    context.exit(int(any(contender.problem for contender in compared.contenders)))
+
+
+compare.help = f"""Compare policies on the same days: one table, a report, and all files of each run.
+
+    Without files of your own: makes a platform of {HOSTS} servers, a workload of three days and the power of
+    {PV_KW} kW of solar and {WIND_KW} kW of wind plants, as forecast and as they really occur; plans the
+    window from the forecast; then lets each of nine policies schedule the same days. Results are in
+    DIR/POLICY/run_*.
+
+    \b
+      beasy-sched compare
+      beasy-sched compare --quick --policy beasy --policy "easy priority=slowdown"
+      beasy-sched compare --swf trace.swf --ninja-pv pv.csv --start 2019-06-01
+
+    On your own files, nothing is generated; policies of your own are given as package.module:Class:
+
+    \b
+      beasy-sched compare -p platform.xml -w workload.json --events power.txt --site site.toml \\
+          --plan plan.msgpack --policy beasy --policy easy --policy mine.policy:Mine -o out/mine
+
+    On many executions of SCENARIOs (files, or those of the program by name), with means, paired differences
+    from one policy, their intervals and permutation tests:
+
+    \b
+      beasy-sched compare best-begin mine.toml --policy beasy --policy mine.policy:Mine --against beasy
+
+    The exit code is 0 if all runs are complete, 1 if one failed, 2 if an option or an input is wrong.
+    """
+
+
+def _compare_scenarios(
+    context: click.Context, what: _WhatRuns, days: _TheDays, names: tuple[str, ...]
+) -> None:
+    """Compare policies on many executions: a campaign, whose runs are not repeated, and its tables."""
+    from beasy_sched.campaigns.workers import TIME_LIMIT_S
+    from beasy_sched.cli.campaign import unless_stopped
+    from beasy_sched.comparisons.scenarios import RUNS, scenario_comparison
+    from beasy_sched.reports.text_tables import markdown_of
+
+    others = {parameter.name or "" for parameter in context.command.params} - _OF_SCENARIOS
+    _omit(context, sorted(others), "scenarios have their own days and files")
+    check_labels(what.policies)
+    out = what.out or Path("out/comparison")
+    comparison = scenario_comparison(names, what.policies, out, against=what.against, small=days.quick)
+    with unless_stopped("the same command"), progress_bar("runs") as report:
+        progress = None if report is None else lambda done, total: report(done / total)
+        outcome = comparison.run(Processes(days.jobs, TIME_LIMIT_S), progress)
+    tables = comparison.tables()
+    if what.markdown:
+        click.echo(markdown_of(tables), nl=False)
+    else:
+        for table in tables:
+            table.print(width(120))
+        print_text(f"Files in {out}: the tables in {TABLE_NAME}; the runs in {RUNS}/runs.parquet")
+    tell(f"{outcome.runs} runs, {outcome.executed} executed now, {outcome.failed} failed")
+    for text, count in outcome.warnings.items():
+        tell(f"warning: {count} of {outcome.executed} runs: {text}")
+    context.exit(int(outcome.failed > 0))
+
+
+_OF_SCENARIOS: Final = {"scenarios", "policies", "out", "against", "quick", "jobs", "markdown"}
+"""Parameters that comparisons on scenarios have."""
+
+
+# --- what the options mean ----------------------------------------------------------------------------------
+
+
+def _comparison(context: click.Context, what: _WhatRuns, days: _TheDays, own: _OwnFiles) -> Comparison:
+    """Read what is compared. Raises a usage error for options that do not go together, and ConfigError."""
+    chosen = _days(context, days, own)
+    if (what.single_options or what.policy_options is not None) and len(what.policies) != 1:
+        raise click.UsageError("--option and --options require exactly one policy: pass --policy NAME")
+    if days.no_plan and not what.policies and not days.scenario:
+        raise click.UsageError(
+            "--no-plan: most of the nine policies need a plan; choose others, such as --policy easy"
+        )
+    known = {
+        name: ComparedPolicy(name, policy, (*words,)) for name, (policy, words) in chosen.policies.items()
+    }
+    policies = [known.get(policy.label, policy) for policy in what.policies] or [*known.values()]
+    check_labels(policies)
+    given = [] if what.policy_options is None else ["--options", what.policy_options]
+    given += [word for each in what.single_options for word in ("--option", each)]
+    if given:
+        (only,) = policies
+        if what.policies[0].arguments:
+            raise click.UsageError(f"--policy {only.label!r} has its options: omit --option and --options")
+        policies = [ComparedPolicy(only.label, only.policy, (*given,))]
+    return Comparison(chosen, policies, what.out or Path("out/run"), what.wire)
+
+
+def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> ComparedDays:
+    """Return the days. Raises a usage error for options of others."""
+    if days.scenario is not None:
+        _omit(context, _OTHER_DAYS, f"--scenario {days.scenario} has its own days")
+        if days.production in ("best", "worst"):
+            raise click.UsageError(
+                f"--production {days.production}: the sun of --scenario {days.scenario} was measured; omit"
+                " the option, or pass exact for perfect predictions"
+            )
+        _omit(context, _OWN_FILES, f"--scenario {days.scenario} has its own files")
+        return GreenslotDays(days.site, days.production == "exact")
+    if own.platform is not None or own.workloads:
+        return _own_days(context, days, own)
+    _omit(context, _OWN_FILES, "pass -p and -w, too, to compare on your own files; or")
+    if days.swf is None and (days.begin or days.cores_per_host):
+        raise click.UsageError("--from and --cores-per-host require a trace: pass --swf FILE")
+    if days.swf is not None and days.arrivals:
+        raise click.UsageError("--arrivals is for generated jobs: a trace has its own arrivals")
+    if days.site is not None and days.quick:
+        raise click.UsageError(
+            "--quick applies to the site of these days only: set window_h in your site file instead"
+        )
+    return GeneratedDays(
+        site=days.site,
+        quick=days.quick,
+        planned=not days.no_plan,
+        seed=days.seed,
+        arrivals=days.arrivals,
+        production=days.production,
+        sigma_pct=days.sigma_pct,
+        swf=days.swf,
+        begin=days.begin,
+        cores_per_host=days.cores_per_host,
+        ninja_pv=days.ninja_pv,
+        ninja_wind=days.ninja_wind,
+        start=days.start,
+    )
+
+
+_OTHER_DAYS: Final = (
+    "quick", "seed", "arrivals", "sigma_pct", "swf", "begin", "cores_per_host", "ninja_pv", "ninja_wind",
+    "start",
+)  # fmt: skip
+"""Options of generated days."""
+_OWN_FILES: Final = ("platform", "workloads", "events", "plan", "forecast", "windows", "master_host")
+
+
+def _own_days(context: click.Context, days: _TheDays, own: _OwnFiles) -> OwnDays:
+    if own.platform is None or not own.workloads:
+        missing = "-p PLATFORM" if own.platform is None else "-w WORKLOAD"
+        raise click.UsageError(f"your own files are at least a platform and a workload: pass {missing}, too")
+    _omit(context, (*_OTHER_DAYS, "production", "no_plan"), "your own files are the days")
+    return OwnDays(
+        DayInputs(
+            str(own.platform),
+            [*map(str, own.workloads)],
+            [*map(str, own.events)],
+            None if days.site is None else str(days.site),
+            None if own.plan is None else str(own.plan),
+            own.forecast,
+            own.windows,
+            own.master_host,
+        )
+    )
+
+
+def _omit(context: click.Context, names: Sequence[str], why: str) -> None:
+    """Raise a usage error where one of these options is given."""
+    options = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
+    for name in names:
+        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(f"{why}: omit {options[name]}")
+
+
+# --- what is printed ----------------------------------------------------------------------------------------
+
+
+def _show(
+    comparison: Comparison, compared: Compared, report: Path | None, *, single: bool, markdown: bool
+) -> None:
+    """Print the results and what to do next; at the very end the name of the report."""
+    if single:  # its run has printed its summary
+        print_text(f"The days: {comparison.days.in_words}")
+        _list_files(comparison, compared, f"results in {comparison.policies[0].folder_name}/run_*")
+    else:
+        table = comparison.write_table(compared.contenders)
+        if markdown:
+            click.echo(table, nl=False)
+            return
+        _show_table(comparison, compared.contenders)
+        _list_files(comparison, compared, f"the table in {TABLE_NAME}; results in POLICY/run_*")
+    _show_hints(comparison)
+    if report is not None:
+        print_text(f"Charts, in any browser: {report}")
+
+
+def _show_table(comparison: Comparison, contenders: Sequence[Contender]) -> None:
+    """Print the table of all policies, and what their runs have in common."""
+    for line in ("", *comparison_lines(contenders, width(100)), ""):
+        click.echo(line)
+    print_text(f"The days: {comparison.days.in_words}")
+    print_text(f"The site: {'; '.join(conditions(contenders)) or 'no run is complete'}")
+    for each in comparison.policies:
+        if each.label != each.policy:
+            print_text(f"{each.label}: policy {each.policy} {shlex.join(each.arguments)}".rstrip())
+
+
+def _list_files(comparison: Comparison, compared: Compared, results: str) -> None:
+    """Print which files were written."""
+    made = [path.name for path in map(Path, compared.inputs.made) if path.exists()]
+    print_text(f"Files in {comparison.out}: {', '.join(made)}{'; ' if made else ''}{results}")
+
+
+def _show_hints(comparison: Comparison) -> None:
+    """Print how one asks for reasons."""
+    days, policies = comparison.days, comparison.policies
+    example = comparison.folder_of(next((p for p in policies if p.label == days.example_policy), policies[0]))
+    print_text(f"To see why jobs waited or were killed: beasy-sched explain {example}")
+    if (job := days.example_job) is not None:
+        print_text(f"To see what happened to one of them, and why: beasy-sched explain {example} --job {job}")
+
+
+class _Progress(contextlib.AbstractContextManager["_Progress"]):
+    """Prints a line for each policy that ends; on a terminal, above a bar that names the running ones."""
+
+    def __init__(self, total: int, jobs: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        self._title = f"{total} policies, {jobs} concurrently:"
+        columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+        hidden = not sys.stderr.isatty()
+        self._bar = Bar(*columns, console=Console(stderr=True), transient=True, disable=hidden)
+        self._task = self._bar.add_task("", total=total)
+        self._running: list[str] = []
+
+    def __enter__(self) -> _Progress:
+        tell(self._title)
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def began(self, policy: str) -> None:
+        """Note that a policy started."""
+        self._running.append(policy)
+        self._bar.update(self._task, description=", ".join(self._running))
+
+    def ended(self, policy: str, story: str) -> None:
+        """Note that a policy ended, and report it."""
+        self._running.remove(policy)
+        self._bar.console.print(f"  {story}", highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._bar.update(self._task, advance=1, description=", ".join(self._running))
+
+
+def print_text(text: str) -> None:
+    """Print a text, wrapped to the terminal."""
+    wrapped = textwrap.fill(
+        text, width(100), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    click.echo(wrapped)

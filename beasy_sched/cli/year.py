@@ -1,0 +1,227 @@
+"""``beasy-sched year``: policies over a year, with rolling plans."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.progress import ProgressColumn, TaskID
+from rich.progress import Task as RichTask
+from rich.progress_bar import ProgressBar
+
+from beasy_sched.campaigns.workers import Processes
+from beasy_sched.cli import main
+from beasy_sched.cli.compare import INPUT, SharedOptions, print_text, with_signal_code
+from beasy_sched.cli.options import (
+    FOLDER,
+    Number,
+    Whole,
+    known_policies,
+    option,
+    parsed,
+    tell,
+    width,
+    with_options,
+)
+from beasy_sched.comparisons.commands import Commands
+from beasy_sched.comparisons.side_by_side import PATIENCE_S
+from beasy_sched.comparisons.year import (
+    SHARE,
+    YEAR_DAYS,
+    YEAR_POLICIES,
+    YEAR_PV_KW,
+    YEAR_SERVERS,
+    YEAR_WIND_KW,
+    Year,
+)
+from beasy_sched.errors import BeasyError
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import read_bytes
+from beasy_sched.limits import shortened
+from beasy_sched.outputs.tables import comparison_lines
+
+_QUICK_DAYS: Final = 6
+_MOST_DAYS: Final = 3660
+"""Ten years."""
+_TABLE: Final = "months.txt"
+_PICTURE: Final = "year.png"
+_SIZE_KW: Final = Number(0, 1e6)
+_PRELOADED: Final = ("beasy_sched.comparisons.year",)
+
+
+def _date(text: str) -> datetime:
+    try:
+        found = datetime.strptime(text, "%Y-%m-%d")
+        if not 1900 <= found.year <= 2200:
+            raise ValueError
+    except ValueError:
+        raise ValueError(f"found {shortened(text, 40)!r}, expected a day such as 2019-01-01") from None
+    return found
+
+
+class _YearOptions(SharedOptions):
+    policies: tuple[str, ...] = option(
+        "A policy to compare, by name or as package.module:Class; repeat it for several.",
+        "--policy",
+        metavar="NAME",
+        show_default=", ".join(YEAR_POLICIES),
+        shell_complete=known_policies,
+    )
+    days: int | None = option(
+        "Number of days.", type=Whole(1, _MOST_DAYS), metavar="N", show_default=str(YEAR_DAYS)
+    )
+    quick: bool = option(f"{_QUICK_DAYS} days.")
+    servers: int = option(
+        "Number of servers; generated jobs are proportional.", type=Whole(1, 1_000_000), default=YEAR_SERVERS
+    )
+    pv_kw: float = option("Size of the solar plant.", type=_SIZE_KW, default=YEAR_PV_KW, metavar="KW")
+    wind_kw: float = option("Size of the wind plant.", type=_SIZE_KW, default=YEAR_WIND_KW, metavar="KW")
+    site: Path | None = option(
+        "Your site file, with battery and hydrogen, instead of the site of this year.",
+        type=INPUT,
+        metavar="FILE",
+    )
+    start: datetime | None = option(
+        "First day within the exports.", type=parsed(_date), metavar="DATE", show_default="2024-01-01"
+    )
+    out: Path = option(
+        "Output folder.", "-o", "--out", "--output", type=FOLDER, default=Path("out/year"), metavar="DIR"
+    )
+
+
+@click.command()
+@with_options(_YearOptions)
+@click.pass_context
+@with_signal_code
+def year(context: click.Context, given: _YearOptions) -> None:
+    """Compare policies over a year, with rolling plans: a table by month, a picture of the storages."""
+    began_s = time.monotonic()
+    chosen = _chosen(given)
+    slots = min(given.jobs, len(chosen.policies))
+    with contextlib.closing(Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)) as executor:
+        commands = Commands(main, executor, tell)
+        inputs = chosen.prepare(commands)
+        tell(f"{chosen.days} days on {chosen.servers} servers, a plan for each of {inputs.windows} windows")
+        with _Bars(chosen.out) as bars:
+            contenders, stop = chosen.run(inputs, commands, bars)
+    for line in ("", *comparison_lines(contenders, width(100)), ""):
+        click.echo(line)
+    if ended := [each.policy for each in contenders if each.failure is None]:
+        _show_months(chosen, ended)
+    tell(f"{time.monotonic() - began_s:.0f} s")
+    if stop is not None:
+        raise stop
+    context.exit(int(len(ended) < len(contenders)))
+
+
+year.help = f"""Compare policies over a year, with rolling plans: a table by month, a picture of the storages.
+
+    Makes {YEAR_DAYS} days of weather and jobs for {YEAR_SERVERS} servers with {YEAR_PV_KW} kW of sun,
+    {YEAR_WIND_KW} kW of wind, a battery and hydrogen, as expected and as they really occur; lets policies
+    schedule them, with a new plan at the start of every window; prints a table by month, and draws the levels
+    of the storages over the year. Results are in DIR/POLICY/run_*.
+
+    \b
+      beasy-sched year --quick
+      beasy-sched year --servers 100 --pv-kw 70 --wind-kw 10 --swf trace.swf --days 333 --start 2015-01-01 \\
+          --ninja-pv pv.csv --ninja-wind wind.csv
+    """
+
+
+def _chosen(given: _YearOptions) -> Year:
+    """Read what is compared. Raises a usage error for options that do not go together."""
+    if given.days and given.quick:
+        raise click.UsageError("--quick has its own number of days: omit --days")
+    return Year(
+        out=given.out,
+        policies=tuple(dict.fromkeys(given.policies or YEAR_POLICIES)),
+        days=given.days or (_QUICK_DAYS if given.quick else YEAR_DAYS),
+        seed=given.seed,
+        sigma_pct=given.sigma_pct,
+        servers=given.servers,
+        pv_kw=given.pv_kw,
+        wind_kw=given.wind_kw,
+        site=given.site,
+        swf=given.swf,
+        cores_per_host=given.cores_per_host or 1,
+        ninja_pv=given.ninja_pv,
+        ninja_wind=given.ninja_wind,
+        start=given.start,
+    )
+
+
+def _show_months(chosen: Year, policies: Sequence[str]) -> None:
+    """Print the table by month, and write it and the picture."""
+    from beasy_sched.reports.months import draw_year, month_lines
+    from beasy_sched.reports.run_data import read_run_data
+
+    runs = [read_run_data(policy, str(chosen.out / policy / "run")) for policy in policies]
+    for line in (*month_lines(runs, width(100)), ""):
+        click.echo(line)
+    write_atomic(chosen.out / _TABLE, "\n".join(month_lines(runs)) + "\n")
+    work = "generated jobs" if chosen.swf is None else f"jobs of {chosen.swf.name}"
+    title = f"{chosen.days} days, {chosen.servers} servers, {work}"
+    write_atomic(chosen.out / _PICTURE, draw_year(runs, title))
+    print_text(
+        "fin., killed: percent of the jobs submitted in the month that finished, or started but did not; "
+        "low: lowest charge of the battery; H2: hydrogen at the end of the month."
+    )
+    print_text(
+        f"Files in {chosen.out}: the table in {_TABLE}, the picture {_PICTURE}, results in POLICY/run_*"
+    )
+    print_text(f"To see why at a moment: {explain_command(chosen.out / policies[0], chosen.days)}")
+
+
+def explain_command(run: Path, days: int) -> str:
+    """Return the command that explains a noon of a run of some days: of its middle, or of day 21."""
+    return shlex.join(["beasy-sched", "explain", str(run), "--at", f"{min(days // 2, 20)}d12h"])
+
+
+class _Bars(contextlib.AbstractContextManager["_Bars"]):
+    """A line for each policy that ends; on a terminal, a bar for each that runs."""
+
+    def __init__(self, folder: Path) -> None:
+        from rich.console import Console
+        from rich.progress import Progress, TextColumn, TimeElapsedColumn
+
+        self._folder = folder
+        columns = (TextColumn("  {task.description}"), _ShareColumn(), TimeElapsedColumn())
+        hidden = not sys.stderr.isatty()
+        self._bars = Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> _Bars:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def began(self, policy: str) -> None:
+        """Add a policy's bar."""
+        self._tasks[policy] = self._bars.add_task(policy, share=self._folder / policy / SHARE)
+
+    def ended(self, policy: str, story: str) -> None:
+        """Replace a policy's bar by a line."""
+        self._bars.remove_task(self._tasks.pop(policy))
+        self._bars.console.print(f"  {policy}: {story}", highlight=False, markup=False, soft_wrap=True)
+
+
+class _ShareColumn(ProgressColumn):
+    """A bar as long as the share that a run has written to its file."""
+
+    max_refresh = 0.5
+
+    def render(self, task: RichTask) -> ProgressBar:
+        """Read the share."""
+        share = 0.0
+        with contextlib.suppress(OSError, ValueError, BeasyError):
+            share = float(read_bytes(task.fields["share"]))
+        return ProgressBar(total=1.0, completed=share, width=40)

@@ -1,0 +1,81 @@
+"""The steps of a comparison, which are commands of the program that a user could repeat by hand.
+
+Each is shown, then executed in a process of its own, forked from a server that has imported what it needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from beasy_sched.campaigns.workers import Executor, Failure, work_through
+from beasy_sched.errors import BeasyError
+
+Program = Callable[[Sequence[str]], None]
+"""Runs a command in this process and leaves it by SystemExit: the program's entry, importable by name."""
+Tell = Callable[[str], None]
+"""Reports a line to the user."""
+
+
+class StepFailed(BeasyError):
+    """A step of a comparison failed; the text says which, and how."""
+
+    def __init__(self, text: str, exit_code: int = 1) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code if exit_code > 0 else 1
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Executes commands of the program, each in a process of its own."""
+
+    program: Program
+    executor: Executor
+    tell: Tell
+
+    def show(self, arguments: Sequence[str]) -> None:
+        """Tell a command as a user would type it."""
+        self.tell(f"$ beasy-sched {shlex.join(arguments)}")
+
+    def run(self, *arguments: str, shown: bool = True) -> int:
+        """Execute a command; return its exit code. Raises StepFailed where a signal ended it."""
+        if shown:
+            self.show(arguments)
+        return int(self.call(_execute, (self.program, arguments), f"'beasy-sched {arguments[0]}'"))
+
+    def generate(self, *arguments: str) -> None:
+        """Execute `beasy-sched generate`. Raises StepFailed."""
+        if code := self.run("generate", *arguments):
+            raise StepFailed(f"'beasy-sched generate {arguments[0]}' ended with exit code {code}", code)
+
+    def call(self, function: Callable[[Any], Any], argument: Any, name: str) -> Any:
+        """Call a function, which does not return None, in a process of its own.
+
+        Raises StepFailed where it fails, and MachineError.
+        """
+        results: list[Any] = []
+        work_through(self.executor, [(name, function, argument)], lambda _, result: results.append(result))
+        if isinstance(results[0], Failure):
+            raise StepFailed(f"{name}: {results[0].error}")
+        return results[0]
+
+
+def _execute(work: tuple[Program, Sequence[str]]) -> int:
+    program, arguments = work
+    return exit_code_of(program, arguments)
+
+
+def exit_code_of(program: Program, arguments: Sequence[str], log: TextIO | None = None) -> int:
+    """Execute a command in this process; return its exit code. ``log`` takes what it prints, if given."""
+    with contextlib.ExitStack() as stack:
+        if log is not None:
+            stack.enter_context(contextlib.redirect_stdout(log))
+            stack.enter_context(contextlib.redirect_stderr(log))
+        try:
+            program(arguments)
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

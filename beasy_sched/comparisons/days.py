@@ -1,0 +1,290 @@
+"""The days that policies are compared on: generated ones, or those of the user's own files.
+
+Generated days exist twice, as they are forecast, from which the plan is made, and as they really occur. The
+week of GreenSlot's paper is a further kind, in `greenslot_days`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar, Final, Literal, NamedTuple, Protocol
+
+from beasy_sched.comparisons.commands import Commands, StepFailed
+from beasy_sched.energy.site import Site
+from beasy_sched.errors import ConfigError
+from beasy_sched.extras import require
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import package_text, read_text
+from beasy_sched.formats.site_file import parse_site
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+
+HOSTS: Final = 50
+JOBS_PER_DAY: Final = 300
+PV_KW: Final = 10
+WIND_KW: Final = 7
+SIGMA_PCT: Final = 20.0
+QUICK_H: Final = 24
+SHAPED_DAYS: Final = 3
+"""Length of a workload with most arrivals at its start or end, days."""
+POLICIES: Final = (
+    "bid-price", "beasy", "follow-plan", "peak", "next", "last", "workload", "power-reactive",
+    "workload-reactive",
+)  # fmt: skip
+"""Ours, and those that the BEASY paper compares."""
+
+Production = Literal["exact", "best", "worst", "between"]
+"""Where the real production lies in the band of its forecast."""
+
+
+class MadeFiles(NamedTuple):
+    """All files of generated days: those that the runs read, those that the plan is made from, the plan."""
+
+    platform: str = "platform.xml"
+    workload: str = "workload.json"
+    power: str = "power.txt"
+    site: str = "site.toml"
+    forecast_workload: str = "forecast_workload.json"
+    forecast_power: str = "forecast_power.txt"
+    plan: str = "plan.msgpack"
+    figure: str = "plan.png"
+    forecast: str = "forecast.csv"
+
+
+def files_in(folder: Path) -> MadeFiles:
+    """Return the paths of all files in a folder."""
+    return MadeFiles(*(str(folder / name) for name in MadeFiles()))
+
+
+@dataclass(frozen=True)
+class DayInputs:
+    """What the runs of all policies read."""
+
+    platform: str
+    workloads: Sequence[str]
+    events: Sequence[str]
+    site: str | None = None
+    plan: str | None = None
+    forecast: str | None = None
+    """Source of predictions, as ``--forecast`` names it."""
+    windows: int = 1
+    master_host: str | None = None
+    made: Sequence[str] = ()
+    """Those files that the comparison made."""
+
+    @property
+    def simulator(self) -> list[str]:
+        """The arguments that give them to the simulator."""
+        words = ["-p", self.platform]
+        words += [word for path in self.workloads for word in ("-w", path)]
+        words += [word for path in self.events for word in ("--events", path)]
+        return words + ([] if self.master_host is None else ["-m", self.master_host])
+
+    @property
+    def place(self) -> list[str]:
+        """The arguments that say where a run takes place, for how long, by which plan and forecast."""
+        words = [] if self.site is None else ["--site", self.site]
+        words += self.planned
+        words += [] if self.forecast is None else ["--forecast", self.forecast]
+        return words + ([] if self.windows == 1 else ["--windows", str(self.windows)])
+
+    @property
+    def planned(self) -> list[str]:
+        """The option --plan, if there is a plan."""
+        return [] if self.plan is None else ["--plan", self.plan]
+
+
+class ComparedDays(Protocol):
+    """Days on which policies are compared."""
+
+    @property
+    def policies(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        """What is compared by default: the policy behind each name, and the arguments with its options."""
+
+    @property
+    def example_job(self) -> str | None:
+        """A job of these days, to show how one asks for it."""
+
+    @property
+    def example_policy(self) -> str | None:
+        """The policy whose results are shown as an example, if it is compared; else the first one's are."""
+
+    @property
+    def in_words(self) -> str:
+        """What days these are, and how they differ from their forecast."""
+
+    @property
+    def given(self) -> DayInputs | None:
+        """The inputs where they are the user's own; None where they are still to be made."""
+
+    def make(self, folder: Path, commands: Commands) -> DayInputs:
+        """Write what is missing to ``folder``; return the inputs of the runs. Raises BeasyError."""
+
+
+@dataclass(frozen=True)
+class GeneratedDays:
+    """Generated servers, jobs and weather, or the user's own trace and weather on generated servers."""
+
+    site: Path | None = None
+    """None: the site of this package."""
+    quick: bool = False
+    """One day instead of three, on the site of this package."""
+    planned: bool = True
+    """Whether the window is planned."""
+    seed: int = 1
+    arrivals: Literal["begin", "end", "uniform"] | None = None
+    """When most jobs arrive; None: at the beginning, where the window is long enough for that."""
+    production: Production = "between"
+    sigma_pct: float = SIGMA_PCT
+    """Noise of real arrivals and run times."""
+    swf: Path | None = None
+    begin: str | None = None
+    """Where in the trace the days begin."""
+    cores_per_host: int | None = None
+    ninja_pv: Path | None = None
+    ninja_wind: Path | None = None
+    start: str | None = None
+    """Where in the exports the days begin."""
+
+    policies: ClassVar[Mapping[str, tuple[str, Sequence[str]]]] = {name: (name, ()) for name in POLICIES}
+    example_job = "17"
+    example_policy = None
+    given = None
+
+    @property
+    def in_words(self) -> str:
+        """How the days differ from their forecast."""
+        came = {
+            "exact": "production as forecast",
+            "best": "production at the upper bound of its forecast",
+            "worst": "production at the lower bound of its forecast",
+            "between": "production anywhere between the bounds of its forecast",
+        }[self.production]
+        noise = f"{self.sigma_pct:g} % noise on arrivals and run times"
+        jobs = noise if self.sigma_pct else "jobs as forecast"
+        shape = "" if self.swf or self.quick else f"arrivals: {self.arrivals or 'begin'}; "
+        return f"{shape}{came}; {jobs}; seed {self.seed}"
+
+    @property
+    def site_text(self) -> str:
+        """The text of the site file, with a shorter window for a quick run. Raises InputError."""
+        if self.site is not None:
+            return read_text(self.site)
+        text = shipped_site("days")
+        return re.sub(r"^window_h = \S+", f"window_h = {QUICK_H}", text, flags=re.M) if self.quick else text
+
+    def make(self, folder: Path, commands: Commands) -> DayInputs:
+        """Write the platform, the site, workload and power both as forecast and as they occur, the plan."""
+        text = self.site_text
+        site = parse_site(text, str(self.site or "site.toml"))
+        if self.planned:
+            require("highspy", "beasy-sched[plan]", "planning")
+        days = site.window_s / SECONDS_PER_DAY
+        workload, power = self.workload_arguments(days), self.power_arguments(site)
+        make_folder(folder)
+        files = files_in(folder)
+        write_atomic(files.site, text)
+        commands.generate("platform", "--servers", f"gros:{HOSTS}", "-o", files.platform)
+        commands.generate("workload", *workload, "-o", files.forecast_workload)
+        commands.generate("workload", *workload, "--noise", f"{self.sigma_pct:g}", "-o", files.workload)
+        commands.generate("power", *power, "-o", files.forecast_power)
+        commands.generate("power", *power, "--case", self.production, "-o", files.power)
+        commands.tell(f"site: {files.site}, a window of {site.window_s / SECONDS_PER_HOUR:g} h")
+        plan = self._plan(files, commands) if self.planned else None
+        inputs = DayInputs(files.platform, [files.workload], [files.power], files.site, plan, made=files)
+        look_at(inputs, commands)
+        return inputs
+
+    def workload_arguments(self, days: float) -> list[str]:
+        """Return the arguments of `generate workload`. Raises ConfigError for arrivals without a shape."""
+        shared = ["--hosts", str(HOSTS), "--seed", str(self.seed)]
+        if self.swf is not None:
+            cut = ["--duration", f"{days:g}d", "--cores-per-host", str(self.cores_per_host or 1)]
+            return ["--swf", str(self.swf), *cut, *(["--from", self.begin] if self.begin else []), *shared]
+        if days == SHAPED_DAYS:
+            shape = ["--arrivals", self.arrivals or "begin"]
+        elif self.arrivals:
+            raise ConfigError(
+                f"--arrivals requires a window of {SHAPED_DAYS} days, but it has {days:g}: omit the option"
+            )
+        else:
+            shape = ["--day-shares", ",".join(["1"] * max(round(days), 1))]
+        return ["--synthetic", "--jobs", str(round(JOBS_PER_DAY * days)), *shape, *shared]
+
+    def power_arguments(self, site: Site) -> list[str]:
+        """Return the arguments of `generate power`: the given exports, or synthetic weather."""
+        window = ["--days", f"{site.window_s / SECONDS_PER_DAY:g}", "--dt", f"{site.step_s:g}"]
+        if self.start:
+            window += ["--start", self.start]
+        sources = power_sources(self.ninja_pv, self.ninja_wind, PV_KW, WIND_KW)
+        return [*sources, *window, "--seed", str(self.seed)]
+
+    def _plan(self, files: MadeFiles, commands: Commands) -> str | None:
+        """Plan the window from the forecast, with a figure; planning may fail."""
+        for old in (files.plan, files.figure):  # of an earlier comparison
+            Path(old).unlink(missing_ok=True)
+        forecast = ["-w", files.forecast_workload, "--production", files.forecast_power]
+        picture = ["--figure", files.figure] if find_spec("matplotlib") else []  # of the extra plot
+        outputs = ["-o", files.plan, *picture, "-q"]
+        if commands.run("plan", "-p", files.platform, "--site", files.site, *forecast, *outputs):
+            commands.tell("no plan for this window (see above); continuing without one")
+        return files.plan if Path(files.plan).exists() else None
+
+
+@dataclass(frozen=True)
+class OwnDays:
+    """The user's own files."""
+
+    inputs: DayInputs
+
+    policies = GeneratedDays.policies
+    example_job = None
+    example_policy = None
+
+    @property
+    def given(self) -> DayInputs:
+        """The files."""
+        return self.inputs
+
+    @property
+    def in_words(self) -> str:
+        """The names of the files."""
+        return ", ".join([self.inputs.platform, *self.inputs.workloads, *self.inputs.events])
+
+    def make(self, folder: Path, commands: Commands) -> DayInputs:
+        """Check that the files fit together. Raises StepFailed where a run would fail."""
+        if look_at(self.inputs, commands) == 2:
+            raise StepFailed("no policy was run, since each run would fail: see above", 2)
+        make_folder(folder)
+        return self.inputs
+
+
+def shipped_site(name: str) -> str:
+    """Return the text of a site file of this package: ``days``, ``greenslot`` or ``year``."""
+    return package_text("beasy_sched.comparisons", "sites", f"{name}.toml")
+
+
+def make_folder(folder: Path) -> None:
+    """Make the output folder. Raises ConfigError where a file is in the way."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigError(f"--out {folder}: {error.filename} is not a folder: choose another one") from None
+
+
+def look_at(inputs: DayInputs, commands: Commands) -> int:
+    """Print what `beasy-sched check` finds in the inputs; return its exit code."""
+    return commands.run("check", *inputs.simulator, *inputs.place, "-q")
+
+
+def power_sources(pv: Path | None, wind: Path | None, pv_kw: float, wind_kw: float) -> list[str]:
+    """Return the arguments of `generate power` that name the given exports, or synthetic weather."""
+    sources = []
+    if pv is not None:
+        sources += ["--pv", str(pv), "--pv-kw", f"{pv_kw:g}"]
+    if wind is not None:
+        sources += ["--wind", str(wind), "--wind-kw", f"{wind_kw:g}"]
+    return sources or ["--synthetic", "--pv-kw", f"{pv_kw:g}", "--wind-kw", f"{wind_kw:g}"]

@@ -1,0 +1,108 @@
+"""The week of GreenSlot's paper: workflows with deadlines on solar power and the grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from beasy_sched.comparisons.commands import Commands
+from beasy_sched.comparisons.days import DayInputs, MadeFiles, files_in, look_at, make_folder, shipped_site
+from beasy_sched.energy.site import Site
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.batsim_events import power_event_lines
+from beasy_sched.formats.reading import read_text
+from beasy_sched.formats.site_file import parse_site
+from beasy_sched.units import SECONDS_PER_HOUR
+
+GREENSLOT_RUNS: Final = {
+    "conventional": ("conventional", ()),
+    "greenonly": ("greenslot", ("--option", "prices=flat")),
+    "greenslot": ("greenslot", ()),
+    "lowest-window": ("lowest-window", ()),
+}
+"""The policy behind each name, and the arguments with its options. GreenOnly is the paper's name for
+GreenSlot where all brown energy costs the same."""
+
+
+@dataclass(frozen=True)
+class GreenslotDays:
+    """GreenSlot's workflows, Monday to Friday, on 16 servers; the sun as it was measured, and predicted."""
+
+    site: Path | None = None
+    """None: the site of the paper."""
+    exact: bool = False
+    """Whether the predictions are what comes, instead of those of the paper's predictor."""
+
+    policies = GREENSLOT_RUNS
+    example_job = "W2.5.1.8"
+    example_policy = "greenslot"
+    given = None
+
+    @property
+    def in_words(self) -> str:
+        """The days, and how the sun was predicted."""
+        known = "exactly as it comes" if self.exact else "as the paper's predictor said"
+        return f"GreenSlot's workflows, Monday to Friday; sun of 12 July 2010 on, predicted {known}"
+
+    @property
+    def site_text(self) -> str:
+        """The text of the site file. Raises InputError."""
+        return shipped_site("greenslot") if self.site is None else read_text(self.site)
+
+    def make(self, folder: Path, commands: Commands) -> DayInputs:
+        """Write the platform, the workload and the sun, with its predictions.
+
+        Raises ConfigError for steps that do not fit the sun.
+        """
+        from beasy_sched.generate.greenslot_week import NODES
+
+        name = str(self.site or "site.toml")
+        site = parse_site(self.site_text, name)
+        if SECONDS_PER_HOUR % site.step_s:
+            raise ConfigError(
+                f"{name}: time.step_s: found {site.step_s:g}, expected a divisor of an hour: the sun"
+                " of this scenario is known by the hour"
+            )
+        make_folder(folder)
+        files = files_in(folder)
+        write_atomic(files.site, self.site_text)
+        commands.generate("platform", "--servers", f"greenslot-xeon:{NODES}", "-o", files.platform)
+        for line in _write_week(files, site):
+            commands.tell(line)
+        inputs = DayInputs(
+            files.platform,
+            [files.workload],
+            [files.power],
+            files.site,
+            forecast=f"perfect:{files.power}" if self.exact else files.forecast,
+            made=files,
+        )
+        look_at(inputs, commands)
+        return inputs
+
+
+def _write_week(files: MadeFiles, site: Site) -> list[str]:
+    """Write the workload, the sun and its predictions; return what there is to tell about them."""
+    from beasy_sched.generate.greenslot_week import (
+        ACTUAL_W,
+        PREDICTED_W,
+        WorkflowOptions,
+        forecast_lines,
+        step_power_w,
+        workflow_workload,
+    )
+
+    week = workflow_workload(WorkflowOptions())
+    week.write(files.workload)
+    power_w = step_power_w(ACTUAL_W, site.step_s)[: site.steps]
+    write_atomic(files.power, power_event_lines(power_w, site.step_s))
+    write_atomic(files.forecast, forecast_lines(PREDICTED_W))
+    load = f"{100 * week.load:.1f} % of what the servers can do"
+    window = f"a window of {site.window_s / SECONDS_PER_HOUR:g} h"
+    return [
+        f"{files.workload}: {week.size} jobs in workflows with deadlines, {load}",
+        f"{files.power}: {ACTUAL_W.sum() / 1000.0:.1f} kWh of sun; {files.forecast}: its predictions",
+        f"site: {files.site}, with the grid behind it, {window}",
+    ]

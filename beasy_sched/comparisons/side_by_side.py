@@ -1,0 +1,214 @@
+"""Policies on the same days: inputs, a run of each policy, one table, a report."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from beasy_sched.campaigns.workers import Failure, Task, work_through
+from beasy_sched.comparisons.commands import Commands, StepFailed
+from beasy_sched.comparisons.days import ComparedDays, DayInputs
+from beasy_sched.comparisons.policy_run import LOG_NAME, PolicyRun, RunEnd, run_policy, summary_in
+from beasy_sched.errors import BeasyError, ConfigError, Interrupted
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.outputs.tables import COMPARISON_COLUMNS, Contender, comparison_markdown, conditions
+from beasy_sched.policies.registry import make_policy
+from beasy_sched.run.settings import check_needs, read_options
+
+TABLE_NAME: Final = "comparison.md"
+REPORT_NAME: Final = "report.html"
+PATIENCE_S: Final = 60.0
+"""How long the processes of a policy may take to end."""
+
+
+@dataclass(frozen=True)
+class ComparedPolicy:
+    """A policy that is compared, by the name of its row."""
+
+    label: str
+    policy: str
+    arguments: tuple[str, ...] = ()
+    """Its options, as ``--option NAME=VALUE`` and ``--options JSON`` give them."""
+
+    @classmethod
+    def of(cls, text: str) -> ComparedPolicy:
+        """Read ``NAME``, or ``NAME OPTION=VALUE ...`` as one text. Raises ValueError."""
+        name, *options = shlex.split(text) or [""]
+        if not name:
+            raise ValueError("expected the name of a policy")
+        return cls(text, name, tuple(word for each in options for word in ("--option", each)))
+
+    @property
+    def folder_name(self) -> str:
+        """Its folder's name: the label, made safe for a path."""
+        return re.sub(r"[^\w.-]", "_", self.label)
+
+    def check(self, *, site: bool, plan: bool) -> None:
+        """Make the policy, with its options, for a run with or without site and plan. Raises BeasyError."""
+        policy = make_policy(self.policy, self.options())
+        check_needs(policy, self.policy, site=site, plan=plan)
+
+    def options(self) -> dict[str, Any]:
+        """Read its options. Raises ConfigError and InputError."""
+        given = [*zip(self.arguments[::2], self.arguments[1::2], strict=True)]
+        text = dict(given).get("--options", "{}")
+        return read_options(text, [value for option, value in given if option == "--option"])
+
+
+class RunProgress(Protocol):
+    """Is told which policies run."""
+
+    def began(self, policy: str) -> None:
+        """A policy has started."""
+
+    def ended(self, policy: str, story: str) -> None:
+        """A policy has ended; ``story`` tells how, in one line."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What came of a comparison."""
+
+    contenders: Sequence[Contender]
+    inputs: DayInputs
+    stop: Interrupted | None = None
+    """The signal that stopped it early."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Which policies are compared, on which days, and where the results go."""
+
+    days: ComparedDays
+    policies: Sequence[ComparedPolicy]
+    out: Path
+    wire: bool = False
+    """Whether scheduler and simulator of each run are two processes that communicate over ZeroMQ."""
+
+    def prepare(self, commands: Commands) -> DayInputs:
+        """Check the policies, and make the inputs of their runs. Raises BeasyError."""
+        given = self.days.given
+        needs = (True, True) if given is None else (given.site is not None, given.plan is not None)
+        refused = commands.call(_refused, (self.policies, *needs), "the check of the policies")
+        if refused:
+            raise StepFailed(*refused[0])
+        return self.days.make(self.out, commands)
+
+    def show_runs(self, inputs: DayInputs, commands: Commands, *, single: bool) -> None:
+        """Tell the commands of a policy's run: of the only one, or of any."""
+        policy = self.policies[0] if single else ComparedPolicy("POLICY", "POLICY")
+        for command in self._run_of(policy, inputs, commands, logged=not single).commands:
+            commands.show([*command, "-s", "ENDPOINT"] if command[0] == "batsim" else command)
+
+    def run_one(self, inputs: DayInputs, commands: Commands) -> Contender:
+        """Run the only policy, which prints its summary. Raises StepFailed where it fails."""
+        (policy,) = self.policies
+        run = self._run_of(policy, inputs, commands, logged=False)
+        end: RunEnd = commands.call(run_policy, run, f"the run of {policy.label}")
+        if end.failure is not None:
+            raise StepFailed(end.failure, end.exit_code)
+        return Contender(policy.label, summary_in(run.folder))
+
+    def run_all(self, inputs: DayInputs, commands: Commands, progress: RunProgress) -> Compared:
+        """Run all policies, several at a time; what they print goes to a file in the folder of each.
+
+        A policy that fails, or is stopped with the program, is a contender that says so.
+        """
+        runs = {policy.label: self._run_of(policy, inputs, commands, logged=True) for policy in self.policies}
+        ended: dict[str, Contender] = {}
+        stop = None
+
+        def tasks() -> Iterator[Task]:
+            for label, run in runs.items():
+                progress.began(label)
+                yield label, run_policy, run
+
+        def done(label: str, result: RunEnd | Failure) -> None:
+            end = RunEnd(0.0, result.error, 1) if isinstance(result, Failure) else result
+            ended[label] = Contender(label, summary_in(runs[label].folder), end.failure)
+            progress.ended(label, _story(ended[label], runs[label], end.duration_s))
+
+        try:
+            work_through(commands.executor, tasks(), done)
+        except Interrupted as error:
+            stop = error
+        stopped = {label: Contender(label, None, str(stop)) for label in runs}
+        return Compared(list((stopped | ended).values()), inputs, stop)
+
+    def write_table(self, contenders: Sequence[Contender]) -> str:
+        """Write the table in Markdown to the output folder; return its text."""
+        site = "; ".join(conditions(contenders)) or "no run is complete"
+        text = f"The days: {self.days.in_words}. The site: {site}.\n\n{comparison_markdown(contenders)}"
+        write_atomic(self.out / TABLE_NAME, text)
+        return text
+
+    def write_report(self, compared: Compared, commands: Commands) -> Path | None:
+        """Write the HTML report of the runs that are complete; None where there is none, or it fails."""
+        report = self.out / REPORT_NAME
+        report.unlink(missing_ok=True)  # of an earlier comparison
+        complete = {each.policy for each in compared.contenders if each.problem is None}
+        folders = [str(self.folder_of(each)) for each in self.policies if each.label in complete]
+        if not folders:
+            return None
+        command = ["report", *folders, "-o", str(report), *compared.inputs.planned]
+        commands.show(command)
+        if commands.run(*command, "-q", shown=False):
+            commands.tell("no report (see above)")
+            return None
+        return report
+
+    def folder_of(self, policy: ComparedPolicy) -> Path:
+        """Return the folder of a policy's results."""
+        return self.out / policy.folder_name
+
+    def _run_of(
+        self, policy: ComparedPolicy, inputs: DayInputs, commands: Commands, *, logged: bool
+    ) -> PolicyRun:
+        """Return the commands of a policy's run; results go to the policy's folder."""
+        folder = self.folder_of(policy)
+        deciding = ["--policy", policy.policy, *policy.arguments, *inputs.place]
+        results = [str(folder / "run")]
+        if not self.wire:
+            simulate = ["simulate", *inputs.simulator, *deciding, "-o", *results]
+            return PolicyRun(commands.program, folder, (simulate,), logged)
+        serve = ["serve", "-s", "tcp://127.0.0.1:0", *deciding, "-o", *results, "--timeout", "60"]
+        batsim = ["batsim", *inputs.simulator, "--forward-unknown-events", "-E", "-e", *results]
+        return PolicyRun(commands.program, folder, (serve, batsim), logged)
+
+
+def check_labels(policies: Sequence[ComparedPolicy]) -> None:
+    """Raise ConfigError where two policies would have the same row or folder."""
+    folders: dict[str, str] = {}
+    for policy in policies:
+        other = folders.setdefault(policy.folder_name, policy.label)
+        if other != policy.label:
+            raise ConfigError(f"--policy {policy.label}: its results would lie in the folder of {other}")
+    labels = [policy.label for policy in policies]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"--policy {twice}: given twice; each policy runs once, on the same days")
+
+
+def _refused(check: tuple[Sequence[ComparedPolicy], bool, bool]) -> list[tuple[str, int]]:
+    """Return why policies cannot run, each with the exit code for that; empty where all can."""
+    policies, site, plan = check
+    refused = []
+    for policy in policies:
+        try:
+            policy.check(site=site, plan=plan)
+        except BeasyError as error:
+            refused.append((str(error), error.exit_code))
+    return refused
+
+
+def _story(contender: Contender, run: PolicyRun, duration_s: float) -> str:
+    """Report in one line how a policy ended."""
+    if contender.problem is not None or contender.summary is None:
+        return f"{contender.policy}: {contender.problem}; see {run.folder.name}/{LOG_NAME}"
+    shares = {column.name: column.text(contender.summary) for column in COMPARISON_COLUMNS}
+    finished, killed = shares["finished_pct"], shares["killed_pct"]
+    return f"{contender.policy}: {finished} % of the jobs finished, {killed} % killed; {duration_s:.1f} s"
