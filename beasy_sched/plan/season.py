@@ -356,10 +356,13 @@ class _SeasonModel:
         end_kg = hydrogen.level_start_kg if problem.end_kg is None else problem.end_kg
         least = np.zeros(steps)
         least[-1] = end_kg / self.hour_kg
+        # A limit that nothing reaches takes the place of one that is infinite.
+        charge_w = min(battery.charge_limit_w, 1e3 * self.power_w + hydrogen.fuel_cell_max_w)
+        discharge_w = min(battery.discharge_limit_w, 1e3 * self.power_w + hydrogen.electrolyzer_max_w)
         exists = float(battery.exists)
         return _Columns(
-            charge=columns(steps, 0.0, min(battery.charge_limit_w / self.power_w, 1e3) * exists),
-            discharge=columns(steps, 0.0, min(battery.discharge_limit_w / self.power_w, 1e3) * exists),
+            charge=columns(steps, 0.0, charge_w / self.power_w * exists),
+            discharge=columns(steps, 0.0, discharge_w / self.power_w * exists),
             electrolyzer=columns(steps, 0.0, hydrogen.electrolyzer_max_w / self.power_w),
             fuel_cell=columns(steps, 0.0, hydrogen.fuel_cell_max_w / self.power_w),
             imported=columns(len(limit_w), 0.0, limit_w / self.power_w),

@@ -222,6 +222,15 @@ def test_a_discharger_that_loses_nearly_everything() -> None:
     assert season.years[0].unmet_w.sum() == pytest.approx(missing_w.sum() - stored_w, rel=1e-6)
 
 
+def test_a_battery_fills_the_tank_where_nothing_else_happens() -> None:
+    """No demand and no production: 90 % of the battery's energy through an electrolyzer of 29 kW."""
+    cells = battery(1e6, soc_start_pct=100.0, discharge_efficiency=0.9)
+    h2 = tank(tank_kg=1e4, electrolyzer_max_w=29e3)
+    season = planned([0.0] * 4, [0.0] * 4, Storage(cells, h2), end_kg=96 * 29.0 / IN_KWH * 0.999)
+    assert season.hydrogen_kg[-1] == pytest.approx(96 * 29.0 / IN_KWH, rel=2e-3)
+    np.testing.assert_allclose(season.years[0].discharge_w, season.years[0].electrolyzer_w, atol=1.0)
+
+
 def test_what_the_tank_reaches_is_told_only_where_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(season_module._SeasonModel, "most_kg", lambda model, limits: None)
     with pytest.raises(NoSeason, match=r"cannot reach 2 kg$"):
