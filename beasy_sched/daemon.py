@@ -20,8 +20,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from beasy_sched.engine import Session
-from beasy_sched.errors import ConfigError, Interrupted, PeerError
-from beasy_sched.formats.atomic import ENDING_SIGNALS
+from beasy_sched.errors import ENDING_SIGNALS, ConfigError, Interrupted, PeerError
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message

@@ -22,13 +22,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from beasy_sched.errors import InputError, PathLike
+from beasy_sched.errors import ENDING_SIGNALS, InputError, PathLike
 from beasy_sched.formats.held_folder import HeldFolder, kind_of
 
 Content = str | bytes
-
-ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""Signals that ask a program to end."""
 
 _MOST_WRITERS = 100
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -46,6 +43,19 @@ def write_atomic(
     with PartFile(path, folder=folder) as file:
         for piece in [content] if isinstance(content, (str, bytes)) else content:
             file.write(piece)
+
+
+def write_inside(outer: PathLike, place: str, content: Content | Iterable[Content]) -> None:
+    """Write ``content`` as `write_atomic` does to ``outer/place``; folders within are made where missing.
+
+    Links to folders are followed up to ``outer``, which is the user's, not within it. Raises InputError.
+    """
+    *names, name = place.split("/")
+    with contextlib.ExitStack() as held:
+        folder = held.enter_context(hold_folder(outer))
+        for each in names:
+            folder = held.enter_context(folder.inner(each))
+        write_atomic(folder.path / name, content, folder)
 
 
 class PartFile:

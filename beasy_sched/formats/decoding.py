@@ -215,9 +215,17 @@ def csv_line(line: str, delimiter: str = ",") -> list[str]:
 
 
 def read_csv_rows(path: PathLike) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the line and the cells by column of each row of a CSV file. Raises InputError with the line."""
+    """Yield the line and the cells by column of each row of a CSV file.
+
+    Raises InputError with the line, also for a file that is empty or ends in the middle of a line.
+    """
     names: list[str] | None = None
-    for line, cells in csv_rows(as_text(read_bytes(path), path, as_written=True), path):
+    text = as_text(read_bytes(path), path, as_written=True)
+    if not text.strip():
+        raise InputError(path, "is empty: expected a table whose first line names its columns")
+    if not text.endswith("\n"):
+        raise InputError(path, "ends in the middle of a line: the rest is lost", line=1 + text.count("\n"))
+    for line, cells in csv_rows(text, path):
         if names is None:
             names = cells
         elif len(cells) == len(names):

@@ -59,6 +59,9 @@ _CYCLE: Final = 0.01
 
 _TENTHS: Final = 10
 
+_SMALL_TOLERANCE: Final = 1e-9
+"""How far a row or bound may be missed where the solver's own tolerance, 1e-7, is too much."""
+
 
 class NoSeason(BeasyError):
     """There is no coarse plan: the message says why."""
@@ -266,10 +269,24 @@ _TOLERANCE: Final = 1e-6
 """Share of a quantity's size by which a limit or balance may be missed because of rounding."""
 
 
-def _broken(season: Season, hydrogen: HydrogenSpec, year: SeasonYear) -> list[tuple[str, FloatArray]]:
+def _lost_w(season: Season | SeasonProblem) -> float:
+    """What the battery loses by itself while it is at its minimum, W."""
+    battery = season.storage.battery
+    return (1.0 - battery.kept_fraction(season.step_s)) * battery.min_j / season.step_s
+
+
+def _largest_w(season: Season | SeasonProblem, renew_w: FloatArray) -> float:
+    """The largest power (W, at least 1) that arrives, is wanted or keeps the battery at its minimum."""
+    kept_w = _lost_w(season) / season.storage.battery.charge_efficiency
+    return max(1.0, float(season.load_w.max()), float(renew_w.max()), season.base_w, kept_w)
+
+
+def _broken(
+    season: Season | SeasonProblem, hydrogen: HydrogenSpec, year: SeasonYear
+) -> list[tuple[str, FloatArray]]:
     """What must hold, each with by how much (above 0) it does not, beyond the tolerance."""
     battery, step_s = season.storage.battery, season.step_s
-    power_w = max(1.0, float(season.load_w.max()), float(year.renew_w.max()))
+    power_w = _largest_w(season, year.renew_w)
     size_j, size_kg = battery.capacity_j + power_w * step_s, hydrogen.tank_kg
     size_kg += hydrogen.produced_kg(power_w, step_s)
     level_j, level_kg = year.battery_j, year.hydrogen_kg
@@ -315,7 +332,7 @@ class _SeasonModel:
 
     def __init__(self, problem: SeasonProblem) -> None:
         self.problem, self.model = problem, LinearModel()
-        self.power_w = max(1.0, float(problem.load_w.max()), float(problem.renew_w.max()))
+        self.power_w = _largest_w(problem, problem.renew_w)
         self.hours = problem.step_s / SECONDS_PER_HOUR
         self.energy_j = self.power_w * SECONDS_PER_HOUR
         self.hour_kg = problem.hydrogen.produced_kg(self.power_w, SECONDS_PER_HOUR)
@@ -330,8 +347,7 @@ class _SeasonModel:
         battery, hydrogen = problem.storage.battery, problem.hydrogen
         floor_w = np.minimum(problem.floor_w, problem.load_w)
         # What the battery loses at its minimum may be missing, too: every problem then has a point.
-        lost_w = (1.0 - battery.kept_fraction(problem.step_s)) * battery.min_j / problem.step_s
-        dark_w = floor_w + problem.base_w + lost_w / battery.charge_efficiency
+        dark_w = floor_w + problem.base_w + _lost_w(problem) / battery.charge_efficiency
         limit_w = np.minimum(problem.import_limit_w, problem.load_w + problem.base_w)
         limit_w = limit_w if problem.import_limit_w else np.empty(0)
         windows = -(-steps // problem.window_steps)
@@ -340,10 +356,13 @@ class _SeasonModel:
         end_kg = hydrogen.level_start_kg if problem.end_kg is None else problem.end_kg
         least = np.zeros(steps)
         least[-1] = end_kg / self.hour_kg
+        # A limit that nothing reaches takes the place of one that is infinite.
+        charge_w = min(battery.charge_limit_w, 1e3 * self.power_w + hydrogen.fuel_cell_max_w)
+        discharge_w = min(battery.discharge_limit_w, 1e3 * self.power_w + hydrogen.electrolyzer_max_w)
         exists = float(battery.exists)
         return _Columns(
-            charge=columns(steps, 0.0, min(battery.charge_limit_w / self.power_w, 1e3) * exists),
-            discharge=columns(steps, 0.0, min(battery.discharge_limit_w / self.power_w, 1e3) * exists),
+            charge=columns(steps, 0.0, charge_w / self.power_w * exists),
+            discharge=columns(steps, 0.0, discharge_w / self.power_w * exists),
             electrolyzer=columns(steps, 0.0, hydrogen.electrolyzer_max_w / self.power_w),
             fuel_cell=columns(steps, 0.0, hydrogen.fuel_cell_max_w / self.power_w),
             imported=columns(len(limit_w), 0.0, limit_w / self.power_w),
@@ -400,12 +419,13 @@ class _SeasonModel:
         kept = (at.tank, -worth)
         return [*missing, (at.imported, _IMPORT * hours), *cycled, kept]
 
-    def most_kg(self, limits: SolverLimits) -> float:
-        """The most hydrogen that can be stored at the end, kg."""
+    def most_kg(self, limits: SolverLimits) -> float | None:
+        """The most hydrogen that can be stored at the end, kg; None where the solver does not find out."""
         solver = Solver(self.model, limits)
         last = self.columns.tank[-1:]
         solver.set_bounds(last, 0.0, self.problem.hydrogen.tank_kg / self.hour_kg)
-        return -solver.minimize((last, -1.0)).bound * self.hour_kg
+        most = solver.minimize((last, -1.0))
+        return -most.bound * self.hour_kg if most.ending is SearchEnd.DONE else None
 
     def year(self, values: FloatArray) -> SeasonYear:
         """Return a point of the model in watts, joules and kilograms."""
@@ -433,8 +453,7 @@ class _SeasonModel:
 
 def _cannot_hold(problem: SeasonProblem) -> str:
     """Say why the battery falls below its minimum whatever it is given, "" if it does not."""
-    battery = problem.storage.battery
-    lost_w = (1.0 - battery.kept_fraction(problem.step_s)) * battery.min_j / problem.step_s
+    battery, lost_w = problem.storage.battery, _lost_w(problem)
     most_w = battery.charge_limit_w * battery.charge_efficiency
     if lost_w <= most_w:
         return ""
@@ -443,6 +462,34 @@ def _cannot_hold(problem: SeasonProblem) -> str:
         f" by itself, and charging adds at most {most_w:.4g} W: raise charge_limit_kw, or lower"
         " self_discharge_pct_per_day"
     )
+
+
+def _plan_year(model: _SeasonModel, limits: SolverLimits) -> tuple[SeasonYear, float]:
+    """Plan one year; return it, and the distance to the best. Raises NoSeason.
+
+    Where the solver's tolerance is too much beside the sizes of the storages, a smaller one is set.
+    """
+    one = model.problem
+    for tolerance in (None, _SMALL_TOLERANCE):
+        solution = Solver(model.model, limits, tolerance=tolerance).minimize(*model.costs())
+        if solution.ending is SearchEnd.INFEASIBLE and (why := _cannot_hold(one)):
+            raise NoSeason(why)
+        if solution.ending is SearchEnd.INFEASIBLE and one.end_kg is not None:
+            most_kg = model.most_kg(limits)
+            raise NoSeason(
+                f"--season-end: the tank cannot reach {one.end_kg:g} kg"
+                + (
+                    ""
+                    if most_kg is None
+                    else f": even without serving any load, it reaches at most {most_kg:g} kg"
+                )
+            )
+        if solution.ending is not SearchEnd.DONE or solution.values is None:
+            raise NoSeason(f"{solution.ending.value} ended the search for a plan of the season")
+        year = model.year(solution.values)
+        if all(np.all(broken <= 0.0) for _, broken in _broken(one, one.hydrogen, year)):
+            break
+    return year, solution.gap
 
 
 def plan_season(
@@ -462,19 +509,9 @@ def plan_season(
     limits = limits or SolverLimits()
     years, solved = [], []
     for number, one in enumerate(problems):
-        model = _SeasonModel(one)
-        solution = Solver(model.model, limits).minimize(*model.costs())
-        if solution.ending is SearchEnd.INFEASIBLE and (why := _cannot_hold(one)):
-            raise NoSeason(why)
-        if solution.ending is SearchEnd.INFEASIBLE and one.end_kg is not None:
-            raise NoSeason(
-                f"--season-end: the tank cannot reach {one.end_kg:g} kg: even without serving any load, it "
-                f"reaches at most {model.most_kg(limits):.3f} kg"
-            )
-        if solution.ending is not SearchEnd.DONE or solution.values is None:
-            raise NoSeason(f"{solution.ending.value} ended the search for a plan of the season")
-        years.append(model.year(solution.values))
-        solved.append(Solved(f"year {number}", SolverStatus.OPTIMAL.value, solution.gap))
+        year, gap = _plan_year(_SeasonModel(one), limits)
+        years.append(year)
+        solved.append(Solved(f"year {number}", SolverStatus.OPTIMAL.value, gap))
         if report is not None:
             report((number + 1) / len(problems))
     season = Season(

@@ -194,9 +194,8 @@ class SolverOutcome:
         return self.status in (SolverStatus.OPTIMAL, SolverStatus.FEASIBLE)
 
 
-_DUAL_SIMPLEX: Final = 1
 _PRIMAL_SIMPLEX: Final = 4
-"""Values of the option ``simplex_strategy`` of HiGHS; the first is its default."""
+"""Value of the option ``simplex_strategy`` of HiGHS."""
 
 
 class Solver:
@@ -243,14 +242,23 @@ class Solver:
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left_s)
         self._highs.run()
         found = self._solution()
-        return self._solve_again() if found.ending is SearchEnd.FAILED else found
+        if found.ending is SearchEnd.FAILED:  # the dual simplex method fails on some large models
+            found = self._run_anew(simplex_strategy=_PRIMAL_SIMPLEX)
+        if found.ending in (SearchEnd.FAILED, SearchEnd.INFEASIBLE):
+            # Presolve calls some feasible models infeasible, for example where bounds leave a single point.
+            again = self._run_anew(presolve="off")
+            return found if again.values is None else again
+        return found
 
-    def _solve_again(self) -> Solution:
-        """Begin anew with the primal simplex method, where the dual one has failed."""
+    def _run_anew(self, **options: int | str) -> Solution:
+        """Begin anew with other options of HiGHS, which are as before afterwards."""
+        before = {name: self._highs.getOptionValue(name)[1] for name in options}
         self._highs.clearSolver()
-        self._highs.setOptionValue("simplex_strategy", _PRIMAL_SIMPLEX)
+        for name, value in options.items():
+            self._highs.setOptionValue(name, value)
         self._highs.run()
-        self._highs.setOptionValue("simplex_strategy", _DUAL_SIMPLEX)
+        for name, value in before.items():
+            self._highs.setOptionValue(name, value)
         return self._solution()
 
     def set_bounds(self, columns: IntArray, lower: float | FloatArray, upper: float | FloatArray) -> None:

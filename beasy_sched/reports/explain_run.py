@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from beasy_sched.errors import InputError
+from beasy_sched.formats.run_files import TRACE, path_of
 from beasy_sched.outputs.reasons import QUEUED, in_words
 from beasy_sched.policies.easy import NO_STEP_ENERGY
 from beasy_sched.reports.explain_rules import clock, count, energy, percent, span
@@ -142,8 +144,8 @@ def _read(prefix: str) -> RunStory:
             vetoes.append(line)
         waiting.take(line)
     waits = sorted(waiting.ended, key=lambda wait: -wait.length_s)
-    least_pct = (summary.get("site") or {}).get("soc_min_pct")
-    tight = _tight_moments(prefix, kills, vetoes, least_pct)
+    site = summary.get("site") or {}
+    tight = _tight_moments(prefix, kills, vetoes, site.get("soc_min_pct"), site.get("steps"))
     return RunStory(prefix, summary, waits, kills, unfinished, rows, tight)
 
 
@@ -184,12 +186,26 @@ class _Waiting:
 
 
 def _tight_moments(
-    prefix: str, kills: Sequence[LogLine], vetoes: Sequence[LogLine], least_pct: float | None
+    prefix: str,
+    kills: Sequence[LogLine],
+    vetoes: Sequence[LogLine],
+    least_pct: float | None,
+    steps: float | None,
 ) -> list[Tight]:
-    """Return when the battery was at SoC_min, power was not served, or the guard killed or refused."""
+    """Return when the battery was at SoC_min, power was not served, or the guard killed or refused.
+
+    ``steps`` is how many rows the trace must have, None where that is not known.
+    """
     moments = [Tight(line.time, line.time, killed=1) for line in kills if line.rule.startswith("guard")]
     moments += [Tight(line.time, line.time, vetoed={line.job}) for line in vetoes]
-    for row in read_trace(prefix):
+    trace = [*read_trace(prefix)]
+    if trace and steps is not None and len(trace) != steps:
+        raise InputError(
+            path_of(prefix, TRACE),
+            f"has {len(trace)} rows, the run's summary tells of {steps:g} steps: one of the files is cut, or"
+            " of another run",
+        )
+    for row in trace:
         soc_pct, unserved_w = row.get("soc_pct"), row.get("unserved_w", 0.0)
         low = soc_pct is not None and least_pct is not None and soc_pct < least_pct + _NEAR_MIN_POINTS
         if low or unserved_w > 0.0:

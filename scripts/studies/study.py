@@ -23,7 +23,7 @@ from beasy_sched.campaigns.tasks import Attempt
 from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.extras import load_optional
-from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.atomic import hold_folder, write_atomic, write_inside
 from beasy_sched.formats.reading import read_bytes
 
 if TYPE_CHECKING:
@@ -94,8 +94,9 @@ class Study(ABC, Generic[Run, Result]):
             )
         if not path.exists():
             must_be_empty(self.folder, "that of a study")
-        (self.folder / "rows").mkdir(parents=True, exist_ok=True)
-        write_atomic(path, content)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with hold_folder(self.folder) as folder, folder.inner("rows"):
+            write_atomic(path, content)
 
     def go_on(self, executor: Executor, progress: Progress | None = None) -> int:
         """Execute the runs that have not ended well; return how many failed. ``executor`` is closed."""
@@ -109,7 +110,7 @@ class Study(ABC, Generic[Run, Result]):
             nonlocal ended
             if isinstance(result, Failure):
                 result = self._kind(result.error)
-            write_atomic(self._row_path(run), msgspec.json.encode(result))
+            write_inside(self.folder, f"rows/{self._name(run)}.json", msgspec.json.encode(result))
             ended += 1
             tell(ended, total)
 

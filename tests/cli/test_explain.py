@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,30 @@ def test_every_job_and_every_step_of_a_real_run(tmp_path: Path, capsys: Out) -> 
     for step in range(0, 288, 7):
         assert exit_code("explain", prefix, "--at", str(300 * step)) == 0
         assert capsys.readouterr().out.startswith(f"Step {step}, ")
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("jobs.csv", lambda text: "", "jobs.csv: is empty: expected a table"),
+        ("energy_trace.csv", lambda text: "", "energy_trace.csv: is empty: expected a table"),
+        ("jobs.csv", lambda text: text[:-3], "jobs.csv:11: ends in the middle of a line"),
+        ("energy_trace.csv", lambda text: text[:-3], "energy_trace.csv:289: ends in the middle of a line"),
+        (
+            "energy_trace.csv",
+            lambda text: "".join(text.splitlines(keepends=True)[:-40]),
+            "energy_trace.csv: has 248 rows, the run's summary tells of 288 steps",
+        ),
+    ],
+)
+@pytest.mark.parametrize("how", [[], ["--killed"]])
+def test_a_file_that_is_cut(
+    name: str, damage: Callable[[str], str], message: str, how: list[str], tmp_path: Path, capsys: Out
+) -> None:
+    made = small_site(tmp_path, jobs=10)
+    given = ("-p", made.platform, "-w", made.workload, "--events", made.events, "--site", made.site)
+    assert exit_code("simulate", *map(str, given), "-o", str(tmp_path / "run"), "-q") == 0
+    path = tmp_path / f"run_{name}"
+    path.write_text(damage(path.read_text()))
+    assert exit_code("explain", str(tmp_path / "run"), *how) == 2
+    assert message in capsys.readouterr().err

@@ -157,6 +157,18 @@ def started(place: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("command", [[program("beasy-sched")], [sys.executable, "-m", "beasy_sched"]])
+def test_a_signal_while_the_program_is_loaded(
+    tmp_path: Path, number: signal.Signals, command: list[str]
+) -> None:
+    """The first of the packages that the command line imports sends it."""
+    (tmp_path / "click.py").write_text(f"import os\nos.kill(os.getpid(), {number.value})\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([*command, "policies"], capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (1, f"beasy-sched: stopped by {number.name}\n")
+
+
 def sound(folder: Path) -> None:
     """Check that no file is half-written."""
     for path in folder.iterdir():

@@ -17,6 +17,7 @@ from beasy_sched.formats.atomic import (
     remove_old,
     rescue,
     write_atomic,
+    write_inside,
 )
 
 
@@ -279,3 +280,16 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     assert rescue(tmp_path / "b", 1)
     remove_if_dead(tmp_path / ".c.part")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_inside_a_folder_no_link_is_followed(tmp_path: Path) -> None:
+    """A link to the folder itself is the user's."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_inside(tmp_path / "link", "rows/deep/a.json", "1")
+    assert (tmp_path / "real" / "rows" / "deep" / "a.json").read_text() == "1"
+    (tmp_path / "real" / "other").symlink_to(tmp_path / "precious")
+    with pytest.raises(InputError, match="other: is a link, expected a folder: remove it"):
+        write_inside(tmp_path / "real", "other/a.json", "1")
+    assert not [*(tmp_path / "precious").iterdir()]

@@ -73,3 +73,9 @@ def test_a_plan_that_holds_or_a_reason(seed: int) -> None:
         assert power_violations(decision.plan, case) == ()
         assert 0.0 <= decision.plan.relax_factor <= 1.0 + 1e-6
         assert decision.outcome.gap <= 1e-4 or decision.outcome.status is SolverStatus.FEASIBLE
+
+
+@pytest.mark.parametrize("seed", [179, 395])
+def test_presolve_that_calls_a_stage_infeasible_ends_no_search(seed: int) -> None:
+    outcome = plan_power(random_problem(seed), SolverLimits(nodes=200)).outcome
+    assert (outcome.status, outcome.message) == (SolverStatus.OPTIMAL, "")

@@ -34,7 +34,7 @@ from studies.energy_budget.study import (
 from studies.figures import write_figures
 
 from beasy_sched.campaigns.workers import Failure
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.swf import FIELDS_A_ROW
 from beasy_sched.reports.samples import bootstrap_weights
 
@@ -96,6 +96,22 @@ def small_study(folder: Path, week: Week, budgets: tuple[float, ...] = (1.0, 0.3
     study = EnergyStudy(folder, [week], all_settings(budgets), "any")
     study.begin()
     return study
+
+
+def test_rows_are_not_written_through_a_link(tmp_path: Path, week: Week) -> None:
+    """Neither one that is there at first, nor one that takes their place while the study runs."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "rows").symlink_to(precious)
+    with pytest.raises(ConfigError):
+        small_study(tmp_path / "linked", week)
+    study = small_study(tmp_path / "study", week)
+    (tmp_path / "study" / "rows").rmdir()
+    (tmp_path / "study" / "rows").symlink_to(precious)
+    with pytest.raises(InputError, match="rows: is a link, expected a folder: remove it"):
+        study.go_on(Here())
+    assert not [*precious.iterdir()]
 
 
 def test_an_interrupted_study_goes_on_and_ends_the_same(tmp_path: Path, week: Week) -> None:

@@ -21,7 +21,7 @@ from beasy_sched.campaigns.sweep import RunSpec
 from beasy_sched.campaigns.table import Campaign
 from beasy_sched.campaigns.tasks import TRACE, RunResult, execute
 from beasy_sched.campaigns.workers import Failure, Processes, work_through
-from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.atomic import write_inside
 from beasy_sched.formats.decoding import read_frame
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.planner.forecast import CURVES
@@ -86,10 +86,9 @@ def make_closeups(campaign: Campaign, runs: Iterable[str], out: Path, *, jobs: i
     def write(spec: RunSpec, result: RunResult | Failure) -> None:
         if isinstance(result, Failure):
             return
-        folder = wanted[spec.key].folder
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = wanted[spec.key].folder.relative_to(out).as_posix()
         for name in sorted(result.files, key=TRACE.__eq__):  # the trace last: where it is, all is
-            write_atomic(folder / name, result.files[name])
+            write_inside(out, f"{folder}/{name}", result.files[name])
 
     with contextlib.closing(Processes(jobs)) as executor:
         work_through(executor, tasks, write)

@@ -32,7 +32,7 @@ from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import project_levels_j
 from beasy_sched.errors import BeasyError, ConfigError
-from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.atomic import write_inside
 from beasy_sched.formats.batsim_workload import Workload, profile_run_s, read_workload
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -290,8 +290,7 @@ def compute_bounds(
     def keep(digest: str, result: ClairvoyantBound | Failure) -> None:
         if isinstance(result, Failure):
             raise BeasyError(result.error)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(paths[digest], msgspec.json.encode(result))
+        write_inside(folder.parent, f"{folder.name}/{digest}.json", msgspec.json.encode(result))
         found[digest] = result
         if progress is not None:
             progress(len(found), len(tasks))

@@ -21,7 +21,7 @@ from beasy_sched.campaigns.table import RunColumn
 from beasy_sched.campaigns.tasks import attempt
 from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.atomic import write_inside
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
@@ -65,7 +65,7 @@ def prepare_weeks(folder: Path, traces: Sequence[Path], *, quick: bool) -> list[
 
     ``quick`` takes small synthetic weeks. Raises ConfigError and InputError.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     speed = load_server(SERVER).kind().reference_speed_flops
     options = SwfOptions(reference_speed_flops=speed)
     made = [
@@ -104,7 +104,7 @@ def _written(folder: Path, name: str, workload: GeneratedWorkload) -> Week:
     digest = hashlib.sha256(content).hexdigest()
     path = folder / f"{name}-{digest[:16]}.json"
     if not path.exists():
-        write_atomic(path, content)
+        write_inside(folder.parent, f"{folder.name}/{path.name}", content)
     load = float(workload.run_s @ workload.hosts) / (workload.nb_res * WEEK_DAYS * SECONDS_PER_DAY)
     return Week(name, workload.nb_res, path, digest, workload.size, load)
 

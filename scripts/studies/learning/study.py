@@ -19,7 +19,7 @@ from beasy_sched.campaigns.scenario import PolicyPart, Scenario, quick
 from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
 from beasy_sched.campaigns.workers import Executor
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.atomic import hold_folder, write_atomic, write_inside
 from beasy_sched.formats.decoding import Malformed, decode_json, decode_msgpack, read_json
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.learning.executions import FIRST_SEED
@@ -126,10 +126,12 @@ class Evaluation:
         MachineError; the executor is closed in any case.
         """
         lesson, scenarios = self.lesson()
-        (folder / "episodes").mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        with hold_folder(folder) as held, held.inner("episodes"):
+            pass  # it can be made, or is there
 
         def keep(first: int, found: list[Experience]) -> None:
-            write_atomic(folder / "episodes" / f"{first}.msgpack", msgspec.msgpack.encode(found))
+            write_inside(folder, f"episodes/{first}.msgpack", msgspec.msgpack.encode(found))
 
         paths = {name: folder / f"{name}.msgpack" for name in self.variations}
         full = learn_to_file(paths[FULL], lesson, scenarios, executor, report=report, keep=keep)
