@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import queue
 import re
@@ -14,10 +13,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from beasy_sched.campaigns.workers import how, uninterrupted
-from beasy_sched.errors import BeasyError
+from beasy_sched.errors import BeasyError, InputError
+from beasy_sched.formats.run_summary import RunSummary, found_summary
 
 PROGRAM = [sys.executable, "-m", "beasy_sched"]
 LOG_NAME = "run_log.txt"
@@ -106,20 +106,20 @@ def _exit_code(work: Callable[[], None], log: TextIO | None) -> int:
     return 0
 
 
-def summary_in(folder: Path) -> dict[str, Any] | None:
-    """Return the summary of a run; None if it has left none."""
+def summary_in(folder: Path) -> RunSummary | None:
+    """Return the summary of a run; None if it has left none that can be read."""
     try:
-        found = json.loads((folder / "run_summary.json").read_text("utf-8"))
-    except (OSError, ValueError):
+        return found_summary(str(folder / "run"))
+    except InputError:
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _cause(folder: Path) -> str | None:
     """Return the first error that the run printed, or the summary's; a lost partner does not count."""
     log = (folder / LOG_NAME).read_text("utf-8", errors="replace")
     complaints = re.findall(r"^(?:beasy-sched|Error): (.*)", log, re.MULTILINE)
-    told = (summary_in(folder) or {}).get("error")
+    summary = summary_in(folder)
+    told = None if summary is None else summary.error
     return next((found for found in complaints if "has gone away" not in found), told)
 
 

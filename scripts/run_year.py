@@ -177,8 +177,8 @@ def simulate(year: Year) -> float:
         summary = run_in_process(year.inputs, RunFiles(str(year.folder / "run"), year.settings), tell_share)
     finally:
         share.unlink(missing_ok=True)
-    if not summary["complete"]:
-        raise RunFailed(f"the run is not complete: {summary['error'] or 'it ended early'}")
+    if not summary.complete:
+        raise RunFailed(f"the run is not complete: {summary.error or 'it ended early'}")
     return time.monotonic() - began
 
 

@@ -9,8 +9,10 @@ import numpy as np
 from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.engine.actions import Action, CallAt
 from beasy_sched.engine.policy import Policy, View
+from beasy_sched.engine.words import Words
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.dispatch import (
+    SLOT_WORDS,
     Deadlines,
     Dispatcher,
     SlotClock,
@@ -20,6 +22,7 @@ from beasy_sched.policies.dispatch import (
     usable_count,
 )
 from beasy_sched.policies.easy import EasyPass, Places
+from beasy_sched.policies.words import FILLER, HEAD_TOLD, SPARE, STEP
 
 
 class Conventional(Policy):
@@ -30,6 +33,12 @@ class Conventional(Policy):
 
     name = "conventional"
     summary = "GreenSlot's baseline: EASY by least slack time, idle servers sleep, energy ignored"
+    words = {
+        **EASY_WORDS,
+        **SLOT_WORDS,
+        ("start", HEAD): Words(HEAD_TOLD + STEP + SPARE),
+        ("start", BACKFILLED): Words(FILLER + STEP + SPARE),
+    }
     options_type = SlotOptions
     options: SlotOptions
 

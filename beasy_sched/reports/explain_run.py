@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from beasy_sched.formats.run_summary import RunSummary, found_summary, value_at
 from beasy_sched.outputs.reasons import QUEUED, in_words
 from beasy_sched.policies.easy import NO_STEP_ENERGY
 from beasy_sched.reports.explain_rules import clock, count, energy, percent, span
-from beasy_sched.reports.run_summary import checked_summary
 from beasy_sched.reports.story import AT_ONCE_S, Chapter, Entry, Story, because, told
-from beasy_sched.run.results import RUN_OVER, JobRow, LogLine, RunTables, read_jobs, read_log, read_trace
+from beasy_sched.run.results import RUN_OVER, JobRow, LogLine, read_jobs, read_log, read_trace
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 LONGEST = 5
@@ -76,8 +76,8 @@ class RunStory:
     """What a run's files say of it as a whole."""
 
     prefix: str
-    summary: Mapping[str, Any]
-    """Empty where there is none."""
+    summary: RunSummary | None
+    """None where there is none."""
     waits: Sequence[Wait]
     """Of all jobs that waited, the longest first."""
     kills: Sequence[LogLine]
@@ -127,7 +127,7 @@ def explain_waits(prefix: str, most: int) -> Story:
 def _read(prefix: str) -> RunStory:
     """Read the log once, and the other files of the run."""
     rows = {row.id: row for row in read_jobs(prefix)}
-    summary = checked_summary(RunTables(prefix))
+    summary = found_summary(prefix)
     waiting = _Waiting(rows)
     kills: list[LogLine] = []
     vetoes: list[LogLine] = []
@@ -142,7 +142,7 @@ def _read(prefix: str) -> RunStory:
             vetoes.append(line)
         waiting.take(line)
     waits = sorted(waiting.ended, key=lambda wait: -wait.length_s)
-    least_pct = (summary.get("site") or {}).get("soc_min_pct")
+    least_pct = value_at(summary, "site", "soc_min_pct")
     tight = _tight_moments(prefix, kills, vetoes, least_pct)
     return RunStory(prefix, summary, waits, kills, unfinished, rows, tight)
 
@@ -209,31 +209,24 @@ def _tight_moments(
 
 
 def _title(run: RunStory) -> str:
-    policy = (run.summary.get("settings") or {}).get("policy")
-    return f"Run {run.prefix}" + (f", policy {policy}" if policy else "")
+    return f"Run {run.prefix}" + ("" if run.summary is None else f", policy {run.summary.settings.policy}")
 
 
 def _outcomes(run: RunStory) -> Iterator[Entry]:
     """How many jobs came, and how they ended."""
-    jobs: Mapping[str, int] = run.summary.get("jobs") or {}
-    if not jobs:
+    if (summary := run.summary) is None:
         return
     parts = [
         f"{number:,} {name.replace('_', ' ')}"
-        for name, number in jobs.items()
+        for name, number in summary.jobs.counts().items()
         if name != "submitted" and number
     ]
-    submitted = jobs.get("submitted", sum(jobs.values()))
-    yield Entry(f"{count(submitted, 'job')} submitted: {', '.join(parts) or 'none ended'}.")
-    if run.summary.get("error"):
-        yield Entry(f"The run ended early: {run.summary['error']}.")
-    reasons: Mapping[str, Mapping[str, int]] = run.summary.get("reasons") or {}
+    yield Entry(f"{count(summary.jobs.submitted, 'job')} submitted: {', '.join(parts) or 'none ended'}.")
+    if summary.error:
+        yield Entry(f"The run ended early: {summary.error}.")
     for outcome in ("rejected", "postponed"):
-        found = reasons.get(outcome, {})
-        words = [
-            f"{in_words(outcome, rule, run.summary.get('hosts'))} ({number:,})"
-            for rule, number in found.items()
-        ]
+        found = summary.reasons.get(outcome, {})
+        words = [f"{in_words(outcome, rule, summary.hosts)} ({number:,})" for rule, number in found.items()]
         if any(found):
             yield Entry(f"{outcome.capitalize()}: {'; '.join(words)}.")
 
@@ -331,9 +324,9 @@ def _tight_entry(tight: Tight) -> Entry:
 def _data(run: RunStory) -> dict[str, Any]:
     """The same for tools."""
     return {
-        "policy": (run.summary.get("settings") or {}).get("policy"),
-        "jobs": run.summary.get("jobs"),
-        "reasons": run.summary.get("reasons"),
+        "policy": None if run.summary is None else run.summary.settings.policy,
+        "jobs": None if run.summary is None else run.summary.jobs.counts(),
+        "reasons": None if run.summary is None else run.summary.reasons,
         "waiting": [
             {
                 "rule": rule,

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from beasy_sched.formats.run_files import SUMMARY, path_of
+from beasy_sched.formats.run_summary import found_summary
 from beasy_sched.reports.explain_rules import clock, sentence
-from beasy_sched.run.results import LogLine, RunTables
+from beasy_sched.run.results import LogLine
 
 _MOST = 12
 """Entries of a chapter that are told; the others are counted."""
@@ -104,15 +104,12 @@ def currency_of(prefix: str, *, of_plans: bool) -> str:
 
     ``of_plans``: of the costs that jobs are planned by, which may also be grams, or without a meaning.
     """
-    if not path_of(prefix, SUMMARY).is_file():
+    summary = found_summary(prefix)
+    if summary is None or summary.grid is None:
         return ""
-    summary = RunTables(prefix).summary
-    grid, settings = summary.get("grid"), summary.get("settings")
-    options = settings.get("options") if isinstance(settings, dict) else None
-    if not isinstance(grid, dict) or not isinstance(options, dict):
-        return ""
+    options = summary.settings.options
     real = options.get("prices", "real") == "real" and options.get("objective", "price") == "price"
-    return str(grid.get("currency", "")) if real or not of_plans else ""
+    return summary.grid.currency if real or not of_plans else ""
 
 
 def entries_of(lines: Iterable[LogLine], currency: str = "") -> list[Entry]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import exit_code
-from report import story_files
+from reports import story_files
 from small_site import small_site
 
 from beasy_sched.reports import why
