@@ -1,8 +1,8 @@
 """How rules of the decision log are told: the form of it, and the words for the engine's own rules.
 
 A sentence is a text with facts of the decision in braces (``{cost_j}``, ``{hosts_free:host}`` with the noun
-that is counted). A part in square brackets is left out where one of its facts is missing; it may ask for more:
-``[dangerous? ...]`` is there when the fact is not 0, ``[mode=shed? ...]`` when it has that value.
+that is counted). A part in square brackets is left out where one of its facts is missing; it may ask for
+more: ``[dangerous? ...]`` is there when the fact is not 0, ``[mode=shed? ...]`` when it has that value.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Words(NamedTuple):
     sentence: str = ""
     """Why one decision was taken, with the numbers behind it, for ``explain``."""
     of_jobs: str = ""
-    """Why jobs were postponed, rejected or killed, in a few words for tables and overviews: "they" are the jobs;
-    of a rejection they are the subject; of a kill it reads after "killed"."""
+    """Why jobs were postponed, rejected or killed, in a few words for tables and overviews: "they" are the
+    jobs; of a rejection they are the subject; of a kill it reads after "killed"."""
     in_short: str = ""
     """What a compensation did, in a few words with facts, for those who look at its effects."""
 

@@ -316,7 +316,7 @@ class RunSummary(_Part, kw_only=True):
     planned: PlannedPart | None = None
     replanning: ReplanningPart | None = None
     words: dict[str, dict[str, tuple[str, ...]]] | None = None
-    """How the rules of a policy of one's own are told: by what was done, and the rule (`engine.words.Words`)."""
+    """How rules of a policy of one's own are told: `engine.words.Words`, by what was done and the rule."""
     warnings: list[str]
     by_policy: dict[str, Any] = {}
     """Sections that the policy added; they stand beside the others in the file, before the warnings."""
@@ -339,7 +339,8 @@ class RunSummary(_Part, kw_only=True):
             for name in SECTIONS
             if name in known or name in self.unmade
         }
-        return {**own, **self.by_policy, "warnings": own.pop("warnings")}
+        warnings = own.pop("warnings")
+        return {**own, **self.by_policy, "warnings": warnings}
 
     def to_json(self) -> str:
         """Return the text of the file, without its last line end."""
@@ -351,11 +352,7 @@ _APART: Final = ("by_policy", "unmade")
 SECTIONS: Final = tuple(name for name in RunSummary.__struct_fields__ if name not in _APART)
 """Names in the file that are the summary's own, in order; all others are sections of the policy."""
 _NEEDED: Final = ("settings", "jobs", "quality", "warnings")
-_MAY_BE_UNMADE: Final = tuple(
-    field.name
-    for field in msgspec.structs.fields(RunSummary)
-    if field.default is None and field.name != "words"
-)
+_MAY_BE_UNMADE: Final = ("quality", "deadlines", "site", "energy_kwh", "grid", "planned", "replanning")
 _OBJECT: Final[JsonDecoder[dict[str, Any]]] = JsonDecoder(dict[str, Any])
 
 

@@ -1,7 +1,7 @@
 """Why jobs waited, were killed or never ran, in a few words for each rule: for tables and overviews.
 
-The words are those of the policies and of the engine (`engine.words`), of a policy of one's own those that the
-run's summary has.
+The words are those of the policies and of the engine (`engine.words`), of a policy of one's own those that
+the run's summary has.
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from beasy_sched.checks import Finding, RunInputs
 from beasy_sched.engine.actions import Action, CallAt
 from beasy_sched.engine.policy import Policy, View
-from beasy_sched.engine.words import Words
+from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.dispatch import (
     SLOT_WORDS,
@@ -21,7 +22,7 @@ from beasy_sched.policies.dispatch import (
     unkept_deadlines,
     usable_count,
 )
-from beasy_sched.policies.easy import EasyPass, Places
+from beasy_sched.policies.easy import BACKFILLED, EASY_WORDS, HEAD, EasyPass, Places
 from beasy_sched.policies.words import FILLER, HEAD_TOLD, SPARE, STEP
 
 
@@ -33,7 +34,7 @@ class Conventional(Policy):
 
     name = "conventional"
     summary = "GreenSlot's baseline: EASY by least slack time, idle servers sleep, energy ignored"
-    words = {
+    words: ClassVar[Sentences] = {
         **EASY_WORDS,
         **SLOT_WORDS,
         ("start", HEAD): Words(HEAD_TOLD + STEP + SPARE),

@@ -452,7 +452,7 @@ class EnvelopePolicy(FollowPlan):
     """
 
     needs_speeds = True
-    words = {**PLAN_WORDS, **END_WORDS}
+    words: ClassVar[Sentences] = {**PLAN_WORDS, **END_WORDS}
     options_type: ClassVar[type[Options]] = EnvelopeOptions
     options: EnvelopeOptions
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import Action, CallAt, FactDict
 from beasy_sched.engine.policy import Options, Policy, View
-from beasy_sched.engine.words import Words
+from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.cluster import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.policies.easy import (
     EASY_WORDS,
@@ -29,7 +29,7 @@ class WorkloadReactive(Policy):
 
     name = "workload-reactive"
     summary = "EASY; wakes servers for waiting jobs at once, puts them to sleep after an idle time"
-    words = {
+    words: ClassVar[Sentences] = {
         **EASY_WORDS,
         ("P-state", "idle for T_wait"): Words(
             "Idle for {idle_s}: to sleep pays after {t_wait_s} (T_wait, Eq. 2.9)."
@@ -96,7 +96,7 @@ class PowerReactive(Policy):
 
     name = "power-reactive"
     summary = "EASY on as many servers as the renewable power can feed"
-    words = {
+    words: ClassVar[Sentences] = {
         **EASY_WORDS,
         ("P-state", "fed by the arriving power"): Words(
             "{renewable_w} arrive: beside {hosts_busy:busy server} that feeds {hosts_fed} more." + _COUNTED

@@ -1,4 +1,4 @@
-"""Parts of sentences that several policies tell their rules with; `engine.words` shows how they are written."""
+"""Parts of sentences that several policies tell their rules with, written as `engine.words` shows."""
 
 from __future__ import annotations
 
