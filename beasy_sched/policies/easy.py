@@ -109,6 +109,8 @@ NO_STEP_ENERGY: Final = "no energy in this step"
 PLAN_CANNOT_PAY: Final = "plan cannot pay"
 """BEASY's energy test failed."""
 SET_ASIDE: Final = "ends after the last window"
+WANTED: Final = "waiting jobs want it"
+"""Why servers are woken."""
 
 EASY_WORDS: Final[Sentences] = {
     ("start", HEAD): Words(HEAD_TOLD + STEP),
@@ -126,7 +128,7 @@ EASY_WORDS: Final[Sentences] = {
         " {headroom_j} is left above SoC_min (the guard's veto).[ It is promised hosts for {reserved_at_s}.]",
         of_jobs="no energy was left for them in the step",
     ),
-    ("P-state", "waiting jobs want it"): Words(
+    ("P-state", WANTED): Words(
         "Waiting jobs ask for {hosts_wanted:host}, and {hosts_awaited} are free or waking."
         "[ {hosts_left_asleep} more stay asleep: {cost_j} of {headroom_j} left in the step are taken.]",
     ),
@@ -491,7 +493,7 @@ def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
     if not len(asleep):
         return []
     facts: FactDict = {"hosts_wanted": wanted, "hosts_awaited": awaited}
-    return wake(view, asleep[:missing], "waiting jobs want it", facts)
+    return wake(view, asleep[:missing], WANTED, facts)
 
 
 def break_even_s(kind: ServerKind) -> float:
