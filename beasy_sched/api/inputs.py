@@ -97,7 +97,7 @@ def generate_workload(
         gap_log_sd: standard deviation of the logarithm of the gaps between arrivals (1).
         run_median_s: median run time, s (1800).
         run_log_sd: standard deviation of the logarithm of the run times (1.3).
-        run_cap_s: longest run time, s (6 h).
+        run_cap_s: longest run time, s (21600).
         host_shares: relative number of jobs by the hosts that they ask for ({1: 70, 2: 15, 4: 15}).
 
     Of traces only:

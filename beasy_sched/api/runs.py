@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.extras import load_optional
+from beasy_sched.formats.run_summary import read_summary
 from beasy_sched.run.results import Places, RunTables, find_runs, place_of, places_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Run(RunTables):
 
         title = f"Run {self.prefix!r}"
         try:
-            rows = main_rows(self.summary)
+            rows = main_rows(read_summary(self.prefix))
         except BeasyError as error:
             return f"{title}: {error}"
         width = max(len(name) for name, _ in rows)
@@ -61,7 +62,7 @@ class Run(RunTables):
         from beasy_sched.reports.notebook import run_card
 
         try:
-            return run_card(self.prefix, self.summary)
+            return run_card(self.prefix)
         except BeasyError:
             return None
 
@@ -134,10 +135,10 @@ def simulate(
     settings = with_own_inputs(settings, [workload], all_events)
     prefix = os.fspath(export) if export is not None else os.path.join(_new_folder(), "run")
     summary = run_in_process(Inputs(platform, [workload], all_events), RunFiles(prefix, settings), progress)
-    for text in summary["warnings"]:
+    for text in summary.warnings:
         warnings.warn(text, stacklevel=2)
-    if not summary["complete"]:
-        warnings.warn(f"the run is not complete: {summary['error'] or 'it ended early'}", stacklevel=2)
+    if not summary.complete:
+        warnings.warn(f"the run is not complete: {summary.error or 'it ended early'}", stacklevel=2)
     return read_run(prefix)
 
 
@@ -200,7 +201,7 @@ def _contenders(
                 raise ConfigError(f"runs: {name!r} stands for {len(prefixes)} runs, expected one")
         return [_contender(name, prefix) for name, (prefix,) in named.items()]
     found = [_contender(name, prefix) for name, prefix in find_runs(places_of(runs)).items()]
-    policies = [each.summary["settings"]["policy"] for each in found if each.summary is not None]
+    policies = [each.summary.settings.policy for each in found if each.summary is not None]
     if len(set(policies)) == len(found):
         return [replace(each, policy=policy) for each, policy in zip(found, policies, strict=True)]
     return found
@@ -210,7 +211,7 @@ def _contender(name: str, prefix: str) -> Contender:
     from beasy_sched.outputs.tables import Contender
 
     try:
-        return Contender(name, RunTables(prefix).summary)
+        return Contender(name, read_summary(prefix))
     except InputError as error:
         return Contender(name, None, str(error))
 

@@ -191,9 +191,9 @@ class Work:
     def _run_done(self, spec: RunSpec, result: RunResult | Failure) -> None:
         if isinstance(result, Failure):
             result = RunResult(result.error)
-        elif result.summary is not None and result.summary["version"] != __version__:
-            result = RunResult(f"a worker with beasy-sched {result.summary['version']} executed it")
-        told = result.summary["warnings"] if result.summary is not None else ()
+        elif result.version != __version__:
+            result = RunResult(f"a worker with beasy-sched {result.version} executed it")
+        told = result.summary.warnings if result.summary is not None else ()
         for sort, text in {re.sub(r"\d[\d.,e+-]*", "#", text): text for text in told}.items():
             self.warnings[self._first_words.setdefault(sort, text)] += 1
         row = row_of(

@@ -18,9 +18,10 @@ import msgspec
 from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.generate.declared import default_of
 from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
 from beasy_sched.generate.power import SYNTHETIC_START, Gaps, Route, SyntheticWeather
-from beasy_sched.generate.workload import Chains
+from beasy_sched.generate.workload import Chains, SwfOptions, SyntheticOptions
 from beasy_sched.planner.forecast import Uncertainty
 from beasy_sched.planner.power_problem import Surplus
 from beasy_sched.planner.servers import ServerRules
@@ -68,14 +69,15 @@ class SyntheticWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag
     seed: int
     shape: Literal["begin", "end", "uniform"] = "begin"
     """Which third of the time most jobs arrive in."""
-    jobs: int = 900
-    run_median_s: float = 1800.0
-    run_log_sd: float = 1.3
-    run_cap_s: float = 21_600.0
-    gap_log_sd: float = 1.0
-    quiet_end_h: float = 0.0
-    """Hours at the end in which no job arrives, of 72."""
-    host_shares: dict[int, float] = msgspec.field(default_factory=lambda: {1: 70.0, 2: 15.0, 4: 15.0})
+    jobs: int = SyntheticOptions.jobs
+    run_median_s: float = SyntheticOptions.run_median_s
+    run_log_sd: float = SyntheticOptions.run_log_sd
+    run_cap_s: float = SyntheticOptions.run_cap_s
+    gap_log_sd: float = SyntheticOptions.gap_log_sd
+    quiet_end_h: float = SyntheticOptions.quiet_end_h
+    host_shares: dict[int, float] = msgspec.field(
+        default_factory=lambda: default_of(SyntheticOptions, "host_shares")
+    )
 
     @property
     def arrivals(self) -> str:
@@ -98,8 +100,8 @@ class SwfWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="swf"
     file: str
     start: float | str = msgspec.field(name="from", default=0.0)
     """Start in the trace: seconds, or a duration such as ``30d``."""
-    cores_per_host: int = 1
-    min_run_s: float = 0.0
+    cores_per_host: int = SwfOptions.cores_per_host
+    min_run_s: float = SwfOptions.min_run_s
     max_run_s: float | None = None
 
     @property

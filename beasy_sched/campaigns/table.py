@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -20,8 +20,8 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.decoding import read_frame
+from beasy_sched.formats.run_summary import RunSummary, figures, value_at
 from beasy_sched.numbers import ANY_WHOLE, Range, found_text
-from beasy_sched.outputs.summary import OWN_PARTS
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, job_share_pct
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class RunColumn:
     kind: ColumnType
     unit: str
     meaning: str
-    place: str = ""
+    place: tuple[str, ...] = ()
 
 
 _IDENTITY: Final = (
@@ -67,29 +67,25 @@ _PROVENANCE: Final = (
     RunColumn("site_sha256", "text", "", "hash of the site file, guard included"),
     RunColumn("plan_sha256", "text", "", "hash of the plan; empty without one"),
 )
-_OUTCOMES: Final = (
-    ("finished", "finished by themselves, without an error code"),
-    ("failed", "ended by themselves with an error code"),
-    ("reached_walltime", "reached their walltime"),
-    ("killed", "killed by guard or policy"),
-    ("not_completely_finished", "still ran at the end"),
-    ("postponed", "never started"),
-    ("rejected", "could never have fit"),
-)
 
 
-def _summary(place: str, unit: str, meaning: str, name: str = "", kind: ColumnType = "number") -> RunColumn:
-    return RunColumn(name or place.rpartition(".")[2], kind, unit, meaning, place)
+def _columns_of(*place: str, name: str = "{}", of: Sequence[str] = ()) -> dict[str, RunColumn]:
+    """A column for each figure of a section of the summary, by its field; or only for the fields ``of``.
+
+    ``name`` is the column's, with the field's in it.
+    """
+    return {
+        field: RunColumn(name.format(field), "integer" if kind is int else "number", told.unit, told.meaning,
+                         (*place, field))
+        for field, told, kind in figures(*place)
+        if not of or field in of
+    }  # fmt: skip
 
 
-def _jobs(place: str, meaning: str) -> RunColumn:
-    return _summary(place, "jobs", meaning, f"jobs_{place.removeprefix('jobs.')}", "integer")
-
-
+_OF_THE_RUN: Final = _columns_of()
 _JOBS: Final = (
-    _jobs("jobs.submitted", "jobs submitted"),
-    *(_jobs(f"jobs.{name}", f"of these, {meaning}") for name, meaning in _OUTCOMES),
-    _jobs("killed_as_in_paper", "killed, reached their walltime or still ran at the end"),
+    *_columns_of("jobs", name="jobs_{}").values(),
+    replace(_OF_THE_RUN["killed_as_in_paper"], name="jobs_killed_as_in_paper"),
 )
 _SHARES: Final = ("reached_walltime", "killed", "not_completely_finished", "postponed", "killed_as_in_paper")
 _PERCENT: Final = (
@@ -104,94 +100,34 @@ _WORK: Final = (
         "work (flops) of jobs that finished; null without",
     ),
 )
+_PLANNED: Final = _columns_of("planned", name="planned_{}")
+_PLANNED_ENERGY: Final = _columns_of("planned", "energy_kwh", name="planned_{}_kwh")
+_SITE_PART: Final = _columns_of("site")
 _SITE: Final = (
-    _summary("site.soc_start_pct", "%", "state of charge at the start"),
-    _summary("site.soc_final_pct", "%", "state of charge at the end"),
-    _summary("site.soc_target_pct", "%", "where it should have ended"),
-    _summary("site.soc_distance_points", "points", "final less target"),
-    _summary("site.soc_lowest_pct", "%", "lowest state of charge at the end of a step"),
-    _summary("site.hydrogen_final_kg", "kg", "hydrogen at the end; null without a tank"),
-    _summary("site.hydrogen_distance_kg", "kg", "final less target"),
-    _summary("site.largest_relative_residual", "", "largest relative residual of the energy balance"),
-    _summary("planned.soc_final_pct", "%", "what the plan had foreseen", "planned_soc_final_pct"),
-    _summary("planned.relax_factor", "", "rf of the plan", "planned_relax_factor"),
-    *(
-        _summary(f"planned.energy_kwh.{name}", "kWh", meaning, f"planned_{name}_kwh")
-        for name, meaning in (
-            ("servers", "energy planned for the servers"),
-            ("load", "demand that the plan was made for"),
-            ("production", "production that was foreseen"),
-        )
-    ),
-)
-_ENERGIES: Final = (
-    ("production", "renewable energy that came"),
-    ("consumed", "energy of the servers"),
-    ("finished_jobs", "of it, in jobs that finished"),
-    ("other_jobs", "in jobs that did not"),
-    ("idle", "in idle servers"),
-    ("transitions", "in servers falling asleep or waking"),
-    ("sleeping", "in sleeping servers"),
-    ("wasted", "all but `finished_jobs_kwh`"),
-    ("charged", "into the battery"),
-    ("discharged", "out of the battery"),
-    ("electrolyzer", "into hydrogen"),
-    ("fuel_cell", "out of hydrogen"),
-    ("curtailed", "production that nothing could take"),
-    ("unserved", "demand that nothing could serve"),
-)
-_QUALITY: Final = (
-    *(
-        _summary(f"quality.{measure}_{name}", unit, f"{title}: {meaning}")
-        for measure, unit, title, most in (
-            ("waiting_s", "s", "waiting time of jobs that started", "longest"),
-            ("bounded_slowdown", "", "bounded slowdown (tau = 10 s)", "largest"),
-        )
-        for name, meaning in (("mean", "mean"), ("p50", "median"), ("p95", "95 % quantile"), ("max", most))
-    ),
-    _summary("quality.utilization", "", "host-seconds of jobs over those of the site, 0 to 1"),
-    _summary("quality.server_switches", "", "servers put to sleep or woken", kind="integer"),
-    _summary("quality.speed_changes", "", "changes of a server's speed", kind="integer"),
-    _summary("end_s", "s", "when the run ended"),
-)
+    *(_SITE_PART[name] for name in (
+        "soc_start_pct", "soc_final_pct", "soc_target_pct", "soc_distance_points", "soc_lowest_pct",
+        "hydrogen_final_kg", "hydrogen_distance_kg", "largest_relative_residual")),
+    *_PLANNED.values(),
+    *(_PLANNED_ENERGY[name] for name in ("servers", "load", "production")),
+)  # fmt: skip
 COLUMNS: Final[tuple[RunColumn, ...]] = (
     *_IDENTITY,
     *_JOBS,
     *_PERCENT,
     *_WORK,
     *_SITE,
-    *(_summary(f"energy_kwh.{name}", "kWh", text, f"{name}_kwh") for name, text in _ENERGIES),
-    *_QUALITY,
+    *_columns_of("energy_kwh", name="{}_kwh").values(),
+    *_columns_of("quality").values(),
+    _OF_THE_RUN["end_s"],
     *_PROVENANCE,
 )
 """The columns of ``runs.parquet``, in order; those with a place are null where a run has no such value."""
 
-GRID_COLUMNS: Final = (
-    _summary("grid.import_kwh", "kWh", "energy from the grid"),
-    _summary("grid.export_kwh", "kWh", "energy into the grid"),
-    _summary("grid.cost", "currency", "what the import cost"),
-    _summary("grid.export_revenue", "currency", "what the export earned"),
-    _summary("grid.carbon_kg", "kg", "carbon of the import; null where the intensity is not known"),
-    _summary("grid.green_kwh", "kWh", "renewable energy that was used"),
-    _summary("grid.green_share", "", "its share of the energy used, 0 to 1"),
-    _summary("grid.mean_import_price", "currency/kWh", "cost over import"),
-    _summary("grid.peak_import_w", "W", "largest import of a step"),
-)
+GRID_COLUMNS: Final = tuple(_columns_of("grid").values())
 """Further columns, at the end, where a scenario's site has a grid."""
-DEADLINE_COLUMNS: Final = (
-    *(
-        _summary(f"deadlines.{what}{outcome}", what, meaning, f"deadline_{what}{outcome}", "integer")
-        for what in ("jobs", "workflows")
-        for outcome, meaning in (
-            ("", f"{what} with a deadline"),
-            ("_met", "of these, those that kept it"),
-            ("_missed", "those that did not"),
-            ("_refused", "those that were refused"),
-        )
-    ),
-    _summary("deadlines.lateness_s_sum", "s", "lateness of all late jobs together"),
-    _summary("deadlines.lateness_s_mean", "s", "mean lateness of late jobs"),
-    _summary("deadlines.lateness_s_max", "s", "largest lateness"),
+DEADLINE_COLUMNS: Final = tuple(
+    column if field.startswith("lateness") else replace(column, name=f"deadline_{field}")
+    for field, column in _columns_of("deadlines").items()
 )
 """Further columns, at the end, where a scenario gives its jobs deadlines."""
 SWEEP_COLUMNS: Final = tuple(
@@ -226,12 +162,12 @@ def policy_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
     return tuple(RunColumn(name, kind, "", "a result of the policy") for name, kind in kinds.items())
 
 
-def _policy_numbers(summary: Mapping[str, Any] | None) -> dict[str, int | float]:
+def _policy_numbers(summary: RunSummary | None) -> dict[str, int | float]:
     """Return the numbers of the policy's own sections, ``section.name``."""
     return {
         f"{section}.{name}": value if ANY_WHOLE.holds(value) else float(value)
-        for section, part in (summary or {}).items()
-        if section not in OWN_PARTS and isinstance(part, Mapping)
+        for section, part in ({} if summary is None else summary.by_policy).items()
+        if isinstance(part, Mapping)
         for name, value in part.items()
         if _RESULT.holds(value)
     }
@@ -248,7 +184,7 @@ TIMING_COLUMNS: Final = (
 def row_of(
     spec: RunSpec,
     provenance: dict[str, str],
-    summary: dict[str, Any] | None,
+    summary: RunSummary | None,
     error: str | None,
     *,
     work_finished_pct: float | None = None,
@@ -279,18 +215,11 @@ def row_of(
     }
     for column in columns:
         if column.place:
-            row[column.name] = _found(summary, column.place)
+            row[column.name] = None if summary is None else value_at(summary, *column.place)
     jobs = {name.removeprefix("jobs_"): count for name, count in row.items() if name.startswith("jobs_")}
     for column in _PERCENT:
         row[column.name] = job_share_pct(jobs, column.name.removesuffix("_pct"))
     return {column.name: row[column.name] for column in columns} | _policy_numbers(summary)
-
-
-def _found(summary: dict[str, Any] | None, place: str) -> Any:
-    found: Any = summary
-    for part in place.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return found
 
 
 def check_installed(scenarios: Sequence[Scenario]) -> None:

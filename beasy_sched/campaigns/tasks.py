@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import math
 import time
 import traceback
@@ -12,15 +11,17 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
+from beasy_sched._version import __version__
 from beasy_sched.campaigns.scenario import ForecastPart, PolicyPart
 from beasy_sched.engine import Session
 from beasy_sched.errors import machine_error, why
 from beasy_sched.formats.batsim_workload import profile_run_s, read_workload
 from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.summary import DONE
 from beasy_sched.run.in_process import run_in_process
@@ -76,7 +77,9 @@ class Attempt:
 class RunResult(Attempt):
     """The result of a run."""
 
-    summary: dict[str, Any] | None = None
+    version: str = ""
+    """Of the program that executed it."""
+    summary: RunSummary | None = None
     work_finished_pct: float | None = None
     """Flops of the jobs that finished, percent of all jobs' of the workload; None where those have none."""
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -99,7 +102,7 @@ def attempt(noted: Attempt) -> Iterator[None]:
 
 def execute(task: RunTask) -> RunResult:
     """Execute a run. The result reports any failure. Raises MachineError if the machine lacks a resource."""
-    result = RunResult()
+    result = RunResult(version=__version__)
     with TemporaryDirectory(prefix="beasy-run-") as place:
         folder = Path(place)
         with attempt(result):
@@ -109,8 +112,8 @@ def execute(task: RunTask) -> RunResult:
         if result.error is not None:
             result.error = result.error.replace(f"{folder}/", "")
     if (summary := result.summary) is not None:
-        unfinished = None if summary["complete"] else "the run did not reach its end"
-        result.error = str(summary["error"]) if summary["error"] else unfinished
+        unfinished = None if summary.complete else "the run did not reach its end"
+        result.error = summary.error or unfinished
     return result
 
 
@@ -119,7 +122,7 @@ class _WatchedFiles(RunFiles):
 
     finished: frozenset[str] = frozenset()
 
-    def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
+    def finish(self, session: Session, error: str | None = None) -> RunSummary:
         states = session.outcomes.columns()["state"].tolist()
         done = {state.value for state in DONE}
         self.finished = frozenset(
@@ -166,18 +169,18 @@ def settings_in(task: RunTask, folder: Path) -> tuple[RunSettings, Inputs]:
     return settings, Inputs(folder / "platform.xml", [folder / WORKLOAD], [folder / "power.txt"])
 
 
-def _run(task: RunTask, folder: Path) -> tuple[dict[str, Any], Collection[str]]:
+def _run(task: RunTask, folder: Path) -> tuple[RunSummary, Collection[str]]:
     """Return the summary, and the jobs that finished."""
     settings, inputs = settings_in(task, folder)
     prefix = None if task.keep == "nothing" else str(folder / "out" / "run")
     files = _WatchedFiles(prefix, settings, decisions=task.keep == "everything")
     summary = run_in_process(inputs, files)
     if task.plan is not None:
-        summary["settings"]["plan"] = "plan.msgpack"  # not where it lay for this run
+        summary.settings.plan = "plan.msgpack"  # not where it lay for this run
     if task.forecast is not None:
-        summary["settings"]["forecast"] = task.forecast.named(Path())
+        summary.settings.forecast = task.forecast.named(Path())
     if task.replan:
-        summary["settings"]["replan"] = msgspec.to_builtins(_replan(task, Path()))
+        summary.settings.replan = msgspec.to_builtins(_replan(task, Path()))
     return summary, files.finished
 
 
@@ -190,12 +193,12 @@ def _replan(task: RunTask, folder: Path) -> ReplanSettings | None:
     return ReplanSettings(task.replan, (workload,), production=None if foreseen else power)
 
 
-def _kept(task: RunTask, folder: Path, summary: dict[str, Any] | None) -> dict[str, bytes]:
+def _kept(task: RunTask, folder: Path, summary: RunSummary | None) -> dict[str, bytes]:
     if task.keep == "nothing":
         return {}
     out = folder / "out"
     found = sorted(out.glob(TRACE) if task.keep == "trace" else out.rglob("*"))
     files = {path.relative_to(out).as_posix(): read_bytes(path) for path in found if path.is_file()}
     if summary is not None and "run_summary.json" in files:
-        files["run_summary.json"] = (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode()
+        files["run_summary.json"] = (summary.to_json() + "\n").encode()
     return files

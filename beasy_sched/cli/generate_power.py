@@ -19,6 +19,7 @@ from beasy_sched.cli.options import (
     Number,
     Whole,
     option,
+    option_of,
     output_option,
     parsed,
     with_options,
@@ -135,11 +136,9 @@ class _PowerOptions(CommandOptions):
     date_order: DateOrder | None = option("How to read 03/04/2019. [default: whichever fits]")
     synthetic: bool = option("Generate the weather from --seed; no files needed.")
     seed: int = option("Seed of synthetic weather, and of --case between.", type=SEED, default=0)
-    latitude: float = option("Synthetic: degrees north.", type=Number(-90, 90), default=43.6)
-    cloudiness: float = option("Synthetic: 0 to 1.", type=Number(0, 1), default=0.5)
-    wind_mean: float = option(
-        "Synthetic: mean wind, m/s.", type=Number(0, 1000), default=SyntheticWeather.wind_mean_m_s
-    )
+    latitude: float = option_of(SyntheticWeather, "latitude_deg")
+    cloudiness: float = option_of(SyntheticWeather, "cloudiness")
+    wind_mean: float = option_of(SyntheticWeather, "wind_mean_m_s")
     write_ninja: str | None = option(
         "Synthetic: also write PREFIX_pv.csv and PREFIX_wind.csv, like Renewables.ninja exports.",
         metavar="PREFIX",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, Final, Literal, get_type_hints
 
@@ -17,6 +17,7 @@ from beasy_sched.cli.options import (
     Number,
     Whole,
     option,
+    option_of,
     parsed,
     progress_bar,
     with_options,
@@ -25,6 +26,7 @@ from beasy_sched.cli.options import (
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
 from beasy_sched.generate.deadlines import DeadlineRule, parse_deadlines, with_deadlines
+from beasy_sched.generate.declared import default_of
 from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
 from beasy_sched.generate.log_normal_fit import fit_log_normal
 from beasy_sched.generate.noise import WalltimeRule, noisy_workload
@@ -106,8 +108,16 @@ def _host_shares(text: str) -> dict[int, float]:
     return shares
 
 
-def _time_option(help: str, *names: str, **attributes: Any) -> Any:
-    return option(help, *names, type=parsed(parse_duration), metavar="TIME", **attributes)
+def _shares_text(shares: Mapping[int, float]) -> str:
+    """Shares as the option takes them."""
+    return ",".join(f"{count}:{share:g}" for count, share in shares.items())
+
+
+_TIME: Final[dict[str, Any]] = {"type": parsed(parse_duration), "metavar": "TIME"}
+
+
+def _time_option(help: str, *names: str) -> Any:
+    return option(help, *names, **_TIME)
 
 
 def _filter_option(field: str) -> Any:
@@ -189,25 +199,15 @@ class _ForTrace(CommandOptions):
     )
     end_s: float | None = _time_option("End of the window.", "--to")
     duration: float | None = _time_option("Length of the window, for --to.")
-    absolute: bool = option("Read --from and --to in the trace's own time.")
-    carry_over: bool = option(
-        "Include jobs that the trace shows running at --from (submitted at 0, with what is left of "
-        "them) or waiting then (submitted at 0.1)."
-    )
-    cores_per_host: int = option(
-        "Processors of the trace per host; rounded up.", type=Whole(1, MOST_HOSTS), default=1
-    )
-    processors: Literal["allocated", "requested"] = option(
-        "Which count of the trace to use; the other one is used where it is missing.", default="allocated"
-    )
-    keep_oversize: bool = option("Keep jobs larger than --hosts (dropped otherwise).")
-    max_hosts: int | None = option("Drop jobs that need more hosts.", type=Whole(1, MOST_HOSTS))
+    absolute: bool = option_of(SwfOptions, "absolute")
+    carry_over: bool = option_of(SwfOptions, "carry_over")
+    cores_per_host: int = option_of(SwfOptions, "cores_per_host")
+    processors: Literal["allocated", "requested"] = option_of(SwfOptions, "processors")
+    keep_oversize: bool = option_of(SwfOptions, "keep_oversize")
+    max_hosts: int | None = option_of(SwfOptions, "max_hosts")
     min_run_s: float | None = _time_option("Drop jobs that ran for less.", "--min-run-time")
     max_run_s: float | None = _time_option("Drop jobs that ran for longer.", "--max-run-time")
-    zero_run_time_s: float | None = _time_option(
-        "Run time for jobs whose run time is 0 (otherwise dropped). Jobs without one are always dropped.",
-        "--zero-run-time",
-    )
+    zero_run_time_s: float | None = option_of(SwfOptions, "zero_run_time_s", "--zero-run-time", **_TIME)
     status: tuple[float, ...] | None = _filter_option("status (1 completed, 0 failed, 5 cancelled)")
     user: tuple[float, ...] | None = _filter_option("user")
     group: tuple[float, ...] | None = _filter_option("group")
@@ -219,64 +219,52 @@ class _ForTrace(CommandOptions):
         metavar="RULE",
         default="2",
     )
-    requested_time_field: int = option(
-        "Field with the requested time; conversions of ALCF logs have it in 6.",
-        type=Whole(1, 18),
-        default=9,
-    )
-    clip_run_time: bool = option(
-        "Shorten jobs that ran longer than their walltime (otherwise Batsim kills them)."
-    )
+    requested_time_field: int = option_of(SwfOptions, "requested_time_field")
+    clip_run_time: bool = option_of(SwfOptions, "clip_run_time")
     extras: tuple[str, ...] | None = option(
         f"Give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}.",
         "--extra",
         type=parsed(_names),
         metavar="NAME,...",
     )
-    chains: Chains = option(
-        "Let jobs wait for the preceding job of the trace (column 17): keep submits them at the trace's "
-        "times; wait submits them with that job, after whose end they wait for their think time (column 18).",
-        default="none",
-    )
-    accept_damaged: bool = option("Use what comes before the damage in a truncated gzip file.")
+    chains: Chains = option_of(SwfOptions, "chains")
+    accept_damaged: bool = option_of(SwfOptions, "accept_damaged")
 
 
 class _ForSynthetic(CommandOptions):
-    jobs: int = option("Number of jobs.", type=Whole(1), default=900)
+    jobs: int = option_of(SyntheticOptions, "jobs")
     arrivals: str = option(
         "Three days with 75, 17 and 8 % of the arrivals; the same backwards; or three equal days with a "
         "day and night cycle.",
         type=click.Choice(list(ARRIVAL_SHAPES)),
         default="begin",
     )
-    day_shares: tuple[float, ...] | None = option(
-        "Share of the arrivals of each day, for any number of days.",
+    day_shares: tuple[float, ...] | None = option_of(
+        SyntheticOptions,
+        "day_shares",
         type=parsed(_numbers(float, "one number a day such as 75,17,8")),
+        default=None,  # those of --arrivals
         metavar="N,...",
     )
-    night_ratio: float | None = option(
-        "Arrival rate in the night over that at 14:00 (default: 1, no cycle; 0.3 for uniform).",
-        type=Number(0, 1, above=True),
+    night_ratio: float | None = option_of(SyntheticOptions, "night_ratio", default=None)
+    quiet_end_h: float = option_of(SyntheticOptions, "quiet_end_h", "--quiet-end", metavar="H")
+    gap_log_sd: float = option_of(SyntheticOptions, "gap_log_sd")
+    run_median_s: float = option_of(
+        SyntheticOptions,
+        "run_median_s",
+        "--run-median",
+        default=f"{SyntheticOptions.run_median_s / 60:g}m",
+        **_TIME,
     )
-    quiet_end_h: float = option(
-        "Hours at the end of the last day in which no job arrives.",
-        "--quiet-end",
-        type=Number(0, 23),
-        default=0.0,
-        metavar="H",
+    run_log_sd: float = option_of(SyntheticOptions, "run_log_sd")
+    run_cap_s: float = option_of(
+        SyntheticOptions, "run_cap_s", "--run-cap", default=f"{SyntheticOptions.run_cap_s / 3600:g}h", **_TIME
     )
-    gap_log_sd: float = option(
-        "Log-sd of the gaps between arrivals: 0 is even, 1 is as irregular as real users.",
-        type=Number(0, 10),
-        default=1.0,
-    )
-    run_median_s: float = _time_option("Median run time.", "--run-median", default="30m")
-    run_log_sd: float = option(None, type=Number(0, 10), default=1.3)
-    run_cap_s: float = _time_option("Longest run time.", "--run-cap", default="6h")
-    host_shares: dict[int, float] = option(
-        "Numbers of hosts that jobs request, and the share of each.",
+    host_shares: dict[int, float] = option_of(
+        SyntheticOptions,
+        "host_shares",
         type=parsed(_host_shares),
-        default="1:70,2:15,4:15",
+        default=_shares_text(default_of(SyntheticOptions, "host_shares")),
         metavar="HOSTS:SHARE,...",
     )
 

@@ -17,6 +17,7 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.site_file import read_site_text
+from beasy_sched.generate.declared import default_of, meaning_of
 from beasy_sched.limits import LATEST_S, MOST_WINDOWS, shortened
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.run.settings import ReplanSettings, RunSettings, read_options
@@ -97,6 +98,30 @@ def option(help: str | None, *names: str, **attributes: Any) -> Any:
     `click.option`; with a ``type`` among them, the attribute's own has no effect.
     """
     return names, {"help": help, **attributes}
+
+
+def option_of(kind: type[Any], name: str, *names: str, **attributes: Any) -> Any:
+    """Declare an option that is a field of a generator's class: its help, default and range stand there.
+
+    ``attributes`` are those of `option` that only the command line has; for a type that reads a text, also
+    the default as text is made of the field's.
+    """
+    means, default = meaning_of(kind, name), default_of(kind, name)
+    given = dict(attributes)
+    if isinstance(means.range, Range) and "type" not in given:
+        given["type"] = _type_of(means.range)
+    if "default" not in given and default is not None and default is not False:
+        given["default"] = default
+    return option(means.told or None, *names, **given)
+
+
+def _type_of(numbers: Range) -> _Number:
+    """The type of an option with these numbers."""
+    least = None if numbers.least <= ANY_NUMBER.least else numbers.least
+    most = None if numbers.most >= ANY_NUMBER.most else numbers.most
+    if numbers.whole:
+        return Whole(None if least is None else int(least), None if most is None else int(most))
+    return Number(least, most, above=numbers.above)
 
 
 def required(declared: Any) -> Any:

@@ -176,7 +176,7 @@ def _serve_one(
         session.warnings.extend(daemon.notices)
         summary = files.finish(session, error)
         if verbosity != "silent":
-            for warning in summary["warnings"]:
+            for warning in summary.warnings:
                 click.echo(f"warning: {warning}", err=True)
         if verbosity in ("debug", "info"):
             if session.begun:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import time
 from pathlib import Path
 
@@ -82,15 +81,15 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
         if watch is not None:
             report = watch.progress
         summary = run_in_process(inputs, files, report, metering=given.metering, warn=warn, watch=watch)
-    for text in summary["warnings"]:
+    for text in summary.warnings:
         warn(text)
     took_s = time.perf_counter() - began_s
     if given.as_json:
-        click.echo(json.dumps(summary, indent=2, allow_nan=False))
+        click.echo(summary.to_json())
     elif not given.quiet:
         print_summary(summary)
     tell_written(*files.written, quiet=given.quiet)
     if given.verbose:
-        click.echo(f"{format_duration(summary['end_s'] or 0.0)} simulated in {took_s:.2f} s", err=True)
-    if not summary["complete"]:
-        raise RunIncomplete(f"the run is not complete: {summary['error'] or 'it ended early'}")
+        click.echo(f"{format_duration(summary.end_s or 0.0)} simulated in {took_s:.2f} s", err=True)
+    if not summary.complete:
+        raise RunIncomplete(f"the run is not complete: {summary.error or 'it ended early'}")

@@ -9,13 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from beasy_sched.comparisons.commands import Program, StepFailed, exit_code_of
 from beasy_sched.comparisons.two_processes import run_both
 from beasy_sched.errors import InputError
 from beasy_sched.formats.reading import read_bytes
-from beasy_sched.run.results import RunTables
+from beasy_sched.formats.run_summary import RunSummary, found_summary
 
 PROGRAM: Final = (sys.executable, "-m", "beasy_sched")
 LOG_NAME: Final = "run_log.txt"
@@ -73,10 +73,10 @@ def _execute(program: Program, commands: Sequence[list[str]], log: TextIO | None
         raise StepFailed(f"'beasy-sched {commands[0][0]}' ended with exit code {code}", code)
 
 
-def summary_in(folder: Path) -> dict[str, Any] | None:
-    """Return the summary of a run; None if it has left none."""
+def summary_in(folder: Path) -> RunSummary | None:
+    """Return the summary of a run; None if it has left none that can be read."""
     try:
-        return RunTables(str(folder / "run")).summary
+        return found_summary(str(folder / "run"))
     except InputError:
         return None
 
@@ -85,5 +85,6 @@ def _cause(folder: Path) -> str | None:
     """Return the first error that the run printed, or the summary's; a lost partner does not count."""
     log = read_bytes(folder / LOG_NAME).decode("utf-8", errors="replace")
     complaints = re.findall(r"^(?:beasy-sched|Error): (.*)", log, re.MULTILINE)
-    told = (summary_in(folder) or {}).get("error")
+    summary = summary_in(folder)
+    told = None if summary is None else summary.error
     return next((found for found in complaints if "has gone away" not in found), told)

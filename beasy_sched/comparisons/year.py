@@ -207,8 +207,8 @@ def _simulate(run: _YearRun) -> float:
         summary = run_in_process(run.inputs, files, _now_and_then(share))
     finally:
         share.unlink(missing_ok=True)
-    if not summary["complete"]:
-        raise StepFailed(f"the run is not complete: {summary['error'] or 'it ended early'}")
+    if not summary.complete:
+        raise StepFailed(f"the run is not complete: {summary.error or 'it ended early'}")
     return time.monotonic() - began_s
 
 

@@ -33,6 +33,7 @@ from beasy_sched.engine.actions import (
 from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.power import SessionOptions
+from beasy_sched.engine.words import Sentences
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.findings import Finding
 from beasy_sched.limits import MOST_ACTIONS, shortened
@@ -59,6 +60,8 @@ class Policy:
 
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
+    words: ClassVar[Sentences] = {}
+    """How its rules are told by ``explain``, reports and tables; a rule without words is shown as it is."""
     options_type: ClassVar[type[Options]] = Options
     needs_power: ClassVar[bool] = False
     """Whether it requires a site (storage and production)."""

@@ -22,6 +22,7 @@ from enum import Enum
 from functools import partial
 from itertools import accumulate
 from statistics import NormalDist
+from typing import Annotated
 
 import numpy as np
 
@@ -33,7 +34,9 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.findings import Finding
 from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
 from beasy_sched.formats.weather_exports import MOST_OVER_CAPACITY, ninja_lines
+from beasy_sched.generate.declared import Means, outside
 from beasy_sched.generate.random_streams import Stream, normals, uniforms
+from beasy_sched.numbers import Range
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, w_to_kw
 
 _LONGEST_FILLED = 6
@@ -324,20 +327,29 @@ SYNTHETIC_START = "2024-10-01"
 class SyntheticWeather:
     """The climate of a place. Raises `FieldError` when out of range."""
 
-    latitude_deg: float = 43.6
-    cloudiness: float = 0.5
-    """Mean cloud cover, 0 to 1."""
-    cloud_memory_h: float = 6.0
-    """Hours after which the clouds' correlation has fallen to 1/e."""
-    wind_mean_m_s: float = 4.0
-    """Mean wind speed at the hub: by default an inland site with small turbines."""
-    wind_shape: float = 2.0
-    """Shape of the Weibull distribution of wind speeds."""
-    wind_memory_h: float = 8.0
+    latitude_deg: Annotated[
+        float,
+        Means("latitude of the place, degrees ({default})", "Synthetic: degrees north.", Range(-90, 90)),
+    ] = 43.6
+    cloudiness: Annotated[
+        float, Means("mean cloud cover, 0 to 1 ({default})", "Synthetic: 0 to 1.", Range(0, 1))
+    ] = 0.5
+    cloud_memory_h: Annotated[
+        float, Means("hours after which the clouds' correlation has fallen to 1/e ({default})")
+    ] = 6.0
+    wind_mean_m_s: Annotated[
+        float,
+        Means("mean wind speed at the hub, m/s ({default})", "Synthetic: mean wind, m/s.", Range(0, 1000)),
+    ] = 4.0
+    """By default that of an inland site with small turbines."""
+    wind_shape: Annotated[float, Means("shape of the Weibull distribution of wind speeds ({default})")] = 2.0
+    wind_memory_h: Annotated[
+        float, Means("hours after which the wind's correlation has fallen to 1/e ({default})")
+    ] = 8.0
 
     def __post_init__(self) -> None:
-        require(-90 <= self.latitude_deg <= 90, "latitude_deg", self.latitude_deg, "between -90 and 90")
-        require(0 <= self.cloudiness <= 1, "cloudiness", self.cloudiness, "between 0 and 1")
+        require(not outside(self, "latitude_deg"), "latitude_deg", self.latitude_deg, "between -90 and 90")
+        require(not outside(self, "cloudiness"), "cloudiness", self.cloudiness, "between 0 and 1")
         for field in ("cloud_memory_h", "wind_mean_m_s", "wind_shape", "wind_memory_h"):
             require_positive(field, getattr(self, field))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -25,7 +25,9 @@ from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_versions import BatsimFormat, job_for_batsim5, profile_for_batsim5
 from beasy_sched.formats.batsim_workload import LARGEST_INT
 from beasy_sched.formats.swf import FIELDS_A_ROW, SWF_FIELDS
+from beasy_sched.generate.declared import AT_LEAST_1, HOSTS, Means, outside
 from beasy_sched.generate.random_streams import Stream, grouped_walltimes, log_normal, uniforms
+from beasy_sched.numbers import Range
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 ProfileType = Literal["parallel_homogeneous", "delay"]
@@ -221,42 +223,99 @@ class SwfOptions:
     """Start of the window, after the first submission of the trace (None: that submission)."""
     end_s: float = math.inf
     """End of the window (not in it), counted in the same way."""
-    absolute: bool = False
-    """Read the window's ends in the trace's own time, not from its first submission."""
-    carry_over: bool = False
-    """Take along the jobs that the trace shows running or waiting at the window's start."""
-    cores_per_host: int = 1
-    """Processors of the trace per host: res = ceil(processors / cores_per_host)."""
+    absolute: Annotated[
+        bool,
+        Means(
+            "``start_s`` and ``end_s`` are in the trace's own time ({default})",
+            "Read --from and --to in the trace's own time.",
+        ),
+    ] = False
+    carry_over: Annotated[
+        bool,
+        Means(
+            "take along the jobs that run or wait when the part starts ({default})",
+            "Include jobs that the trace shows running at --from (submitted at 0, with what is left of "
+            "them) or waiting then (submitted at 0.1).",
+        ),
+    ] = False
+    cores_per_host: Annotated[
+        int,
+        Means(
+            "processors of the trace per host ({default})",
+            "Processors of the trace per host; rounded up.",
+            HOSTS,
+        ),
+    ] = 1
     hosts: int | None = None
     """Hosts of the site; None: as the header says, or as the largest job needs."""
-    keep_oversize: bool = False
-    """Keep jobs that need more hosts than the site has."""
-    processors: Literal["allocated", "requested"] = "allocated"
-    """Which count to take; the other one stands in where it is missing."""
-    requested_time_field: int = SWF_FIELDS["requested_time_s"]
-    """Number of the field that holds the requested time (foreign conversions put it elsewhere)."""
+    keep_oversize: Annotated[
+        bool,
+        Means(
+            "keep jobs that need more hosts than the site has ({default})",
+            "Keep jobs larger than --hosts (dropped otherwise).",
+        ),
+    ] = False
+    processors: Annotated[
+        Literal["allocated", "requested"],
+        Means(
+            'which count to take, ``"allocated"`` or ``"requested"``',
+            "Which count of the trace to use; the other one is used where it is missing.",
+        ),
+    ] = "allocated"
+    requested_time_field: Annotated[
+        int,
+        Means(
+            "number of the field that has the requested time ({default})",
+            "Field with the requested time; conversions of ALCF logs have it in 6.",
+            Range(1, FIELDS_A_ROW, whole=True),
+        ),
+    ] = SWF_FIELDS["requested_time_s"]
     keep: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """Values to keep of some of `FILTER_FIELDS`, such as ``{"status": {1}}``."""
     min_run_s: float = 0.0
     max_run_s: float = math.inf
-    max_hosts: int | None = None
-    zero_run_time_s: float | None = None
-    """Run time for jobs whose run time is 0; None drops them."""
+    max_hosts: Annotated[
+        int | None, Means("most hosts of a job", "Drop jobs that need more hosts.", HOSTS)
+    ] = None
+    zero_run_time_s: Annotated[
+        float | None,
+        Means(
+            "run time, s, for jobs whose run time is 0 ({default}: leave them out)",
+            "Run time for jobs whose run time is 0 (otherwise dropped). Jobs without one are always dropped.",
+        ),
+    ] = None
     walltimes: Literal["trace", "groups", "none"] = "trace"
     """The trace's requested time, five random groups of overestimation, or no limit."""
     missing_walltime: float | Literal["drop", "none"] = 2.0
     """Where the trace has no requested time: a multiple of the run time, no limit, or drop the job."""
-    clip_run_time: bool = False
-    """Shorten run times to the walltime."""
-    chains: Chains = "none"
-    """What becomes of the trace's preceding jobs and think times (columns 17 and 18)."""
+    clip_run_time: Annotated[
+        bool,
+        Means(
+            "shorten run times to the walltimes ({default})",
+            "Shorten jobs that ran longer than their walltime (otherwise Batsim kills them).",
+        ),
+    ] = False
+    chains: Annotated[
+        Chains,
+        Means(
+            'what becomes of preceding jobs and think times: ``"none"``, ``"keep"`` or ``"wait"``',
+            "Let jobs wait for the preceding job of the trace (column 17): keep submits them at the trace's "
+            "times; wait submits them with that job, after whose end they wait for their think time (column "
+            "18).",
+        ),
+    ] = "none"
     profile_type: ProfileType = "parallel_homogeneous"
     extras: tuple[str, ...] = ()
     """Some of `EXTRA_FIELDS`, to travel with the jobs."""
     seed: int = 0
     """Seed of the walltime groups."""
-    accept_damaged: bool = False
-    """Take what comes before the damage in a gzip file that is cut or corrupt."""
+    accept_damaged: Annotated[
+        bool,
+        Means(
+            "take what comes before the damage in a gzip file that is cut ({default})",
+            "Use what comes before the damage in a truncated gzip file.",
+        ),
+    ] = False
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""
@@ -300,23 +359,56 @@ class SyntheticOptions:
 
     reference_speed_flops: float
     """Speed at which a job takes its run time, flops/s per host."""
-    jobs: int = 900
-    hosts: int = 50
-    """Hosts of the site."""
-    day_shares: tuple[float, ...] = ARRIVAL_SHAPES["begin"]
-    """Relative number of arrivals of each day; there are as many days as numbers."""
-    night_ratio: float = 1.0
-    """Arrival rate at the quietest time of day over that at the busiest (1: no cycle)."""
-    quiet_end_h: float = 0.0
-    """Hours at the end of the last day in which no job arrives: its jobs come before them."""
-    gap_log_sd: float = 1.0
-    """Standard deviation of the logarithm of the gaps between arrivals (0: equal gaps)."""
-    run_median_s: float = 1800.0
-    run_log_sd: float = 1.3
-    run_cap_s: float = 6 * SECONDS_PER_HOUR
-    """Longest run time; longer ones are cut to it."""
-    host_shares: Mapping[int, float] = field(default_factory=lambda: {1: 70.0, 2: 15.0, 4: 15.0})
-    """Relative number of jobs by the hosts that they request."""
+    jobs: Annotated[int, Means("number of jobs ({default})", "Number of jobs.", AT_LEAST_1)] = 900
+    hosts: Annotated[int, Means("hosts of the site ({default})", range=AT_LEAST_1)] = 50
+    day_shares: Annotated[
+        tuple[float, ...],
+        Means(
+            "relative number of arrivals of each day ({default}); as many days as numbers",
+            "Share of the arrivals of each day, for any number of days.",
+        ),
+    ] = ARRIVAL_SHAPES["begin"]
+    night_ratio: Annotated[
+        float,
+        Means(
+            "arrival rate at the quietest time of day over that at the busiest ({default}: no cycle)",
+            "Arrival rate in the night over that at 14:00 (default: 1, no cycle; 0.3 for uniform).",
+            Range(0, 1, above=True),
+        ),
+    ] = 1.0
+    quiet_end_h: Annotated[
+        float,
+        Means(
+            "hours at the end of the last day in which no job arrives ({default})",
+            "Hours at the end of the last day in which no job arrives.",
+            Range(0, 23),
+        ),
+    ] = 0.0
+    """The jobs of that day come before them."""
+    gap_log_sd: Annotated[
+        float,
+        Means(
+            "standard deviation of the logarithm of the gaps between arrivals ({default})",
+            "Log-sd of the gaps between arrivals: 0 is even, 1 is as irregular as real users.",
+            Range(0, 10),
+        ),
+    ] = 1.0
+    run_median_s: Annotated[float, Means("median run time, s ({default})", "Median run time.")] = 1800.0
+    run_log_sd: Annotated[
+        float,
+        Means("standard deviation of the logarithm of the run times ({default})", range=Range(0, 10)),
+    ] = 1.3
+    run_cap_s: Annotated[float, Means("longest run time, s ({default})", "Longest run time.")] = (
+        6 * SECONDS_PER_HOUR
+    )
+    """Longer ones are cut to it."""
+    host_shares: Annotated[
+        Mapping[int, float],
+        Means(
+            "relative number of jobs by the hosts that they ask for ({default})",
+            "Numbers of hosts that jobs request, and the share of each.",
+        ),
+    ] = field(default_factory=lambda: {1: 70.0, 2: 15.0, 4: 15.0})
     walltimes: bool = True
     """Five groups of overestimation; False: no limit."""
     profile_type: ProfileType = "parallel_homogeneous"
@@ -327,14 +419,12 @@ class SyntheticOptions:
         _refuse(
             {
                 "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
-                "jobs must be 1 or more": self.jobs < 1,
-                "hosts must be 1 or more": self.hosts < 1,
+                "jobs must be 1 or more": outside(self, "jobs"),
+                "hosts must be 1 or more": outside(self, "hosts"),
                 "the shares of the days must be 0 or more, and one above 0": not _are_shares(self.day_shares),
-                "the night ratio must be above 0, and 1 at most": not 0 < self.night_ratio <= 1,
-                "the quiet end must be 0 to 23 h": not 0 <= self.quiet_end_h <= 23,
-                "the log-sd of gaps and run times must be 0 to 10": not (
-                    0 <= self.gap_log_sd <= 10 and 0 <= self.run_log_sd <= 10
-                ),
+                "the night ratio must be above 0, and 1 at most": outside(self, "night_ratio"),
+                "the quiet end must be 0 to 23 h": outside(self, "quiet_end_h"),
+                "the log-sd of gaps and run times must be 0 to 10": outside(self, "gap_log_sd", "run_log_sd"),
                 "the median run time must be 1 s or more": not 1 <= self.run_median_s < math.inf,
                 "the run time cap must be 1 s or more": not 1 <= self.run_cap_s < math.inf,
                 "the shares of the host counts must be 0 or more, and one above 0": (

@@ -216,8 +216,8 @@ def run_episode(episode: Episode) -> Experience:
         settings, inputs = settings_in(episode.run, Path(place))
         summary = run_in_process(inputs, RunFiles(None, settings, decisions=False), policy=policy)
     trail = policy.trail
-    if not summary["complete"] or trail is None:
-        raise TrainingFailed(f"the run is not complete: {summary['error'] or 'it ended early'}")
+    if not summary.complete or trail is None:
+        raise TrainingFailed(f"the run is not complete: {summary.error or 'it ended early'}")
     return Experience(trail)
 
 

@@ -25,6 +25,7 @@ from beasy_sched.formats.decoding import JsonDecoder, Malformed
 from beasy_sched.formats.held_folder import HeldFolder
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.run_files import DEADLINES, DECISIONS, SCHEDULE, SUMMARY, TRACE, path_of
+from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.outputs.deadlines import deadlines_csv
@@ -251,7 +252,7 @@ class RunFiles:
             remove_old((path_of(self.prefix, name) for name in names), self._folder)
             remove_old_plans(self.prefix, self._folder)
 
-    def finish(self, session: Session, error: str | None = None) -> dict[str, Any]:
+    def finish(self, session: Session, error: str | None = None) -> RunSummary:
         """Write what there is, whole or partial, and return the summary.
 
         Raises the first failure, once all files have been tried: InputError for one that cannot be
@@ -268,7 +269,7 @@ class RunFiles:
             self._write_late(self.prefix, self._folder, session, failures)
         summary = summarize(session, self.settings, error, failures)
         if self._summary is not None:
-            text = json.dumps(summary, indent=2, allow_nan=False) + "\n"
+            text = summary.to_json() + "\n"
             if self._windows_kept:
                 with failures.noted("a file of the run"):
                     self._summary.start_again()
@@ -323,7 +324,8 @@ class RunFiles:
             keep_plans(self.prefix, self._folder, session.replanning)
         if self._summary is not None:
             killed = f"the run was killed after window {len(session.windows)}"
-            kept = {"sizes": sizes, "summary": brief_summary(session, self.settings, killed)}
+            summary = brief_summary(session, self.settings, killed)
+            kept = {"sizes": sizes, "summary": summary.to_builtins()}
             self._summary.start_again()
             self._summary.write(json.dumps(kept, allow_nan=False))
             self._summary.keep()

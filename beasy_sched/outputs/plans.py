@@ -13,6 +13,7 @@ from beasy_sched.formats.atomic import remove_old, write_atomic
 from beasy_sched.formats.held_folder import HeldFolder
 from beasy_sched.formats.plan_file import plan_bytes
 from beasy_sched.formats.run_files import PLAN, PLAN_FOLDER, PLANS, path_of
+from beasy_sched.formats.run_summary import ReplanningPart
 from beasy_sched.planner.plan import PlanStore
 
 _NAME: Final = "{:04}.msgpack"
@@ -98,7 +99,7 @@ def remove_old_plans(prefix: str, folder: HeldFolder) -> None:
         remove_old((place / name for name in inner.names() if fnmatch(name, "[0-9]*.msgpack")), inner)
 
 
-def replanning_part(replanning: Replanning) -> dict[str, Any]:
+def replanning_part(replanning: Replanning) -> ReplanningPart:
     """The summary's section: how many plans were made, late and failed, and how many steps lie between."""
     counts = {outcome.value: replanning.count(outcome) for outcome in PlanOutcome}
-    return {"every_steps": replanning.rule.every_steps, "asked": len(replanning.done), **counts}
+    return ReplanningPart(every_steps=replanning.rule.every_steps, asked=len(replanning.done), **counts)

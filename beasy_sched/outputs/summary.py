@@ -1,30 +1,41 @@
-"""The summary of a run: one dictionary, which `summary.json` and the terminal's table are made of."""
+"""The summary of a run is made: a `RunSummary`, which its file and the terminal's table are made of."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.energy.grid import Grid
-from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.engine import Session
+from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import PowerSide
 from beasy_sched.errors import BeasyError, Failures, PolicyError
+from beasy_sched.formats.run_summary import (
+    SECTIONS,
+    EnergyPart,
+    GridPart,
+    JobsPart,
+    PlannedEnergyPart,
+    PlannedPart,
+    QualityPart,
+    RunSummary,
+    SettingsPart,
+    SitePart,
+)
 from beasy_sched.model.host_states import USES
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.deadlines import deadlines_part
 from beasy_sched.outputs.plans import replanning_part
 from beasy_sched.planner.plan import PlanStore
+from beasy_sched.policies.registry import own_words
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 
-SITE_CHOICES: Final = ("start", "guard", "veto", "hydrogen_hold")
-"""Entries of the section ``site`` that are choices of the site file; the others are numbers."""
 LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
 """What the BEASY paper's tables call killed."""
 DONE = (JobState.FINISHED, JobState.FAILED)
@@ -33,77 +44,79 @@ _ACCOUNTS_APART = 0.01
 """The share of the metered energy by which the daemon's own account may differ without a warning."""
 
 
-OWN_PARTS: Final = frozenset(
-    {"version", "complete", "error", "settings", "end_s", "hosts", "jobs", "killed_as_in_paper", "windows"}
-    | {"reasons", "quality", "deadlines", "site", "energy_kwh", "grid", "planned", "replanning", "warnings"}
-)
-"""Names of the summary's own parts; all others are sections of the policy."""
-
-
 def summarize(
     session: Session, settings: RunSettings, error: str | None = None, failures: Failures | None = None
-) -> dict[str, Any]:
-    """Return the results of a run as plain JSON values; ``error`` says why it ended early, where it did.
+) -> RunSummary:
+    """Return the results of a run; ``error`` says why it ended early, where it did.
 
-    A section that cannot be made is empty, a number that is infinite null; ``failures`` is told, and the
+    A section that cannot be made is missing, a number that is infinite None; ``failures`` is told, and the
     summary's warnings.
     """
     failures = Failures() if failures is None else failures
     known = len(failures.all)
-    summary = _section("settings and jobs", lambda: _head(session, settings, error), failures)
-    summary |= {name: _section(name, make, failures) for name, make in _sections(session).items()}
+    summary = _head(session, settings, error, failures)
+    for name, make in _sections(session).items():
+        _add_section(summary, name, make, failures)
     with failures.noted("the policy's results"):
-        summary |= _policy_part(session, failures)
+        summary.by_policy = _policy_part(session, failures)
+    with failures.noted("the policy's words"):
+        summary.words = _words(session.policy)
     told = [str(failure) for failure in failures.all[known:]]
     power_warnings = _power_warnings(session.power) if session.power else ()
     warnings = [*session.warnings, *session.workflows.warnings, *power_warnings, *told]
-    return {**summary, "warnings": [*dict.fromkeys(warnings)]}
+    summary.warnings = [*dict.fromkeys(warnings)]
+    return summary
 
 
-def brief_summary(session: Session, settings: RunSettings, error: str) -> dict[str, Any]:
+def brief_summary(session: Session, settings: RunSettings, error: str) -> RunSummary:
     """Return the parts of a summary that take no time to make: settings, jobs and their quality."""
     failures = Failures()
-    summary = _section("settings and jobs", lambda: _head(session, settings, error), failures)
-    summary["quality"] = _section("quality", lambda: _quality_part(session), failures)
+    summary = _head(session, settings, error, failures)
+    _add_section(summary, "quality", lambda: _quality_part(session), failures)
     told = (*session.warnings, *session.workflows.warnings, *map(str, failures.all))
-    return {**summary, "warnings": [*dict.fromkeys(told)]}
+    summary.warnings = [*dict.fromkeys(told)]
+    return summary
 
 
-def _head(session: Session, settings: RunSettings, error: str | None) -> dict[str, Any]:
+def _head(session: Session, settings: RunSettings, error: str | None, failures: Failures) -> RunSummary:
+    """Settings and jobs."""
     counts = session.outcomes.counts()
-    return {
-        "version": __version__,
-        "complete": error is None and session.ended,
-        "error": error,
-        "settings": {
-            "policy": settings.policy,
-            "options": settings.options,
-            "site": None if settings.site is None else settings.site_name,
-            "plan": settings.plan,
-            **({} if settings.forecast is None else {"forecast": settings.forecast}),
-            **({} if settings.replan is None else {"replan": msgspec.to_builtins(settings.replan)}),
-            "windows": settings.windows if session.power else None,
-            "energy": (session.power or settings).energy.value,
-            "power_actions": settings.power_actions,
-        },
-        "end_s": session.now if np.isfinite(session.now) else None,
-        "hosts": session.cluster.size if session.begun else None,
-        "jobs": {
-            "submitted": session.submitted,
+    options, wrong = _plain(settings.options, "settings.options")
+    if wrong:
+        failures.all.append(BeasyError(f"the summary's section 'settings': {wrong[0]}"))
+    return RunSummary(
+        version=__version__,
+        complete=error is None and session.ended,
+        error=error,
+        settings=SettingsPart(
+            policy=settings.policy,
+            options=options,
+            site=None if settings.site is None else settings.site_name,
+            plan=settings.plan,
+            forecast=settings.forecast,
+            replan=None if settings.replan is None else msgspec.to_builtins(settings.replan),
+            windows=settings.windows if session.power else None,
+            energy=(session.power or settings).energy.value,
+            power_actions=settings.power_actions,
+        ),
+        end_s=session.now if np.isfinite(session.now) else None,
+        hosts=session.cluster.size if session.begun else None,
+        jobs=JobsPart(
+            submitted=session.submitted,
             **{name.replace(" ", "_"): count for name, count in counts.items()},
-            "still_waiting": len(session.cluster.queue) + len(session.workflows.held),
-            "still_running": len(session.cluster.running),
-        },
-        "reasons": {
-            state.value: dict(rules.most_common()) for state, rules in session.reasons.items() if rules
-        },
-        "killed_as_in_paper": sum(counts[state.value] for state in LOST),
-        "windows": [*session.windows],
-    }
+            still_waiting=len(session.cluster.queue) + len(session.workflows.held),
+            still_running=len(session.cluster.running),
+        ),
+        reasons={state.value: dict(rules.most_common()) for state, rules in session.reasons.items() if rules},
+        killed_as_in_paper=sum(counts[state.value] for state in LOST),
+        windows=[*session.windows],
+        warnings=[],
+    )
 
 
-def _sections(session: Session) -> dict[str, Callable[[], dict[str, Any]]]:
-    sections: dict[str, Callable[[], dict[str, Any]]] = {"quality": lambda: _quality_part(session)}
+def _sections(session: Session) -> dict[str, Callable[[], msgspec.Struct]]:
+    """How each section of this run is made, by its field."""
+    sections: dict[str, Callable[[], msgspec.Struct]] = {"quality": lambda: _quality_part(session)}
     if jobs := session.workflows.with_deadline:
         sections["deadlines"] = lambda: deadlines_part(jobs)
     power = session.power
@@ -121,13 +134,32 @@ def _sections(session: Session) -> dict[str, Callable[[], dict[str, Any]]]:
     return sections
 
 
-def _section(name: str, make: Callable[[], dict[str, Any]], failures: Failures) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
+def _add_section(
+    summary: RunSummary, name: str, make: Callable[[], msgspec.Struct], failures: Failures
+) -> None:
+    """Make a section; note what is wrong with it, or that it cannot be made."""
     with failures.noted(f"the summary's section {name!r}"), np.errstate(all="ignore"):
-        plain, wrong = _plain(make(), name)
+        section = make()
+        wrong = _without_infinite(section, name)
+        setattr(summary, name, section)
         if wrong:
             raise BeasyError(f"the summary's section {name!r}: {wrong[0]}")
-    return plain
+    if getattr(summary, name) is None:
+        summary.unmade = (*summary.unmade, name)
+
+
+def _without_infinite(section: msgspec.Struct, place: str) -> list[str]:
+    """Make Python's numbers of all, None of those that JSON has not; return what these were, and where."""
+    wrong = []
+    for name in section.__struct_fields__:
+        value = getattr(section, name)
+        if isinstance(value, msgspec.Struct):
+            wrong += _without_infinite(value, f"{place}.{name}")
+        elif isinstance(value, float | np.generic):
+            plain, told = _plain(value, f"{place}.{name}")
+            setattr(section, name, plain)
+            wrong += told
+    return wrong
 
 
 def _policy_part(session: Session, failures: Failures) -> dict[str, Any]:
@@ -138,11 +170,19 @@ def _policy_part(session: Session, failures: Failures) -> dict[str, Any]:
             f"results() of the policy: found {results!r:.80}, expected a dictionary of sections"
         )
     plain, wrong = _plain(results, "")
-    for name in sorted(OWN_PARTS & plain.keys()):
+    for name in sorted({*SECTIONS} & plain.keys()):
         wrong.append(f"found a section {name!r}, which is the summary's own: choose another name")
     if wrong:
         failures.all.append(PolicyError(f"results() of the policy: {wrong[0]}"))
-    return {name: value for name, value in plain.items() if name not in OWN_PARTS}
+    return {name: value for name, value in plain.items() if name not in SECTIONS}
+
+
+def _words(policy: Policy) -> dict[str, dict[str, tuple[str, ...]]] | None:
+    """The words for the rules of a policy that is not ours; None where it has none."""
+    told: dict[str, dict[str, tuple[str, ...]]] = {}
+    for (done, rule), words in own_words(policy).items():
+        told.setdefault(done, {})[rule] = tuple(words)
+    return told or None
 
 
 _DEEPEST = 50
@@ -185,54 +225,46 @@ def _power_warnings(power: PowerSide) -> list[str]:
     ]
 
 
-def _quality_part(session: Session) -> dict[str, Any]:
+def _quality_part(session: Session) -> QualityPart:
     end_s = session.now if session.power is None else min(session.now, session.power.end_s)
-    quality: dict[str, Any] = {**session.outcomes.metrics(until_s=end_s), "utilization": None}
+    metrics: dict[str, Any] = session.outcomes.metrics(until_s=end_s)
+    quality = QualityPart(**metrics, utilization=None)
     if session.begun:
         offered = session.cluster.size * end_s
-        quality["utilization"] = quality["host_seconds"] / offered if offered > 0 else None
-        quality["server_switches"] = session.commander.switches
-        quality["speed_changes"] = session.commander.speed_changes
+        quality.utilization = quality.host_seconds / offered if offered > 0 else None
+        quality.server_switches = session.commander.switches
+        quality.speed_changes = session.commander.speed_changes
     return quality
 
 
-def _site_part(power: PowerSide) -> dict[str, Any]:
+def _site_part(power: PowerSide) -> SitePart:
     guard, battery, calendar = power.site.guard, power.site.storage.battery, power.site.calendar
-    part: dict[str, Any] = {} if calendar is None else {"start": calendar.local(0.0).isoformat()}
-    part |= {
-        "guard": guard.mode.value,
-        "veto": guard.veto,
-        "steps": len(power.trace),
-    }
-    if battery.exists:
-        part |= _battery_part(power, battery)
-    part["largest_relative_residual"] = max(
-        (row.record.relative_residual for row in power.trace), default=0.0
+    part = SitePart(
+        start=None if calendar is None else calendar.local(0.0).isoformat(),
+        guard=guard.mode.value,
+        veto=guard.veto,
+        steps=len(power.trace),
+        largest_relative_residual=max((row.record.relative_residual for row in power.trace), default=0.0),
     )
+    if battery.exists:
+        soc_pct = battery.soc_pct(power.storage.battery_j)
+        part.battery_kwh = j_to_kwh(battery.capacity_j)
+        part.soc_start_pct = battery.soc_start_pct
+        part.soc_final_pct = soc_pct
+        part.soc_target_pct = battery.soc_target_pct
+        part.soc_min_pct = battery.soc_min_pct
+        part.soc_max_pct = battery.soc_max_pct
+        part.soc_distance_points = soc_pct - battery.soc_target_pct
+        part.soc_lowest_pct = min((row.record.soc_after_pct for row in power.trace), default=soc_pct)
     hydrogen = power.site.storage.hydrogen
     if hydrogen is not None:
-        part["hydrogen_hold"] = hydrogen.hold.value
-        part["hydrogen_final_kg"] = power.storage.hydrogen_kg
-        part["hydrogen_distance_kg"] = power.storage.hydrogen_kg - hydrogen.level_target_kg
+        part.hydrogen_hold = hydrogen.hold.value
+        part.hydrogen_final_kg = power.storage.hydrogen_kg
+        part.hydrogen_distance_kg = power.storage.hydrogen_kg - hydrogen.level_target_kg
     return part
 
 
-def _battery_part(power: PowerSide, battery: BatterySpec) -> dict[str, float]:
-    soc_pct = battery.soc_pct(power.storage.battery_j)
-    return {
-        "battery_kwh": j_to_kwh(battery.capacity_j),
-        "soc_start_pct": battery.soc_start_pct,
-        "soc_final_pct": soc_pct,
-        "soc_target_pct": battery.soc_target_pct,
-        "soc_min_pct": battery.soc_min_pct,
-        "soc_max_pct": battery.soc_max_pct,
-        "soc_distance_points": soc_pct - battery.soc_target_pct,
-        "soc_lowest_pct": min((row.record.soc_after_pct for row in power.trace), default=soc_pct),
-    }
-
-
-def _grid_part(power: PowerSide, grid: Grid) -> dict[str, Any]:
-    """What the grid gave and took, and at what cost; energies in kWh, costs in the site's currency."""
+def _grid_part(power: PowerSide, grid: Grid) -> GridPart:
     steps = [(row.record, row.metered) for row in power.trace if row.metered is not None]
 
     def kwh(name: str) -> float:
@@ -241,23 +273,23 @@ def _grid_part(power: PowerSide, grid: Grid) -> dict[str, Any]:
     import_kwh, load_kwh = kwh("import_w"), kwh("demand_w") + kwh("base_w")
     cost = math.fsum(metered.cost for _, metered in steps)
     grams = [metered.carbon_g for _, metered in steps if metered.carbon_g is not None]
-    return {
-        "currency": grid.currency,
-        "import_limit_w": None if grid.unlimited else grid.import_limit_w,
-        "import_kwh": import_kwh,
-        "export_kwh": kwh("export_w"),
-        "cost": cost,
-        "export_revenue": math.fsum(metered.revenue for _, metered in steps),
-        "carbon_kg": math.fsum(grams) / 1000.0 if steps and len(grams) == len(steps) else None,
-        "green_kwh": kwh("green_w"),
-        "green_share": kwh("green_w") / load_kwh if load_kwh > 0.0 else None,
-        "mean_import_price": cost / import_kwh if import_kwh > 0.0 else None,
-        "peak_import_w": max((record.import_w for record, _ in steps), default=0.0),
-    }
+    return GridPart(
+        currency=grid.currency,
+        import_limit_w=None if grid.unlimited else grid.import_limit_w,
+        import_kwh=import_kwh,
+        export_kwh=kwh("export_w"),
+        cost=cost,
+        export_revenue=math.fsum(metered.revenue for _, metered in steps),
+        carbon_kg=math.fsum(grams) / 1000.0 if steps and len(grams) == len(steps) else None,
+        green_kwh=kwh("green_w"),
+        green_share=kwh("green_w") / load_kwh if load_kwh > 0.0 else None,
+        mean_import_price=cost / import_kwh if import_kwh > 0.0 else None,
+        peak_import_w=max((record.import_w for record, _ in steps), default=0.0),
+    )
 
 
-def _planned_part(power: PowerSide, plans: PlanStore) -> dict[str, Any]:
-    """Return what the plan had foreseen for the time that has been settled."""
+def _planned_part(power: PowerSide, plans: PlanStore) -> PlannedPart:
+    """What the plan had foreseen for the time that has been settled."""
     places = (plans.place(row.start_s) for row in power.trace)
     steps = [(plans[place.window], place.step) for place in places if place is not None]
 
@@ -265,27 +297,27 @@ def _planned_part(power: PowerSide, plans: PlanStore) -> dict[str, Any]:
         return j_to_kwh(float(sum(getattr(plan.power, name)[step] * plan.step_s for plan, step in steps)))
 
     servers_j = sum(plan.servers.energy_j[step] for plan, step in steps if plan.servers is not None)
-    part: dict[str, Any] = {
-        "steps": len(steps),
-        "energy_kwh": {
-            "production": kwh("renew_w"),
-            "load": kwh("load_w"),
-            "servers": j_to_kwh(float(servers_j)),
-            "charged": kwh("charge_w"),
-            "discharged": kwh("discharge_w"),
-            "curtailed": kwh("curtailed_w"),
-        },
-    }
+    part = PlannedPart(
+        steps=len(steps),
+        energy_kwh=PlannedEnergyPart(
+            production=kwh("renew_w"),
+            load=kwh("load_w"),
+            servers=j_to_kwh(float(servers_j)),
+            charged=kwh("charge_w"),
+            discharged=kwh("discharge_w"),
+            curtailed=kwh("curtailed_w"),
+        ),
+    )
     if steps:
         last, step = steps[-1]
         if last.storage.battery.exists:
-            part["soc_final_pct"] = float(last.soc_pct[step + 1])
-        part["hydrogen_final_kg"] = float(last.power.hydrogen_kg[step + 1])
-        part["relax_factor"] = max(plan.power.relax_factor for plan, _ in steps)
+            part.soc_final_pct = float(last.soc_pct[step + 1])
+        part.hydrogen_final_kg = float(last.power.hydrogen_kg[step + 1])
+        part.relax_factor = max(plan.power.relax_factor for plan, _ in steps)
     return part
 
 
-def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
+def _energy_part(session: Session, power: PowerSide) -> EnergyPart:
     records = [row.record for row in power.trace]
     settled = power.settled
     by_use = dict(zip(USES, settled.by_use_j.tolist(), strict=True))
@@ -296,26 +328,27 @@ def _energy_part(session: Session, power: PowerSide) -> dict[str, float]:
     others_j += sum(settled.running_j.get(job_id, 0.0) for job_id in session.cluster.running)
     switching_j = by_use["switching off"] + by_use["switching on"]
 
-    def total_j(name: str) -> Any:
-        return sum(getattr(record, name) * record.dt_s for record in records)
+    def total_kwh(name: str) -> float:
+        return j_to_kwh(sum(getattr(record, name) * record.dt_s for record in records))
 
-    parts_j = {
-        "production": total_j("renew_w"),
-        "consumed": sum(record.consumed_j for record in records),
-        "consumed_by_own_account": settled.used_j,
-        "finished_jobs": finished_j,
-        "other_jobs": others_j,
-        "idle": by_use["idle"],
-        "transitions": switching_j,
-        "sleeping": by_use["sleeping"],
-        "wasted": others_j + by_use["idle"] + switching_j + by_use["sleeping"],
-        "charged": total_j("charge_w"),
-        "discharged": total_j("discharge_w"),
-        "electrolyzer": total_j("electrolyzer_w"),
-        "fuel_cell": total_j("fuel_cell_w"),
-        "curtailed": total_j("curtailed_w"),
-        "unserved": total_j("unserved_w"),
-    }
+    part = EnergyPart(
+        production=total_kwh("renew_w"),
+        consumed=j_to_kwh(sum(record.consumed_j for record in records)),
+        consumed_by_own_account=j_to_kwh(settled.used_j),
+        finished_jobs=j_to_kwh(finished_j),
+        other_jobs=j_to_kwh(others_j),
+        idle=j_to_kwh(by_use["idle"]),
+        transitions=j_to_kwh(switching_j),
+        sleeping=j_to_kwh(by_use["sleeping"]),
+        wasted=j_to_kwh(others_j + by_use["idle"] + switching_j + by_use["sleeping"]),
+        charged=total_kwh("charge_w"),
+        discharged=total_kwh("discharge_w"),
+        electrolyzer=total_kwh("electrolyzer_w"),
+        fuel_cell=total_kwh("fuel_cell_w"),
+        curtailed=total_kwh("curtailed_w"),
+        unserved=total_kwh("unserved_w"),
+    )
     if power.site.metered:
-        parts_j |= {"base": total_j("base_w"), "import": total_j("import_w"), "export": total_j("export_w")}
-    return {name: j_to_kwh(value) for name, value in parts_j.items()}
+        part.base, part.imported = total_kwh("base_w"), total_kwh("import_w")
+        part.exported = total_kwh("export_w")
+    return part

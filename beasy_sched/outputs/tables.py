@@ -8,25 +8,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from msgspec import UNSET
 
-from beasy_sched.outputs.reasons import reason_rows
+from beasy_sched.formats.run_summary import (
+    BudgetFigures,
+    DeadlinesPart,
+    EnergyPart,
+    GridPart,
+    PlannedPart,
+    QualityPart,
+    RunSummary,
+    SitePart,
+    value_at,
+)
+from beasy_sched.outputs.reasons import reason_rows, words_in
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_HOUR, j_to_kwh
 
 if TYPE_CHECKING:
     from beasy_sched.planner.plan import Plan, PlanStore
 
 Row = tuple[str, str]
-Summary = dict[str, Any]
-"""A run's summary, as `summary.json` holds it."""
 
 
 def job_share_pct(jobs: Mapping[str, Any], outcome: str) -> float | None:
     """Percent of the submitted jobs with an outcome; None where no job was submitted.
 
-    ``jobs`` is the summary's part of that name. ``finished`` counts the jobs that ended by themselves, with
-    an error code or without, wherever percentages are shown; ``failed`` those of them with one.
+    ``jobs`` are the counts of the summary's part of that name. ``finished`` counts the jobs that ended by
+    themselves, with an error code or without, wherever percentages are shown; ``failed`` those with one.
     """
     if not jobs["submitted"]:
         return None
@@ -34,90 +44,92 @@ def job_share_pct(jobs: Mapping[str, Any], outcome: str) -> float | None:
     return float(100.0 * count / jobs["submitted"])
 
 
-def summary_rows(summary: Summary) -> list[Row]:
+def summary_rows(summary: RunSummary) -> list[Row]:
     """Return the rows of the summary's table: what, and how much."""
-    settings, jobs, quality = summary["settings"], summary["jobs"], summary["quality"]
-    rows = [("policy", settings["policy"])]
-    if summary["error"]:
-        rows.append(("ended early", summary["error"]))
-    rows += _job_rows(jobs, summary.get("reasons", {}), summary["hosts"])
-    if quality["waiting_s_mean"] is not None:
-        rows.append(("mean waiting time", f"{quality['waiting_s_mean']:,.1f} s"))
-        mean, median = quality["bounded_slowdown_mean"], quality["bounded_slowdown_p50"]
-        rows.append(("bounded slowdown, mean / median", f"{mean:.2f} / {median:.2f}"))
-    if quality["utilization"] is not None:
-        rows.append(("utilization", f"{100 * quality['utilization']:.2f} %"))
-    if quality.get("server_switches"):
-        rows.append(("servers put to sleep or woken", f"{quality['server_switches']:,} times"))
-    if "deadlines" in summary:
-        rows += _deadline_rows(summary["deadlines"])
-    if "budget" in summary:
-        rows += _budget_rows(summary["budget"])
-    if "site" in summary:
-        unlimited = "grid" in summary and summary["grid"].get("import_limit_w") is None
-        rows += _site_rows(summary["site"], summary["energy_kwh"], unlimited=unlimited)
-    if "grid" in summary:
-        rows += _grid_rows(summary["grid"])
-    if "planned" in summary:
-        rows += _planned_rows(summary["planned"], summary["site"], summary["energy_kwh"])
-    if "replanning" in summary:
-        replanning = summary["replanning"]
-        rows.append(("plans made during the run", f"{replanning['made']:,} of {replanning['asked']:,}"))
-        rows += [(f"  {why}", f"{replanning[why]:,}") for why in ("failed", "late") if replanning[why]]
+    rows = [("policy", summary.settings.policy)]
+    if summary.error:
+        rows.append(("ended early", summary.error))
+    rows += _job_rows(summary)
+    if summary.quality is not None:
+        rows += _quality_rows(summary.quality)
+    if summary.deadlines is not None:
+        rows += _deadline_rows(summary.deadlines)
+    if summary.budget is not None:
+        rows += _budget_rows(summary.budget)
+    site, energy, grid = summary.site, summary.energy_kwh, summary.grid
+    if site is not None and energy is not None:
+        rows += _site_rows(site, energy, unlimited=grid is not None and grid.import_limit_w is None)
+    if grid is not None:
+        rows += _grid_rows(grid)
+    if summary.planned is not None and site is not None and energy is not None:
+        rows += _planned_rows(summary.planned, site, energy)
+    if (replanning := summary.replanning) is not None:
+        rows.append(("plans made during the run", f"{replanning.made:,} of {replanning.asked:,}"))
+        others = {"failed": replanning.failed, "late": replanning.late}
+        rows += [(f"  {why}", f"{count:,}") for why, count in others.items() if count]
     return rows
 
 
-def _deadline_rows(deadlines: dict[str, Any]) -> list[Row]:
+def _quality_rows(quality: QualityPart) -> Iterator[Row]:
+    """How long jobs waited, and how the servers were used."""
+    if quality.waiting_s_mean is not None:
+        yield "mean waiting time", f"{quality.waiting_s_mean:,.1f} s"
+        mean, median = quality.bounded_slowdown_mean, quality.bounded_slowdown_p50
+        yield "bounded slowdown, mean / median", f"{mean:.2f} / {median:.2f}"
+    if quality.utilization is not None:
+        yield "utilization", f"{100 * quality.utilization:.2f} %"
+    if quality.server_switches:
+        yield "servers put to sleep or woken", f"{quality.server_switches:,} times"
+
+
+def _deadline_rows(deadlines: DeadlinesPart) -> Iterator[Row]:
     """How many jobs and workflows kept their deadlines."""
-    rows = []
+    counts = msgspec.structs.asdict(deadlines)
     for what in ("jobs", "workflows"):
-        if deadlines[what]:
-            kept = f"{deadlines[f'{what}_met']:,} of {deadlines[what]:,}"
-            rows.append((f"{what} that kept their deadline", kept))
-            rows += [
-                (f"  {outcome}", f"{count:,}")
-                for outcome in ("missed", "refused")
-                if (count := deadlines[f"{what}_{outcome}"])
-            ]
-    if deadlines["lateness_s_max"]:
-        rows.append(("  late by at most", f"{deadlines['lateness_s_max'] / SECONDS_PER_HOUR:,.2f} h"))
-    return rows
+        if counts[what]:
+            yield f"{what} that kept their deadline", f"{counts[f'{what}_met']:,} of {counts[what]:,}"
+            for outcome in ("missed", "refused"):
+                if count := counts[f"{what}_{outcome}"]:
+                    yield f"  {outcome}", f"{count:,}"
+    if deadlines.lateness_s_max:
+        yield "  late by at most", f"{deadlines.lateness_s_max / SECONDS_PER_HOUR:,.2f} h"
 
 
-def _budget_rows(budget: dict[str, Any]) -> list[Row]:
+def _budget_rows(budget: BudgetFigures) -> list[Row]:
     """What the policy had to do with, and what was used of it."""
-    share = "" if budget.get("share") is None else f" ({100 * budget['share']:g} %)"
-    given_j, used_j = budget["budget_j"], budget["used_j"]
+    share = "" if budget.share is None else f" ({100 * budget.share:g} %)"
+    given_j, used_j = budget.budget_j, budget.used_j
     rows = [("energy budget", "none" if given_j is None else f"{given_j / JOULES_PER_KWH:,.2f} kWh{share}")]
     if used_j is not None:
-        until = "" if budget["measured_to_the_end"] else ", as far as the run went"
+        until = "" if budget.measured_to_the_end else ", as far as the run went"
         rows.append(("  used in its period", f"{used_j / JOULES_PER_KWH:,.2f} kWh{until}"))
-    if budget.get("excess_j"):
-        rows.append(("  more than the budget", f"{budget['excess_j'] / JOULES_PER_KWH:,.2f} kWh"))
+    if budget.excess_j:
+        rows.append(("  more than the budget", f"{budget.excess_j / JOULES_PER_KWH:,.2f} kWh"))
     return rows
 
 
-def _planned_rows(planned: dict[str, Any], site: dict[str, Any], energy_kwh: dict[str, float]) -> list[Row]:
+def _planned_rows(planned: PlannedPart, site: SitePart, energy: EnergyPart) -> list[Row]:
     """What was planned beside what came of it."""
-    if not planned["steps"]:
+    if not planned.steps:
         return [("planned", "nothing for the time of this run")]
-    plan_kwh = planned["energy_kwh"]
-    pairs = {"planned / real: production": ("production", "production"), "  servers": ("servers", "consumed"),
-             "  curtailed": ("curtailed", "curtailed")}  # fmt: skip
-    rows = [
-        (label, f"{plan_kwh[before]:,.2f} / {energy_kwh[real]:,.2f} kWh")
-        for label, (before, real) in pairs.items()
-    ]
-    if "soc_final_pct" in site:
-        soc_pct = f"{planned['soc_final_pct']:.2f} / {site['soc_final_pct']:.2f} %"
+    plan = planned.energy_kwh
+    pairs = {
+        "planned / real: production": (plan.production, energy.production),
+        "  servers": (plan.servers, energy.consumed),
+        "  curtailed": (plan.curtailed, energy.curtailed),
+    }
+    rows = [(label, f"{before:,.2f} / {real:,.2f} kWh") for label, (before, real) in pairs.items()]
+    if site.battery is not None:
+        soc_pct = f"{planned.soc_final_pct:.2f} / {site.battery.soc_final_pct:.2f} %"
         rows.append(("  final state of charge", soc_pct))
-    if "hydrogen_final_kg" in site:
-        real_kg = site["hydrogen_final_kg"]
-        rows.append(("  final hydrogen", f"{planned['hydrogen_final_kg']:.3f} / {real_kg:.3f} kg"))
+    if site.hydrogen is not None:
+        real_kg = site.hydrogen.hydrogen_final_kg
+        rows.append(("  final hydrogen", f"{planned.hydrogen_final_kg:.3f} / {real_kg:.3f} kg"))
     return rows
 
 
-def _job_rows(jobs: dict[str, int], reasons: dict[str, dict[str, int]], hosts: int | None) -> list[Row]:
+def _job_rows(summary: RunSummary) -> list[Row]:
+    jobs, own = summary.jobs.counts(), words_in(summary)
     rows = [("jobs submitted", f"{jobs['submitted']:,}")]
     for name, count in jobs.items():
         if name != "submitted" and (count or name in ("finished", "postponed", "killed")):
@@ -125,51 +137,51 @@ def _job_rows(jobs: dict[str, int], reasons: dict[str, dict[str, int]], hosts: i
             pct = job_share_pct(jobs, name)
             label = "  of these, with an error code" if name == "failed" else name.replace("_", " ")
             rows.append((f"  {label}", f"{shown:,}" + ("" if pct is None else f" ({pct:.2f} %)")))
-            rows += reason_rows(name, reasons.get(name, {}), hosts)
+            rows += reason_rows(name, summary.reasons.get(name, {}), summary.hosts, own)
     return rows
 
 
-def _site_rows(site: dict[str, Any], energy_kwh: dict[str, float], *, unlimited: bool) -> list[Row]:
+def _site_rows(site: SitePart, energy: EnergyPart, *, unlimited: bool) -> list[Row]:
     """``unlimited``: a grid without a limit gives whatever is needed, so that the guard has nothing to do."""
-    guard = f"{site['guard']}, {'with' if site['veto'] else 'without'} veto"
+    guard = f"{site.guard}, {'with' if site.veto else 'without'} veto"
     rows = [("guard", "not needed: the grid has no limit" if unlimited else guard)]
-    if "soc_final_pct" in site:
-        levels = (site["soc_start_pct"], site["soc_lowest_pct"], site["soc_final_pct"])
+    if (battery := site.battery) is not None:
+        levels = (battery.soc_start_pct, battery.soc_lowest_pct, battery.soc_final_pct)
         rows += [
             ("state of charge: start, lowest, final", f"{', '.join(f'{pct:.2f}' for pct in levels)} %"),
-            ("  final less target", f"{site['soc_distance_points']:+.2f} points"),
+            ("  final less target", f"{battery.soc_distance_points:+.2f} points"),
         ]
-    if "hydrogen_final_kg" in site:
-        hydrogen = f"{site['hydrogen_final_kg']:.3f} kg ({round(site['hydrogen_distance_kg'], 3) + 0.0:+.3f})"
+    if (tank := site.hydrogen) is not None:
+        hydrogen = f"{tank.hydrogen_final_kg:.3f} kg ({round(tank.hydrogen_distance_kg, 3) + 0.0:+.3f})"
         rows.append(("hydrogen, final (less target)", hydrogen))
-    names = {
-        "production": "energy produced",
-        "consumed": "energy consumed",
-        "finished_jobs": "  by jobs that finished",
-        "wasted": "  wasted (all the rest)",
-        "curtailed": "energy curtailed",
-        "unserved": "energy unserved",
+    energies_kwh = {
+        "energy produced": energy.production,
+        "energy consumed": energy.consumed,
+        "  by jobs that finished": energy.finished_jobs,
+        "  wasted (all the rest)": energy.wasted,
+        "energy curtailed": energy.curtailed,
+        "energy unserved": energy.unserved,
     }
-    rows += [(label, f"{energy_kwh[name]:,.2f} kWh") for name, label in names.items()]
+    rows += [(label, f"{kwh:,.2f} kWh") for label, kwh in energies_kwh.items()]
     return rows
 
 
-def _grid_rows(grid: dict[str, Any]) -> list[Row]:
+def _grid_rows(grid: GridPart) -> list[Row]:
     """What came from the grid, what it cost, and how much of the load was green."""
-    money = grid["currency"]
-    rows = [("energy imported", f"{grid['import_kwh']:,.2f} kWh")]
-    rows.append(("  cost", f"{grid['cost']:,.2f} {money}"))
-    if grid["carbon_kg"] is not None:
-        rows.append(("  carbon", f"{grid['carbon_kg']:,.2f} kg"))
-    rows.append(("  highest power", f"{grid['peak_import_w'] / 1e3:,.2f} kW"))
-    if grid["export_kwh"]:
-        earned = f" ({grid['export_revenue']:,.2f} {money})"
-        rows.append(("energy exported", f"{grid['export_kwh']:,.2f} kWh{earned}"))
-    share = "" if grid["green_share"] is None else f" ({100 * grid['green_share']:.2f} % of the load)"
-    return [*rows, ("green energy used", f"{grid['green_kwh']:,.2f} kWh{share}")]
+    money = grid.currency
+    rows = [("energy imported", f"{grid.import_kwh:,.2f} kWh")]
+    rows.append(("  cost", f"{grid.cost:,.2f} {money}"))
+    if grid.carbon_kg is not None:
+        rows.append(("  carbon", f"{grid.carbon_kg:,.2f} kg"))
+    rows.append(("  highest power", f"{grid.peak_import_w / 1e3:,.2f} kW"))
+    if grid.export_kwh:
+        earned = f" ({grid.export_revenue:,.2f} {money})"
+        rows.append(("energy exported", f"{grid.export_kwh:,.2f} kWh{earned}"))
+    share = "" if grid.green_share is None else f" ({100 * grid.green_share:.2f} % of the load)"
+    return [*rows, ("green energy used", f"{grid.green_kwh:,.2f} kWh{share}")]
 
 
-def print_summary(summary: Summary) -> None:
+def print_summary(summary: RunSummary) -> None:
     """Print a run's table on standard output."""
     print_rows(summary_rows(summary))
 
@@ -310,26 +322,26 @@ class Column:
     scale: float = 1.0
     """What the summary's figure is multiplied by."""
 
-    def value(self, summary: Summary) -> float | None:
+    def value(self, summary: RunSummary) -> float | None:
         """Read it off a summary; None where the run has no such figure."""
         if self.part == "jobs":
-            return job_share_pct(summary["jobs"], self.field)
-        found = summary.get(self.part, {}).get(self.field)
+            return job_share_pct(summary.jobs.counts(), self.field)
+        found = value_at(summary, self.part, self.field)
         return None if found is None else self.scale * float(found)
 
-    def unit_in(self, summaries: Sequence[Summary]) -> str:
+    def unit_in(self, summaries: Sequence[RunSummary]) -> str:
         """Return its unit in these runs: for a cost, the currencies of their sites."""
         if self.unit != _CURRENCY:
             return self.unit
-        return "/".join(dict.fromkeys(each["grid"]["currency"] for each in summaries if self.part in each))
+        return "/".join(dict.fromkeys(each.grid.currency for each in summaries if each.grid is not None))
 
-    def shown(self, summaries: Sequence[Summary]) -> bool:
+    def shown(self, summaries: Sequence[RunSummary]) -> bool:
         """Whether a table of these runs has this column."""
         if self.where_any:
             return any(round(self.value(summary) or 0.0, 2) for summary in summaries)
         return not self.where_known or any(self.value(summary) is not None for summary in summaries)
 
-    def text(self, summary: Summary, digits: int | None = None) -> str:
+    def text(self, summary: RunSummary, digits: int | None = None) -> str:
         """Return the figure as a table shows it; ``-`` where there is none."""
         value = self.value(summary)
         return "-" if value is None else self.shown_value(value, digits)
@@ -381,7 +393,7 @@ class Contender:
     """A policy and what came of its run."""
 
     policy: str
-    summary: Summary | None = None
+    summary: RunSummary | None = None
     """None where the run has left none."""
     failure: str | None = None
     """Why the run failed, where it did."""
@@ -393,8 +405,8 @@ class Contender:
             return f"failed: {self.failure}"
         if self.summary is None:
             return "failed: no summary was written"
-        if not self.summary["complete"]:
-            return f"ended early: {self.summary['error'] or 'not complete'}"
+        if not self.summary.complete:
+            return f"ended early: {self.summary.error or 'not complete'}"
         return None
 
 
@@ -447,28 +459,28 @@ def conditions(contenders: Sequence[Contender]) -> list[str]:
     """List the conditions of the runs that change results: jobs, servers, the site's guard and target."""
     found: dict[str, None] = {}  # ordered, each once
     for summary in _complete(contenders):
-        found[f"{summary['jobs']['submitted']:,} jobs on {summary['hosts']:,} servers"] = None
-        if (site := summary.get("site")) is not None:
-            veto = "with" if site["veto"] else "without"
-            found[f"guard {site['guard']}, {veto} veto"] = None
-            if "grid" in summary:
+        found[f"{summary.jobs.submitted:,} jobs on {summary.hosts:,} servers"] = None
+        if (site := summary.site) is not None:
+            veto = "with" if site.veto else "without"
+            found[f"guard {site.guard}, {veto} veto"] = None
+            if summary.grid is not None:
                 found["the grid supplies what the sun does not"] = None
-            if "soc_start_pct" in site:
-                start, target = site["soc_start_pct"], site["soc_target_pct"]
+            if (battery := site.battery) is not None:
+                start, target = battery.soc_start_pct, battery.soc_target_pct
                 found[f"battery from {start:g} % to a target of {target:g} %"] = None
     return list(found)
 
 
-def main_rows(summary: Summary) -> list[Row]:
+def main_rows(summary: RunSummary) -> list[Row]:
     """Return the rows of a short table of one run: its state and levels, and the figures of a comparison."""
     problem = Contender("", summary).problem
-    rows = [("policy", summary["settings"]["policy"])]
+    rows = [("policy", summary.settings.policy)]
     if problem is not None:
         rows.append(("problem", problem))
-    rows.append(("jobs", f"{summary['jobs']['submitted']:,}"))
+    rows.append(("jobs", f"{summary.jobs.submitted:,}"))
     for column in COMPARISON_COLUMNS:
         if column.name == "soc_final_pct":
-            rows += _level_rows(summary.get("site", {}))
+            rows += _level_rows(summary.site)
             continue
         value = column.value(summary) if column.shown([summary]) else None
         if value is not None and (value or column.part != "jobs" or column.field in ("finished", "killed")):
@@ -476,14 +488,15 @@ def main_rows(summary: Summary) -> list[Row]:
     return rows
 
 
-def _level_rows(site: Mapping[str, Any]) -> list[Row]:
-    if "soc_start_pct" not in site:
+def _level_rows(site: SitePart | None) -> list[Row]:
+    battery = None if site is None else site.battery
+    if battery is None:
         return []
-    levels = (f"{site[name]:.1f}" for name in ("soc_start_pct", "soc_lowest_pct", "soc_final_pct"))
-    return [("state of charge: start, lowest, final", f"{', '.join(levels)} %")]
+    levels = (battery.soc_start_pct, battery.soc_lowest_pct, battery.soc_final_pct)
+    return [("state of charge: start, lowest, final", f"{', '.join(f'{pct:.1f}' for pct in levels)} %")]
 
 
-def _complete(contenders: Sequence[Contender]) -> list[Summary]:
+def _complete(contenders: Sequence[Contender]) -> list[RunSummary]:
     return [c.summary for c in contenders if c.summary is not None and c.problem is None]
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from beasy_sched.engine.actions import Action, CallAt
 from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Policy, View
+from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.findings import Finding
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.dispatch import (
+    SLOT_WORDS,
     Deadlines,
     Dispatcher,
     SlotClock,
@@ -20,7 +23,8 @@ from beasy_sched.policies.dispatch import (
     unkept_deadlines,
     usable_count,
 )
-from beasy_sched.policies.easy import EasyPass, Places
+from beasy_sched.policies.easy import BACKFILLED, EASY_WORDS, HEAD, EasyPass, Places
+from beasy_sched.policies.words import FILLER, HEAD_TOLD, SPARE, STEP
 
 
 class Conventional(Policy):
@@ -31,6 +35,12 @@ class Conventional(Policy):
 
     name = "conventional"
     summary = "GreenSlot's baseline: EASY by least slack time, idle servers sleep, energy ignored"
+    words: ClassVar[Sentences] = {
+        **EASY_WORDS,
+        **SLOT_WORDS,
+        ("start", HEAD): Words(HEAD_TOLD + STEP + SPARE),
+        ("start", BACKFILLED): Words(FILLER + STEP + SPARE),
+    }
     options_type = SlotOptions
     options: SlotOptions
 

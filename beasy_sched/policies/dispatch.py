@@ -16,17 +16,23 @@ import numpy as np
 from beasy_sched.engine.actions import Action, FactDict, Facts, Start
 from beasy_sched.engine.findings import DueJob
 from beasy_sched.engine.policy import Options, View
+from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, odd
 from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.workflow import due_times
-from beasy_sched.policies.easy import headroom_j, sleep, spent_facts, wake_for_queue
+from beasy_sched.policies.easy import EASY_WORDS, WANTED, headroom_j, sleep, spent_facts, wake_for_queue
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 ESTIMATE_TOLERANCE: Final = 1.2
 """What is reserved of a user's estimate: the paper adds 20 %."""
 NOT_NEEDED: Final = "idle at the start of a slot"
+SLOT_WORDS: Final[Sentences] = {
+    ("P-state", NOT_NEEDED): Words("No job starts on it in this slot."),
+    ("P-state", WANTED): EASY_WORDS["P-state", WANTED],
+}
+"""How the rules that the policies of slots share are told."""
 
 
 class SlotOptions(Options, frozen=True):

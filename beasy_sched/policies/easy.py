@@ -22,10 +22,12 @@ from msgspec import Struct
 from beasy_sched.arrays import BoolArray, FloatArray, StateArray, any_of, distinct
 from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, SetPState, Start
 from beasy_sched.engine.policy import Options, Policy, View
+from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.host_states import ASLEEP
 from beasy_sched.model.hosts import NO_HOSTS, HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, bounded_slowdown
 from beasy_sched.model.platform import ServerKind
+from beasy_sched.policies.words import FILLER, HEAD_TOLD, LACKS, STEP
 from beasy_sched.units import TIME_TOLERANCE_S
 
 # --- orders of the queue: P_R (who gets the reservation) and P_B (who is tried next) ------------------------
@@ -107,6 +109,31 @@ NO_STEP_ENERGY: Final = "no energy in this step"
 PLAN_CANNOT_PAY: Final = "plan cannot pay"
 """BEASY's energy test failed."""
 SET_ASIDE: Final = "ends after the last window"
+WANTED: Final = "waiting jobs want it"
+"""Why servers are woken."""
+
+EASY_WORDS: Final[Sentences] = {
+    ("start", HEAD): Words(HEAD_TOLD + STEP),
+    ("start", BACKFILLED): Words(FILLER + STEP),
+    ("postpone", RESERVED): Words(
+        LACKS + "; it is promised its hosts for {reserved_at_s}.",
+        of_jobs="too few hosts were free (a start was promised)",
+    ),
+    ("postpone", NOT_RESERVED): Words(
+        LACKS + "; when enough will be is not known yet.",
+        of_jobs="too few hosts were free",
+    ),
+    ("postpone", NO_STEP_ENERGY): Words(
+        "Its {hosts_asked:host} are free, but to the end of the step it would take up to {cost_j}, and"
+        " {headroom_j} is left above SoC_min (the guard's veto).[ It is promised hosts for {reserved_at_s}.]",
+        of_jobs="no energy was left for them in the step",
+    ),
+    ("P-state", WANTED): Words(
+        "Waiting jobs ask for {hosts_wanted:host}, and {hosts_awaited} are free or waking."
+        "[ {hosts_left_asleep} more stay asleep: {cost_j} of {headroom_j} left in the step are taken.]",
+    ),
+}
+"""How the rules of the EASY pass are told."""
 
 
 class Reservation(Struct):
@@ -466,7 +493,7 @@ def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
     if not len(asleep):
         return []
     facts: FactDict = {"hosts_wanted": wanted, "hosts_awaited": awaited}
-    return wake(view, asleep[:missing], "waiting jobs want it", facts)
+    return wake(view, asleep[:missing], WANTED, facts)
 
 
 def break_even_s(kind: ServerKind) -> float:
@@ -516,6 +543,7 @@ class Easy(Policy):
 
     name = "easy"
     summary = "EASY backfilling: the first waiting job gets a reservation, others fill the gaps"
+    words = EASY_WORDS
     options_type = EasyOptions
     options: EasyOptions
 
@@ -562,6 +590,7 @@ class Fcfs(Policy):
 
     name = "fcfs"
     summary = "first come, first served: no job overtakes another"
+    words = EASY_WORDS
 
     def begin(self, view: View) -> None:
         """Start without a blocked job."""

@@ -20,10 +20,11 @@ from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import ServerSteps
 from beasy_sched.engine.actions import Action, Compensate, FactDict
 from beasy_sched.engine.policy import Options, View
+from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.follow_plan import FollowPlan, latest_ends_s
+from beasy_sched.policies.follow_plan import PLAN_WORDS, FollowPlan, latest_ends_s
 from beasy_sched.policies.planned.cells import shifted
 from beasy_sched.policies.planned.follower import battery_j
 from beasy_sched.policies.planned.rest import compensation_j
@@ -34,6 +35,43 @@ TOLERANCE_J = 1e-3
 
 Situations = npt.NDArray[np.int64]
 """Numbers of situations."""
+
+_KEPT: Final = "[ Kept on for running jobs, where the plan had it asleep: {hosts_kept:server}.]"
+_AS_ANOTHER: Final = (
+    "[ It was compensated as {as_policy} does][, of which most is expected in such a step: last {value_last},"
+    " next {value_next}, peak {value_peak}, workload {value_workload}][value_none?, none {value_none}]"
+    "[as_policy?.]"
+)
+_SURPLUS: Final = (
+    "The plan would end the window (at {window_end_s}) with {diff_j:abs} more in the battery than its target:"
+    " {comp_j} could be spent[, {spendable_j} of it without draining the battery on the way]."
+    "[ {spent_on_jobs_j} went into faster servers for running jobs,"
+    " {spent_on_wakes_j} into waking servers for waiting jobs.]"
+    "[ {spent_j} went into {steps_changed:step} to come.]"
+    f"{_KEPT}{_AS_ANOTHER}"
+)
+_SHORTAGE: Final = (
+    "The plan would end the window (at {window_end_s}) with {diff_j:abs} less in the battery than its target:"
+    " {comp_j:abs} had to be saved[; {saved_j} was, by servers that sleep or run slower]"
+    "[ in {steps_changed:step} to come][, around {violation_at_s} ({curves_below} of the nine predicted"
+    " curves are below SoC_min there)]."
+    f"{_KEPT}{_AS_ANOTHER}"
+)
+END_WORDS: Final[Sentences] = {
+    ("P-state", "the plan has it asleep"): Words(
+        "No job needs it, and the plan, as it is now, has it asleep.",
+    ),
+    ("compensate", "surplus"): Words(
+        _SURPLUS,
+        in_short="[spent_on_jobs_j? (a surplus: {spent_on_jobs_j} spent on faster servers)]"
+        "[spent_j? (a surplus: {spent_j} spent, in {steps_changed:step})]",
+    ),
+    ("compensate", "shortage"): Words(
+        _SHORTAGE,
+        in_short="[saved_j? (a shortage: {saved_j} saved)]",
+    ),
+}
+"""How the rules of policies are told that balance the battery for the end of the plan's window."""
 
 
 class Move(NamedTuple):
@@ -417,6 +455,7 @@ class EnvelopePolicy(FollowPlan):
     """
 
     needs_speeds = True
+    words: ClassVar[Sentences] = {**PLAN_WORDS, **END_WORDS}
     options_type: ClassVar[type[Options]] = EnvelopeOptions
     options: EnvelopeOptions
 

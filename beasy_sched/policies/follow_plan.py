@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, all_of, any_of
 from beasy_sched.engine.actions import Action, FactDict, Kill, Start
 from beasy_sched.engine.policy import Policy, View
+from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies.easy import RESERVED, EasyPass, Reservation
+from beasy_sched.policies.easy import EASY_WORDS, RESERVED, SET_ASIDE, EasyPass, Reservation
 from beasy_sched.policies.planned.follower import PlanFollower, offline_plans, ready_s
 from beasy_sched.policies.planned.working_plan import Runs, WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -23,6 +24,24 @@ _LOOKS_AHEAD = (24, 192)
 """Numbers of steps that are searched for a reservation first, as most reservations are near."""
 _A_WHILE_S = 1.0
 """How long servers must stay on to be promised without a search, s: more than one moment."""
+
+PLAN_WORDS: Final[Sentences] = {
+    **EASY_WORDS,
+    ("kill", "its server is planned to sleep"): Words(
+        "The plan puts {hosts_to_sleep} of its servers to sleep[, {walltime_left_s} before its walltime].",
+        of_jobs="since the plan put their servers to sleep",
+    ),
+    ("P-state", "planned"): Words(
+        "As planned[, changed online for {hosts_replanned} of them]"
+        "[: all servers draw up to {planned_w} in the step].",
+    ),
+    ("postpone", SET_ASIDE): Words(
+        "It is set aside: by its walltime it cannot end within the last planned window, which ends at"
+        " {window_end_s}[, and at full speed, its work may take {longest_s}].",
+        of_jobs="would outlast the plan",
+    ),
+}
+"""How the rules of policies that follow a plan are told."""
 
 
 class _PlannedRuns(NamedTuple):
@@ -213,6 +232,7 @@ class FollowPlan(Policy):
 
     name = "follow-plan"
     summary = "EASY on exactly the servers that the offline plan has on"
+    words = PLAN_WORDS
     needs_power = True
     needs_plan = True
 

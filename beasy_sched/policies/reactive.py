@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import Action, CallAt, FactDict
 from beasy_sched.engine.policy import Options, Policy, View
+from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_ON
-from beasy_sched.policies.easy import EasyPass, break_even_s, hosts_wanted, sleep, wake, wake_for_queue
+from beasy_sched.policies.easy import (
+    EASY_WORDS,
+    EasyPass,
+    break_even_s,
+    hosts_wanted,
+    sleep,
+    wake,
+    wake_for_queue,
+)
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
@@ -20,6 +29,12 @@ class WorkloadReactive(Policy):
 
     name = "workload-reactive"
     summary = "EASY; wakes servers for waiting jobs at once, puts them to sleep after an idle time"
+    words: ClassVar[Sentences] = {
+        **EASY_WORDS,
+        ("P-state", "idle for T_wait"): Words(
+            "Idle for {idle_s}: to sleep pays after {t_wait_s} (T_wait, Eq. 2.9)."
+        ),
+    }
 
     def begin(self, view: View) -> None:
         """Compute each server's T_wait."""
@@ -55,6 +70,14 @@ class WorkloadReactive(Policy):
         return actions
 
 
+_COUNTED: Final = (
+    "[count=actual? Busy servers count at full power, idle ones at idle power.]"
+    "[count=wake? Servers count at idle power, those that have to wake at their mean power in the step.]"
+    "[count=idle? Every server counts at idle power.]"
+    "[count=full? Every server counts at full power.]"
+)
+
+
 class PowerReactiveOptions(Options, frozen=True):
     """Options of `power-reactive`."""
 
@@ -73,6 +96,16 @@ class PowerReactive(Policy):
 
     name = "power-reactive"
     summary = "EASY on as many servers as the renewable power can feed"
+    words: ClassVar[Sentences] = {
+        **EASY_WORDS,
+        ("P-state", "fed by the arriving power"): Words(
+            "{renewable_w} arrive: beside {hosts_busy:busy server} that feeds {hosts_fed} more." + _COUNTED
+        ),
+        ("P-state", "not fed by the arriving power"): Words(
+            "{renewable_w} arrive, and {taken_w} are taken by {hosts_busy:busy server} and those asleep:"
+            " that feeds {hosts_fed} more." + _COUNTED
+        ),
+    }
     needs_power = True
     options_type = PowerReactiveOptions
     options: PowerReactiveOptions

@@ -7,11 +7,13 @@ import importlib
 import importlib.metadata
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from beasy_sched.engine.policy import Policy, own_mistakes
+from beasy_sched.engine.words import ENGINE_WORDS, Sentences, Words
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
@@ -65,6 +67,25 @@ def policy_class(name: str) -> type[Policy]:
             f"unknown policy {name!r}: choose one of {known}, or name a class as package.module:Class"
         )
     return _load(target)
+
+
+@cache
+def words_of_ours() -> Mapping[tuple[str, str], Sequence[Words]]:
+    """Return how each rule of the engine and of our policies is told: by every policy in its own way."""
+    found: dict[tuple[str, str], list[Words]] = {key: [words] for key, words in ENGINE_WORDS.items()}
+    for name in OURS:
+        for key, words in policy_class(name).words.items():
+            if words not in (known := found.setdefault(key, [])):
+                known.append(words)
+    return found
+
+
+def own_words(policy: Policy) -> Sentences:
+    """Return the words of a policy that is not ours, without those that it shares with ours."""
+    if type(policy).__module__.partition(".")[0] == __name__.partition(".")[0] or not policy.words:
+        return {}
+    ours = words_of_ours()
+    return {key: words for key, words in policy.words.items() if words not in ours.get(key, ())}
 
 
 def make_policy(

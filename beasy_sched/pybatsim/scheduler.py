@@ -182,7 +182,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
         if files is None:
             return
         summary = files.finish(self.session, error)
-        for warning in summary["warnings"]:
+        for warning in summary.warnings:
             print(f"warning: {warning}", file=sys.stderr)
         for path in files.written:
             print(f"wrote {path}", file=sys.stderr)

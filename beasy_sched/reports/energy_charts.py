@@ -60,9 +60,11 @@ def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Ch
         why = no_file if run.trace is None else "no step of the site was settled"
         return [Absent("Power balance, state of charge", f"{why} (runs with --site write one)")]
     columns = run.trace.columns
-    tank = "hydrogen_final_kg" in run.site or ("hydrogen_kg" in columns and run.trace["hydrogen_kg"].any())
+    tank = run.hydrogen is not None or ("hydrogen_kg" in columns and run.trace["hydrogen_kg"].any())
     charts: list[Chart | Absent] = []
-    if run.has_battery or tank or not run.grid:  # the chart of green and brown power has all of it otherwise
+    if (
+        run.has_battery or tank or run.grid is None
+    ):  # the chart of green and brown power has all of it otherwise
         charts.append(power_balance(run, prefix))
     if run.has_battery:
         charts.append(state_of_charge(run, plans, prefix))
@@ -102,7 +104,7 @@ def power_balance(run: RunData, prefix: str) -> Chart:
 def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
     """The battery, real and planned, with its limits, dangerous steps and kills."""
     chart = TimeChart(f"{prefix}-soc", "State of charge", prefix, run.end_s, "%", "state of charge [%]")
-    times_s, real_pct = levels(run.trace, "soc_pct", run.site.get("soc_start_pct"))
+    times_s, real_pct = levels(run.trace, "soc_pct", run.soc_start_pct)
     if plans is not None:
         dangerous = dangerous_steps(run, plans)
         turns = np.flatnonzero(np.diff(np.concatenate([[False], dangerous, [False]]).astype(np.int8)))
@@ -115,9 +117,7 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
         chart.line("planned", *levels(run.trace, "planned_soc_pct"), "planned", dash="dash")
     chart.line("real", times_s, real_pct, "battery")
     battery = None if plans is None else plans[0].storage.battery
-    found = {
-        name: run.site.get(field, getattr(battery, field, None)) for name, field in BATTERY_LIMITS.items()
-    }
+    found = {name: getattr(run.battery or battery, field, None) for name, field in BATTERY_LIMITS.items()}
     chart.limits({name: float(value) for name, value in found.items() if value is not None})
     _mark_kills(chart, run, times_s, real_pct)
     return chart.chart(range=[0, 102])
@@ -129,8 +129,8 @@ def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
     if "planned_hydrogen_kg" in run.trace.columns:
         chart.line("planned", *levels(run.trace, "planned_hydrogen_kg"), "planned", dash="dash")
     chart.line("real", *levels(run.trace, "hydrogen_kg"), "hydrogen")
-    if "hydrogen_final_kg" in run.site:
-        chart.limits({"target": run.site["hydrogen_final_kg"] - run.site["hydrogen_distance_kg"]})
+    if run.hydrogen is not None:
+        chart.limits({"target": run.hydrogen.target_kg})
     tank = None if plans is None else plans[0].storage.hydrogen
     if tank is not None:
         chart.limits({"tank full": tank.tank_kg})
@@ -233,7 +233,7 @@ def energy_flows(run: RunData) -> list[Flow]:
 
     flows = [Flow(column, SITE, kwh(column)) for column in sources_of(run.trace)]
     flows += [Flow(SITE, column, kwh(column)) for column in uses_of(run.trace)]
-    parts = {name: float(run.summary.get("energy_kwh", {}).get(name, 0.0)) for name in SERVER_USES}
+    parts: dict[str, float] = {name: getattr(run.energy_kwh, name, 0.0) for name in SERVER_USES}
     if (own_kwh := sum(parts.values())) > 0.0:
         scale = kwh(SERVERS) / own_kwh
         flows += [Flow(SERVERS, name, scale * part_kwh) for name, part_kwh in parts.items()]
@@ -280,8 +280,9 @@ def _notes(run: RunData, flows: list[Flow]) -> list[str]:
     notes.append(f"In: {came:,.2f} kWh, out: {went:,.2f} kWh.")
     if any(flow.start == "renewable_w" for flow in flows):
         notes.append("Sun and wind are not told apart in the power events of this run.")
-    own = run.summary.get("energy_kwh", {})
-    metered, account = own.get("consumed", 0.0), own.get("consumed_by_own_account", 0.0)
+    if (own := run.energy_kwh) is None:
+        return notes
+    metered, account = own.consumed, own.consumed_by_own_account
     if metered > 0.0 and account > 0.0 and abs(account / metered - 1.0) > _ACCOUNTS_APART:
         notes.append(
             "What the servers used is divided as in the scheduler's own account, scaled to the meter."

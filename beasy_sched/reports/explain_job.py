@@ -24,9 +24,10 @@ from beasy_sched.reports.story import (
     Chapter,
     Entry,
     Story,
+    Teller,
     because,
-    currency_of,
     entries_of,
+    teller_of,
     told,
 )
 from beasy_sched.run.results import DeadlineRow, JobRow, LogLine, read_deadlines, read_jobs, read_log
@@ -52,8 +53,8 @@ def explain_job(prefix: str, name: str) -> Story:
         "others_started_while_it_waited": life.others,
         "of_these_came_later": life.came_later,
         **_terms_data(life),
-        "decisions": [told(each, life.currency) for each in life.own],
-        "p_states_while_it_ran": [told(each) for each, _, _ in life.changes],
+        "decisions": [told(each, life.teller) for each in life.own],
+        "p_states_while_it_ran": [told(each, life.teller) for each, _, _ in life.changes],
     }
     return Story(f"Job {life.id}", _chapters(life), data)
 
@@ -110,7 +111,7 @@ def _terms(life: Life) -> Iterator[Entry]:
 
 def _late_phases(life: Life) -> list[Entry]:
     """The jobs of lower phases that came too late for it to wait for them."""
-    return entries_of((each for each in life.own if each.kind == "queue"), life.currency)
+    return entries_of((each for each in life.own if each.kind == "queue"), life.teller)
 
 
 def _terms_data(life: Life) -> dict[str, object]:
@@ -156,10 +157,10 @@ def _depends_on(predecessors: Sequence[DeadlineRow]) -> str:
 
 def _waiting(life: Life) -> list[Entry]:
     postponed = [each for each in life.own if each.kind == "postpone"]
-    entries = entries_of(postponed[:1], life.currency)
+    entries = entries_of(postponed[:1], life.teller)
     for line in postponed[1:]:  # the deadline was told, and does not change much
         facts = {name: value for name, value in line.facts.items() if name != "deadline_s"}
-        entries.append(Entry(because(msgspec.structs.replace(line, facts=facts), life.currency), line.time))
+        entries.append(Entry(because(msgspec.structs.replace(line, facts=facts), life.teller), line.time))
     if not entries and life.start is not None and life.start.time - life.came_s <= AT_ONCE_S:
         return []
     holders = [job for job in life.holders if job != life.id]
@@ -176,7 +177,7 @@ def _waiting(life: Life) -> list[Entry]:
 
 def _start(life: Life) -> list[Entry]:
     if (start := life.start) is not None:
-        return [Entry(f"It started on {_hosts(start)}. {because(start, life.currency)}", start.time)]
+        return [Entry(f"It started on {_hosts(start)}. {because(start, life.teller)}", start.time)]
     if life.row is None or life.row.start_s is None:
         return []
     lost = "It started. The decision log does not say so: it is cut, or belongs to another run."
@@ -189,7 +190,7 @@ def _running(life: Life) -> list[Entry]:
     res = 0 if life.start is None else len(life.start.host_set())
     for each, shared, compensation in life.changes:
         whose = "its host" if res == 1 else "its hosts" if shared == res else f"{shared} of its {res} hosts"
-        why = f". {because(each)}"
+        why = f". {because(each, life.teller)}"
         if each.rule == PLANNED:
             why = ", as planned."
             if replanned := int(each.facts.get("hosts_replanned") or 0):
@@ -200,7 +201,7 @@ def _running(life: Life) -> list[Entry]:
 
 
 def _end(life: Life) -> list[Entry]:
-    entries = entries_of(each for each in life.own if each.kind in ("kill", "reject"))
+    entries = entries_of((each for each in life.own if each.kind in ("kill", "reject")), life.teller)
     row = life.row
     if row is None:
         return entries or [Entry("The decision log does not say how it ended: it was not killed.")]
@@ -250,7 +251,7 @@ class Life:
     """Its deadline, where it has one."""
     workflow: list[DeadlineRow] = field(default_factory=list)
     """The jobs of its workflow, itself included."""
-    currency: str = ""
+    teller: Teller = field(default_factory=Teller)
     changes: list[tuple[LogLine, int, str]] = field(default_factory=list)
     """P-states of its servers while it ran, of how many, and in short the compensation behind it."""
 
@@ -321,13 +322,13 @@ def lives_of(prefix: str, chosen: Collection[str] | None = None) -> Iterator[Lif
         deadlines.setdefault(row.job, row)
         if row.workflow:
             workflows[row.workflow].append(row)
-    currency = currency_of(prefix, of_plans=True)
+    teller = teller_of(prefix)
     lives = []
     for job_id, decisions in own.items():
         due = deadlines.get(job_id)
         members = workflows[due.workflow] if due is not None and due.workflow else []
         lives.append(Life(job_id, rows.get(job_id), decisions, deadline=due, workflow=members,
-                          currency=currency))  # fmt: skip
+                          teller=teller))  # fmt: skip
     yield from look_around(read_log(prefix), lives)
 
 
@@ -440,11 +441,11 @@ class _Running:
             if line.time > life.end_s:
                 self._running.discard(place)
             elif line.time < self._killed_s[place]:
-                life.changes.append((line, hosts_of_it, self._in_short(line)))
+                life.changes.append((line, hosts_of_it, self._in_short(line, life.teller)))
 
-    def _in_short(self, line: LogLine) -> str:
+    def _in_short(self, line: LogLine, teller: Teller) -> str:
         """The compensation behind a planned change, in a few words."""
         told = self._compensation
         if told is None or line.rule != PLANNED or told.time != line.time:
             return ""
-        return in_short(told.rule, told.facts)
+        return in_short(told.rule, told.facts, teller.own)

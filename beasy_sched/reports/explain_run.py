@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from beasy_sched.engine.words import QUEUED
 from beasy_sched.errors import InputError
 from beasy_sched.formats.run_files import TRACE, path_of
-from beasy_sched.outputs.reasons import QUEUED, in_words
+from beasy_sched.formats.run_summary import RunSummary, found_summary, value_at
+from beasy_sched.outputs.reasons import in_words, words_in
 from beasy_sched.policies.easy import NO_STEP_ENERGY
 from beasy_sched.reports.explain_rules import clock, count, energy, percent, span
-from beasy_sched.reports.run_summary import checked_summary
-from beasy_sched.reports.story import AT_ONCE_S, Chapter, Entry, Story, because, told
-from beasy_sched.run.results import RUN_OVER, JobRow, LogLine, RunTables, read_jobs, read_log, read_trace
+from beasy_sched.reports.story import AT_ONCE_S, Chapter, Entry, Story, Teller, because, told
+from beasy_sched.run.results import RUN_OVER, JobRow, LogLine, read_jobs, read_log, read_trace
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 LONGEST = 5
@@ -78,8 +79,9 @@ class RunStory:
     """What a run's files say of it as a whole."""
 
     prefix: str
-    summary: Mapping[str, Any]
-    """Empty where there is none."""
+    summary: RunSummary | None
+    """None where there is none."""
+    teller: Teller
     waits: Sequence[Wait]
     """Of all jobs that waited, the longest first."""
     kills: Sequence[LogLine]
@@ -88,6 +90,11 @@ class RunStory:
     rows: Mapping[str, JobRow]
     tight: Sequence[Tight]
 
+    def in_words(self, outcome: str, rule: str) -> str:
+        """Why jobs were ``postponed``, ``rejected`` or ``killed``."""
+        hosts = None if self.summary is None else self.summary.hosts
+        return in_words(outcome, rule, hosts, self.teller.own)
+
 
 def explain_run(prefix: str) -> Story:
     """Tell a run as a whole. Raises InputError for files that cannot be read."""
@@ -95,7 +102,7 @@ def explain_run(prefix: str) -> Story:
     chapters = [
         Chapter("Jobs", [*_outcomes(run)]),
         Chapter(_waited_title(run), [*_why_waited(run)]),
-        Chapter("Longest waits", [_wait_entry(wait) for wait in run.waits[:LONGEST]]),
+        Chapter("Longest waits", [_wait_entry(run, wait) for wait in run.waits[:LONGEST]]),
         Chapter(f"Jobs killed: {len(run.kills)}", [*_kills_together(run)]),
         Chapter("When energy was tight", [_tight_entry(each) for each in run.tight]),
     ]
@@ -105,7 +112,9 @@ def explain_run(prefix: str) -> Story:
 def explain_killed(prefix: str) -> Story:
     """Tell every kill with its cause. Raises InputError for files that cannot be read."""
     run = _read(prefix)
-    entries = [Entry(f"{_killed_job(run, line)}. {because(line)}", line.time) for line in run.kills]
+    entries = [
+        Entry(f"{_killed_job(run, line)}. {because(line, run.teller)}", line.time) for line in run.kills
+    ]
     entries = entries or [Entry("No job was killed.")]
     data = {
         "killed": [_kill_data(run, line) for line in run.kills],
@@ -118,7 +127,7 @@ def explain_waits(prefix: str, most: int) -> Story:
     """Tell the ``most`` longest waits and why. Raises InputError for files that cannot be read."""
     run = _read(prefix)
     longest = run.waits[:most]
-    entries = [_wait_entry(wait) for wait in longest] or [Entry("No job waited.")]
+    entries = [_wait_entry(run, wait) for wait in longest] or [Entry("No job waited.")]
     data = {"longest_waits": [_wait_data(wait) for wait in longest]}
     return Story(_title(run), [Chapter("Longest waits", entries, whole=True)], data)
 
@@ -129,7 +138,7 @@ def explain_waits(prefix: str, most: int) -> Story:
 def _read(prefix: str) -> RunStory:
     """Read the log once, and the other files of the run."""
     rows = {row.id: row for row in read_jobs(prefix)}
-    summary = checked_summary(RunTables(prefix))
+    summary = found_summary(prefix)
     waiting = _Waiting(rows)
     kills: list[LogLine] = []
     vetoes: list[LogLine] = []
@@ -144,9 +153,9 @@ def _read(prefix: str) -> RunStory:
             vetoes.append(line)
         waiting.take(line)
     waits = sorted(waiting.ended, key=lambda wait: -wait.length_s)
-    site = summary.get("site") or {}
-    tight = _tight_moments(prefix, kills, vetoes, site.get("soc_min_pct"), site.get("steps"))
-    return RunStory(prefix, summary, waits, kills, unfinished, rows, tight)
+    least_pct, steps = value_at(summary, "site", "soc_min_pct"), value_at(summary, "site", "steps")
+    tight = _tight_moments(prefix, kills, vetoes, least_pct, steps)
+    return RunStory(prefix, summary, Teller(words_in(summary)), waits, kills, unfinished, rows, tight)
 
 
 class _Waiting:
@@ -225,31 +234,24 @@ def _tight_moments(
 
 
 def _title(run: RunStory) -> str:
-    policy = (run.summary.get("settings") or {}).get("policy")
-    return f"Run {run.prefix}" + (f", policy {policy}" if policy else "")
+    return f"Run {run.prefix}" + ("" if run.summary is None else f", policy {run.summary.settings.policy}")
 
 
 def _outcomes(run: RunStory) -> Iterator[Entry]:
     """How many jobs came, and how they ended."""
-    jobs: Mapping[str, int] = run.summary.get("jobs") or {}
-    if not jobs:
+    if (summary := run.summary) is None:
         return
     parts = [
         f"{number:,} {name.replace('_', ' ')}"
-        for name, number in jobs.items()
+        for name, number in summary.jobs.counts().items()
         if name != "submitted" and number
     ]
-    submitted = jobs.get("submitted", sum(jobs.values()))
-    yield Entry(f"{count(submitted, 'job')} submitted: {', '.join(parts) or 'none ended'}.")
-    if run.summary.get("error"):
-        yield Entry(f"The run ended early: {run.summary['error']}.")
-    reasons: Mapping[str, Mapping[str, int]] = run.summary.get("reasons") or {}
+    yield Entry(f"{count(summary.jobs.submitted, 'job')} submitted: {', '.join(parts) or 'none ended'}.")
+    if summary.error:
+        yield Entry(f"The run ended early: {summary.error}.")
     for outcome in ("rejected", "postponed"):
-        found = reasons.get(outcome, {})
-        words = [
-            f"{in_words(outcome, rule, run.summary.get('hosts'))} ({number:,})"
-            for rule, number in found.items()
-        ]
+        found = summary.reasons.get(outcome, {})
+        words = [f"{run.in_words(outcome, rule)} ({number:,})" for rule, number in found.items()]
         if any(found):
             yield Entry(f"{outcome.capitalize()}: {'; '.join(words)}.")
 
@@ -280,17 +282,17 @@ def _why_waited(run: RunStory) -> Iterator[Entry]:
     total_s = sum(length_s for _, length_s, _ in reasons)
     for rule, length_s, jobs in reasons:
         share = f"{100.0 * length_s / total_s:.0f} %" if total_s else "0 %"
-        words = in_words("postponed", rule)
+        words = run.in_words("postponed", rule)
         yield Entry(f"{_hours(length_s)} ({share}) of {count(jobs, 'job')}: {words}.")
 
 
-def _wait_entry(wait: Wait) -> Entry:
+def _wait_entry(run: RunStory, wait: Wait) -> Entry:
     hosts = "" if wait.hosts is None else f", {count(wait.hosts, 'host')}"
     ends = {None: ", started", RUN_OVER: " and never started; the run ended"}
     end = f"{ends.get(wait.refused_for, ' and was refused')} at {clock(wait.ended_s)}"
     parts = sorted(wait.by_rule_s.items(), key=lambda item: -item[1])
     whys = [
-        in_words("postponed", rule) + (f" ({span(length_s)})" if len(parts) > 1 else "")
+        run.in_words("postponed", rule) + (f" ({span(length_s)})" if len(parts) > 1 else "")
         for rule, length_s in parts
     ]
     text = f"{wait.job}{hosts}: waited {span(wait.length_s)}{end}."
@@ -307,15 +309,15 @@ def _kills_together(run: RunStory) -> Iterator[Entry]:
         more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
         lost_j = [row.energy_j for line in lines if (row := run.rows.get(line.job)) and row.energy_j]
         lost = f", {energy(sum(lost_j))} lost with them" if lost_j else ""
-        yield Entry(f"{names}{more}: {_cause(rule, lines[0])}{lost}.", time_s)
+        yield Entry(f"{names}{more}: {_cause(run, rule, lines[0])}{lost}.", time_s)
     if run.unfinished and run.kills:
         yield Entry(f"(Moreover {count(run.unfinished, 'job')} still ran when the run ended.)")
 
 
-def _cause(rule: str, line: LogLine) -> str:
+def _cause(run: RunStory, rule: str, line: LogLine) -> str:
     """Why jobs were killed in a moment, with what they have in common."""
     missing_j, soc_pct = line.facts.get("missing_j"), line.facts.get("soc_pct")
-    parts = [in_words("killed", rule)]
+    parts = [run.in_words("killed", rule)]
     if isinstance(missing_j, int | float):
         parts.append(f"{energy(missing_j)} missing in the step")
     if isinstance(soc_pct, int | float):
@@ -347,13 +349,13 @@ def _tight_entry(tight: Tight) -> Entry:
 def _data(run: RunStory) -> dict[str, Any]:
     """The same for tools."""
     return {
-        "policy": (run.summary.get("settings") or {}).get("policy"),
-        "jobs": run.summary.get("jobs"),
-        "reasons": run.summary.get("reasons"),
+        "policy": None if run.summary is None else run.summary.settings.policy,
+        "jobs": None if run.summary is None else run.summary.jobs.counts(),
+        "reasons": None if run.summary is None else run.summary.reasons,
         "waiting": [
             {
                 "rule": rule,
-                "words": in_words("postponed", rule),
+                "words": run.in_words("postponed", rule),
                 "job_hours": length_s / SECONDS_PER_HOUR,
                 "jobs": jobs,
             }
@@ -391,7 +393,7 @@ def _wait_data(wait: Wait) -> dict[str, Any]:
 def _kill_data(run: RunStory, line: LogLine) -> dict[str, Any]:
     row = run.rows.get(line.job)
     return {
-        **told(line),
+        **told(line, run.teller),
         "started_s": None if row is None else row.start_s,
         "energy_j": None if row is None else row.energy_j,
     }

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.reports.explain_rules import clock, count, energy, percent, power, span
-from beasy_sched.reports.story import Chapter, Entry, Story, because, currency_of, entries_of, told
+from beasy_sched.reports.story import (
+    Chapter,
+    Entry,
+    Story,
+    Teller,
+    because,
+    currency_of,
+    entries_of,
+    teller_of,
+    told,
+)
 from beasy_sched.run.results import LogLine, read_log, read_trace
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -48,15 +58,15 @@ def explain_time(prefix: str, time_s: float) -> Story:
     time, and InputError for files that cannot be read.
     """
     step = _step_at(prefix, time_s)
-    money, currency = (currency_of(prefix, of_plans=of_plans) for of_plans in (False, True))
+    money, teller = currency_of(prefix, of_plans=False), teller_of(prefix)
     data = {
         "start_s": step.start_s,
         "end_s": step.end_s,
         "energy": None if step.row is None else dict(step.row),
-        **({"plan": [told(line, currency) for line in step.plans]} if step.plans else {}),
-        "decisions": [told(line, currency) for line in step.lines],
+        **({"plan": [told(line, teller) for line in step.plans]} if step.plans else {}),
+        "decisions": [told(line, teller) for line in step.lines],
     }
-    return Story(step.title, _chapters(step, money, currency), data)
+    return Story(step.title, _chapters(step, money, teller), data)
 
 
 def explain_steps(prefix: str) -> Iterator[tuple[float, float, str, list[Chapter]]]:
@@ -65,9 +75,9 @@ def explain_steps(prefix: str) -> Iterator[tuple[float, float, str, list[Chapter
     Without a site: of each five minutes in which something was decided. Raises InputError for files that
     cannot be read.
     """
-    money, currency = (currency_of(prefix, of_plans=of_plans) for of_plans in (False, True))
+    money, teller = currency_of(prefix, of_plans=False), teller_of(prefix)
     for step in _steps(prefix):
-        yield step.start_s, step.end_s, step.title, _chapters(step, money, currency)
+        yield step.start_s, step.end_s, step.title, _chapters(step, money, teller)
 
 
 def _step_at(prefix: str, time_s: float) -> _Step:
@@ -130,12 +140,12 @@ def _spans(prefix: str, log: _Ahead) -> Iterator[tuple[float, float, Row | None]
         yield start_s, start_s + NO_SITE_STEP_S, None
 
 
-def _chapters(step: _Step, money: str, currency: str) -> list[Chapter]:
-    """What is told of a step; ``money`` is the currency of the grid, ``currency`` that of planned costs."""
+def _chapters(step: _Step, money: str, teller: Teller) -> list[Chapter]:
+    """What is told of a step; ``money`` is the currency of the grid."""
     chapters = [] if step.row is None else [Chapter("Energy", [*_energy(step.row, step.before, money)])]
     if step.plans:
-        chapters.append(Chapter("Plan", entries_of(step.plans, currency)))
-    chapters += [chapter for chapter in _decisions(step.lines, currency) if chapter.entries]
+        chapters.append(Chapter("Plan", entries_of(step.plans, teller)))
+    chapters += [chapter for chapter in _decisions(step.lines, teller) if chapter.entries]
     if not step.lines:
         chapters.append(Chapter("Decisions", [Entry("None: nothing changed.")]))
     return chapters
@@ -217,18 +227,18 @@ def _battery(row: Row, before: Row | None) -> str:
     return f"{did}{plan}; {was}to {percent(row['soc_pct'])} of charge{planned}"
 
 
-def _decisions(lines: Sequence[LogLine], currency: str) -> Iterator[Chapter]:
+def _decisions(lines: Sequence[LogLine], teller: Teller) -> Iterator[Chapter]:
     """The decisions by kind, what shaped the step first."""
     by_kind = defaultdict(list)
     for line in lines:
         by_kind[line.kind].append(line)
-    yield Chapter("The rest of the window", entries_of(by_kind["compensate"]))
-    yield Chapter("Servers", [*_servers(by_kind["P-state"])])
+    yield Chapter("The rest of the window", entries_of(by_kind["compensate"], teller))
+    yield Chapter("Servers", [*_servers(by_kind["P-state"], teller)])
     for kind, title in _JOBS.items():
         entries = []
         for line in by_kind[kind]:
             on = f" on {count(len(line.host_set()), 'host')}" if kind == "start" else ""
-            entries.append(Entry(f"{line.job}{on}. {because(line, currency)}", line.time))
+            entries.append(Entry(f"{line.job}{on}. {because(line, teller)}", line.time))
         yield Chapter(f"{title}: {len(entries)}", entries)
 
 
@@ -240,11 +250,11 @@ _JOBS = {
 }
 
 
-def _servers(changes: list[LogLine]) -> Iterator[Entry]:
+def _servers(changes: list[LogLine], teller: Teller) -> Iterator[Entry]:
     """P-states, those for the same reason and at the same moment together."""
     groups = defaultdict(list)
     for line in changes:
-        groups[line.time, because(line)].append(line)
+        groups[line.time, because(line, teller)].append(line)
     for (time_s, why), group in groups.items():
         sums = {name: sum(int(line.facts.get(name) or 0) for line in group) for name in _DEEDS}
         deeds = [f"{count(sums[name], 'server')} {deed}" for name, deed in _DEEDS.items() if sums[name]]

@@ -44,7 +44,12 @@ _MARKS: Final = {
 
 def has_grid(run: RunData) -> bool:
     """Whether the run was on a site with a grid, and a step of it was settled."""
-    return bool(run.grid) and run.trace is not None and len(run.trace) > 0 and {*run.trace.columns} >= _NEEDED
+    return (
+        run.grid is not None
+        and run.trace is not None
+        and len(run.trace) > 0
+        and {*run.trace.columns} >= _NEEDED
+    )
 
 
 def grid_charts(run: RunData, prefix: str) -> list[Chart]:
@@ -145,8 +150,8 @@ def _range_of(values: FloatArray) -> list[float]:
 def _add_price(chart: TimeChart, run: RunData) -> None:
     """The price of the imported energy, on the right axis, where there is one."""
     price = _known_means(run.trace, "import_price_per_kwh")
-    if price is not None and np.nanmax(np.abs(price.values)) > 0.0:
-        unit = f"{run.grid['currency']}/kWh"
+    if price is not None and run.grid is not None and np.nanmax(np.abs(price.values)) > 0.0:
+        unit = f"{run.grid.currency}/kWh"
         chart.steps("price (right axis)", price.edges_s, price.values, "price", width=1.5)
         chart.on_the_right(unit, f"price [{unit}]", _range_of(price.values))
 
@@ -184,11 +189,10 @@ def _some(names: Sequence[str]) -> str:
 def grid_bars(runs: Sequence[RunData]) -> list[Chart]:
     """Green and brown energy of the load; of several runs also deadlines, cost and carbon."""
     charts = []
-    grids = {run.name: run.grid for run in runs if run.grid}
+    grids = {run.name: run.grid for run in runs if run.grid is not None}
     if grids:
-        green, brown = (
-            np.array([float(grid[name]) for grid in grids.values()]) for name in ("green_kwh", "import_kwh")
-        )
+        green = np.array([grid.green_kwh for grid in grids.values()], np.float64)
+        brown = np.array([grid.import_kwh for grid in grids.values()], np.float64)
         parts = {"green": (green, "production"), "from the grid": (brown, "import")}
         texts = {}
         for name, (kwh, _) in parts.items():
@@ -198,10 +202,10 @@ def grid_bars(runs: Sequence[RunData]) -> list[Chart]:
     if len(runs) < 2:
         return charts
     charts += _deadline_bars(runs)
-    for currency in dict.fromkeys(grid["currency"] for grid in grids.values()):
-        costs = {name: grid["cost"] for name, grid in grids.items() if grid["currency"] == currency}
+    for currency in dict.fromkeys(grid.currency for grid in grids.values()):
+        costs = {name: grid.cost for name, grid in grids.items() if grid.currency == currency}
         charts.append(_one_bar_each("cost", "Cost of the imported energy", costs, currency))
-    grams = {name: grid["carbon_kg"] for name, grid in grids.items() if grid["carbon_kg"] is not None}
+    grams = {name: grid.carbon_kg for name, grid in grids.items() if grid.carbon_kg is not None}
     if grams:
         charts.append(_one_bar_each("carbon", "Carbon of the imported energy", grams, "kg"))
     return charts
@@ -215,13 +219,17 @@ def _one_bar_each(name: str, title: str, values: dict[str, float], unit: str) ->
 
 def _deadline_bars(runs: Sequence[RunData]) -> list[Chart]:
     """How many jobs with a deadline kept it."""
-    known = {run.name: run.summary["deadlines"] for run in runs if run.summary.get("deadlines")}
+    known = {
+        run.name: run.summary.deadlines
+        for run in runs
+        if run.summary is not None and run.summary.deadlines is not None
+    }
     if not known:
         return []
     parts, texts = {}, {}
     for outcome, paint in (("met", "finished"), ("missed", "killed"), ("refused", "rejected")):
-        counts = np.array([float(each[f"jobs_{outcome}"]) for each in known.values()])
-        shares = 100.0 * counts / np.array([max(each["jobs"], 1) for each in known.values()])
+        counts = np.array([float(getattr(each, f"jobs_{outcome}")) for each in known.values()])
+        shares = 100.0 * counts / np.array([max(each.jobs, 1) for each in known.values()])
         parts[outcome] = (shares, paint)
         texts[outcome] = [f"{c:,.0f} ({s:.2f} %)" for c, s in zip(counts, shares, strict=True)]
     title = "Deadlines"

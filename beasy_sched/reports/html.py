@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from beasy_sched.errors import InputError
+from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.outputs.tables import summary_rows
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.reports.comparison import comparison_html
@@ -72,21 +72,21 @@ def _title(runs: Sequence[RunData]) -> str:
             f" on {sites.pop()}" if len(sites) == 1 and "" not in sites else ""
         )
     run = runs[0]
-    if not run.summary:
+    if run.summary is None:
         return run.name
     site = _site_name(run)
-    return f"Policy {run.summary['settings']['policy']}" + (f" on {site}" if site else "")
+    return f"Policy {run.summary.settings.policy}" + (f" on {site}" if site else "")
 
 
 def _site_name(run: RunData) -> str:
     """The site's file without folder and ending; "" where it says nothing or is not known."""
-    name = Path(str(run.summary.get("settings", {}).get("site") or "")).stem
+    name = Path((run.summary and run.summary.settings.site) or "").stem
     return "" if name in ("", "site") else f"site {name}"
 
 
 def _subtitle(runs: Sequence[RunData]) -> str:
     """What the runs have in common, and their policies."""
-    policies = dict.fromkeys(run.summary["settings"]["policy"] for run in runs if run.summary)
+    policies = dict.fromkeys(run.summary.settings.policy for run in runs if run.summary is not None)
     if not policies:
         return "settings not known: no summary.json"
     facts = {"; ".join(_facts(run)) for run in runs}
@@ -96,22 +96,24 @@ def _subtitle(runs: Sequence[RunData]) -> str:
 
 def _facts(run: RunData) -> Iterator[str]:
     """The sizes of a run, in a few words each."""
-    if run.summary.get("hosts"):
-        yield f"{run.summary['hosts']:,} servers"
-    if submitted := run.summary.get("jobs", {}).get("submitted"):
-        yield f"{submitted:,} jobs"
-    if run.summary.get("end_s"):
-        yield f"{run.summary['end_s'] / 3600:,.4g} hours" + (
-            "" if run.start_s is None else f" from {run.site['start'][:16].replace('T', ' ')}"
+    if (summary := run.summary) is None:
+        return
+    if summary.hosts:
+        yield f"{summary.hosts:,} servers"
+    if summary.jobs.submitted:
+        yield f"{summary.jobs.submitted:,} jobs"
+    if summary.end_s:
+        start = summary.site and summary.site.start
+        yield f"{summary.end_s / 3600:,.4g} hours" + (
+            f" from {start[:16].replace('T', ' ')}" if start else ""
         )
-    if "soc_min_pct" in run.site:
-        size = run.site.get("battery_kwh")
-        kwh = "a battery" if size is None else f"a battery of {size:,.4g} kWh"
-        target = f", target {run.site['soc_target_pct']:g}\u00a0%" if "soc_target_pct" in run.site else ""
-        yield f"{kwh} ({run.site['soc_min_pct']:g} to {run.site.get('soc_max_pct', 100):g}\u00a0%{target})"
-    if "hydrogen_final_kg" in run.site:
+    if (battery := run.battery) is not None:
+        levels = f"{battery.soc_min_pct:g} to {battery.soc_max_pct:g}\u00a0%"
+        target = f"target {battery.soc_target_pct:g}\u00a0%"
+        yield f"a battery of {battery.battery_kwh:,.4g} kWh ({levels}, {target})"
+    if run.hydrogen is not None:
         yield "hydrogen"
-    if run.grid:
+    if run.grid is not None:
         yield "a grid"
 
 
@@ -136,7 +138,7 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
     for number, run in enumerate(runs, 1):
         prefix, title = f"run-{number}", run.name if several else "Over time"
         charts = _charts(run, plans, prefix)
-        dated = [_dated(chart, run.start_s, aside=bool(run.grid)) for chart in charts]
+        dated = [_dated(chart, run.start_s, aside=run.grid is not None) for chart in charts]
         own = [cards_html(cards(run))] if several else []
         why = _why_html(run, prefix, 1.0 / len(runs))
         sections.append(Section(prefix, title, [*own, *dated, why], folded=number > 1))
@@ -151,7 +153,8 @@ def _warnings(runs: Sequence[RunData]) -> list[str]:
     """What is wrong with the runs: each text once, of several runs with the names of those it is about."""
     names: dict[str, list[str]] = {}
     for run in runs:
-        for text in filter(None, dict.fromkeys((_ended_early(run), *run.summary.get("warnings", ())))):
+        told = () if run.summary is None else run.summary.warnings
+        for text in filter(None, dict.fromkeys((_ended_early(run), *told))):
             names.setdefault(text, []).append(run.name)
     if len(runs) == 1:
         return [*names]
@@ -238,9 +241,11 @@ def _dated(chart: Chart | Absent, start_s: float | None, *, aside: bool = False)
 
 
 def _ended_early(run: RunData) -> str:
-    if run.summary.get("error"):
-        return f"ended early: {run.summary['error']}"
-    return "" if run.summary.get("complete", True) else "is not complete"
+    if run.summary is None:
+        return ""
+    if run.summary.error:
+        return f"ended early: {run.summary.error}"
+    return "" if run.summary.complete else "is not complete"
 
 
 RUN_COLORS: Final = len(PALETTE)
@@ -260,10 +265,10 @@ def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
             parts[state.value] = (shares, paint)
             texts[state.value] = [f"{c:,.0f} ({s:.2f} %)" for c, s in zip(counts, shares, strict=True)]
         charts.append(bars("outcomes", "Outcomes", [*counted], parts, "share of the jobs [%]", "%", texts))
-    known = {run.name: run.summary["energy_kwh"] for run in runs if "energy_kwh" in run.summary}
+    known = {run.name: run.energy_kwh for run in runs if run.energy_kwh is not None}
     if known:
         parts = {
-            name: (np.array([float(kwh.get(field, 0.0)) for kwh in known.values()]), paint)
+            name: (np.array([getattr(kwh, field) for kwh in known.values()], np.float64), paint)
             for field, (name, paint) in SERVER_USES.items()
         }
         note = "Everything but the energy of finished jobs is wasted."
@@ -280,14 +285,14 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
     soc = TimeChart("all-soc", "State of charge of all runs", "all", end_s, "%", "state of charge [%]",
                     height=320)  # fmt: skip
     queues = TimeChart("all-queue", "Waiting jobs of all runs", "all", end_s, "", "waiting jobs")
-    money = "/".join(dict.fromkeys(run.grid["currency"] for run in runs if run.grid))
+    money = "/".join(dict.fromkeys(run.grid.currency for run in runs if run.grid is not None))
     costs = TimeChart("all-cost", "Cost of all runs so far", "all", end_s, money, f"cost [{money}]")
     waits = {}
     for number, run in enumerate(runs):
         paint = f"run-{number % RUN_COLORS}"
         dash = ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
         if run.has_battery:
-            real = levels(run.trace, "soc_pct", run.site.get("soc_start_pct"))
+            real = levels(run.trace, "soc_pct", run.soc_start_pct)
             soc.line(run.name, *real, paint, dash=dash)
         if (spent := cost_so_far(run)) is not None:
             costs.line(run.name, *spent, paint, dash=dash)
@@ -296,7 +301,7 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
             queues.steps(run.name, curve.edges_s, curve.values[:, 0], paint, dash=dash)
             waits[run.name] = (waits_s(run, run.jobs), paint, dash)
     for name, field in BATTERY_LIMITS.items():
-        found = {run.site[field] for run in runs if field in run.site}
+        found = {getattr(run.battery, field) for run in runs if run.battery is not None}
         if len(found) == 1:
             soc.limits({name: float(found.pop())})
     from_0 = {"rangemode": "tozero"}
@@ -329,19 +334,14 @@ def table(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
 
 def _rows(run: RunData) -> dict[tuple[str, str], str]:
     """The run's texts by (heading above, label): a label may come under several headings."""
-    if not run.summary:
+    if run.summary is None:
         counts = run.outcome_counts()
         rows = [("jobs", f"{sum(counts.values()):,}")]
         rows += [(f"  {name}", f"{count:,}") for name, count in counts.items() if count]
         rows.append(("settings", "not known: no summary.json"))
     else:
-        try:
-            policy, *outcomes = summary_rows(run.summary)
-            rows = [policy, *_setting_rows(run.summary), *outcomes]
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise InputError(
-                f"{run.prefix}_summary.json", f"is not a summary that can be shown: {error!r}"
-            ) from None
+        policy, *outcomes = summary_rows(run.summary)
+        rows = [policy, *_setting_rows(run.summary), *outcomes]
     found, heading = {}, ""
     for label, text in rows:
         heading = heading if label.startswith("  ") else label
@@ -349,18 +349,22 @@ def _rows(run: RunData) -> dict[tuple[str, str], str]:
     return found
 
 
-def _setting_rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    settings = summary["settings"]
-    yield "version", str(summary.get("version", ""))
-    yield "complete", "yes" if summary.get("complete") else "no"
-    for field in ("options", "site", "plan", "forecast", "windows", "energy"):
-        if value := settings.get(field):
-            if isinstance(value, dict):
-                value = ", ".join(f"{name} = {each}" for name, each in value.items())
-            yield "energy used known from" if field == "energy" else field, str(value)
-    if not settings.get("power_actions", True):
+def _setting_rows(summary: RunSummary) -> Iterator[tuple[str, str]]:
+    settings = summary.settings
+    yield "version", summary.version
+    yield "complete", "yes" if summary.complete else "no"
+    shown = {
+        "options": ", ".join(f"{name} = {each}" for name, each in settings.options.items()),
+        "site": settings.site,
+        "plan": settings.plan,
+        "forecast": settings.forecast,
+        "windows": settings.windows,
+        "energy used known from": settings.energy,
+    }
+    yield from ((name, str(value)) for name, value in shown.items() if value)
+    if not settings.power_actions:
         yield "power actions", "none"
-    if summary.get("hosts"):
-        yield "servers", f"{summary['hosts']:,}"
-    if summary.get("end_s") is not None:
-        yield "end of the run", f"{summary['end_s'] / 3600:,.2f} h"
+    if summary.hosts:
+        yield "servers", f"{summary.hosts:,}"
+    if summary.end_s is not None:
+        yield "end of the run", f"{summary.end_s / 3600:,.2f} h"

@@ -8,6 +8,7 @@ from enum import Enum
 from html import escape
 from typing import Final
 
+from beasy_sched.formats.run_summary import value_at
 from beasy_sched.outputs.tables import job_share_pct
 from beasy_sched.reports.comparison import (
     HYDROGEN_KG_DIGITS,
@@ -90,9 +91,11 @@ def share_pct(part: float, whole: float) -> float | None:
 
 def own_share_pct(run: RunData) -> float | None:
     """Share of the load (servers and base load) that sun, wind and storage served, %; None where unknown."""
-    energy = run.summary.get("energy_kwh") or {}
-    load = energy.get("consumed", 0.0) + energy.get("base", 0.0)
-    missing = energy.get("unserved", 0.0) + energy.get("import", 0.0)
+    energy = run.energy_kwh
+    if energy is None:
+        return None
+    load = energy.consumed + (energy.base or 0.0)
+    missing = energy.unserved + (energy.imported or 0.0)
     pct = share_pct(load - missing, load)
     return None if pct is None else min(max(pct, 0.0), 100.0)
 
@@ -102,9 +105,14 @@ def cards(run: RunData) -> list[Card]:
     return [*_job_cards(run), *_battery_cards(run), *_energy_cards(run), *_quality_cards(run)]
 
 
+def _submitted(run: RunData) -> int:
+    """How many jobs came, as far as the files tell."""
+    return sum(run.outcome_counts().values()) if run.summary is None else run.summary.jobs.submitted
+
+
 def _job_cards(run: RunData) -> Iterator[Card]:
     counts = run.outcome_counts()
-    submitted = int(run.summary["jobs"].get("submitted", 0)) if run.summary else sum(counts.values())
+    submitted = _submitted(run)
     if not submitted:
         return
     ended = {name.replace(" ", "_"): count for name, count in counts.items()} | {"submitted": submitted}
@@ -123,60 +131,58 @@ def _job_cards(run: RunData) -> Iterator[Card]:
 
 
 def _battery_cards(run: RunData) -> Iterator[Card]:
-    site = run.site
-    if "soc_lowest_pct" in site and "soc_min_pct" in site:
-        above = site["soc_lowest_pct"] - site["soc_min_pct"]
-        yield LOWEST.card("Lowest charge", f"{site['soc_lowest_pct']:.2f} %",
-                          f"its minimum is {site['soc_min_pct']:g} %", above)  # fmt: skip
-    if "soc_final_pct" in site and "soc_distance_points" in site:
-        away = site["soc_distance_points"]
+    if (battery := run.battery) is not None:
+        above = battery.soc_lowest_pct - battery.soc_min_pct
+        yield LOWEST.card("Lowest charge", f"{battery.soc_lowest_pct:.2f} %",
+                          f"its minimum is {battery.soc_min_pct:g} %", above)  # fmt: skip
+        away = battery.soc_distance_points
         shown = round(away, SOC_POINTS_DIGITS)
         apart = f"{abs(away):.2f} points {'below' if away < 0 else 'above'}" if shown else "at"
-        target = f" of {site['soc_target_pct']:g} %" if "soc_target_pct" in site else ""
-        detail = f"{apart} its target{target}"
-        yield FINAL.card("Final charge", f"{site['soc_final_pct']:.2f} %", detail, shown)
-    if "hydrogen_final_kg" in site and "hydrogen_distance_kg" in site:
-        away = site["hydrogen_distance_kg"]
-        target_kg = site["hydrogen_final_kg"] - away
-        value, detail = f"{site['hydrogen_final_kg']:,.2f} kg", f"its target is {target_kg:,.2f} kg"
-        yield HYDROGEN.card("Final hydrogen", value, detail, round(away, HYDROGEN_KG_DIGITS))
+        detail = f"{apart} its target of {battery.soc_target_pct:g} %"
+        yield FINAL.card("Final charge", f"{battery.soc_final_pct:.2f} %", detail, shown)
+    if (tank := run.hydrogen) is not None:
+        value, detail = f"{tank.hydrogen_final_kg:,.2f} kg", f"its target is {tank.target_kg:,.2f} kg"
+        away_kg = round(tank.hydrogen_distance_kg, HYDROGEN_KG_DIGITS)
+        yield HYDROGEN.card("Final hydrogen", value, detail, away_kg)
 
 
 def _energy_cards(run: RunData) -> Iterator[Card]:
-    energy = run.summary.get("energy_kwh") or {}
-    own_pct = own_share_pct(run)
-    if own_pct is not None:
-        title, value = "Self-sufficiency", f"{own_pct:.2f} %"
-        if run.grid:
-            detail = f"of the load; {energy.get('import', 0.0):,.2f} kWh came from the grid"
-            yield Card(title, value, detail)
-        else:
-            detail = f"of the load; {abs(energy.get('unserved', 0.0)):,.2f} kWh unserved"
-            yield SUFFICIENT.card(title, value, detail, own_pct)
-    lost = (("Curtailed", "curtailed", "production", CURTAILED), ("Wasted", "wasted", "consumed", WASTED))
-    for title, name, whole, bounds in lost:
-        pct = share_pct(energy.get(name, 0.0), energy.get(whole, 0.0)) if name in energy else None
-        if pct is not None:
-            of = "the production" if whole == "production" else "what the servers used"
-            yield bounds.card(title, f"{energy[name]:,.2f} kWh", f"{pct:.2f} % of {of}", pct)
-    if run.grid:
-        mean = run.grid.get("mean_import_price")
-        unit = run.grid["currency"]
+    if (energy := run.energy_kwh) is not None:
+        own_pct = own_share_pct(run)
+        if own_pct is not None:
+            title, value = "Self-sufficiency", f"{own_pct:.2f} %"
+            if run.grid is not None:
+                detail = f"of the load; {energy.imported or 0.0:,.2f} kWh came from the grid"
+                yield Card(title, value, detail)
+            else:
+                detail = f"of the load; {abs(energy.unserved):,.2f} kWh unserved"
+                yield SUFFICIENT.card(title, value, detail, own_pct)
+        lost = (
+            (CURTAILED, "Curtailed", energy.curtailed, energy.production, "the production"),
+            (WASTED, "Wasted", energy.wasted, energy.consumed, "what the servers used"),
+        )
+        for bounds, title, kwh, whole_kwh, of in lost:
+            pct = share_pct(kwh, whole_kwh)
+            if pct is not None:
+                yield bounds.card(title, f"{kwh:,.2f} kWh", f"{pct:.2f} % of {of}", pct)
+    if (grid := run.grid) is not None:
+        mean, unit = grid.mean_import_price, grid.currency
         detail = "" if mean is None else f"{mean:.4g} {unit}/kWh on average"
-        yield Card("Cost of the import", f"{run.grid['cost']:,.2f} {unit}", detail)
+        yield Card("Cost of the import", f"{grid.cost:,.2f} {unit}", detail)
 
 
 def _quality_cards(run: RunData) -> Iterator[Card]:
-    quality, deadlines = run.summary.get("quality") or {}, run.summary.get("deadlines") or {}
-    if deadlines.get("jobs"):
-        pct = 100.0 * deadlines["jobs_met"] / deadlines["jobs"]
-        detail = f"{deadlines['jobs_met']:,} of {deadlines['jobs']:,} jobs"
+    if run.summary is None:
+        return
+    deadlines, quality = run.summary.deadlines, run.summary.quality
+    if deadlines is not None and deadlines.jobs:
+        pct = 100.0 * deadlines.jobs_met / deadlines.jobs
+        detail = f"{deadlines.jobs_met:,} of {deadlines.jobs:,} jobs"
         yield DEADLINES.card("Deadlines kept", f"{pct:.2f} %", detail, pct)
-    mean = quality.get("bounded_slowdown_mean")
-    if mean is not None:
-        median = quality.get("bounded_slowdown_p50")
+    if quality is not None and (mean := quality.bounded_slowdown_mean) is not None:
+        median = quality.bounded_slowdown_p50
         detail = "" if median is None else f"median {median:,.2f}"
-        if (waited_s := quality.get("waiting_s_mean")) is not None:
+        if (waited_s := quality.waiting_s_mean) is not None:
             detail += f"; mean wait {waited_s:,.0f} s"
         yield SLOWDOWN.card("Slowdown", f"{mean:,.2f}", detail.removeprefix("; "), mean)
 
@@ -207,7 +213,7 @@ class _Measure:
 
 def _part(section: str, name: str, scale: float = 1.0) -> Callable[[RunData], float | None]:
     def value(run: RunData) -> float | None:
-        found = (run.summary.get(section) or {}).get(name)
+        found = value_at(run.summary, section, name)
         return None if found is None else scale * float(found)
 
     return value
@@ -216,15 +222,14 @@ def _part(section: str, name: str, scale: float = 1.0) -> Callable[[RunData], fl
 def _jobs_pct(*names: str) -> Callable[[RunData], float | None]:
     def value(run: RunData) -> float | None:
         counts = run.outcome_counts()
-        submitted = int(run.summary["jobs"].get("submitted", 0)) if run.summary else sum(counts.values())
-        return share_pct(sum(counts.get(name, 0) for name in names), submitted)
+        return share_pct(sum(counts.get(name, 0) for name in names), _submitted(run))
 
     return value
 
 
 def _kept_pct(run: RunData) -> float | None:
-    deadlines = run.summary.get("deadlines") or {}
-    return share_pct(deadlines.get("jobs_met", 0), deadlines.get("jobs", 0))
+    deadlines = None if run.summary is None else run.summary.deadlines
+    return None if deadlines is None else share_pct(deadlines.jobs_met, deadlines.jobs)
 
 
 _MEASURES: Final = (
@@ -254,9 +259,9 @@ def compared(runs: Sequence[RunData]) -> tuple[list[ComparedColumn], list[Compar
     """The figures that runs are compared by, and a row per run."""
     rows = []
     for run in runs:
-        policy = str(run.summary["settings"]["policy"]) if run.summary else "not known"
+        policy = "not known" if run.summary is None else run.summary.settings.policy
         note = "" if policy == run.name else f"policy {policy}"
         rows.append(ComparedRow(run.name, [measure.of(run) for measure in _MEASURES], note=note))
-    currency = "/".join(dict.fromkeys(run.grid["currency"] for run in runs if run.grid))
+    currency = "/".join(dict.fromkeys(run.grid.currency for run in runs if run.grid is not None))
     columns = (measure.column for measure in _MEASURES)
     return [replace(each, unit=currency) if each.title == "cost" else each for each in columns], rows

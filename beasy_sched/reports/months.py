@@ -245,8 +245,8 @@ def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
             each.draw(panel, lowest, color=color, linewidth=0.7, alpha=0.5)
         else:
             each.draw(panel, lowest, color=color, linewidth=1.1, label=run.name)
-    if "soc_min_pct" in runs[0].site:
-        panel.axhline(float(runs[0].site["soc_min_pct"]), color="#444444", linestyle=":")
+    if (battery := runs[0].battery) is not None:
+        panel.axhline(battery.soc_min_pct, color="#444444", linestyle=":")
     weekly = stretches[0].days > 1
     label = "charge, mean of a week, %\n(thin: lowest," if weekly else "lowest charge of a day, %\n("
     panel.set_ylabel(label + (" " if weekly else "") + "dotted: minimum)")

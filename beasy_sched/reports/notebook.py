@@ -10,7 +10,8 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError
-from beasy_sched.outputs.tables import Row, Summary, main_rows
+from beasy_sched.formats.run_summary import BatteryLevels, read_summary
+from beasy_sched.outputs.tables import Row, main_rows
 from beasy_sched.reports.drawing import (
     BATTERY,
     DEMAND,
@@ -42,11 +43,12 @@ _MOST_PIECES: Final = 160
 """Pieces of a sparkline, each with its least and its greatest value."""
 
 
-def run_card(prefix: str, summary: Summary) -> str:
+def run_card(prefix: str) -> str:
     """Return the HTML for a run: no style sheet, no script, colours that suit light and dark pages.
 
-    Without an energy trace it has no sparkline. Raises InputError for a trace that cannot be read.
+    Without an energy trace it has no sparkline. Raises InputError for a file that cannot be read.
     """
+    summary = read_summary(prefix)
     rows = table_of_rows(main_rows(summary), caption=prefix)
     levels_pct = [row["soc_pct"] for row in read_trace(prefix) if "soc_pct" in row]
     if len(levels_pct) < 2:
@@ -54,7 +56,11 @@ def run_card(prefix: str, summary: Summary) -> str:
     legend = (
         '<div style="font-size:smaller">State of charge, 0 to 100 %; dashed: target, dotted: minimum</div>'
     )
-    return rows + sparkline(np.array(levels_pct), summary.get("site", {})) + legend
+    return (
+        rows
+        + sparkline(np.array(levels_pct), None if summary.site is None else summary.site.battery)
+        + legend
+    )
 
 
 def table_of_rows(rows: list[Row], caption: str) -> str:
@@ -67,18 +73,20 @@ def table_of_rows(rows: list[Row], caption: str) -> str:
     return f'<table><caption style="text-align:left">{escape(caption)}</caption><tbody>{body}</tbody></table>'
 
 
-def sparkline(levels_pct: FloatArray, site: dict[str, float]) -> str:
-    """Return an SVG of a state of charge (%) over time, with lines at the site's minimum and its target."""
+def sparkline(levels_pct: FloatArray, battery: BatteryLevels | None) -> str:
+    """Return an SVG of a state of charge (%) over time, with lines at its minimum and its target."""
     times, values = _thinned(levels_pct)
     xs = times * (_WIDTH / (len(levels_pct) - 1))
     points = " ".join(
         f"{x:.1f},{_y(value):.1f}" for x, value in zip(xs.tolist(), values.tolist(), strict=True)
     )
+    marks: list[tuple[float, str, str]] = []
+    if battery is not None:
+        marks = [(battery.soc_min_pct, "minimum", "2 3"), (battery.soc_target_pct, "target", "7 3")]
     lines = [
-        f'<line x1="0" x2="{_WIDTH}" y1="{_y(site[name]):.1f}" y2="{_y(site[name]):.1f}" stroke="{LIMIT}"'
-        f' stroke-dasharray="{dashes}"><title>{label}: {site[name]:g} %</title></line>'
-        for name, label, dashes in (("soc_min_pct", "minimum", "2 3"), ("soc_target_pct", "target", "7 3"))
-        if name in site
+        f'<line x1="0" x2="{_WIDTH}" y1="{_y(pct):.1f}" y2="{_y(pct):.1f}" stroke="{LIMIT}"'
+        f' stroke-dasharray="{dashes}"><title>{label}: {pct:g} %</title></line>'
+        for pct, label, dashes in marks
     ]
     told = f"State of charge over time: lowest {levels_pct.min():.1f} %, final {levels_pct[-1]:.1f} %"
     return (
@@ -141,7 +149,7 @@ def draw_run(prefix: str, *, width: float = 11.0) -> Any:
     if run.trace is not None and len(run.trace):
         if run.has_battery:
             draws.append((_draw_charge, 1.2))
-        if "hydrogen_final_kg" in run.site:
+        if run.hydrogen is not None:
             draws.append((_draw_hydrogen, 0.8))
         draws.append((_draw_powers, 1.4))
     if run.states is not None and len(run.states):
@@ -154,18 +162,19 @@ def draw_run(prefix: str, *, width: float = 11.0) -> Any:
 
 
 def _title(run: RunData) -> str:
-    policy = run.summary["settings"]["policy"] if run.summary else run.name
-    start = run.site.get("start")
-    return f"{policy}, from {start}" if start else str(policy)
+    policy = run.name if run.summary is None else run.summary.settings.policy
+    start = run.site and run.site.start
+    return f"{policy}, from {start}" if start else policy
 
 
 def _draw_charge(panel: Any, run: RunData) -> None:
-    times_s, soc_pct = levels(run.trace, "soc_pct", run.site.get("soc_start_pct"))
+    times_s, soc_pct = levels(run.trace, "soc_pct", run.soc_start_pct)
     draw_level(panel, times_s / SECONDS_PER_HOUR, soc_pct, BATTERY)
     for label, field in BATTERY_LIMITS.items():
-        if field in run.site:
-            panel.axhline(run.site[field], color=LIMIT, linewidth=1.0, linestyle=":")
-            panel.annotate(label, (1.0, run.site[field]), (3, 0), xycoords=("axes fraction", "data"),
+        if run.battery is not None:
+            level_pct = getattr(run.battery, field)
+            panel.axhline(level_pct, color=LIMIT, linewidth=1.0, linestyle=":")
+            panel.annotate(label, (1.0, level_pct), (3, 0), xycoords=("axes fraction", "data"),
                            textcoords="offset points", va="center", fontsize=8)  # fmt: skip
     panel.set_ylim(0.0, 100.0)
     panel.set_ylabel("battery [%]")

@@ -16,12 +16,20 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.errors import InputError
 from beasy_sched.formats.run_files import DEADLINES, DECISIONS, JOBS, PSTATES, STATES, SUMMARY, TRACE, path_of
+from beasy_sched.formats.run_summary import (
+    BatteryLevels,
+    EnergyPart,
+    GridPart,
+    HydrogenLevels,
+    RunSummary,
+    SitePart,
+    found_summary,
+)
 from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import ENDS, JobState
 from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
-from beasy_sched.reports.run_summary import checked_summary
 from beasy_sched.run.results import LARGEST, RUN_OVER, LogLine, RunTables, check_starts, read_log
 
 MOST_POINTS: Final = 2000
@@ -64,8 +72,8 @@ class RunData:
 
     name: str
     prefix: str
-    summary: dict[str, Any]
-    """Empty where there is none."""
+    summary: RunSummary | None
+    """None where there is none."""
     jobs: RunJobs | None
     trace: Any
     """The energy trace, a data frame, or None."""
@@ -81,14 +89,34 @@ class RunData:
     """The rule by which each job was started, by its id; empty where there is no decision log."""
 
     @property
-    def site(self) -> dict[str, Any]:
-        """The summary's part about the site; empty where there is none."""
-        return dict(self.summary.get("site", {}))
+    def site(self) -> SitePart | None:
+        """The summary's part about the site; None where there is none."""
+        return None if self.summary is None else self.summary.site
 
     @property
-    def grid(self) -> dict[str, Any]:
-        """The summary's part about the grid; empty where there is none."""
-        return dict(self.summary.get("grid", {}))
+    def battery(self) -> BatteryLevels | None:
+        """What the summary tells of the site's battery; None where it tells of none."""
+        return None if self.site is None else self.site.battery
+
+    @property
+    def soc_start_pct(self) -> float | None:
+        """The battery's state of charge at the start, %; None where it is not known."""
+        return None if self.battery is None else self.battery.soc_start_pct
+
+    @property
+    def hydrogen(self) -> HydrogenLevels | None:
+        """What the summary tells of the site's hydrogen; None where it tells of none."""
+        return None if self.site is None else self.site.hydrogen
+
+    @property
+    def grid(self) -> GridPart | None:
+        """The summary's part about the grid; None where there is none."""
+        return None if self.summary is None else self.summary.grid
+
+    @property
+    def energy_kwh(self) -> EnergyPart | None:
+        """The summary's energies; None where there are none."""
+        return None if self.summary is None else self.summary.energy_kwh
 
     @property
     def has_battery(self) -> bool:
@@ -98,7 +126,7 @@ class RunData:
     @property
     def start_s(self) -> float | None:
         """What the site's clock shows at time 0, in s since 1970 by that clock; None where it is unknown."""
-        start = self.site.get("start")
+        start = None if self.site is None else self.site.start
         if start is None:
             return None
         return msgspec.convert(start, datetime).replace(tzinfo=timezone.utc).timestamp()
@@ -106,8 +134,8 @@ class RunData:
     @property
     def end_s(self) -> float:
         """When the run ended, as far as its files tell."""
-        if self.summary.get("end_s") is not None:
-            return float(self.summary["end_s"])
+        if self.summary is not None and self.summary.end_s is not None:
+            return self.summary.end_s
         times = [0.0]
         if self.jobs is not None:
             times += [float(np.nanmax(a, initial=0.0)) for a in (self.jobs.submit_s, self.jobs.end_s)]
@@ -117,9 +145,9 @@ class RunData:
 
     def outcome_counts(self) -> dict[str, int]:
         """How many jobs ended in which way, in the order of `OUTCOMES`; empty where no file tells."""
-        if self.summary:
-            counts = self.summary["jobs"]
-            return {state.value: int(counts.get(state.value.replace(" ", "_"), 0)) for state in OUTCOMES}
+        if self.summary is not None:
+            counts = self.summary.jobs.counts()
+            return {state.value: counts[state.value.replace(" ", "_")] for state in OUTCOMES}
         found = [] if self.jobs is None else np.bincount(self.jobs.outcome, minlength=len(OUTCOMES)).tolist()
         return {state.value: count for state, count in zip(OUTCOMES, found, strict=False)}
 
@@ -134,7 +162,7 @@ def read_run_data(name: str, prefix: str) -> RunData:
     if path_of(prefix, DECISIONS).is_file():
         lines = [*read_log(prefix, "start", "kill", "reject")]
     endings = None if lines is None else [line for line in lines if line.action != "start"]
-    summary, jobs = checked_summary(run), _read_jobs(run, endings)
+    summary, jobs = found_summary(prefix), _read_jobs(run, endings)
     data = RunData(
         name,
         prefix,
@@ -149,9 +177,9 @@ def read_run_data(name: str, prefix: str) -> RunData:
     )
     if jobs is not None and lines is not None:
         check_starts(prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
-    if jobs is not None and summary:
-        known, told = int(summary["jobs"].get("submitted", len(jobs.ids))), len(jobs.ids)
-        if told > known or (summary.get("complete") and told < known):
+    if jobs is not None and summary is not None:
+        known, told = summary.jobs.submitted, len(jobs.ids)
+        if told > known or (summary.complete and told < known):
             raise InputError(
                 path_of(prefix, JOBS),
                 f"is of another run than {path_of(prefix, SUMMARY)}: it has {told} jobs, and the"

@@ -14,6 +14,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import InputError
+from beasy_sched.formats.run_summary import value_at
 from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.reports.page import Absent, Chart, TimeChart, color
@@ -154,7 +155,7 @@ def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
             "low": found.low.astype(np.int32), "high": found.high.astype(np.int32),
             "state": found.what.astype(np.int8), "pstate": found.pstate.astype(np.int16),
         }  # fmt: skip
-    servers = max(highest + 1, int(run.summary.get("hosts") or 0))
+    servers = max(highest + 1, (run.summary and run.summary.hosts) or 0)
     spec = {
         "kind": "gantt", "group": prefix, "end": run.end_s, "height": 460, "servers": servers,
         "layout": {"yaxis": {"range": [-0.5, servers - 0.5], "title": {"text": "server"}}, "hovermode": False,
@@ -223,7 +224,7 @@ def utilization(run: RunData, prefix: str) -> Chart:
     for name, whole, paint in (("of the servers that are on", on, "asked"), ("of all", of_all, "computing")):
         share_pct = np.divide(100.0 * computing, whole, out=np.zeros(len(whole)), where=whole > 0.0)
         chart.steps(name, curve.edges_s, share_pct, paint)
-    share = (run.summary.get("quality") or {}).get("utilization")
+    share = value_at(run.summary, "quality", "utilization")
     if share is None and (whole_s := float(of_all @ np.diff(curve.edges_s))) > 0.0:
         share = float(computing @ np.diff(curve.edges_s)) / whole_s
     mean = [] if share is None else [f"On average {100.0 * share:.2f} % of all."]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from beasy_sched.formats.run_files import SUMMARY, path_of
+from beasy_sched.engine.words import Sentences
+from beasy_sched.formats.run_summary import found_summary
+from beasy_sched.outputs.reasons import words_in
 from beasy_sched.reports.explain_rules import clock, sentence
-from beasy_sched.run.results import LogLine, RunTables
+from beasy_sched.run.results import LogLine
 
 _MOST = 12
 """Entries of a chapter that are told; the others are counted."""
@@ -75,8 +77,23 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def because(line: LogLine, currency: str = "") -> str:
-    """Why a decision was taken, in words; ``currency`` is that of costs, where it is known."""
+@dataclass(frozen=True)
+class Teller:
+    """What has to be known of a run to tell its decisions in words."""
+
+    own: Sentences = field(default_factory=dict)
+    """Words of a policy of one's own."""
+    currency: str = ""
+    """That of the costs that jobs are planned by, where it is known."""
+
+
+def teller_of(prefix: str) -> Teller:
+    """Return what a run's summary says of that. Raises InputError for a summary that cannot be read."""
+    return Teller(words_in(found_summary(prefix)), currency_of(prefix, of_plans=True))
+
+
+def because(line: LogLine, teller: Teller) -> str:
+    """Why a decision was taken, in words."""
     facts = dict(line.facts)
     slack_s, planned_s = facts.get("slack_s"), facts.get("planned_start_s")
     if isinstance(planned_s, int | float) and line.kind == "postpone":
@@ -85,18 +102,18 @@ def because(line: LogLine, currency: str = "") -> str:
         if late_s > AT_ONCE_S and ("slack_s" in facts or "overdue_s" in facts):
             facts["late_s"] = late_s
     for name in ("cost", "earliest_cost"):
-        if currency and isinstance(value := facts.get(name), int | float):
-            facts[name] = f"{value:.3g} {currency}"
-    return sentence(line.action, line.rule, facts)
+        if teller.currency and isinstance(value := facts.get(name), int | float):
+            facts[name] = f"{value:.3g} {teller.currency}"
+    return sentence(line.action, line.rule, facts, teller.own)
 
 
 def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def told(line: LogLine, currency: str = "") -> dict[str, object]:
+def told(line: LogLine, teller: Teller) -> dict[str, object]:
     """A decision as data, with its sentence."""
-    return {**msgspec.structs.asdict(line), "sentence": because(line, currency)}
+    return {**msgspec.structs.asdict(line), "sentence": because(line, teller)}
 
 
 def currency_of(prefix: str, *, of_plans: bool) -> str:
@@ -104,20 +121,17 @@ def currency_of(prefix: str, *, of_plans: bool) -> str:
 
     ``of_plans``: of the costs that jobs are planned by, which may also be grams, or without a meaning.
     """
-    if not path_of(prefix, SUMMARY).is_file():
+    summary = found_summary(prefix)
+    if summary is None or summary.grid is None:
         return ""
-    summary = RunTables(prefix).summary
-    grid, settings = summary.get("grid"), summary.get("settings")
-    options = settings.get("options") if isinstance(settings, dict) else None
-    if not isinstance(grid, dict) or not isinstance(options, dict):
-        return ""
+    options = summary.settings.options
     real = options.get("prices", "real") == "real" and options.get("objective", "price") == "price"
-    return str(grid.get("currency", "")) if real or not of_plans else ""
+    return summary.grid.currency if real or not of_plans else ""
 
 
-def entries_of(lines: Iterable[LogLine], currency: str = "") -> list[Entry]:
+def entries_of(lines: Iterable[LogLine], teller: Teller) -> list[Entry]:
     """The reasons of decisions, each at its moment."""
-    return [Entry(because(line, currency), line.time) for line in lines]
+    return [Entry(because(line, teller), line.time) for line in lines]
 
 
 AT_ONCE_S = 0.01

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beasy_sched.engine.policy import Policy, PolicyCaller
 from beasy_sched.errors import why
+from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -33,7 +34,7 @@ def run_in_process(
     warn: Callable[[str], None] | None = None,
     watch: Watch | None = None,
     policy: Policy | None = None,
-) -> dict[str, Any]:
+) -> RunSummary:
     """Run to the end and return the summary; results so far are written even if the run fails.
 
     ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,

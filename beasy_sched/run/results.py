@@ -22,12 +22,12 @@ from beasy_sched.formats import run_files as files
 from beasy_sched.formats.atomic import leftover
 from beasy_sched.formats.decoding import (
     JsonDecoder,
-    Malformed,
     read_csv_rows,
     read_frame,
     read_frame_of_lines,
 )
-from beasy_sched.formats.reading import read_bytes, read_lines
+from beasy_sched.formats.reading import read_lines
+from beasy_sched.formats.run_summary import read_members
 from beasy_sched.limits import LARGEST_NUMBER, LATEST_S, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.numbers import ANY_NUMBER, Range, found_text
@@ -79,11 +79,7 @@ class RunTables:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """Outcomes, quality, site and energy, as in ``PREFIX_summary.json``."""
-        path = files.path_of(self.prefix, files.SUMMARY)
-        try:
-            return SUMMARY.decode(read_bytes(path))
-        except Malformed as error:
-            raise InputError(path, f"is not the summary of a run: {error}", line=error.line) from None
+        return read_members(self.prefix)
 
     jobs = _table(
         files.JOBS,
@@ -109,9 +105,6 @@ class RunTables:
 
 Places: TypeAlias = RunTables | PathLike | Sequence[RunTables | PathLike]
 """One run or several: their tables, prefixes, or folders."""
-
-
-SUMMARY: Final[JsonDecoder[dict[str, Any]]] = JsonDecoder(dict[str, Any])
 
 
 def find_runs(places: Sequence[PathLike]) -> dict[str, str]:

@@ -11,6 +11,7 @@ import pytest
 
 import beasy_sched as bs
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.run_summary import read_summary
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, Contender, comparison_lines
 
 
@@ -26,7 +27,9 @@ def test_figures_are_those_of_the_summaries(run: bs.Run, fcfs: bs.Run) -> None:
 
 
 def test_it_reads_as_the_table_of_scripts_run(run: bs.Run, fcfs: bs.Run) -> None:
-    contenders = [Contender(name, each.summary) for name, each in (("easy", run), ("fcfs", fcfs))]
+    contenders = [
+        Contender(name, read_summary(each.prefix)) for name, each in (("easy", run), ("fcfs", fcfs))
+    ]
     expected = [line.split() for line in comparison_lines(contenders)]
     shown = [line.split() for line in repr(bs.compare([run, fcfs])).splitlines()]
     expected[1].remove("policy")

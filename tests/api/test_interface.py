@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 import typing
@@ -15,6 +16,7 @@ import pytest
 
 import beasy_sched as bs
 from beasy_sched.errors import ConfigError
+from beasy_sched.generate.declared import help_of
 from beasy_sched.generate.power import SyntheticWeather
 from beasy_sched.generate.workload import SwfOptions, SyntheticOptions
 
@@ -61,6 +63,48 @@ def test_options_of_the_other_kind_are_refused(kind: type, other: type, swf: str
     for name in fields(kind) - fields(other):
         with pytest.raises(ConfigError, match=f"^{name}: only for"):
             bs.generate_workload("unwritten.json", swf=swf, **{name: 1})
+
+
+def documented(function: Callable[..., Any]) -> dict[str, str]:
+    """What the help of a function says of each parameter, in one line each."""
+    told: dict[str, str] = {}
+    names: list[str] = []
+    for line in (inspect.getdoc(function) or "").splitlines():
+        if re.match(r" {4}\w", line):
+            listed, _, text = line.strip().partition(": ")
+            names = listed.split(", ")
+            told |= dict.fromkeys(names, text)
+        elif re.match(r" {8}\S", line):
+            told |= {name: f"{told[name]} {line.strip()}" for name in names}
+        else:
+            names = []
+    return {name: text.removesuffix(".") for name, text in told.items()}
+
+
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (bs.generate_workload, SyntheticOptions),
+        (bs.generate_workload, SwfOptions),
+        (bs.generate_power, SyntheticWeather),
+    ],
+)
+def test_help_says_what_is_declared_with_the_option(function: Callable[..., Any], kind: type) -> None:
+    """The meaning and the default that stand beside the field, from which commands have theirs, too."""
+    told, checked = documented(function), 0
+    types = typing.get_type_hints(kind)
+    given = inspect.signature(function).parameters
+    for name in fields(kind):
+        try:
+            expected = help_of(kind, name)
+        except LookupError:
+            continue
+        if name != "hosts":  # of which both kinds have one, with another default
+            assert told[name] == expected
+        if isinstance(types[name], type):
+            assert given[name].annotation == f"{types[name].__name__} | None"
+        checked += 1
+    assert checked > 5
 
 
 @pytest.mark.parametrize("name", ["profile_type", "chains", "processors", "walltimes"])

@@ -12,6 +12,7 @@ import pytest
 
 import beasy_sched as bs
 from beasy_sched.errors import InputError
+from beasy_sched.formats.run_summary import BatteryLevels
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.reports.notebook import _thinned, sparkline
 
@@ -99,7 +100,9 @@ def test_thinned_values_keep_every_extreme() -> None:
 
 
 def test_a_sparkline_has_lines_at_minimum_and_target() -> None:
-    svg = sparkline(np.array([50.0, 20.0, 90.0]), {"soc_min_pct": 20.0, "soc_target_pct": 50.0})
+    levels = BatteryLevels(1.0, 50.0, 90.0, soc_target_pct=50.0, soc_min_pct=20.0, soc_max_pct=90.0,
+                           soc_distance_points=40.0, soc_lowest_pct=20.0)  # fmt: skip
+    svg = sparkline(np.array([50.0, 20.0, 90.0]), levels)
     root = ElementTree.fromstring(svg)
     titles = [line[0].text for line in root.iter("line")]
     assert titles == ["minimum: 20 %", "target: 50 %"]

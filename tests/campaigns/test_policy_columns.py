@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 from small_campaign import scenario
+from summaries import made_up
 from worlds import green_world, session_of
 
 from beasy_sched.campaigns.sweep import expand
 from beasy_sched.campaigns.table import COLUMNS, parquet_of, policy_columns, row_of
-from beasy_sched.outputs.summary import OWN_PARTS, summarize
+from beasy_sched.formats.run_summary import SECTIONS
+from beasy_sched.outputs.summary import summarize
 from beasy_sched.run.settings import RunSettings
 
 HASHES = {column.name: "" for column in COLUMNS if "sha256" in column.name or "version" in column.name}
 
 
 def row(**sections: Any) -> dict[str, Any]:
-    summary = {"end_s": 10.0, "jobs": {"submitted": 0}, "site": {"steps": 4}, **sections}
+    summary = made_up(end_s=10.0, site={"steps": 4}, **sections)
     return row_of(expand([scenario()])[0], HASHES, summary, None)
 
 
@@ -65,8 +67,8 @@ def test_all_parts_of_the_summary_are_known_as_its_own() -> None:
         world = green_world(np.random.default_rng(seed))
         session = session_of(world, "greenslot" if seed % 2 else "beasy")
         world.simulation().run(session.step)
-        summary = summarize(session, RunSettings())
-        assert summary.keys() - OWN_PARTS == ({"greenslot"} if seed % 2 else set())
+        summary = summarize(session, RunSettings()).to_builtins()
+        assert summary.keys() - {*SECTIONS} == ({"greenslot"} if seed % 2 else set())
         seen |= summary.keys()
-    with_replan = {"replanning"}  # tests/cli/test_replan.py has runs with it
-    assert seen - {"greenslot"} | with_replan == OWN_PARTS
+    others = {"replanning", "words"}  # tests/cli/test_replan.py and tests/policies/test_words.py have them
+    assert seen - {"greenslot"} | others == {*SECTIONS}

@@ -13,6 +13,7 @@ import time
 import msgspec
 import pytest
 from command_line import exit_code
+from msgspec.structs import replace
 from small_campaign import SMALL, Here
 
 from beasy_sched.campaigns import campaign as campaign_module
@@ -157,8 +158,8 @@ def test_of_unlimited_power(made_up, tmp_path):
     ],
 )
 def test_where_the_largest_does_not_suffice_it_is_told_why(work_pct, lost_kwh, told, real, made_up, tmp_path):
-    energy = {**real.summary["energy_kwh"], "production": 1.0, "curtailed": lost_kwh}
-    made_up(work_pct, summary={**real.summary, "energy_kwh": energy})
+    energy = replace(real.summary.energy_kwh, production=1.0, curtailed=lost_kwh)
+    made_up(work_pct, summary=replace(real.summary, energy_kwh=energy))
     answer = find_sizes(question(), tmp_path / "out", Here())
     assert answer.policies[0].median == math.inf
     assert max(map(len, size_lines(answer))) <= 80

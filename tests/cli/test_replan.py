@@ -376,8 +376,9 @@ def test_a_campaign_may_plan_during_its_runs(tmp_path: Path):
     result = execute(task)
     assert result.error is None, result.trace
     assert result.summary is not None
-    assert result.summary["replanning"]["made"] == 2
-    assert result.summary["settings"]["replan"] == {
+    assert result.summary.replanning is not None
+    assert result.summary.replanning.made == 2
+    assert result.summary.settings.replan == {
         "every": "window",
         "workloads": ("forecast_workload.json",),
         "production": "forecast_power.txt",

@@ -7,6 +7,7 @@ from talk import Talk, completed, killed, production, small_battery, submitted
 
 from beasy_sched.engine.power import EnergySource, Open, Over
 from beasy_sched.errors import PeerError
+from beasy_sched.formats.run_summary import value_at
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.outputs.summary import summarize
@@ -117,13 +118,13 @@ def test_energies_end_with_the_window() -> None:
     talk.at(1000.0, submitted(1000.0, "c"))
     talk.at(1000.0, e.SimulationEnds(1000.0))
     summary = summarize(talk.session, RunSettings())
-    found_j = {name: kwh * 3.6e6 for name, kwh in summary["energy_kwh"].items()}
+    found_j = {name: kwh * 3.6e6 for name, kwh in summary.to_builtins()["energy_kwh"].items()}
     assert found_j["consumed"] == pytest.approx(found_j["consumed_by_own_account"])
     assert found_j["finished_jobs"] == pytest.approx(30 * 100)
     assert found_j["other_jobs"] == pytest.approx(59 * 100)
     assert found_j["idle"] == pytest.approx((60 * 4 - 30 - 59) * 50)
     assert found_j["wasted"] == pytest.approx(found_j["other_jobs"] + found_j["idle"])
-    assert summary["quality"]["utilization"] == pytest.approx((30 + 59) / (4 * 60))
+    assert value_at(summary, "quality", "utilization") == pytest.approx((30 + 59) / (4 * 60))
 
 
 def test_what_runs_when_the_simulator_leaves_is_counted_with_other_jobs() -> None:
@@ -131,9 +132,10 @@ def test_what_runs_when_the_simulator_leaves_is_counted_with_other_jobs() -> Non
     talk.run_job(1.0, "a", "0")
     talk.at(60.0, production(60.0, 500.0))
     talk.run_job(70.0, "b", "1")
-    energy_kwh = summarize(talk.session, RunSettings(), "gone")["energy_kwh"]
-    assert energy_kwh["other_jobs"] * 3.6e6 == pytest.approx(59 * 100)
-    assert energy_kwh["consumed"] == pytest.approx(energy_kwh["consumed_by_own_account"])
+    energy_kwh = summarize(talk.session, RunSettings(), "gone").energy_kwh
+    assert energy_kwh is not None
+    assert energy_kwh.other_jobs * 3.6e6 == pytest.approx(59 * 100)
+    assert energy_kwh.consumed == pytest.approx(energy_kwh.consumed_by_own_account)
 
 
 @pytest.mark.parametrize(("metered_j", "told"), [(12_000.0, None), (11_900.0, None), (11_800.0, "+1.69 %")])
@@ -142,6 +144,6 @@ def test_a_meter_that_shows_something_else_is_told(metered_j: float, told: str |
     talk.at(0.0, production(0.0, 500.0))
     talk.at(60.0, production(60.0, 500.0))
     talk.at(60.0, e.EnergyAnswer(60.0, metered_j))
-    warnings = summarize(talk.session, RunSettings())["warnings"]
+    warnings = summarize(talk.session, RunSettings()).warnings
     assert len(warnings) == (told is not None)
     assert told is None or told in warnings[0]

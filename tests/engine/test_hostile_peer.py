@@ -213,4 +213,4 @@ def test_a_policy_that_has_not_begun_has_no_results(policy: str) -> None:
     with pytest.raises((ConfigError, PeerError)):
         one.step(e.Message(0.0, [e.SimulationBegins(0.0, (e.Resource(0, "n0"),))]))
     assert one.results() == {}
-    assert summarize(one, RunSettings(policy))["warnings"] == one.warnings
+    assert summarize(one, RunSettings(policy)).warnings == one.warnings

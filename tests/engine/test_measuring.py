@@ -66,4 +66,4 @@ def test_a_policy_adds_to_the_summary() -> None:
             return {"mine": {"calls": len(self.asked)}}
 
     talk = Talk(Proud())
-    assert summarize(talk.session, RunSettings())["mine"] == {"calls": 1}
+    assert summarize(talk.session, RunSettings()).by_policy["mine"] == {"calls": 1}

@@ -159,5 +159,5 @@ def test_a_conversation_that_goes_wrong(first: int, is_five: bool) -> None:
             session, most_w, was_refused = talk(seed, is_five=is_five)
             refused += was_refused
             check_energy(session, most_w)
-            json.dumps(summarize(session, RunSettings(), None, Failures()), allow_nan=False)
+            summarize(session, RunSettings(), None, Failures()).to_json()
     assert 10 < refused < 60

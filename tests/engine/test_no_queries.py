@@ -82,7 +82,7 @@ def test_steps_are_settled_by_the_own_account(source: EnergySource) -> None:
     assert session.power is not None
     assert [row.record.consumed_j for row in session.power.trace] == [60 * 4 * IDLE_W]
     assert not any("energy" in warning for warning in session.warnings)
-    assert brief_summary(session, RunSettings("scripted"), "")["settings"]["energy"] == "model"
+    assert brief_summary(session, RunSettings("scripted"), "").settings.energy == "model"
 
 
 def test_a_measurement_beside_a_site_is_that_of_its_account() -> None:

@@ -137,8 +137,8 @@ def test_a_lower_phase_that_comes_later_is_told() -> None:
     (warning,) = talk.session.workflows.warnings
     assert warning.startswith("1 job was queued before jobs of lower phases of the workflow were submitted")
     settings = RunSettings("easy")
-    assert summarize(talk.session, settings)["warnings"] == [warning]
-    assert brief_summary(talk.session, settings, "stopped")["warnings"] == [warning]
+    assert summarize(talk.session, settings).warnings == [warning]
+    assert brief_summary(talk.session, settings, "stopped").warnings == [warning]
 
 
 def test_held_jobs_are_looked_at_again_when_the_policy_rejects_their_predecessor() -> None:

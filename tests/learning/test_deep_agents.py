@@ -34,8 +34,8 @@ def test_ppo_is_trained_and_decides(tmp_path: Path) -> None:
     settings, inputs = settings_in(task_of(execution, prepare(execution)), tmp_path)
     policy = make_policy(AGENT, {"model": str(tmp_path / "ppo.zip")})
     summary = run_in_process(inputs, RunFiles(str(tmp_path / "run"), settings), policy=policy)
-    assert summary["complete"]
-    assert sum(summary["compensation"].values()) > 10
+    assert summary.complete
+    assert sum(summary.by_policy["compensation"].values()) > 10
 
 
 def test_an_agent_that_is_not_there(tmp_path: Path) -> None:

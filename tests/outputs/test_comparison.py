@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from small_campaign import scenario
+from summaries import made_up
 
 from beasy_sched.campaigns.sweep import expand
 from beasy_sched.campaigns.table import COLUMNS as CAMPAIGN_COLUMNS
 from beasy_sched.campaigns.table import row_of
+from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.outputs.tables import (
     COMPARISON_COLUMNS,
     Contender,
@@ -26,10 +28,12 @@ JOBS = dict.fromkeys(
 )
 
 
-def summary(soc_pct: float = 44.96, wasted_kwh: float = 1234.56, **jobs: int) -> dict[str, Any]:
+def summary(soc_pct: float = 44.96, wasted_kwh: float = 1234.56, **jobs: int) -> RunSummary:
+    return made_up(complete=True, **told(soc_pct, wasted_kwh, **jobs))
+
+
+def told(soc_pct: float = 44.96, wasted_kwh: float = 1234.56, **jobs: int) -> dict[str, Any]:
     return {
-        "complete": True,
-        "error": None,
         "hosts": 50,
         "jobs": {"submitted": 800, **JOBS, **jobs},
         "quality": {"bounded_slowdown_mean": 1.456},
@@ -72,7 +76,8 @@ def test_every_state_has_its_own_column():
 
 def test_finished_means_the_same_in_every_table():
     """Jobs that ended by themselves, with an error code or without."""
-    given = summary(finished=500, failed=100, killed=200) | {"killed_as_in_paper": 200}
+    given = summary(finished=500, failed=100, killed=200)
+    given.killed_as_in_paper = 200
     (column,) = [column for column in COMPARISON_COLUMNS if column.name == "finished_pct"]
     assert column.value(given) == 75.0
     hashes = {
@@ -80,8 +85,6 @@ def test_finished_means_the_same_in_every_table():
     }
     row = row_of(expand([scenario()])[0], hashes, given, None)
     assert (row["finished_pct"], row["jobs_finished"], row["jobs_failed"]) == (75.0, 500, 100)
-    given |= {"settings": {"policy": "easy"}, "quality": {"waiting_s_mean": None, "utilization": None}}
-    del given["site"]
     rows = dict(summary_rows(given))
     assert rows["  finished"] == "600 (75.00 %)"
     assert rows["    of these, with an error code"] == "100 (12.50 %)"
@@ -119,7 +122,7 @@ def test_columns_are_aligned_at_the_right():
         (Contender("bad", None, "exit code 3"), "failed: exit code 3"),
         (Contender("bad", summary(finished=800), "the simulator died"), "failed: the simulator died"),
         (Contender("bad"), "failed: no summary was written"),
-        (Contender("bad", {**summary(), "complete": False, "error": "two\nlines"}), "ended early: two lines"),
+        (Contender("bad", made_up(**told(), complete=False, error="two\nlines")), "ended early: two lines"),
     ],
 )  # fmt: skip
 def test_a_run_without_a_result_is_a_row_that_says_so(contender: Contender, text: str):
@@ -138,20 +141,27 @@ def test_a_long_complaint_is_cut_to_the_width():
 
 
 def test_without_a_site_there_is_no_state_of_charge():
-    bare = {name: part for name, part in summary(finished=800).items() if name not in ("site", "energy_kwh")}
+    bare = summary(finished=800)
+    bare.site = bare.energy_kwh = None
     assert cells(comparison_lines([Contender("easy", bare)])[-1])[6:] == ["-", "-", "1.46"]
     assert conditions([Contender("easy", bare)]) == ["800 jobs on 50 servers"]
 
 
 def on_a_grid(
-    *, cost: float = 7.786, carbon_kg: float | None = None, missed: int = 0, **jobs: int
-) -> dict[str, Any]:
-    """A run on a site with a grid and without a battery."""
-    given = summary(**jobs)
-    given["site"] = {"guard": "shed", "veto": True}
+    *,
+    cost: float = 7.786,
+    carbon_kg: float | None = None,
+    missed: int = 0,
+    battery: bool = False,
+    **jobs: int,
+) -> RunSummary:
+    """A run on a site with a grid, and without a battery but where it is asked for."""
+    given = told(**jobs)
+    if not battery:
+        given["site"] = {"guard": "shed", "veto": True}
     given["grid"] = {"currency": "EUR", "cost": cost, "carbon_kg": carbon_kg, "green_share": 0.2601}
     given["deadlines"] = {"jobs": 800, "jobs_missed": missed}
-    return given
+    return made_up(complete=True, **given)
 
 
 def test_on_a_site_with_a_grid_cost_and_green_share_stand_in_the_place_of_the_battery():
@@ -177,9 +187,7 @@ def test_carbon_is_shown_where_a_run_has_it():
 
 def test_a_site_with_everything_still_fits_100_columns():
     """Kinds of ends that no job had give way."""
-    both = on_a_grid(cost=12345.67, carbon_kg=4321.0, missed=17, finished=700, killed=100) | {
-        "site": summary()["site"]
-    }
+    both = on_a_grid(cost=12345.67, carbon_kg=4321.0, missed=17, battery=True, finished=700, killed=100)
     lines = comparison_lines([Contender("workload-reactive", both), Contender("power-reactive", both)], 100)
     assert max(map(len, lines)) <= 100
     assert {"SoC", "cost", "CO2", "green", "deadl.", "killed"} < {*cells(lines[1])}
@@ -192,7 +200,7 @@ def test_no_minus_before_zero():
 
 
 def test_a_run_that_ended_early_adds_no_column_and_no_condition():
-    early = {**summary(failed=800), "complete": False, "hosts": 7}
+    early = made_up(**told(failed=800) | {"hosts": 7})
     contenders = [Contender("a", summary(finished=800)), Contender("b", early)]
     assert "failed" not in comparison_markdown(contenders).splitlines()[0]
     assert conditions(contenders) == conditions(contenders[:1])
@@ -200,7 +208,8 @@ def test_a_run_that_ended_early_adds_no_column_and_no_condition():
 
 def test_conditions_are_those_of_all_runs():
     other = summary()
-    other["site"] = {**other["site"], "guard": "none", "veto": False}
+    assert other.site is not None
+    other.site.guard, other.site.veto = "none", False
     said = conditions([Contender("a", summary()), Contender("b", summary()), Contender("c", None, "x")])
     assert said == [
         "800 jobs on 50 servers", "guard shed, with veto", "battery from 50 % to a target of 50 %",

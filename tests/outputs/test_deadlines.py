@@ -8,6 +8,7 @@ import math
 
 import pytest
 
+from beasy_sched.formats.run_summary import DeadlinesPart
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.jobs import Job, JobState, read_terms
 from beasy_sched.outputs.deadlines import deadlines_csv, deadlines_part, lateness_s, outcome
@@ -43,24 +44,24 @@ def test_the_table() -> None:
 
 
 def test_the_figures() -> None:
-    assert deadlines_part(JOBS) == {
-        "jobs": 6,
-        "jobs_met": 2,
-        "jobs_missed": 3,
-        "jobs_refused": 1,
-        "workflows": 3,
-        "workflows_met": 0,
-        "workflows_missed": 2,
-        "workflows_refused": 1,
-        "lateness_s_sum": 100.0,
-        "lateness_s_mean": 100.0,
-        "lateness_s_max": 100.0,
-    }
+    assert deadlines_part(JOBS) == DeadlinesPart(
+        jobs=6,
+        jobs_met=2,
+        jobs_missed=3,
+        jobs_refused=1,
+        workflows=3,
+        workflows_met=0,
+        workflows_missed=2,
+        workflows_refused=1,
+        lateness_s_sum=100.0,
+        lateness_s_mean=100.0,
+        lateness_s_max=100.0,
+    )
 
 
 def test_without_a_late_job_there_is_no_mean() -> None:
     part = deadlines_part(JOBS[:1])
-    assert (part["lateness_s_sum"], part["lateness_s_mean"], part["lateness_s_max"]) == (0.0, None, None)
+    assert (part.lateness_s_sum, part.lateness_s_mean, part.lateness_s_max) == (0.0, None, None)
 
 
 @pytest.mark.parametrize(("end_s", "late_s"), [(1000.0, 0.0), (1000.0000005, 0.0), (1001.0, 1.0)])

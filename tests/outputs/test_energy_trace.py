@@ -153,6 +153,6 @@ def test_the_summary_tells_how_far_demand_was_relaxed_at_most() -> None:
     record, _ = settle_step(site.storage, site.storage.start(), dt_s=60.0, consumed_j=0.0, renew_w=0.0)
     power = SimpleNamespace(trace=[TraceRow(step, 60.0 * step, record) for step in range(2)])
     part = _planned_part(power, plans)
-    assert part["steps"] == 2
-    assert part["relax_factor"] == pytest.approx(0.3)
-    assert part["energy_kwh"]["servers"] == pytest.approx(2 * 60 * 100 / 3.6e6)
+    assert part.steps == 2
+    assert part.relax_factor == pytest.approx(0.3)
+    assert part.energy_kwh.servers == pytest.approx(2 * 60 * 100 / 3.6e6)

@@ -14,6 +14,7 @@ from tiny import TinyJob, begins, request, resources
 
 from beasy_sched.engine import Session
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PolicyError
+from beasy_sched.formats.run_summary import read_summary
 from beasy_sched.model import events as e
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.tables import print_summary, summary_rows
@@ -73,8 +74,10 @@ def test_the_summary_at_every_moment(tmp_path: Path, settings: RunSettings, coun
     files = RunFiles(str(tmp_path / "run"), settings)
     session = fed(settings, count, files)
     error = None if count == 5 else "the reason"
-    summary = files.finish(session, error)
-    assert strict(tmp_path / "run_summary.json") == summary
+    made = files.finish(session, error)
+    summary = strict(tmp_path / "run_summary.json")
+    assert summary == made.to_builtins()
+    assert read_summary(str(tmp_path / "run")) == made
     assert (summary["complete"], summary["error"]) == (count == 5, error)
     jobs = summary["jobs"]
     assert jobs["submitted"] == (3 if count >= 3 else 0) == sum(jobs.values()) - jobs["submitted"]
@@ -101,7 +104,7 @@ def test_the_table_at_every_moment(
 
 def test_nothing_is_written_without_a_prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert RunFiles(None, PLAIN).finish(fed(PLAIN, 5))["complete"]
+    assert RunFiles(None, PLAIN).finish(fed(PLAIN, 5)).complete
     assert list(tmp_path.iterdir()) == []
 
 
@@ -182,7 +185,7 @@ def test_results_of_a_policy_that_cannot_be_written_cost_nothing_else(
 def test_results_may_have_the_numbers_of_numpy() -> None:
     results = {"mine": {"a": np.float64(1.5), "b": np.arange(2), "c": {1: np.int64(3)}}}
     summary = RunFiles(None, PLAIN).finish(with_results(results))
-    assert summary["mine"] == {"a": 1.5, "b": [0, 1], "c": {"1": 3}}
+    assert summary.by_policy["mine"] == {"a": 1.5, "b": [0, 1], "c": {"1": 3}}
 
 
 def test_numbers_beyond_all_bounds_are_null(tmp_path: Path) -> None:

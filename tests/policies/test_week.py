@@ -191,13 +191,13 @@ def test_the_summary_counts_by_window(done: Done) -> None:
     """Two snapshots, at the boundaries: of the jobs that had ended by then."""
     ends = [(job["end_s"], job["state"]) for job in done.outcomes().values()]
     summary = summarize(done.session, RunSettings(done.session.policy.name, windows=3))
-    assert summary["settings"]["windows"] == 3
-    assert len(summary["windows"]) == 2
-    for boundary_s, counts in zip(BOUNDARIES_S, summary["windows"], strict=True):
+    assert summary.settings.windows == 3
+    assert len(summary.windows) == 2
+    for boundary_s, counts in zip(BOUNDARIES_S, summary.windows, strict=True):
         for state in ("finished", "killed", "reached walltime"):
             by_then = sum(end_s <= boundary_s + 1e-6 and found == state for end_s, found in ends)
             assert counts[state] == by_then
-    assert summary["jobs"]["submitted"] == 260
+    assert summary.jobs.submitted == 260
 
 
 def test_beasy_looks_into_the_windows_that_it_knows(week: Week) -> None:

@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from summaries import members
+
 from beasy_sched.reports.comparison import FIGURES
 
 JOBS = """\
@@ -62,12 +64,13 @@ def summary(**changes: Any) -> dict[str, Any]:
     site = {"guard": "shed", "veto": True, "soc_start_pct": 50.0, "soc_lowest_pct": 45.0,
             "soc_final_pct": 60.0, "soc_target_pct": 50.0, "soc_distance_points": 10.0, "soc_min_pct": 20.0,
             "soc_max_pct": 90.0}  # fmt: skip
-    return {
+    told = {
         "version": "0.1.0", "complete": True, "error": None, "end_s": 400.0, "hosts": 4, "jobs": jobs,
         "settings": {"policy": "easy", "options": {}, "plan": None, "windows": 1, "energy": "batsim",
                      "power_actions": True},
         "quality": quality, "warnings": [], "site": site, "energy_kwh": energy, **changes,
     }  # fmt: skip
+    return members(**told)
 
 
 def write_run(prefix: Path, **changes: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from command_line import exit_code
@@ -64,7 +65,8 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def test_it_balances_and_the_sums_are_those_of_the_summary(run: RunData) -> None:
     flows = energy_flows(run)
     check_balance(flows)
-    told = run.summary["energy_kwh"]
+    assert run.energy_kwh is not None
+    told = msgspec.to_builtins(run.energy_kwh)
     expected = {
         "renewable_w": "production", "discharge_w": "discharged", "fuel_cell_w": "fuel_cell",
         "unserved_w": "unserved", "grid_import_w": "import", SERVERS: "consumed", "charge_w": "charged",

@@ -10,6 +10,7 @@ import pytest
 from reports.story_files import JOBS
 from reports.test_explain_job import shown, text
 from reports.test_grid_charts import HEAD
+from summaries import members
 
 from beasy_sched.errors import InputError
 from beasy_sched.reports.explain_job import explain_job
@@ -64,7 +65,7 @@ def write(folder: Path, *, deadlines: str = DEADLINES, **settings: Any) -> str:
     ]
     rows.append('e,w0,p,0.0,1,1800.0,0,REJECTED,,,,,,,,,""')
     Path(f"{prefix}_jobs.csv").write_text("\n".join([JOBS, *rows]) + "\n")
-    summary = {"grid": {"currency": "EUR"}, "settings": {"policy": "greenslot", "options": settings}}
+    summary = members(grid={"currency": "EUR"}, settings={"policy": "greenslot", "options": settings})
     Path(f"{prefix}_summary.json").write_text(json.dumps(summary))
     return str(prefix)
 
@@ -209,11 +210,17 @@ def test_a_site_with_a_base_load_and_no_grid(tmp_path: Path) -> None:
     assert "Grid" not in told
 
 
-@pytest.mark.parametrize("summary", [None, "{}", '{"grid": 3, "settings": {"options": {}}}'])
-def test_without_a_summary_there_is_no_currency(summary: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("summary", ["{}", json.dumps(members(grid=3))])
+def test_a_damaged_summary_is_told(summary: str, tmp_path: Path) -> None:
     prefix = write(tmp_path)
-    path = Path(f"{prefix}_summary.json")
-    path.unlink() if summary is None else path.write_text(summary)
+    Path(f"{prefix}_summary.json").write_text(summary)
+    with pytest.raises(InputError, match="is not the summary of a run"):
+        explain_time(prefix, 2000.0)
+
+
+def test_without_a_summary_there_is_no_currency(tmp_path: Path) -> None:
+    prefix = write(tmp_path)
+    Path(f"{prefix}_summary.json").unlink()
     assert "at 0.25/kWh, for 0.0312, 10 g" in text(explain_time(prefix, 2000.0))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from reports.by_hand import summary, write_run
+from summaries import members
 
 from beasy_sched.errors import InputError
 from beasy_sched.reports import grid_charts as grid_module
@@ -70,7 +71,7 @@ def on_a_grid(
         given["site"] = {"guard": "shed", "veto": True}
     if start is not None:
         given["site"]["start"] = start
-    written = write_run(prefix, energy_trace=HEAD + steps, summary=json.dumps(given))
+    written = write_run(prefix, energy_trace=HEAD + steps, summary=json.dumps(members(**given)))
     if deadlines is not None:
         Path(f"{prefix}_deadlines.csv").write_text(deadlines)
     return read_run_data(prefix.name, written)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from reports.by_hand import summary, write_run
+from summaries import members
 
 from beasy_sched.reports import judgement
 from beasy_sched.reports.comparison import best_values
@@ -23,7 +24,7 @@ def run_of(tmp_path: Path, name: str = "a", **changes: Any) -> RunData:
     told = summary()
     for part, values in changes.items():
         told[part] = {**told.get(part, {}), **values}
-    return read_run_data(name, write_run(tmp_path / name, summary=json.dumps(told)))
+    return read_run_data(name, write_run(tmp_path / name, summary=json.dumps(members(**told))))
 
 
 @pytest.mark.parametrize(

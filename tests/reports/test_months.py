@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from summaries import made_up
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.jobs import JobState
@@ -36,7 +37,7 @@ def hand_run(days, start=None, name="easy", jobs=()):
     nothing = np.full(len(jobs), np.nan)
     ids = [str(number) for number in range(len(jobs))]
     done = RunJobs(ids, submit_s, nothing, nothing, np.ones(len(jobs), np.int64), outcome, [""] * len(jobs))
-    summary = {"site": {"soc_min_pct": 20.0} | ({"start": start} if start else {})}
+    summary = made_up(site={"soc_min_pct": 20.0} | ({"start": start} if start else {}))
     return RunData(name, name, summary, done, trace, None, None, None)
 
 

@@ -25,6 +25,7 @@ from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.beasy.live_plan import EnergyTest, LivePlan, Placement, Promise, WindowEnd
 from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
+from beasy_sched.policies.beasy.words import BEASY_WORDS
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,
     PLAN_CANNOT_PAY,
@@ -386,6 +387,7 @@ class Beasy(Policy):
 
     name = "beasy"
     summary = "EASY that starts only jobs for which the plan has energy; compensates at every step"
+    words = BEASY_WORDS
     needs_power = True
     needs_plan = True
     needs_speeds = True

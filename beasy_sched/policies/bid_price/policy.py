@@ -24,6 +24,7 @@ from beasy_sched.policies.bid_price.admission import BidPass, LackingHosts
 from beasy_sched.policies.bid_price.estimators import RunTimes
 from beasy_sched.policies.bid_price.jobs import Expected, Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.step import BidPriceOptions, Step, StepMaker
+from beasy_sched.policies.bid_price.words import BID_PRICE_WORDS
 from beasy_sched.policies.easy import break_even_s, sleep, wake
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -42,6 +43,7 @@ class BidPrice(Policy):
 
     name = "bid-price"
     summary = "a price of energy, solved anew at each step, decides which jobs may start"
+    words = BID_PRICE_WORDS
     needs_power = True
     needs_speeds = True
     options_type = BidPriceOptions

@@ -39,6 +39,7 @@ from beasy_sched.policies.energy_budget.options import (
 )
 from beasy_sched.policies.energy_budget.projection import BudgetTest, Ceiling, EvenProjection, Projection
 from beasy_sched.policies.energy_budget.stock import EvenStock, OpenCeiling, Stock
+from beasy_sched.policies.energy_budget.words import BUDGET_WORDS
 from beasy_sched.units import TIME_TOLERANCE_S
 
 AWAKE: Final = "its hosts are awake"
@@ -259,6 +260,7 @@ class BudgetPass(EasyPass):
 class BudgetedEasy(Policy):
     """EASY backfilling, first come first served, within an energy budget; subclasses choose its test."""
 
+    words = BUDGET_WORDS
     options_type = EnergyBudgetOptions
     options: EnergyBudgetOptions
 

@@ -40,6 +40,7 @@ from beasy_sched.policies.greenslot.planning import (
     plan_round,
 )
 from beasy_sched.policies.greenslot.slots import RunningTask, Slots
+from beasy_sched.policies.greenslot.words import GREENSLOT_WORDS
 from beasy_sched.units import SECONDS_PER_HOUR
 
 
@@ -88,6 +89,7 @@ class GreenSlot(Policy):
 
     name = "greenslot"
     summary = "GreenSlot: jobs with deadlines where the sun shines or the grid is cheap"
+    words = GREENSLOT_WORDS
     options_type = GreenSlotOptions
     options: GreenSlotOptions
     needs_power = True

@@ -26,6 +26,7 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
+from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.greenslot_week import NODES, WorkflowOptions, workflow_workload
 from beasy_sched.generate.platform import preset_platform, write_platform
@@ -115,24 +116,26 @@ def _run(task: CaseTask) -> Session:
     return session
 
 
-def _measures(session: Session, summary: Mapping[str, Any]) -> dict[str, float | int | None]:
-    grid, deadlines, jobs = summary["grid"], summary["deadlines"], summary["jobs"]
-    planned = summary.get("greenslot", {})
+def _measures(session: Session, summary: RunSummary) -> dict[str, float | int | None]:
+    grid, deadlines, jobs = summary.grid, summary.deadlines, summary.jobs
+    if grid is None or deadlines is None:
+        raise RuntimeError(f"the run has no grid, or no deadlines: {summary.warnings}")
+    planned = summary.by_policy.get("greenslot", {})
     records = [row.record for row in session.power.trace] if session.power else []
     return {
-        "jobs": jobs["submitted"],
-        "finished": jobs["finished"],
-        "workflows": deadlines["workflows"],
-        "missed": deadlines["workflows_missed"],
-        "missed_jobs": deadlines["jobs_missed"],
-        "refused": deadlines["workflows_refused"],
-        "refused_jobs": deadlines["jobs_refused"],
-        "latest_s": deadlines["lateness_s_max"] or 0.0,
-        "total_kwh": grid["green_kwh"] + grid["import_kwh"],
-        "green_kwh": grid["green_kwh"],
-        "import_kwh": grid["import_kwh"],
-        "cost": grid["cost"],
-        "carbon_kg": grid["carbon_kg"],
+        "jobs": jobs.submitted,
+        "finished": jobs.finished,
+        "workflows": deadlines.workflows,
+        "missed": deadlines.workflows_missed,
+        "missed_jobs": deadlines.jobs_missed,
+        "refused": deadlines.workflows_refused,
+        "refused_jobs": deadlines.jobs_refused,
+        "latest_s": deadlines.lateness_s_max or 0.0,
+        "total_kwh": grid.green_kwh + grid.import_kwh,
+        "green_kwh": grid.green_kwh,
+        "import_kwh": grid.import_kwh,
+        "cost": grid.cost,
+        "carbon_kg": grid.carbon_kg,
         "peak_w": max((record.demand_w + record.base_w for record in records), default=0.0),
         "rounds": planned.get("rounds"),
         "tightened": planned.get("tightened"),

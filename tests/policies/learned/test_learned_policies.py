@@ -65,7 +65,7 @@ def run(site: SmallSite, prefix: Path, name: str, policy: ChoosingEnvelope | Non
     )
     files = RunFiles(str(prefix), settings)
     summary = run_in_process(Inputs(site.platform, [site.workload], [site.events]), files, policy=policy)
-    assert summary["complete"]
+    assert summary.complete
     return summary
 
 
@@ -87,16 +87,16 @@ def test_random_draws_all_four_and_the_same_with_the_same_seed(site: SmallSite, 
     first = run(site, tmp_path / "a", "random", seed=3)
     again = run(site, tmp_path / "b", "random", seed=3)
     other = run(site, tmp_path / "c", "random", seed=4)
-    chosen = first["compensation"]
+    chosen = first.by_policy["compensation"]
     assert set(chosen) == {f"chosen_{name}" for name in ACTIONS}
     assert min(chosen.values()) > 30
-    assert again["compensation"] == chosen != other["compensation"]
+    assert again.by_policy["compensation"] == chosen != other.by_policy["compensation"]
     assert (tmp_path / "a_decisions.jsonl").read_bytes() == (tmp_path / "b_decisions.jsonl").read_bytes()
 
 
 def test_none_leaves_the_difference_in_the_battery(site: SmallSite, tmp_path: Path) -> None:
     summary = run(site, tmp_path / "a", "random", none=True)
-    assert summary["compensation"]["chosen_none"] > 30
+    assert summary.by_policy["compensation"]["chosen_none"] > 30
     lines = [json.loads(line) for line in (tmp_path / "a_decisions.jsonl").read_text().splitlines()]
     told = [line.get("facts", {}) for line in lines]
     nothing = [facts for facts in told if facts.get("as_policy") == "none"]
@@ -108,8 +108,8 @@ def test_what_was_learned_decides(site: SmallSite, tmp_path: Path) -> None:
     write_model(tmp_path / "m.msgpack", a_model())
     learned = run(site, tmp_path / "a", "q-learning", model=str(tmp_path / "m.msgpack"))
     run(site, tmp_path / "b", "next")
-    assert learned["compensation"]["model"] == str(tmp_path / "m.msgpack")
-    assert learned["compensation"]["chosen_next"] > 100
+    assert learned.by_policy["compensation"]["model"] == str(tmp_path / "m.msgpack")
+    assert learned.by_policy["compensation"]["chosen_next"] > 100
     assert (tmp_path / "a_jobs.csv").read_bytes() == (tmp_path / "b_jobs.csv").read_bytes()
 
 
@@ -131,7 +131,7 @@ def test_models_come_with_the_program(site: SmallSite, tmp_path: Path, name: str
     assert model.training.episodes >= 200
     assert min(*model.training.days, *model.training.noises) >= 10_000
     summary = run(site, tmp_path / "a", name)
-    assert summary["compensation"]["model"] == "the one that comes with the program"
+    assert summary.by_policy["compensation"]["model"] == "the one that comes with the program"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,441 @@
+"""The summary of a run, ``PREFIX_summary.json``: what it holds, with meanings and units; how it is read.
+
+A field without a default is always in the file, null where there is no value. A field with one is left out
+where it has none. A section that could not be made is empty in the file (`RunSummary.unmade`), and None here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_type_hints
+
+import msgspec
+
+from beasy_sched.errors import InputError, PathLike
+from beasy_sched.formats.decoding import JsonDecoder, Malformed, convert_json
+from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.run_files import SUMMARY, path_of
+from beasy_sched.limits import LARGEST_NUMBER, LATEST_S, MOST_HOSTS
+
+Number: TypeAlias = Annotated[float, msgspec.Meta(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What a figure of the summary means, and its unit; empty for none."""
+
+    unit: str
+    meaning: str
+
+
+class _Part(msgspec.Struct, omit_defaults=True):
+    """A section of the summary."""
+
+
+class SettingsPart(_Part, kw_only=True):
+    """What the user chose."""
+
+    policy: str
+    options: dict[str, Any]
+    site: str | None
+    """Name of the site's file."""
+    plan: str | None
+    """Plan file."""
+    forecast: str | None = None
+    """Source of predictions of the production, as ``--forecast`` names it."""
+    replan: dict[str, Any] | None = None
+    """Plans that were made during the run: the fields of `run.settings.ReplanSettings`."""
+    windows: int | None
+    """None without a site."""
+    energy: str
+    """Where the energy used came from: ``batsim``'s answers, or the daemon's own account, ``model``."""
+    power_actions: bool
+
+
+class JobsPart(_Part):
+    """How many jobs came, and how they ended: each in exactly one way from ``finished`` to ``rejected``."""
+
+    submitted: Annotated[Count, Figure("jobs", "jobs submitted")]
+    finished: Annotated[Count, Figure("jobs", "of these, finished by themselves, without an error code")]
+    failed: Annotated[Count, Figure("jobs", "of these, ended by themselves with an error code")]
+    reached_walltime: Annotated[Count, Figure("jobs", "of these, reached their walltime")]
+    killed: Annotated[Count, Figure("jobs", "of these, killed by guard or policy")]
+    not_completely_finished: Annotated[Count, Figure("jobs", "of these, still ran at the end")]
+    postponed: Annotated[Count, Figure("jobs", "of these, never started")]
+    rejected: Annotated[Count, Figure("jobs", "of these, could never have fit")]
+    still_waiting: Count
+    """How many waited when the run was left; 0 of a run that is complete."""
+    still_running: Count
+
+    def counts(self) -> dict[str, int]:
+        """The counts by name."""
+        return msgspec.structs.asdict(self)
+
+
+class QualityPart(_Part):
+    """Waits of the jobs that started, and the use of the servers."""
+
+    started: Count
+    """How many jobs started."""
+    host_seconds: Number
+    """Time of hosts that jobs used, up to the end of the last window, s."""
+    waiting_s_mean: Annotated[Number | None, Figure("s", "waiting time of jobs that started: mean")]
+    waiting_s_p50: Annotated[Number | None, Figure("s", "waiting time of jobs that started: median")]
+    waiting_s_p95: Annotated[Number | None, Figure("s", "waiting time of jobs that started: 95 % quantile")]
+    waiting_s_max: Annotated[Number | None, Figure("s", "waiting time of jobs that started: longest")]
+    bounded_slowdown_mean: Annotated[Number | None, Figure("", "bounded slowdown (tau = 10 s): mean")]
+    bounded_slowdown_p50: Annotated[Number | None, Figure("", "bounded slowdown (tau = 10 s): median")]
+    bounded_slowdown_p95: Annotated[Number | None, Figure("", "bounded slowdown (tau = 10 s): 95 % quantile")]
+    bounded_slowdown_max: Annotated[Number | None, Figure("", "bounded slowdown (tau = 10 s): largest")]
+    utilization: Annotated[Number | None, Figure("", "host-seconds of jobs over those of the site, 0 to 1")]
+    server_switches: Annotated[Count | None, Figure("", "servers put to sleep or woken")] = None
+    """Here and below: None of a run that never began."""
+    speed_changes: Annotated[Count | None, Figure("", "changes of a server's speed")] = None
+
+
+class DeadlinesPart(_Part):
+    """How many jobs and workflows kept their deadlines, and by how much not; see `outputs.deadlines`."""
+
+    jobs: Annotated[Count, Figure("jobs", "jobs with a deadline")]
+    jobs_met: Annotated[Count, Figure("jobs", "of these, those that kept it")]
+    jobs_missed: Annotated[Count, Figure("jobs", "those that did not")]
+    jobs_refused: Annotated[Count, Figure("jobs", "those that were refused")]
+    workflows: Annotated[Count, Figure("workflows", "workflows with a deadline")]
+    workflows_met: Annotated[Count, Figure("workflows", "of these, those that kept it")]
+    workflows_missed: Annotated[Count, Figure("workflows", "those that did not")]
+    workflows_refused: Annotated[Count, Figure("workflows", "those that were refused")]
+    lateness_s_sum: Annotated[Number, Figure("s", "lateness of all late jobs together")]
+    lateness_s_mean: Annotated[Number | None, Figure("s", "mean lateness of late jobs")]
+    lateness_s_max: Annotated[Number | None, Figure("s", "largest lateness")]
+
+
+class BatteryLevels(msgspec.Struct, frozen=True):
+    """What the section on the site tells of its battery: capacity (kWh), states of charge (%)."""
+
+    battery_kwh: float
+    soc_start_pct: float
+    soc_final_pct: float
+    soc_target_pct: float
+    soc_min_pct: float
+    soc_max_pct: float
+    soc_distance_points: float
+    soc_lowest_pct: float
+
+
+class HydrogenLevels(msgspec.Struct, frozen=True):
+    """What the section on the site tells of its hydrogen, kg."""
+
+    hydrogen_final_kg: float
+    hydrogen_distance_kg: float
+
+    @property
+    def target_kg(self) -> float:
+        """Where it should have ended, kg."""
+        return self.hydrogen_final_kg - self.hydrogen_distance_kg
+
+
+_Levels = TypeVar("_Levels", BatteryLevels, HydrogenLevels)
+
+
+class SitePart(_Part, kw_only=True):
+    """The site: its guard, and the levels of its storages, which it has (`battery`, `hydrogen`) or not."""
+
+    start: str | None = None
+    """Local time of time 0, such as ``2019-06-01T00:00:00+02:00``; None where it is unknown."""
+    guard: str
+    veto: bool
+    steps: Count
+    """Steps that were settled."""
+    battery_kwh: Number | None = None
+    """Capacity of the battery, kWh."""
+    soc_start_pct: Annotated[Number | None, Figure("%", "state of charge at the start")] = None
+    soc_final_pct: Annotated[Number | None, Figure("%", "state of charge at the end")] = None
+    soc_target_pct: Annotated[Number | None, Figure("%", "where it should have ended")] = None
+    soc_min_pct: Number | None = None
+    """Limits of the state of charge, %."""
+    soc_max_pct: Number | None = None
+    soc_distance_points: Annotated[Number | None, Figure("points", "final less target")] = None
+    soc_lowest_pct: Annotated[Number | None, Figure("%", "lowest state of charge at the end of a step")] = (
+        None
+    )
+    largest_relative_residual: Annotated[
+        Number, Figure("", "largest relative residual of the energy balance")
+    ]
+    hydrogen_hold: str | None = None
+    """When the planned hydrogen is held: ``never``, ``curtailment`` or ``surplus``."""
+    hydrogen_final_kg: Annotated[Number | None, Figure("kg", "hydrogen at the end; null without a tank")] = (
+        None
+    )
+    hydrogen_distance_kg: Annotated[Number | None, Figure("kg", "final less target")] = None
+
+    @property
+    def battery(self) -> BatteryLevels | None:
+        """What it tells of its battery; None without one."""
+        return _levels(self, BatteryLevels)
+
+    @property
+    def hydrogen(self) -> HydrogenLevels | None:
+        """What it tells of its hydrogen; None without a tank."""
+        return _levels(self, HydrogenLevels)
+
+
+def _levels(site: SitePart, kind: type[_Levels]) -> _Levels | None:
+    """The fields of ``kind``, which a site has together or not at all."""
+    values = {name: getattr(site, name) for name in kind.__struct_fields__}
+    return None if None in values.values() else kind(**values)
+
+
+class EnergyPart(_Part):
+    """Energies of the settled steps, kWh."""
+
+    production: Annotated[Number, Figure("kWh", "renewable energy that came")]
+    consumed: Annotated[Number, Figure("kWh", "energy of the servers")]
+    """As the simulator answered."""
+    consumed_by_own_account: Number
+    """The same as the daemon calculated it: what the parts from ``finished_jobs`` to ``wasted`` divide."""
+    finished_jobs: Annotated[Number, Figure("kWh", "of it, in jobs that finished")]
+    other_jobs: Annotated[Number, Figure("kWh", "in jobs that did not")]
+    idle: Annotated[Number, Figure("kWh", "in idle servers")]
+    transitions: Annotated[Number, Figure("kWh", "in servers falling asleep or waking")]
+    sleeping: Annotated[Number, Figure("kWh", "in sleeping servers")]
+    wasted: Annotated[Number, Figure("kWh", "all but `finished_jobs_kwh`")]
+    charged: Annotated[Number, Figure("kWh", "into the battery")]
+    discharged: Annotated[Number, Figure("kWh", "out of the battery")]
+    electrolyzer: Annotated[Number, Figure("kWh", "into hydrogen")]
+    fuel_cell: Annotated[Number, Figure("kWh", "out of hydrogen")]
+    curtailed: Annotated[Number, Figure("kWh", "production that nothing could take")]
+    unserved: Annotated[Number, Figure("kWh", "demand that nothing could serve")]
+    base: Number | None = None
+    """Of the base load; here and below: None of a site without a grid and a base load."""
+    imported: Number | None = msgspec.field(default=None, name="import")
+    """From the grid."""
+    exported: Number | None = msgspec.field(default=None, name="export")
+    """Into the grid."""
+
+
+class GridPart(_Part):
+    """What the grid gave and took, and at what cost; costs in the site's currency."""
+
+    currency: str
+    import_limit_w: Number | None
+    """The most that it gives, W; None without a limit."""
+    import_kwh: Annotated[Number, Figure("kWh", "energy from the grid")]
+    export_kwh: Annotated[Number, Figure("kWh", "energy into the grid")]
+    cost: Annotated[Number, Figure("currency", "what the import cost")]
+    export_revenue: Annotated[Number, Figure("currency", "what the export earned")]
+    """It is not subtracted from the cost."""
+    carbon_kg: Annotated[
+        Number | None, Figure("kg", "carbon of the import; null where the intensity is not known")
+    ]
+    green_kwh: Annotated[Number, Figure("kWh", "renewable energy that was used")]
+    green_share: Annotated[Number | None, Figure("", "its share of the energy used, 0 to 1")]
+    mean_import_price: Annotated[Number | None, Figure("currency/kWh", "cost over import")]
+    peak_import_w: Annotated[Number, Figure("W", "largest import of a step")]
+
+
+class PlannedEnergyPart(_Part):
+    """What the plan had foreseen for the steps that were settled, kWh."""
+
+    production: Annotated[Number, Figure("kWh", "production that was foreseen")]
+    load: Annotated[Number, Figure("kWh", "demand that the plan was made for")]
+    servers: Annotated[Number, Figure("kWh", "energy planned for the servers")]
+    charged: Number
+    discharged: Number
+    curtailed: Number
+
+
+class PlannedPart(_Part):
+    """What the plan had foreseen."""
+
+    steps: Count
+    """Settled steps that it has; with none of them, the fields with a default are None."""
+    energy_kwh: PlannedEnergyPart
+    soc_final_pct: Annotated[Number | None, Figure("%", "what the plan had foreseen")] = None
+    hydrogen_final_kg: Number | None = None
+    relax_factor: Annotated[Number | None, Figure("", "rf of the plan")] = None
+
+
+class ReplanningPart(_Part):
+    """Plans that were made during the run: how many were asked for, and their outcomes."""
+
+    every_steps: Count
+    """How many steps lie between."""
+    asked: Count
+    made: Count
+    failed: Count
+    late: Count
+
+
+class BudgetFigures(msgspec.Struct):
+    """What the section of a policy with an energy budget tells; see docs/policies.md."""
+
+    budget_j: Number | None
+    """None without a limit."""
+    used_j: Number | None
+    """Used in the budget's period, J, as far as that was measured."""
+    measured_to_the_end: bool = True
+    share: Number | None = None
+    """Of the energy that all servers would use computing, 0 to 1."""
+    excess_j: Number | None = None
+    """More than the budget, J."""
+
+
+class RunSummary(_Part, kw_only=True):
+    """The results of a run."""
+
+    version: str
+    complete: bool
+    error: str | None
+    """Why the run ended early, where it did."""
+    settings: SettingsPart
+    end_s: Annotated[
+        Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)] | None, Figure("s", "when the run ended")
+    ]
+    hosts: Annotated[int, msgspec.Meta(ge=0, le=MOST_HOSTS)] | None
+    """Number of servers; None of a run that never began."""
+    jobs: JobsPart
+    reasons: dict[str, dict[str, Count]]
+    """Of the jobs rejected, postponed and killed: how many for which rule of the decision log."""
+    killed_as_in_paper: Annotated[
+        Count, Figure("jobs", "killed, reached their walltime or still ran at the end")
+    ]
+    windows: list[dict[str, int]]
+    """Outcomes so far at the end of each window except the last."""
+    quality: QualityPart | None = None
+    deadlines: DeadlinesPart | None = None
+    """None where no job had a deadline."""
+    site: SitePart | None = None
+    """Here and below: None of a run without a site."""
+    energy_kwh: EnergyPart | None = None
+    grid: GridPart | None = None
+    planned: PlannedPart | None = None
+    replanning: ReplanningPart | None = None
+    words: dict[str, dict[str, tuple[str, ...]]] | None = None
+    """How rules of a policy of one's own are told: `engine.words.Words`, by what was done and the rule."""
+    warnings: list[str]
+    by_policy: dict[str, Any] = {}
+    """Sections that the policy added; they stand beside the others in the file, before the warnings."""
+    unmade: tuple[str, ...] = ()
+    """Sections that could not be made."""
+
+    @property
+    def budget(self) -> BudgetFigures | None:
+        """The section of a policy with an energy budget; None where there is none."""
+        try:
+            return msgspec.convert(self.by_policy.get("budget"), BudgetFigures | None)
+        except msgspec.ValidationError:  # another policy's, which means something else by that name
+            return None
+
+    def to_builtins(self) -> dict[str, Any]:
+        """Return the summary as its file has it, of dictionaries and lists."""
+        known: dict[str, Any] = msgspec.to_builtins(self)
+        own = {
+            name: {} if name in self.unmade else known[name]
+            for name in SECTIONS
+            if name in known or name in self.unmade
+        }
+        warnings = own.pop("warnings")
+        return {**own, **self.by_policy, "warnings": warnings}
+
+    def to_json(self) -> str:
+        """Return the text of the file, without its last line end."""
+        return json.dumps(self.to_builtins(), indent=2, allow_nan=False)
+
+
+_APART: Final = ("by_policy", "unmade")
+"""Fields that stand in the file without a name of their own."""
+SECTIONS: Final = tuple(name for name in RunSummary.__struct_fields__ if name not in _APART)
+"""Names in the file that are the summary's own, in order; all others are sections of the policy."""
+_NEEDED: Final = ("settings", "jobs", "quality", "warnings")
+_MAY_BE_UNMADE: Final = ("quality", "deadlines", "site", "energy_kwh", "grid", "planned", "replanning")
+_OBJECT: Final[JsonDecoder[dict[str, Any]]] = JsonDecoder(dict[str, Any])
+
+
+def read_summary(prefix: str) -> RunSummary:
+    """Read the summary of a run. Raises InputError that names file and field, also where there is none."""
+    path = path_of(prefix, SUMMARY)
+    members = read_members(prefix)
+    for part in _NEEDED:
+        if part not in members:
+            raise InputError(path, f"is not the summary of a run: it has no {part!r}")
+    try:
+        summary = summary_of(members)
+    except Malformed as error:
+        raise InputError(path, f"is not the summary of a run: {error}") from None
+    if summary.site is not None:
+        _check_site(path, summary.site)
+    return summary
+
+
+def found_summary(prefix: str) -> RunSummary | None:
+    """Read the summary of a run, None where it has left none. Raises InputError."""
+    return read_summary(prefix) if path_of(prefix, SUMMARY).is_file() else None
+
+
+def read_members(prefix: str) -> dict[str, Any]:
+    """Read the summary of a run as dictionaries and lists. Raises InputError."""
+    path = path_of(prefix, SUMMARY)
+    try:
+        return _OBJECT.decode(read_bytes(path))
+    except Malformed as error:
+        raise InputError(path, f"is not the summary of a run: {error}", line=error.line) from None
+
+
+def summary_of(members: Mapping[str, Any]) -> RunSummary:
+    """Return the summary that the members of its file make. Raises Malformed that names the field."""
+    unmade = tuple(name for name in _MAY_BE_UNMADE if members.get(name) == {})
+    own = {name: value for name, value in members.items() if name in SECTIONS and name not in unmade}
+    summary = convert_json(own, RunSummary)
+    summary.by_policy = {name: value for name, value in members.items() if name not in SECTIONS}
+    summary.unmade = unmade
+    return summary
+
+
+def _check_site(path: PathLike, site: SitePart) -> None:
+    """Raise InputError for what the types of the section do not check."""
+    try:
+        msgspec.convert(site.start, datetime | None)
+    except msgspec.ValidationError:
+        expected = "a time such as 2019-06-01T00:00:00+02:00"
+        raise InputError(path, f"site.start: found {site.start!r}, expected {expected}") from None
+    for kind in (BatteryLevels, HydrogenLevels):
+        given = {name: getattr(site, name) for name in kind.__struct_fields__}
+        for name, value in given.items():
+            if value is None and any(each is not None for each in given.values()):
+                raise InputError(path, f"is not the summary of a run: site.{name}: is missing")
+
+
+def value_at(summary: RunSummary | None, *place: str) -> Any:
+    """Return a value by the names of its section and its field; None where there is none."""
+    found: Any = summary
+    for name in place:
+        found = None if found is None else getattr(found, name)
+    return found
+
+
+def figures(*place: str) -> Iterator[tuple[str, Figure, type]]:
+    """Yield the name of each field of a section that is a figure, with its meaning and its type."""
+    kind: Any = RunSummary
+    for name in place:
+        kind = next(option for option in _options(_hints(kind)[name]) if option is not type(None))
+    for name, hint in _hints(kind).items():
+        told = [each for each in get_args(hint) if isinstance(each, Figure)]
+        if told:
+            yield name, told[0], int if int in _options(hint) else float
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+def _options(hint: Any) -> list[Any]:
+    """The types that a field may have, without what is said of them."""
+    if hasattr(hint, "__metadata__"):
+        return _options(hint.__origin__)
+    return [each for option in get_args(hint) for each in _options(option)] or [hint]

@@ -1,0 +1,35 @@
+"""Words for the rules of BEASY."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from beasy_sched.engine.words import Sentences, Words
+from beasy_sched.policies.easy import BACKFILLED, HEAD, PLAN_CANNOT_PAY, SLEEPERS_PAY
+from beasy_sched.policies.envelope import END_WORDS
+from beasy_sched.policies.follow_plan import PLAN_WORDS
+from beasy_sched.policies.words import FILLER, HEAD_TOLD, STEP
+
+_PLAN: Final = (
+    "[ The plan keeps its servers on until {planned_on_until_s}.]"
+    "[ For that {server_steps_changed:server-step} that it had asleep had to be on, which takes {needed_j}.]"
+)
+_PAID: Final = (
+    "[ To pay for it {hosts_to_sleep:idle server} will sleep ({server_steps_to_sleep:server-step}):"
+    " that saves {found_j}.]"
+)
+
+BEASY_WORDS: Final[Sentences] = {
+    **PLAN_WORDS,
+    **END_WORDS,
+    ("start", HEAD): Words(HEAD_TOLD + _PLAN + STEP),
+    ("start", BACKFILLED): Words(FILLER + _PLAN + STEP),
+    ("start", HEAD + SLEEPERS_PAY): Words(HEAD_TOLD + _PLAN + _PAID + STEP),
+    ("start", BACKFILLED + SLEEPERS_PAY): Words(FILLER + _PLAN + _PAID + STEP),
+    ("postpone", PLAN_CANNOT_PAY): Words(
+        "Enough hosts are free, but the plan has some asleep[full_speed?, or slower than it needs,] before"
+        " its walltime. To keep them on takes {needed_j}; idle servers could save {found_j} by sleeping."
+        "[ It is promised its hosts for {reserved_at_s}.]",
+        of_jobs="the plan had no energy for them",
+    ),
+}
