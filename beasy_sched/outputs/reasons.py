@@ -7,11 +7,12 @@ the run's summary has.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Final
 
 from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.formats.run_summary import RunSummary
-from beasy_sched.policies.registry import words_of_ours
+from beasy_sched.policies.registry import words_for
 
 _DONE: Final = {"postponed": "postpone", "rejected": "reject", "killed": "kill"}
 
@@ -28,7 +29,7 @@ def in_words(outcome: str, rule: str, hosts: int | None = None, own: Sentences |
     ``own`` are the words of a policy of one's own. A rule without words is shown as it is.
     """
     key = _DONE[outcome], rule
-    told = ((own or {}).get(key, Words()), *words_of_ours().get(key, ()))
+    told = chain([own[key]] if own and key in own else (), words_for(*key))
     words = next((each.of_jobs for each in told if each.of_jobs), rule or "no reason was given")
     return words.replace("{hosts}", "all" if hosts is None else f"{hosts:,}")
 

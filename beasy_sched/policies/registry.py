@@ -7,8 +7,7 @@ import importlib
 import importlib.metadata
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,23 +68,29 @@ def policy_class(name: str) -> type[Policy]:
     return _load(target)
 
 
-@cache
-def words_of_ours() -> Mapping[tuple[str, str], Sequence[Words]]:
-    """Return how each rule of the engine and of our policies is told: by every policy in its own way."""
-    found: dict[tuple[str, str], list[Words]] = {key: [words] for key, words in ENGINE_WORDS.items()}
-    for name in OURS:
-        for key, words in policy_class(name).words.items():
-            if words not in (known := found.setdefault(key, [])):
-                known.append(words)
-    return found
+def words_for(done: str, rule: str, *, loaded: bool = False) -> Iterator[Words]:
+    """Yield how a rule of the engine or of our policies is told, by each of these; see `engine.words`.
+
+    Modules that are loaded come first, so that the end of a run needs no others for its own rules; with
+    ``loaded`` there are no others.
+    """
+    key = done, rule
+    if key in ENGINE_WORDS:
+        yield ENGINE_WORDS[key]
+    for name in sorted(OURS, key=lambda name: not _is_loaded(name)):
+        if (not loaded or _is_loaded(name)) and (words := policy_class(name).words.get(key)):
+            yield words
+
+
+def _is_loaded(name: str) -> bool:
+    return OURS[name].partition(":")[0] in sys.modules
 
 
 def own_words(policy: Policy) -> Sentences:
     """Return the words of a policy that is not ours, without those that it shares with ours."""
-    if type(policy).__module__.partition(".")[0] == __name__.partition(".")[0] or not policy.words:
+    if type(policy).__module__.partition(".")[0] == __name__.partition(".")[0]:
         return {}
-    ours = words_of_ours()
-    return {key: words for key, words in policy.words.items() if words not in ours.get(key, ())}
+    return {key: words for key, words in policy.words.items() if words not in words_for(*key, loaded=True)}
 
 
 def make_policy(

@@ -9,10 +9,11 @@ import contextlib
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from beasy_sched.engine.words import Sentences, Words
-from beasy_sched.policies.registry import words_of_ours
+from beasy_sched.policies.registry import words_for
 from beasy_sched.units import j_to_kwh, parse_duration, w_to_kw
 
 Facts = Mapping[str, float | int | str | None]
@@ -43,8 +44,13 @@ def in_short(rule: str, facts: Facts, own: Sentences | None = None) -> str:
 
 def _words(done: str, rule: str, own: Sentences | None) -> Sequence[Words]:
     """How a rule is told: by the policy of one's own if it does, else by ours."""
-    key = done, rule
-    return [own[key]] if own and key in own else words_of_ours().get(key, ())
+    return [own[done, rule]] if own and (done, rule) in own else _of_ours(done, rule)
+
+
+@cache
+def _of_ours(done: str, rule: str) -> Sequence[Words]:
+    """How our policies tell a rule, each way once."""
+    return tuple(dict.fromkeys(words_for(done, rule)))
 
 
 def _filled(template: str, facts: Facts) -> tuple[str, int] | None:

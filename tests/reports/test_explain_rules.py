@@ -24,14 +24,13 @@ from worlds import (
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.words import ENGINE_WORDS
 from beasy_sched.policies.easy import SLEEPERS_PAY
-from beasy_sched.policies.registry import OURS, make_policy, policy_class, words_of_ours
+from beasy_sched.policies.registry import OURS, make_policy, policy_class
 from beasy_sched.reports.explain_rules import in_short, sentence
 from beasy_sched.testing.grids import WorldGrid, forecast_of
 
 SEEDS = range(30)
-RULES = {
-    key for key, told in words_of_ours().items() if any(words.sentence for words in told) and key[0] != "plan"
-}
+ALL = [ENGINE_WORDS, *(policy_class(name).words for name in OURS)]
+RULES = {key for told in ALL for key, words in told.items() if words.sentence and key[0] != "plan"}
 """What was done, and the rule, wherever there is a sentence for it; not those of plans."""
 
 

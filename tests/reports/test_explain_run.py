@@ -11,10 +11,10 @@ from reports import by_hand
 from reports.story_files import DECISIONS, write_run
 from small_site import SmallSite, small_site
 
-from beasy_sched.engine.words import QUEUED
+from beasy_sched.engine.words import ENGINE_WORDS, QUEUED
 from beasy_sched.errors import InputError
 from beasy_sched.outputs.reasons import in_words, reason_rows
-from beasy_sched.policies.registry import words_of_ours
+from beasy_sched.policies.registry import OURS, policy_class
 from beasy_sched.reports.explain_run import explain_killed, explain_run, explain_waits
 from beasy_sched.reports.story import AT_ONCE_S
 from beasy_sched.run.results import RUN_OVER, read_jobs
@@ -122,8 +122,9 @@ def test_the_overview_agrees_with_the_summary(ran: str) -> None:
 
 def test_every_rule_has_its_words() -> None:
     """Those by which jobs wait, are killed or refused, in a few words, too."""
-    short = {key for key, told in words_of_ours().items() if any(words.of_jobs for words in told)}
-    ends = {key for key in words_of_ours() if key[0] in ("postpone", "kill", "reject")}
+    told = [ENGINE_WORDS, *(policy_class(name).words for name in OURS)]
+    short = {key for each in told for key, words in each.items() if words.of_jobs}
+    ends = {key for each in told for key in each if key[0] in ("postpone", "kill", "reject")}
     never_come = ("reject", "waits for jobs that never come")  # they count as postponed
     assert ends - short == {never_come, ("kill", RUN_OVER), ("reject", RUN_OVER)}
     assert ("postpone", never_come[1]) in short
