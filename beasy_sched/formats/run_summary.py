@@ -26,7 +26,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
 @dataclass(frozen=True)
-class Figure:
+class Meaning:
     """What a figure of the summary means, and its unit; empty for none."""
 
     unit: str
@@ -60,14 +60,14 @@ class SettingsPart(_Part, kw_only=True):
 class JobsPart(_Part):
     """How many jobs came, and how they ended: each in exactly one way from ``finished`` to ``rejected``."""
 
-    submitted: Annotated[Count, Figure("jobs", "jobs submitted")]
-    finished: Annotated[Count, Figure("jobs", "of these, finished by themselves, without an error code")]
-    failed: Annotated[Count, Figure("jobs", "of these, ended by themselves with an error code")]
-    reached_walltime: Annotated[Count, Figure("jobs", "of these, reached their walltime")]
-    killed: Annotated[Count, Figure("jobs", "of these, killed by guard or policy")]
-    not_completely_finished: Annotated[Count, Figure("jobs", "of these, still ran at the end")]
-    postponed: Annotated[Count, Figure("jobs", "of these, never started")]
-    rejected: Annotated[Count, Figure("jobs", "of these, could never have fit")]
+    submitted: Annotated[Count, Meaning("jobs", "jobs submitted")]
+    finished: Annotated[Count, Meaning("jobs", "of these, finished by themselves, without an error code")]
+    failed: Annotated[Count, Meaning("jobs", "of these, ended by themselves with an error code")]
+    reached_walltime: Annotated[Count, Meaning("jobs", "of these, reached their walltime")]
+    killed: Annotated[Count, Meaning("jobs", "of these, killed by guard or policy")]
+    not_completely_finished: Annotated[Count, Meaning("jobs", "of these, still ran at the end")]
+    postponed: Annotated[Count, Meaning("jobs", "of these, never started")]
+    rejected: Annotated[Count, Meaning("jobs", "of these, could never have fit")]
     still_waiting: Count
     """How many waited when the run was left; 0 of a run that is complete."""
     still_running: Count
@@ -84,34 +84,36 @@ class QualityPart(_Part):
     """How many jobs started."""
     host_seconds: Number
     """Time of hosts that jobs used, up to the end of the last window, s."""
-    waiting_s_mean: Annotated[Number | None, Figure("s", "waiting time of jobs that started: mean")]
-    waiting_s_p50: Annotated[Number | None, Figure("s", "waiting time of jobs that started: median")]
-    waiting_s_p95: Annotated[Number | None, Figure("s", "waiting time of jobs that started: 95 % quantile")]
-    waiting_s_max: Annotated[Number | None, Figure("s", "waiting time of jobs that started: longest")]
-    bounded_slowdown_mean: Annotated[Number | None, Figure("", "bounded slowdown (tau = 10 s): mean")]
-    bounded_slowdown_p50: Annotated[Number | None, Figure("", "bounded slowdown (tau = 10 s): median")]
-    bounded_slowdown_p95: Annotated[Number | None, Figure("", "bounded slowdown (tau = 10 s): 95 % quantile")]
-    bounded_slowdown_max: Annotated[Number | None, Figure("", "bounded slowdown (tau = 10 s): largest")]
-    utilization: Annotated[Number | None, Figure("", "host-seconds of jobs over those of the site, 0 to 1")]
-    server_switches: Annotated[Count | None, Figure("", "servers put to sleep or woken")] = None
+    waiting_s_mean: Annotated[Number | None, Meaning("s", "waiting time of jobs that started: mean")]
+    waiting_s_p50: Annotated[Number | None, Meaning("s", "waiting time of jobs that started: median")]
+    waiting_s_p95: Annotated[Number | None, Meaning("s", "waiting time of jobs that started: 95 % quantile")]
+    waiting_s_max: Annotated[Number | None, Meaning("s", "waiting time of jobs that started: longest")]
+    bounded_slowdown_mean: Annotated[Number | None, Meaning("", "bounded slowdown (tau = 10 s): mean")]
+    bounded_slowdown_p50: Annotated[Number | None, Meaning("", "bounded slowdown (tau = 10 s): median")]
+    bounded_slowdown_p95: Annotated[
+        Number | None, Meaning("", "bounded slowdown (tau = 10 s): 95 % quantile")
+    ]
+    bounded_slowdown_max: Annotated[Number | None, Meaning("", "bounded slowdown (tau = 10 s): largest")]
+    utilization: Annotated[Number | None, Meaning("", "host-seconds of jobs over those of the site, 0 to 1")]
+    server_switches: Annotated[Count | None, Meaning("", "servers put to sleep or woken")] = None
     """Here and below: None of a run that never began."""
-    speed_changes: Annotated[Count | None, Figure("", "changes of a server's speed")] = None
+    speed_changes: Annotated[Count | None, Meaning("", "changes of a server's speed")] = None
 
 
-class DeadlinesPart(_Part):
+class DueJobsPart(_Part):
     """How many jobs and workflows kept their deadlines, and by how much not; see `outputs.deadlines`."""
 
-    jobs: Annotated[Count, Figure("jobs", "jobs with a deadline")]
-    jobs_met: Annotated[Count, Figure("jobs", "of these, those that kept it")]
-    jobs_missed: Annotated[Count, Figure("jobs", "those that did not")]
-    jobs_refused: Annotated[Count, Figure("jobs", "those that were refused")]
-    workflows: Annotated[Count, Figure("workflows", "workflows with a deadline")]
-    workflows_met: Annotated[Count, Figure("workflows", "of these, those that kept it")]
-    workflows_missed: Annotated[Count, Figure("workflows", "those that did not")]
-    workflows_refused: Annotated[Count, Figure("workflows", "those that were refused")]
-    lateness_s_sum: Annotated[Number, Figure("s", "lateness of all late jobs together")]
-    lateness_s_mean: Annotated[Number | None, Figure("s", "mean lateness of late jobs")]
-    lateness_s_max: Annotated[Number | None, Figure("s", "largest lateness")]
+    jobs: Annotated[Count, Meaning("jobs", "jobs with a deadline")]
+    jobs_met: Annotated[Count, Meaning("jobs", "of these, those that kept it")]
+    jobs_missed: Annotated[Count, Meaning("jobs", "those that did not")]
+    jobs_refused: Annotated[Count, Meaning("jobs", "those that were refused")]
+    workflows: Annotated[Count, Meaning("workflows", "workflows with a deadline")]
+    workflows_met: Annotated[Count, Meaning("workflows", "of these, those that kept it")]
+    workflows_missed: Annotated[Count, Meaning("workflows", "those that did not")]
+    workflows_refused: Annotated[Count, Meaning("workflows", "those that were refused")]
+    lateness_s_sum: Annotated[Number, Meaning("s", "lateness of all late jobs together")]
+    lateness_s_mean: Annotated[Number | None, Meaning("s", "mean lateness of late jobs")]
+    lateness_s_max: Annotated[Number | None, Meaning("s", "largest lateness")]
 
 
 class BatteryLevels(msgspec.Struct, frozen=True):
@@ -153,25 +155,25 @@ class SitePart(_Part, kw_only=True):
     """Steps that were settled."""
     battery_kwh: Number | None = None
     """Capacity of the battery, kWh."""
-    soc_start_pct: Annotated[Number | None, Figure("%", "state of charge at the start")] = None
-    soc_final_pct: Annotated[Number | None, Figure("%", "state of charge at the end")] = None
-    soc_target_pct: Annotated[Number | None, Figure("%", "where it should have ended")] = None
+    soc_start_pct: Annotated[Number | None, Meaning("%", "state of charge at the start")] = None
+    soc_final_pct: Annotated[Number | None, Meaning("%", "state of charge at the end")] = None
+    soc_target_pct: Annotated[Number | None, Meaning("%", "where it should have ended")] = None
     soc_min_pct: Number | None = None
     """Limits of the state of charge, %."""
     soc_max_pct: Number | None = None
-    soc_distance_points: Annotated[Number | None, Figure("points", "final less target")] = None
-    soc_lowest_pct: Annotated[Number | None, Figure("%", "lowest state of charge at the end of a step")] = (
+    soc_distance_points: Annotated[Number | None, Meaning("points", "final less target")] = None
+    soc_lowest_pct: Annotated[Number | None, Meaning("%", "lowest state of charge at the end of a step")] = (
         None
     )
     largest_relative_residual: Annotated[
-        Number, Figure("", "largest relative residual of the energy balance")
+        Number, Meaning("", "largest relative residual of the energy balance")
     ]
     hydrogen_hold: str | None = None
     """When the planned hydrogen is held: ``never``, ``curtailment`` or ``surplus``."""
-    hydrogen_final_kg: Annotated[Number | None, Figure("kg", "hydrogen at the end; null without a tank")] = (
+    hydrogen_final_kg: Annotated[Number | None, Meaning("kg", "hydrogen at the end; null without a tank")] = (
         None
     )
-    hydrogen_distance_kg: Annotated[Number | None, Figure("kg", "final less target")] = None
+    hydrogen_distance_kg: Annotated[Number | None, Meaning("kg", "final less target")] = None
 
     @property
     def battery(self) -> BatteryLevels | None:
@@ -193,23 +195,23 @@ def _levels(site: SitePart, kind: type[_Levels]) -> _Levels | None:
 class EnergyPart(_Part):
     """Energies of the settled steps, kWh."""
 
-    production: Annotated[Number, Figure("kWh", "renewable energy that came")]
-    consumed: Annotated[Number, Figure("kWh", "energy of the servers")]
+    production: Annotated[Number, Meaning("kWh", "renewable energy that came")]
+    consumed: Annotated[Number, Meaning("kWh", "energy of the servers")]
     """As the simulator answered."""
     consumed_by_own_account: Number
     """The same as the daemon calculated it: what the parts from ``finished_jobs`` to ``wasted`` divide."""
-    finished_jobs: Annotated[Number, Figure("kWh", "of it, in jobs that finished")]
-    other_jobs: Annotated[Number, Figure("kWh", "in jobs that did not")]
-    idle: Annotated[Number, Figure("kWh", "in idle servers")]
-    transitions: Annotated[Number, Figure("kWh", "in servers falling asleep or waking")]
-    sleeping: Annotated[Number, Figure("kWh", "in sleeping servers")]
-    wasted: Annotated[Number, Figure("kWh", "all but `finished_jobs_kwh`")]
-    charged: Annotated[Number, Figure("kWh", "into the battery")]
-    discharged: Annotated[Number, Figure("kWh", "out of the battery")]
-    electrolyzer: Annotated[Number, Figure("kWh", "into hydrogen")]
-    fuel_cell: Annotated[Number, Figure("kWh", "out of hydrogen")]
-    curtailed: Annotated[Number, Figure("kWh", "production that nothing could take")]
-    unserved: Annotated[Number, Figure("kWh", "demand that nothing could serve")]
+    finished_jobs: Annotated[Number, Meaning("kWh", "of it, in jobs that finished")]
+    other_jobs: Annotated[Number, Meaning("kWh", "in jobs that did not")]
+    idle: Annotated[Number, Meaning("kWh", "in idle servers")]
+    transitions: Annotated[Number, Meaning("kWh", "in servers falling asleep or waking")]
+    sleeping: Annotated[Number, Meaning("kWh", "in sleeping servers")]
+    wasted: Annotated[Number, Meaning("kWh", "all but `finished_jobs_kwh`")]
+    charged: Annotated[Number, Meaning("kWh", "into the battery")]
+    discharged: Annotated[Number, Meaning("kWh", "out of the battery")]
+    electrolyzer: Annotated[Number, Meaning("kWh", "into hydrogen")]
+    fuel_cell: Annotated[Number, Meaning("kWh", "out of hydrogen")]
+    curtailed: Annotated[Number, Meaning("kWh", "production that nothing could take")]
+    unserved: Annotated[Number, Meaning("kWh", "demand that nothing could serve")]
     base: Number | None = None
     """Of the base load; here and below: None of a site without a grid and a base load."""
     imported: Number | None = msgspec.field(default=None, name="import")
@@ -224,26 +226,26 @@ class GridPart(_Part):
     currency: str
     import_limit_w: Number | None
     """The most that it gives, W; None without a limit."""
-    import_kwh: Annotated[Number, Figure("kWh", "energy from the grid")]
-    export_kwh: Annotated[Number, Figure("kWh", "energy into the grid")]
-    cost: Annotated[Number, Figure("currency", "what the import cost")]
-    export_revenue: Annotated[Number, Figure("currency", "what the export earned")]
+    import_kwh: Annotated[Number, Meaning("kWh", "energy from the grid")]
+    export_kwh: Annotated[Number, Meaning("kWh", "energy into the grid")]
+    cost: Annotated[Number, Meaning("currency", "what the import cost")]
+    export_revenue: Annotated[Number, Meaning("currency", "what the export earned")]
     """It is not subtracted from the cost."""
     carbon_kg: Annotated[
-        Number | None, Figure("kg", "carbon of the import; null where the intensity is not known")
+        Number | None, Meaning("kg", "carbon of the import; null where the intensity is not known")
     ]
-    green_kwh: Annotated[Number, Figure("kWh", "renewable energy that was used")]
-    green_share: Annotated[Number | None, Figure("", "its share of the energy used, 0 to 1")]
-    mean_import_price: Annotated[Number | None, Figure("currency/kWh", "cost over import")]
-    peak_import_w: Annotated[Number, Figure("W", "largest import of a step")]
+    green_kwh: Annotated[Number, Meaning("kWh", "renewable energy that was used")]
+    green_share: Annotated[Number | None, Meaning("", "its share of the energy used, 0 to 1")]
+    mean_import_price: Annotated[Number | None, Meaning("currency/kWh", "cost over import")]
+    peak_import_w: Annotated[Number, Meaning("W", "largest import of a step")]
 
 
 class PlannedEnergyPart(_Part):
     """What the plan had foreseen for the steps that were settled, kWh."""
 
-    production: Annotated[Number, Figure("kWh", "production that was foreseen")]
-    load: Annotated[Number, Figure("kWh", "demand that the plan was made for")]
-    servers: Annotated[Number, Figure("kWh", "energy planned for the servers")]
+    production: Annotated[Number, Meaning("kWh", "production that was foreseen")]
+    load: Annotated[Number, Meaning("kWh", "demand that the plan was made for")]
+    servers: Annotated[Number, Meaning("kWh", "energy planned for the servers")]
     charged: Number
     discharged: Number
     curtailed: Number
@@ -255,9 +257,9 @@ class PlannedPart(_Part):
     steps: Count
     """Settled steps that it has; with none of them, the fields with a default are None."""
     energy_kwh: PlannedEnergyPart
-    soc_final_pct: Annotated[Number | None, Figure("%", "what the plan had foreseen")] = None
+    soc_final_pct: Annotated[Number | None, Meaning("%", "what the plan had foreseen")] = None
     hydrogen_final_kg: Number | None = None
-    relax_factor: Annotated[Number | None, Figure("", "rf of the plan")] = None
+    relax_factor: Annotated[Number | None, Meaning("", "rf of the plan")] = None
 
 
 class ReplanningPart(_Part):
@@ -294,7 +296,7 @@ class RunSummary(_Part, kw_only=True):
     """Why the run ended early, where it did."""
     settings: SettingsPart
     end_s: Annotated[
-        Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)] | None, Figure("s", "when the run ended")
+        Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)] | None, Meaning("s", "when the run ended")
     ]
     hosts: Annotated[int, msgspec.Meta(ge=0, le=MOST_HOSTS)] | None
     """Number of servers; None of a run that never began."""
@@ -302,12 +304,12 @@ class RunSummary(_Part, kw_only=True):
     reasons: dict[str, dict[str, Count]]
     """Of the jobs rejected, postponed and killed: how many for which rule of the decision log."""
     killed_as_in_paper: Annotated[
-        Count, Figure("jobs", "killed, reached their walltime or still ran at the end")
+        Count, Meaning("jobs", "killed, reached their walltime or still ran at the end")
     ]
     windows: list[dict[str, int]]
     """Outcomes so far at the end of each window except the last."""
     quality: QualityPart | None = None
-    deadlines: DeadlinesPart | None = None
+    deadlines: DueJobsPart | None = None
     """None where no job had a deadline."""
     site: SitePart | None = None
     """Here and below: None of a run without a site."""
@@ -418,13 +420,13 @@ def value_at(summary: RunSummary | None, *place: str) -> Any:
     return found
 
 
-def figures(*place: str) -> Iterator[tuple[str, Figure, type]]:
+def figures(*place: str) -> Iterator[tuple[str, Meaning, type]]:
     """Yield the name of each field of a section that is a figure, with its meaning and its type."""
     kind: Any = RunSummary
     for name in place:
         kind = next(option for option in _options(_hints(kind)[name]) if option is not type(None))
     for name, hint in _hints(kind).items():
-        told = [each for each in get_args(hint) if isinstance(each, Figure)]
+        told = [each for each in get_args(hint) if isinstance(each, Meaning)]
         if told:
             yield name, told[0], int if int in _options(hint) else float
 

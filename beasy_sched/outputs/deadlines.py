@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from beasy_sched.formats.run_summary import DeadlinesPart
+from beasy_sched.formats.run_summary import DueJobsPart
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.workflow import due_times
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -63,7 +63,7 @@ def outcome(job: Job) -> str:
     return "met" if lateness_s(job) == 0.0 else "missed"
 
 
-def deadlines_part(jobs: Iterable[Job]) -> DeadlinesPart:
+def deadlines_part(jobs: Iterable[Job]) -> DueJobsPart:
     """Return the summary's section: how many jobs and workflows kept their deadlines, and by how much not.
 
     A workflow keeps its deadline if all its jobs do, and is refused if one of its jobs is. Lateness counts
@@ -75,7 +75,7 @@ def deadlines_part(jobs: Iterable[Job]) -> DeadlinesPart:
         if job.terms.workflow:
             workflows.setdefault(job.terms.workflow, []).append(by_job[job.id])
     late_s = [late for job in jobs if (late := lateness_s(job)) > 0.0]
-    return DeadlinesPart(
+    return DueJobsPart(
         **_counts("jobs", by_job),
         **_counts("workflows", {name: _worst(outcomes) for name, outcomes in workflows.items()}),
         lateness_s_sum=math.fsum(late_s),

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from beasy_sched.formats.run_summary import (
     BudgetFigures,
-    DeadlinesPart,
+    DueJobsPart,
     EnergyPart,
     GridPart,
     PlannedPart,
@@ -82,7 +82,7 @@ def _quality_rows(quality: QualityPart) -> Iterator[Row]:
         yield "servers put to sleep or woken", f"{quality.server_switches:,} times"
 
 
-def _deadline_rows(deadlines: DeadlinesPart) -> Iterator[Row]:
+def _deadline_rows(deadlines: DueJobsPart) -> Iterator[Row]:
     """How many jobs and workflows kept their deadlines."""
     counts = msgspec.structs.asdict(deadlines)
     for what in ("jobs", "workflows"):

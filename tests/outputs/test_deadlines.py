@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from beasy_sched.formats.run_summary import DeadlinesPart
+from beasy_sched.formats.run_summary import DueJobsPart
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.jobs import Job, JobState, read_terms
 from beasy_sched.outputs.deadlines import deadlines_csv, deadlines_part, lateness_s, outcome
@@ -44,7 +44,7 @@ def test_the_table() -> None:
 
 
 def test_the_figures() -> None:
-    assert deadlines_part(JOBS) == DeadlinesPart(
+    assert deadlines_part(JOBS) == DueJobsPart(
         jobs=6,
         jobs_met=2,
         jobs_missed=3,
