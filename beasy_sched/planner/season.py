@@ -357,8 +357,8 @@ class _SeasonModel:
         least = np.zeros(steps)
         least[-1] = end_kg / self.hour_kg
         # A limit that nothing reaches takes the place of one that is infinite.
-        charge_w = min(battery.charge_limit_w, 1e3 * self.power_w + hydrogen.fuel_cell_max_w)
-        discharge_w = min(battery.discharge_limit_w, 1e3 * self.power_w + hydrogen.electrolyzer_max_w)
+        most_w = 1e3 * self.power_w + hydrogen.fuel_cell_max_w + hydrogen.electrolyzer_max_w
+        charge_w, discharge_w = min(battery.charge_limit_w, most_w), min(battery.discharge_limit_w, most_w)
         exists = float(battery.exists)
         return _Columns(
             charge=columns(steps, 0.0, charge_w / self.power_w * exists),

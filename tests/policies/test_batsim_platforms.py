@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from beasy_sched.preflight import unknown_speeds
+from beasy_sched.runner import run_in_process
+from beasy_sched.settings import RunSettings, build_session
 from command_line import exit_code
 from small_site import SITE, SmallSite, differing, small_site
 
@@ -18,7 +24,7 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
 from beasy_sched.outputs.files import RunFiles
-from beasy_sched.policies.registry import OURS
+from beasy_sched.policies.registry import OURS, policy_class
 from beasy_sched.run.in_process import run_in_process
 from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
@@ -138,6 +144,40 @@ def test_every_policy_runs(in_batsims_style: SmallSite, policy: str, tmp_path: P
         assert found["quality"]["server_switches"] > 8
 
 
+@pytest.fixture(scope="module")
+def all_the_same(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], SmallSite]:
+    """Servers that draw as much idle as busy and asleep; a third of the jobs does not compute."""
+
+    def made(watts: int) -> SmallSite:
+        xml = IN_BATSIMS_STYLE
+        for powers in re.findall(r'wattage_per_state" value="([^"]+)', xml):
+            xml = xml.replace(powers, re.sub(r"[\d.]+:[\d.]+", f"{watts}:{watts}", powers))
+        site = small_site(tmp_path_factory.mktemp(f"watts{watts}"))
+        site.platform.write_text(xml)
+        workload = json.loads(site.workload.read_text())
+        for job in workload["jobs"][::3]:
+            workload["profiles"][job["profile"]] = {"type": "delay", "delay": 300 + len(job["id"])}
+        site.workload.write_text(json.dumps(workload))
+        return site
+
+    return cache(made)
+
+
+@pytest.mark.parametrize("policy", [name for name in sorted(OURS) if not policy_class(name).needs_plan])
+@pytest.mark.parametrize("watts", [30, 0])
+def test_nothing_is_divided_by_the_energy_of_jobs_that_cost_none(
+    all_the_same: Callable[[int], SmallSite], policy: str, watts: int, tmp_path: Path
+) -> None:
+    made = all_the_same(watts)
+    files = ("-p", made.platform, "-m", "none", "-w", made.workload, "--events", made.events)
+    how = ("--policy", policy, "--options", json.dumps(OPTIONS.get(policy, {})), "-q")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        out = ("--site", made.site, "-o", tmp_path / "run")
+        assert exit_code("simulate", *map(str, (*files, *out, *how))) == 0
+    assert json.loads((tmp_path / "run_summary.json").read_text())["complete"]
+
+
 @pytest.mark.parametrize("policy", ["workload-reactive", "beasy", "next", "bid-price"])
 def test_on_a_platform_that_comes_with_batsim(batsims_own: SmallSite, policy: str, tmp_path: Path) -> None:
     found = summary_of(batsims_own, policy, tmp_path)
@@ -151,7 +191,7 @@ def test_without_the_file_the_daemon_warns(tmp_path: Path) -> None:
     made = small_site(tmp_path)
     generated = made.platform
 
-    def warnings(platform: Path, known: Platform | None = None) -> list[str]:
+    def told_with(platform: Path, known: Platform | None = None) -> list[str]:
         session = build_session(RunSettings(), platform=known)
         inputs = Inputs(
             platform, [made.workload], master="none" if platform != made.platform else "master_host"
@@ -159,12 +199,12 @@ def test_without_the_file_the_daemon_warns(tmp_path: Path) -> None:
         simulation_from_files(inputs, SimulationOptions()).run(session.step)
         return session.warnings
 
-    (told,) = warnings(own)
+    (told,) = told_with(own)
     assert "waking one counts as instantaneous" in told
     assert "no speed_per_state of host 'host0'" in told
     assert told.endswith("pass Batsim's platform file with -p FILE")
-    assert warnings(own, read_simgrid_platform(own, master="none").platform) == []
-    assert warnings(generated) == []
+    assert told_with(own, read_simgrid_platform(own, master="none").platform) == []
+    assert told_with(generated) == []
 
 
 def test_a_recording_is_replayed_with_the_file(

@@ -32,6 +32,10 @@ _BEYOND: Final = 1.25
 """A job without a walltime that has outrun all others is expected to need this multiple of its work."""
 
 
+_LEAST_BUSY_W: Final = 1e-6
+"""A busy server counts as drawing at least this much above its sleep, W: some draw the same in all states."""
+
+
 class Speed(IntEnum):
     """At which of its two speeds a server runs."""
 
@@ -55,7 +59,7 @@ class TwoSpeedFleet:
         self.pstate: StateArray = np.array([fast, thrifty], dtype=np.int8)
         """P-state of each kind: [speed, kind]."""
         rows = np.arange(len(kinds))
-        self._busy_w = power.full_w[rows, self.pstate] - rest_w
+        self._busy_w = np.maximum(power.full_w[rows, self.pstate] - rest_w, _LEAST_BUSY_W)
         self._flops = np.array([[k.speeds_flops[p] for k, p in zip(kinds, row, strict=True)]
                                 for row in self.pstate.tolist()])  # fmt: skip
         share = np.bincount(self._kind_of, minlength=len(kinds)) / max(self.size, 1)

@@ -239,9 +239,10 @@ class Ledger:
         """Return the budget and how much of it was used; energies in J, times in s."""
         counter, period = self.counter, self.period
         limited, used_j = self.is_limited, counter.used_j
+        most_j = self._powers.all_computing_w * period.length_s
         return {
             "budget_j": counter.budget_j if limited else None,
-            "share": counter.budget_j / (self._powers.all_computing_w * period.length_s) if limited else None,
+            "share": counter.budget_j / most_j if limited and most_j > 0.0 else None,
             "period_start_s": period.start_s,
             "period_end_s": period.end_s,
             "measured_to_the_end": math.isinf(counter.due_s),
