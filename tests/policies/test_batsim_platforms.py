@@ -12,9 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from beasy_sched.preflight import unknown_speeds
-from beasy_sched.runner import run_in_process
-from beasy_sched.settings import RunSettings, build_session
 from command_line import exit_code
 from small_site import SITE, SmallSite, differing, small_site
 
