@@ -17,9 +17,14 @@ def load_optional(module: str, install: str, needed_for: str) -> Any:
         raise import_problem(error, module, install, needed_for) from error
 
 
+def is_installed(module: str) -> bool:
+    """Whether ``module`` can be imported, without importing it."""
+    return importlib.util.find_spec(module) is not None
+
+
 def require(module: str, install: str, needed_for: str) -> None:
     """Raise what `load_optional` would where ``module`` is not installed, without importing it."""
-    if importlib.util.find_spec(module) is None:
+    if not is_installed(module):
         raise import_problem(ModuleNotFoundError(name=module), module, install, needed_for)
 
 

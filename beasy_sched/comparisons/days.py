@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, Final, Literal, NamedTuple, Protocol
 
 from beasy_sched.comparisons.commands import Commands, StepFailed
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
-from beasy_sched.extras import require
+from beasy_sched.extras import is_installed, require
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import package_text, read_text
 from beasy_sched.formats.site_file import parse_site
@@ -227,7 +226,7 @@ class GeneratedDays:
         for old in (files.plan, files.figure):  # of an earlier comparison
             Path(old).unlink(missing_ok=True)
         forecast = ["-w", files.forecast_workload, "--production", files.forecast_power]
-        picture = ["--figure", files.figure] if find_spec("matplotlib") else []  # of the extra plot
+        picture = ["--figure", files.figure] if is_installed("matplotlib") else []  # of the extra plot
         outputs = ["-o", files.plan, *picture, "-q"]
         if commands.run("plan", "-p", files.platform, "--site", files.site, *forecast, *outputs):
             commands.tell("no plan for this window (see above); continuing without one")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.bench
 SERVERS, JOBS, DAYS, STEP_S = 50, 900, 3, 300
 POLICIES = ("beasy", "follow-plan", "power-reactive", "workload-reactive", "peak", "next", "last", "workload")
 WINDOWS = 10
-SITE = Path(__file__).resolve().parents[2] / "scripts/site.toml"
+SITE = Path(__file__).resolve().parents[2] / "beasy_sched/comparisons/sites/days.toml"
 ROUNDS = 3
 
 LAUNCHER = """

@@ -9,7 +9,7 @@ from daemon.serving import BEGIN, END, Peer, Served, job, raw, serving
 from recording_files import exchanges_in
 from tiny import resources
 
-from beasy_sched.engine import session
+from beasy_sched.engine import intake
 from beasy_sched.limits import LONGEST_JOB
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
@@ -85,7 +85,7 @@ def test_more_jobs_than_are_kept(
     tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, error: str
 ) -> None:
     """Above a limit the run ends, and what it has done is written."""
-    monkeypatch.setattr(session, limit, most)
+    monkeypatch.setattr(intake, limit, most)
     record = tmp_path / "a.rec"
     jobs = [raw(with_members(f"{number}", 100)) for number in range(6)]
     daemon = Served(tmp_path, capfd, [BEGIN, *jobs, END], "--record", str(record))

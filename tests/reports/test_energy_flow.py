@@ -53,7 +53,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     described = site.site
     if request.param == "hydrogen":
         files = ["-p", ROOT / "platforms/example-mixed.xml", "-w", ROOT / "workloads/synthetic-12.json"]
-        described = ROOT / "scripts/site.toml"
+        described = ROOT / "beasy_sched/comparisons/sites/days.toml"
     if request.param == "grid":
         site.site.write_text(site.site.read_text() + "[grid]\nimport_limit_kw = 1.0\n", "utf-8")
     prefix = str(folder / "run")

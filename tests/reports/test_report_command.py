@@ -30,7 +30,11 @@ def test_a_run_with_battery_and_hydrogen(tmp_path: Path) -> None:
     files = ("-p", ROOT / "platforms/example-mixed.xml", "-w", ROOT / "workloads/synthetic-12.json")
     run, out = tmp_path / "run", tmp_path / "report.html"
     assert (
-        exit_code("simulate", *map(str, (*files, "--site", ROOT / "scripts/site.toml", "-e", run, "-q"))) == 0
+        exit_code(
+            "simulate",
+            *map(str, (*files, "--site", ROOT / "beasy_sched/comparisons/sites/days.toml", "-e", run, "-q")),
+        )
+        == 0
     )
     assert '"hydrogen_hold"' in Path(f"{run}_summary.json").read_text("utf-8")
     assert exit_code("report", str(run), "-o", str(out), "-q") == 0

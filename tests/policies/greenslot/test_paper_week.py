@@ -58,7 +58,7 @@ def test_conventional_has_the_papers_green_share(tmp_path: Path) -> None:
     assert 100 * green_kwh / total_kwh == pytest.approx(26.0, abs=0.1)
     assert total_kwh == pytest.approx(101.9, rel=0.03)
     assert set(session.outcomes.columns()["state"]) == {JobState.FINISHED.value}
-    assert deadlines_part(session.workflows.with_deadline)["jobs_missed"] == 0
+    assert deadlines_part(session.workflows.with_deadline).jobs_missed == 0
 
 
 @pytest.mark.slow
@@ -68,4 +68,4 @@ def test_green_only_uses_half_as_much_again(tmp_path: Path) -> None:
     plain_kwh, _ = green_and_total_kwh(week(tmp_path / "c", "conventional"))
     session = week(tmp_path, "greenslot", {"prices": "flat"})
     assert green_and_total_kwh(session)[0] / plain_kwh - 1 == pytest.approx(0.47, abs=0.05)
-    assert deadlines_part(session.workflows.with_deadline)["jobs_met"] == 352
+    assert deadlines_part(session.workflows.with_deadline).jobs_met == 352
