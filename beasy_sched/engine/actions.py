@@ -52,9 +52,9 @@ class Reject(Struct, frozen=True, gc=False):
 
 
 class SetPState(Struct, frozen=True, gc=False):
-    """Wish hosts into a P-state: another speed, asleep, or awake again.
+    """Request a P-state of hosts: another speed, asleep, or awake again.
 
-    The wish is kept until it can be carried out: after its job for a busy host, after its transition
+    The request is kept until it can be carried out: after its job for a busy host, after its transition
     for a host in transition.
     """
 

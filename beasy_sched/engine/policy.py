@@ -164,8 +164,8 @@ class View:
         """When each host entered its present state, s."""
         self.available = read_only(cluster.available)
         """False for hosts that were taken out of service."""
-        self._sleep_wished = read_only(cluster.sleep_requested)
-        self._waking_wished = read_only(cluster.wake_requested)
+        self._sleep_requested = read_only(cluster.sleep_requested)
+        self._wake_requested = read_only(cluster.wake_requested)
         self.state_counts = read_only(cluster.state_counts)
         """How many hosts of each kind are in each `HostState`, [kind, state]."""
         self.queue = cluster.queue
@@ -215,11 +215,11 @@ class View:
 
     def sleep_requested(self) -> BoolArray:
         """Return the mask of hosts that are to sleep and have not started to."""
-        return self._sleep_wished
+        return self._sleep_requested
 
     def wake_requested(self) -> BoolArray:
         """Return the mask of sleeping hosts that are to wake and have not started to."""
-        return self._waking_wished
+        return self._wake_requested
 
     @property
     def ends(self) -> list[tuple[float, int, Job]]:

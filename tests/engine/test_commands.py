@@ -29,7 +29,7 @@ def test_a_busy_host_sleeps_only_after_its_job() -> None:
     assert not talk.session.view.free_mask()[:3].any()
 
 
-def test_a_wish_during_a_transition_is_held_back_and_only_the_newest_is_sent() -> None:
+def test_a_request_during_a_transition_is_held_back_and_only_the_newest_is_sent() -> None:
     talk = Talk()
     assert talk.ask(0.0, request("0", ASLEEP)) == [command(0.0, "0", ASLEEP)]
     for now, pstate in ((1.0, 0), (2.0, ASLEEP), (3.0, 1)):
@@ -48,7 +48,7 @@ def test_never_asks_for_sleep_from_sleep() -> None:
     assert talk.ask(11.0, request("0-1", 0)) == [command(11.0, "0-1", 0)]
 
 
-def test_a_wish_that_is_fulfilled_already_sends_nothing_and_holds_nobody() -> None:
+def test_a_request_that_is_fulfilled_already_sends_nothing_and_holds_nobody() -> None:
     talk = Talk()
     assert talk.ask(0.0, request("0-3", 0)) == []
     assert talk.session.view.free_count == 4

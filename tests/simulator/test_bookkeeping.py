@@ -69,7 +69,7 @@ def check_power(simulation):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_incremental_sums_hold_through_a_restless_run(tmp_path, seed):
+def test_incremental_sums_hold_through_a_busy_run(tmp_path, seed):
     rng = random.Random(seed)
     jobs = [
         job(

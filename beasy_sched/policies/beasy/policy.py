@@ -454,8 +454,8 @@ class Beasy(Policy):
             free = np.logical_and(live.until <= step, view.available)
             idle = int(np.count_nonzero(free & live.plan.on[step]))
             asleep = (free & ~live.plan.on[step]).nonzero()[0]
-            wishes = self._wishes(view, dangerous, step, window_end - step)
-            spending.wake(wishes, idle, asleep)
+            asked = self._asked_for(view, dangerous, step, window_end - step)
+            spending.wake(asked, idle, asleep)
             why["spent_on_wakes_j"] = why["spendable_j"] - why["spent_on_jobs_j"] - spending.left_j
         else:
             present = step - window.start_step
@@ -471,7 +471,9 @@ class Beasy(Policy):
             live.adopt(step, rest)
         return Compensate("surplus" if diff_j > 0.0 else "shortage", why)
 
-    def _wishes(self, view: View, dangerous: bool, step: int, steps_left: int) -> Iterator[tuple[int, int]]:
+    def _asked_for(
+        self, view: View, dangerous: bool, step: int, steps_left: int
+    ) -> Iterator[tuple[int, int]]:
         """Yield the waiting jobs in order P_R, with the steps that they take, including waking.
 
         A job that can end in the ``steps_left`` of the window takes no more than these.

@@ -343,17 +343,17 @@ class Spending:
             prices_j[some | (not ladder.rising)] = -np.inf
         return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
 
-    def wake(self, wishes: Iterable[tuple[int, int]], idle: int, asleep: HostIds) -> None:
+    def wake(self, asked: Iterable[tuple[int, int]], idle: int, asleep: HostIds) -> None:
         """Wake servers for waiting jobs, thriftiest P-state, while that can be paid for.
 
-        ``wishes``: the hosts that a job asks for, and the rows that it takes, the waking included; ``idle``:
+        ``asked``: the hosts that a job asks for, and the rows that it takes, the waking included; ``idle``:
         servers that are on without a job; ``asleep``: those that may be woken.
         """
         step_s, tolerance_j = float(self.rest.dt_s[0]), self.rest.tolerance_j
         if self.left_j + tolerance_j < self.cells.least_waking_j(step_s) or not len(asleep):
             return
         ordered = False
-        for res, rows in wishes:
+        for res, rows in asked:
             if not idle and not len(asleep):
                 return
             missing = max(res - idle, 0)

@@ -160,9 +160,9 @@ class BidPrice(Policy):
         """Wake servers, straight to the step's speed, for jobs that have waited for long enough."""
         if easy.hosts_wanted <= easy.free + easy.waking:
             return []
-        wished = view.wake_requested()
-        awaited = easy.free + easy.waking + int(np.count_nonzero(wished))
-        asleep = np.flatnonzero((view.host_state == ASLEEP) & view.available & ~wished)
+        requested = view.wake_requested()
+        awaited = easy.free + easy.waking + int(np.count_nonzero(requested))
+        asleep = np.flatnonzero((view.host_state == ASLEEP) & view.available & ~requested)
         missing = easy.hosts_wanted - awaited
         if missing <= 0 or not len(asleep):
             return []
