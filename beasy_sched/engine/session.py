@@ -185,8 +185,7 @@ class Session:
             self._advance_power(self.power)
         if self._kills.jobs and (due := self._kills.due(self.now)):
             self._decisions.append(d.KillJobs(self.now, due))
-        if self.cluster.requests:
-            self._decisions.extend(self.commander.send(self.now))
+        self._decisions += self.commander.send(self.now)
         if not self._kills.jobs and (self.power is None or self.power.is_open(self.now)):
             self._schedule()
             while self._measured:  # where the simulator answers a query, another message brings the answer
@@ -454,8 +453,7 @@ class Session:
         self._show()
         self._commit(self._policy.ask("schedule", self.view, self.now))
         self._ended = []
-        if self.cluster.requests:
-            self._decisions.extend(self.commander.send(self.now))
+        self._decisions += self.commander.send(self.now)
 
     def _show(self) -> None:
         """Update the policy's view, whatever the policy has written to it."""

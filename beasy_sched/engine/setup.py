@@ -22,7 +22,7 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import SimulationBegins
 from beasy_sched.model.platform import Platform, old_name_note, start_note
 
-NO_QUERIES = (
+_NO_QUERIES = (
     "energy queries are disabled without power actions: energy is computed from host states and powers"
 )
 
@@ -54,7 +54,7 @@ def power_side(site: Site, cluster: Cluster, options: SessionOptions, source: En
 def power_notes(site: Site, options: SessionOptions, answers_queries: bool) -> Iterator[str]:
     """Yield what is odd about the site's energy source and its plan."""
     if answers_queries and not options.power_actions and options.energy is EnergySource.BATSIM:
-        yield NO_QUERIES
+        yield _NO_QUERIES
     if options.plans is None or (options.inputs_checked and not options.replan):
         return
     if (finding := plan_start(options.plans)) is not None:
