@@ -27,12 +27,7 @@ class Means:
     told: str = ""
     """The same as sentences, for the command line's help."""
     range: Range | None = None
-    """The numbers that it may be."""
-
-    def admits(self, value: float) -> bool:
-        """Whether a number is in the range."""
-        known = self.range or Range()
-        return known.least <= value <= known.most and not (known.above and value == known.least)
+    """The numbers that it may be; None for any."""
 
 
 def meaning_of(kind: type[Any], name: str) -> Means:
@@ -67,4 +62,5 @@ def _written(default: Any) -> str:
 
 def outside(options: Any, *names: str) -> bool:
     """Whether one of these numbers is out of its range."""
-    return not all(meaning_of(type(options), name).admits(getattr(options, name)) for name in names)
+    allowed = {name: meaning_of(type(options), name).range or Range() for name in names}
+    return not all(some.holds(getattr(options, name)) for name, some in allowed.items())
