@@ -101,7 +101,8 @@ def test_help_says_what_is_declared_with_the_option(function: Callable[..., Any]
             continue
         if name != "hosts":  # of which both kinds have one, with another default
             assert told[name] == expected
-        if isinstance(types[name], type) and typing.get_origin(types[name]) is None:  # generics are types in 3.10
+        plain = typing.get_origin(types[name]) is None  # in Python 3.10, generics are types
+        if plain and isinstance(types[name], type):
             assert given[name].annotation == f"{types[name].__name__} | None"
         checked += 1
     assert checked > 5
