@@ -218,8 +218,8 @@ class GreedyMoves:
                 del tops[situation]
             if move.situation not in tops:
                 self._find_top(move.situation, energy_j)
-            for dear in [known for known, top in tops.items() if top.energy_j > energy_j]:
-                self._find_top(dear, energy_j)
+            for known in [known for known, top in tops.items() if top.energy_j > energy_j]:
+                self._find_top(known, energy_j)
         for situation, pstate in reached.items():
             self.states[groups[situation]] = pstate
         return energy_j
