@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.findings import rates_too_short
+from beasy_sched.engine.lost import RETRIES, RETRY_S
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, InputError
@@ -62,6 +63,8 @@ class RunSettings(Struct, frozen=True):
     power_actions: bool = True
     replan: ReplanSettings | None = None
     """None: no plans are made during the run."""
+    retry_s: float | UnsetType = UNSET
+    """How long a host that did not wake is left alone, s (`engine.lost`); `RETRY_S` where it is not set."""
 
 
 def build_session(
@@ -102,6 +105,9 @@ def build_session(
         if site is None:
             raise ConfigError("a forecast requires a site: pass --site FILE")
         forecast = read_forecast(settings.forecast, site, settings.windows)
+    retry_s = RETRY_S if settings.retry_s is UNSET else settings.retry_s
+    if not RETRIES.holds(retry_s):
+        raise ConfigError(f"retry_s: found {retry_s}, expected {RETRIES.expected}")
     options = SessionOptions(
         site=site,
         plans=plans,
@@ -112,6 +118,7 @@ def build_session(
         platform=platform,
         inputs_checked=inputs_checked,
         replan=replan,
+        retry_s=retry_s,
     )
     return Session(policy, options, log)
 
