@@ -14,7 +14,7 @@ from beasy_sched.model.events import Event, JobCompleted
 from beasy_sched.model.platform import Platform
 from beasy_sched.simulator.clock import Mailbox, StepClock
 from beasy_sched.simulator.jobs import SimJob, powers
-from beasy_sched.simulator.machines import NOBODY, STATES, Machines, Meter, ModeTable
+from beasy_sched.simulator.machines import NOBODY, STATES, Fallible, Machines, Meter, ModeTable
 from beasy_sched.simulator.outputs import Tally, Tracer
 
 
@@ -66,6 +66,7 @@ class World:
         "clock",
         "decimals",
         "energy",
+        "fallible",
         "jobs",
         "machines",
         "mailbox",
@@ -125,6 +126,8 @@ class World:
         """What the next message will tell."""
         self.switching = 0
         self.calls = 0
+        self.fallible: Fallible | None = None
+        """Which hosts fail; None where none ever does."""
         self.before_time_passes: Callable[[float], None] | None = None
         """Called with the length of each step of the clock (s), while all is as it was during the step."""
 
