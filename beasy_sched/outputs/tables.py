@@ -16,6 +16,7 @@ from beasy_sched.formats.run_summary import (
     BudgetFigures,
     DueJobsPart,
     EnergyPart,
+    FailuresPart,
     GridPart,
     PlannedPart,
     QualityPart,
@@ -52,6 +53,8 @@ def summary_rows(summary: RunSummary) -> list[Row]:
     rows += _job_rows(summary)
     if summary.quality is not None:
         rows += _quality_rows(summary.quality)
+    if summary.failures is not None:
+        rows += _failure_rows(summary.failures)
     if summary.deadlines is not None:
         rows += _deadline_rows(summary.deadlines)
     if summary.budget is not None:
@@ -80,6 +83,17 @@ def _quality_rows(quality: QualityPart) -> Iterator[Row]:
         yield "utilization", f"{100 * quality.utilization:.2f} %"
     if quality.server_switches:
         yield "servers put to sleep or woken", f"{quality.server_switches:,} times"
+
+
+def _failure_rows(failures: FailuresPart) -> Iterator[Row]:
+    """How many servers were not there, and how often."""
+    yield "servers that failed", f"{failures.servers:,}"
+    if failures.failed_wakes:
+        yield "  did not come when they were woken", f"{failures.failed_wakes:,} times"
+    if failures.breakdowns:
+        yield "  went out of service", f"{failures.breakdowns:,} times"
+    if failures.missing:
+        yield "  not there at the end", f"{failures.missing:,}"
 
 
 def _deadline_rows(deadlines: DueJobsPart) -> Iterator[Row]:
