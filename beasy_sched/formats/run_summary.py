@@ -102,7 +102,7 @@ class QualityPart(_Part):
     speed_changes: Annotated[Count | None, Meaning("", "changes of a server's speed")] = None
 
 
-class FailuresPart(_Part):
+class LostServersPart(_Part):
     """Servers that were not there: lost ones (`engine.lost`), and those out of service."""
 
     servers: Count
@@ -324,7 +324,7 @@ class RunSummary(_Part, kw_only=True):
     windows: list[dict[str, int]]
     """Outcomes so far at the end of each window except the last."""
     quality: QualityPart | None = None
-    failures: FailuresPart | None = None
+    lost_servers: LostServersPart | None = None
     """None where every server was there all the time."""
     deadlines: DueJobsPart | None = None
     """None where no job had a deadline."""
@@ -373,7 +373,7 @@ SECTIONS: Final = tuple(name for name in RunSummary.__struct_fields__ if name no
 _NEEDED: Final = ("settings", "jobs", "quality", "warnings")
 _MAY_BE_UNMADE: Final = (
     "quality",
-    "failures",
+    "lost_servers",
     "deadlines",
     "site",
     "energy_kwh",

@@ -19,9 +19,9 @@ from beasy_sched.errors import BeasyError, Failures, PolicyError
 from beasy_sched.formats.run_summary import (
     SECTIONS,
     EnergyPart,
-    FailuresPart,
     GridPart,
     JobsPart,
+    LostServersPart,
     PlannedEnergyPart,
     PlannedPart,
     QualityPart,
@@ -121,7 +121,7 @@ def _sections(session: Session) -> dict[str, Callable[[], msgspec.Struct]]:
     """How each section of this run is made, by its field."""
     sections: dict[str, Callable[[], msgspec.Struct]] = {"quality": lambda: _quality_part(session)}
     if session.lost.hosts:
-        sections["failures"] = lambda: _failures_part(session)
+        sections["lost_servers"] = lambda: _lost_servers_part(session)
     if jobs := session.workflows.with_deadline:
         sections["deadlines"] = lambda: deadlines_part(jobs)
     power = session.power
@@ -242,10 +242,10 @@ def _quality_part(session: Session) -> QualityPart:
     return quality
 
 
-def _failures_part(session: Session) -> FailuresPart:
+def _lost_servers_part(session: Session) -> LostServersPart:
     lost = session.lost
     missing = int(np.count_nonzero(~session.cluster.available))
-    return FailuresPart(lost.hosts, lost.failed_wakes, lost.breakdowns, missing)
+    return LostServersPart(lost.hosts, lost.failed_wakes, lost.breakdowns, missing)
 
 
 def _site_part(power: PowerSide) -> SitePart:

@@ -27,6 +27,7 @@ from beasy_sched.reports.story import (
     Teller,
     because,
     entries_of,
+    named_hosts,
     teller_of,
     told,
 )
@@ -191,6 +192,9 @@ def _running(life: Life) -> list[Entry]:
     for each, shared, compensation in life.changes:
         whose = "its host" if res == 1 else "its hosts" if shared == res else f"{shared} of its {res} hosts"
         why = f". {because(each, life.teller)}"
+        if each.kind == "lost":
+            entries.append(Entry(f"{whose} lost{why}".capitalize(), each.time))
+            continue
         if each.rule == PLANNED:
             why = ", as planned."
             if replanned := int(each.facts.get("hosts_replanned") or 0):
@@ -225,10 +229,7 @@ _ENDS = {
 
 
 def _hosts(start: LogLine) -> str:
-    hosts = start.host_set()
-    text = str(hosts)
-    shown = text if len(text) <= 40 else text[:36].rpartition(" ")[0] + " ..."
-    return f"{count(len(hosts), 'host')} ({shown})"
+    return named_hosts(start.host_set())
 
 
 # --- the records of jobs -----------------------------------------------------------------------------------
@@ -253,7 +254,8 @@ class Life:
     """The jobs of its workflow, itself included."""
     teller: Teller = field(default_factory=Teller)
     changes: list[tuple[LogLine, int, str]] = field(default_factory=list)
-    """P-states of its servers while it ran, of how many, and in short the compensation behind it."""
+    """P-states of its servers while it ran, and their loss, of how many, and in short the compensation behind
+    it."""
 
     @property
     def predecessors(self) -> list[DeadlineRow]:
@@ -414,7 +416,7 @@ class _Running:
             self._start(line)
         elif line.kind == "kill":
             self._running.discard(self.places.get(line.job, -1))
-        elif line.kind == "P-state" and self._running:
+        elif line.kind in ("P-state", "lost") and self._running:
             self._change(line)
 
     def _start(self, line: LogLine) -> None:
