@@ -24,7 +24,7 @@ from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
 
 
-class FailureKind(str, Enum):
+class HostFailureKind(str, Enum):
     """What happens to hosts."""
 
     BREAKS = "breaks"
@@ -32,12 +32,12 @@ class FailureKind(str, Enum):
     REPAIRED = "repaired"
 
 
-class Failure(msgspec.Struct, frozen=True):
+class HostFailure(msgspec.Struct, frozen=True):
     """One line of the file."""
 
     timestamp: float
     """When, s."""
-    kind: FailureKind
+    kind: HostFailureKind
     hosts: HostSet
     percent: float = 100.0
     """How many of the wake-ups fail from then on."""
@@ -48,7 +48,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
     timestamp: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
-    type: FailureKind
+    type: HostFailureKind
     resources: str
     percent: Annotated[float, msgspec.Meta(ge=0, le=100)] | msgspec.UnsetType = msgspec.UNSET
     seed: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] | msgspec.UnsetType = msgspec.UNSET
@@ -57,9 +57,9 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 _LINE: Final[JsonDecoder[_Line]] = JsonDecoder(_Line)
 
 
-def read_failures(path: PathLike) -> list[Failure]:
+def read_failures(path: PathLike) -> list[HostFailure]:
     """Read a file of failures, in the order of time. Raises InputError with file and line."""
-    failures: list[Failure] = []
+    failures: list[HostFailure] = []
     named = 0
     for number, line in read_lines(path):
         text = line.strip()
@@ -75,7 +75,7 @@ def read_failures(path: PathLike) -> list[Failure]:
     return sorted(failures, key=lambda failure: failure.timestamp)
 
 
-def _failure(text: bytes, where: str) -> Failure:
+def _failure(text: bytes, where: str) -> HostFailure:
     """Read one line. Raises ValueError."""
     try:
         line = _LINE.decode(text)
@@ -91,8 +91,8 @@ def _failure(text: bytes, where: str) -> Failure:
     if not len(hosts):
         raise ValueError(f"'resources' is {line.resources!r}: expected machine ids such as '0-3 5'")
     chances = line.percent, line.seed
-    if line.type is not FailureKind.WAKES_FAIL and chances != (msgspec.UNSET, msgspec.UNSET):
+    if line.type is not HostFailureKind.WAKES_FAIL and chances != (msgspec.UNSET, msgspec.UNSET):
         raise ValueError(f"'percent' and 'seed' belong to 'wakes_fail', not to {line.type.value!r}")
     percent = 100.0 if line.percent is msgspec.UNSET else line.percent
     seed = 0 if line.seed is msgspec.UNSET else line.seed
-    return Failure(line.timestamp, line.type, hosts, percent, seed, where)
+    return HostFailure(line.timestamp, line.type, hosts, percent, seed, where)

@@ -12,14 +12,14 @@ from collections.abc import Callable
 import numpy as np
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.failures import Failure, FailureKind
+from beasy_sched.formats.failures import HostFailure, HostFailureKind
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.machines import IDLE, SLEEP, SLEEPING, SWITCHING_OFF, SWITCHING_ON, UNAVAILABLE
 from beasy_sched.simulator.world import World
 
 
-class Failures:
+class HostFailures:
     """Plays the lines of a file of failures."""
 
     def __init__(self, world: World, execution: Execution, notify: Callable[..., None]) -> None:
@@ -28,16 +28,16 @@ class Failures:
         self._execution = execution
         self._notify = notify
 
-    def play(self, failure: Failure) -> None:
+    def play(self, failure: HostFailure) -> None:
         """Let hosts fail, or repair them. Raises InputError for hosts that do not exist."""
         fallible, ids = self._world.fallible, failure.hosts.ids
         if ids.item(-1) >= self._world.machines.size:
             raise InputError(None, f"{failure.where}: there is no machine {ids[-1]}")
         if fallible is None:
             raise RuntimeError("a failure is played in a world whose hosts do not fail")
-        if failure.kind is FailureKind.WAKES_FAIL:
+        if failure.kind is HostFailureKind.WAKES_FAIL:
             fallible.expect(ids, failure.percent, failure.seed)
-        elif failure.kind is FailureKind.BREAKS:
+        elif failure.kind is HostFailureKind.BREAKS:
             self._break(failure.hosts)
         else:
             fallible.repair(ids)

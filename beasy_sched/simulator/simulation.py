@@ -24,7 +24,7 @@ from beasy_sched.errors import ConfigError, DecisionRefused, InputError, PathLik
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Workload, read_workload
-from beasy_sched.formats.failures import Failure, read_failures
+from beasy_sched.formats.failures import HostFailure, read_failures
 from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import (
@@ -108,7 +108,7 @@ class Simulation:
         events: Sequence[Sequence[ExternalEvent]] = (),
         options: SimulationOptions | None = None,
         tracer: Tracer | None = None,
-        failures: Sequence[Failure] = (),
+        failures: Sequence[HostFailure] = (),
     ) -> None:
         """Set everything up at time 0, from what has been read from the input files.
 

@@ -29,7 +29,7 @@ from beasy_sched.errors import BeasyError, InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_versions import event_for_batsim5
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob, parse_profile
-from beasy_sched.formats.failures import Failure, FailureKind
+from beasy_sched.formats.failures import HostFailure, HostFailureKind
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model.decisions import Decision, Reply
@@ -248,15 +248,15 @@ class SmallWorld:
                     events.append(ExternalEvent(when, kind, {"type": kind}, HostSet.parse(hosts)))
         return sorted(events, key=lambda event: event.timestamp)
 
-    def _failures(self) -> list[Failure]:
+    def _failures(self) -> list[HostFailure]:
         failures = [
-            Failure(start_s, FailureKind.WAKES_FAIL, HostSet.parse(hosts), percent, number)
+            HostFailure(start_s, HostFailureKind.WAKES_FAIL, HostSet.parse(hosts), percent, number)
             for number, (start_s, percent, hosts) in enumerate(self.failing_wakes)
         ]
         for start_s, end_s, hosts in self.breakdowns:
-            failures.append(Failure(start_s, FailureKind.BREAKS, HostSet.parse(hosts)))
+            failures.append(HostFailure(start_s, HostFailureKind.BREAKS, HostSet.parse(hosts)))
             if end_s < math.inf:
-                failures.append(Failure(end_s, FailureKind.REPAIRED, HostSet.parse(hosts)))
+                failures.append(HostFailure(end_s, HostFailureKind.REPAIRED, HostSet.parse(hosts)))
         return sorted(failures, key=lambda failure: failure.timestamp)
 
     def but(self, **changes: object) -> SmallWorld:

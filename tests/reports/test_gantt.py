@@ -16,7 +16,7 @@ from beasy_sched.reports.server_charts import Rectangles, ServerState, job_bars,
 
 pytest.importorskip("pandas", reason="reports need pandas")
 
-ON, ASLEEP, WAKING, FALLING = (state.value for state in ServerState)
+ON, ASLEEP, WAKING, FALLING, LOST = (state.value for state in ServerState)
 
 
 def rectangles(bars: Rectangles) -> list[tuple[float, ...]]:
