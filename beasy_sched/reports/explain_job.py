@@ -193,7 +193,8 @@ def _running(life: Life) -> list[Entry]:
         whose = "its host" if res == 1 else "its hosts" if shared == res else f"{shared} of its {res} hosts"
         why = f". {because(each, life.teller)}"
         if each.kind == "lost":
-            entries.append(Entry(f"{whose} lost{why}".capitalize(), each.time))
+            lost = f"{whose} {'was' if res == 1 else 'were'} lost{why}"
+            entries.append(Entry(lost[0].upper() + lost[1:], each.time))
             continue
         if each.rule == PLANNED:
             why = ", as planned."
@@ -212,7 +213,10 @@ def _end(life: Life) -> list[Entry]:
     if row.start_s is None or row.end_s is None:
         return entries or [Entry(f"It never started ({row.final_state}).")]
     ran_s = row.end_s - row.start_s
-    text = f"{_ENDS.get(row.final_state, row.final_state)} after {span(ran_s)}"
+    how = _ENDS.get(row.final_state, row.final_state)
+    if any(each.kind == "lost" and abs(each.time - row.end_s) <= AT_ONCE_S for each, _, _ in life.changes):
+        how = _ENDS_WITH_HOSTS.get(row.final_state, how)
+    text = f"{how} after {span(ran_s)}"
     if row.walltime_s is not None and row.final_state == "COMPLETED_SUCCESSFULLY":
         text += f", {span(max(row.walltime_s - ran_s, 0.0))} before its walltime"
     if row.energy_j is not None:
@@ -226,6 +230,13 @@ _ENDS = {
     "COMPLETED_WALLTIME_REACHED": "It reached its walltime",
     "COMPLETED_KILLED": "It was killed",
 }
+
+
+_ENDS_WITH_HOSTS = {
+    "COMPLETED_FAILED": "It failed, as hosts of its own were lost,",
+    "COMPLETED_KILLED": "It was killed, as hosts of its own were lost,",
+}
+"""The same of a job that ended when it lost hosts."""
 
 
 def _hosts(start: LogLine) -> str:
