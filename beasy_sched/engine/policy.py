@@ -163,7 +163,7 @@ class View:
         self.state_since_s = read_only(cluster.state_since_s)
         """When each host entered its present state, s."""
         self.available = read_only(cluster.available)
-        """False for hosts that were taken out of service."""
+        """False for hosts that were taken out of service, or did not come when they were woken."""
         self._sleep_requested = read_only(cluster.sleep_requested)
         self._wake_requested = read_only(cluster.wake_requested)
         self.state_counts = read_only(cluster.state_counts)

@@ -22,7 +22,7 @@ from beasy_sched.engine.lost import (
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.decisions import CallMeLater, SetResourceState
-from beasy_sched.model.events import JobEnd
+from beasy_sched.model.events import JobEnd, ResourceStateChanged
 from beasy_sched.model.host_states import HostState
 from beasy_sched.policies.registry import make_policy
 
@@ -244,6 +244,20 @@ def test_hosts_of_other_kinds_have_switches_of_their_own() -> None:
     talk.at(30.0, changed(30.0, "2", ASLEEP), changed(30.0, "0", 0))
     talk.at(31.0, changed(31.0, "1 3", 0))
     assert talk.session.view.free_mask().tolist() == [True, True, False, True]
+
+
+@pytest.mark.parametrize("switch", [True, False])
+def test_a_batsim_5_says_that_hosts_were_turned_off(switch: bool) -> None:
+    """A change of P-state alone, of which it tells apart, is no answer to a switch."""
+    talk = waking("1-2")
+    told = ResourceStateChanged(30.0, hosts("1"), ASLEEP, switch=switch)
+    if switch:
+        talk.at(30.0, told, ResourceStateChanged(30.0, hosts("2"), 0, switch=True))
+        assert rows(talk) == [(30.0, "lost", "1", NOT_COME)]
+        assert not talk.session.commander.busy
+    else:
+        with pytest.raises(PeerError, match="which was not requested"):
+            talk.at(30.0, told)
 
 
 def test_how_long_a_host_is_left_alone() -> None:
