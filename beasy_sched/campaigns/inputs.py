@@ -37,7 +37,7 @@ from beasy_sched.formats.site_file import parse_site
 from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.deadlines import parse_deadlines, with_deadlines
 from beasy_sched.generate.noise import noisy_workload, real_production
-from beasy_sched.generate.platform import load_server, platform_xml, preset_platform
+from beasy_sched.generate.platform import platform_xml, preset_platform
 from beasy_sched.generate.power import (
     Production,
     Window,
@@ -214,19 +214,7 @@ def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
 def noiseless_workload(scenario: Scenario, part: WorkloadPart) -> GeneratedWorkload:
     """Return the jobs of a workload before noise. Raises InputError and ConfigError."""
     if isinstance(part, SwfWorkload):
-        start_s = start_in_trace_s(part)
-        options = SwfOptions(
-            reference_speed_flops=_reference_speed_flops(scenario.platform),
-            start_s=start_s,
-            end_s=start_s + total_s(scenario),
-            hosts=scenario.servers,
-            cores_per_host=part.cores_per_host,
-            min_run_s=part.min_run_s,
-            max_run_s=math.inf if part.max_run_s is None else part.max_run_s,
-            walltimes="trace" if scenario.noise.walltimes == "keep" else "groups",
-            chains="none" if scenario.deadlines is None else scenario.deadlines.chains,
-        )
-        return workload_from_swf(part.file, options)
+        return workload_from_swf(part.file, swf_options(scenario, part))
     drawn = synthetic_workload(synthetic_options(scenario, part))
     wanted_s = total_s(scenario)
     submit_s = np.floor(drawn.submit_s * (wanted_s / drawn.window_s))
@@ -288,11 +276,27 @@ def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, num
     )
 
 
+def swf_options(scenario: Scenario, part: SwfWorkload) -> SwfOptions:
+    """Return what to take of a trace. Raises ConfigError."""
+    start_s = start_in_trace_s(part)
+    return SwfOptions(
+        reference=_reference(scenario.platform),
+        start_s=start_s,
+        end_s=start_s + total_s(scenario),
+        hosts=scenario.servers,
+        cores_per_host=part.cores_per_host,
+        min_run_s=part.min_run_s,
+        max_run_s=math.inf if part.max_run_s is None else part.max_run_s,
+        walltimes="trace" if scenario.noise.walltimes == "keep" else "groups",
+        chains="none" if scenario.deadlines is None else scenario.deadlines.chains,
+    )
+
+
 def synthetic_options(scenario: Scenario, part: SyntheticWorkload) -> SyntheticOptions:
     """Return what to draw. Raises ConfigError."""
     drawn = msgspec.structs.asdict(part)
     return SyntheticOptions(
-        reference_speed_flops=_reference_speed_flops(scenario.platform),
+        reference=_reference(scenario.platform),
         hosts=scenario.servers,
         day_shares=ARRIVAL_SHAPES[drawn.pop("shape")],
         **drawn,
@@ -310,9 +314,8 @@ def start_in_trace_s(part: SwfWorkload) -> float:
     return start_s
 
 
-def _reference_speed_flops(platform: PlatformPart) -> float:
-    reference = platform.reference or next(iter(platform.servers))
-    return load_server(reference).kind().reference_speed_flops
+def _reference(platform: PlatformPart) -> str:
+    return platform.reference or next(iter(platform.servers))
 
 
 def _plants(part: ProductionPart, length_s: float) -> list[Production]:

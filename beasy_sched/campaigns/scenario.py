@@ -15,12 +15,19 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from beasy_sched.declared import default_of
 from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.generate.declared import default_of
 from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
-from beasy_sched.generate.power import SYNTHETIC_START, Gaps, Route, SyntheticWeather
+from beasy_sched.generate.power import (
+    SYNTHETIC_START,
+    FileOptions,
+    Gaps,
+    PowerOptions,
+    Route,
+    SyntheticWeather,
+)
 from beasy_sched.generate.workload import Chains, SwfOptions, SyntheticOptions
 from beasy_sched.planner.forecast import Uncertainty
 from beasy_sched.planner.power_problem import Surplus
@@ -117,8 +124,8 @@ class ProductionSource(Part, frozen=True, kw_only=True):
     """What the sources of production have in common."""
 
     case: ProductionCase = ProductionCase.BETWEEN
-    pv_kw: float = 0.0
-    wind_kw: float = 0.0
+    pv_kw: float = PowerOptions.pv_kw
+    wind_kw: float = PowerOptions.wind_kw
 
 
 class SyntheticProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
@@ -134,7 +141,7 @@ class SyntheticProduction(ProductionSource, frozen=True, kw_only=True, tag_field
     wind_memory_h: float = SyntheticWeather.wind_memory_h
 
     def weather(self) -> SyntheticWeather:
-        """Return the climate. Raises `FieldError`."""
+        """Return the climate. Raises ConfigError."""
         return SyntheticWeather(**{part.name: getattr(self, part.name) for part in fields(SyntheticWeather)})
 
 
@@ -145,9 +152,9 @@ class FileProduction(ProductionSource, frozen=True, kw_only=True, tag_field="sou
     wind: str | None = None
     start: str | None = None
     """Start in the files, UTC (None: where they begin)."""
-    route: Route = Route.AUTO
-    gaps: Gaps = Gaps.REFUSE
-    interpolation: Interpolation = Interpolation.SMOOTH
+    route: Route = FileOptions.route
+    gaps: Gaps = FileOptions.gaps
+    interpolation: Interpolation = FileOptions.interpolation
 
 
 ProductionPart = SyntheticProduction | FileProduction
@@ -233,7 +240,7 @@ class DeadlinesPart(Part, frozen=True, kw_only=True):
 
     rule: str = "none"
     """Times of day are those of the site's clock; without one, as in the trace, or time 0 is midnight."""
-    chains: Chains = "none"
+    chains: Chains = SwfOptions.chains
 
 
 class PolicyPart(Part, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from beasy_sched.campaigns.inputs import start_in_trace_s, synthetic_options
+from beasy_sched.campaigns.inputs import start_in_trace_s, swf_options, synthetic_options
 from beasy_sched.campaigns.scenario import (
     NAMES,
     RATES,
@@ -32,7 +32,7 @@ from beasy_sched.campaigns.scenario import (
     scenario_text,
 )
 from beasy_sched.campaigns.sweep import check_sweep
-from beasy_sched.energy.storage import FieldError, require
+from beasy_sched.energy.storage import require
 from beasy_sched.engine.findings import rates_too_short
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.formats.forecast_source import read_forecast
@@ -364,11 +364,11 @@ def _check_workload(scenario: Scenario, part: WorkloadPart, where: str) -> None:
         require(os.path.isfile(part.file), f"{where}.file", part.file, "an existing file")
         with _at(f"{where}.from"):
             start_in_trace_s(part)
-        cores = part.cores_per_host
-        require(cores >= 1, f"{where}.cores_per_host", cores, "1 or more")
+        with _at(where, joint="."):
+            swf_options(scenario, part)
         return
     require(part.jobs <= _MOST_JOBS, f"{where}.jobs", part.jobs, f"{_MOST_JOBS:,} at most")
-    with _at(where):
+    with _at(where, joint="."):
         synthetic_options(scenario, part)
 
 
@@ -399,10 +399,8 @@ def _check_production(part: ProductionPart, where: str) -> None:
         require(known, f"{where}.start", part.start, "a date such as 2024-06-01")
     if not isinstance(part, FileProduction):
         require(part.seed >= 0, f"{where}.seed", part.seed, "0 or more")
-        try:
+        with _at(where, joint="."):
             part.weather()
-        except FieldError as error:
-            raise ConfigError(f"{where}.{error}") from None
         return
     if part.pv is None and part.wind is None:
         raise ConfigError(f"{where}: expected a file for pv, for wind, or for both")
@@ -445,9 +443,9 @@ def _check_name(field: str, name: str) -> None:
 
 
 @contextmanager
-def _at(field: str, advice: str = "") -> Iterator[None]:
-    """Put the field before an error, and advice after it."""
+def _at(field: str, advice: str = "", joint: str = ": ") -> Iterator[None]:
+    """Put the field, or with a point its section, before an error, and advice after it."""
     try:
         yield
     except (BeasyError, ValueError) as error:
-        raise ConfigError(f"{field}: {error}{advice}") from None
+        raise ConfigError(f"{field}{joint}{error}{advice}") from None

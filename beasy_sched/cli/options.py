@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_or
 
 import click
 
+from beasy_sched.declared import default_of, meaning_of
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.site_file import read_site_text
-from beasy_sched.generate.declared import default_of, meaning_of
 from beasy_sched.limits import LATEST_S, MOST_WINDOWS, shortened
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.run.settings import ReplanSettings, RunSettings, read_options
@@ -104,15 +105,15 @@ def option_of(kind: type[Any], name: str, *names: str, **attributes: Any) -> Any
     """Declare an option that is a field of a generator's class: its help, default and range stand there.
 
     ``attributes`` are those of `option` that only the command line has; for a type that reads a text, also
-    the default as text is made of the field's.
+    the default as text.
     """
     means, default = meaning_of(kind, name), default_of(kind, name)
     given = dict(attributes)
     if isinstance(means.range, Range) and "type" not in given:
         given["type"] = _type_of(means.range)
-    if "default" not in given and default is not None and default is not False:
-        given["default"] = default
-    return option(means.told or None, *names, **given)
+    if "default" not in given and default is not None and default is not False and default != math.inf:
+        given["default"] = default.value if isinstance(default, Enum) else default
+    return option(means.sentence, *names, **given)
 
 
 def _type_of(numbers: Range) -> _Number:
