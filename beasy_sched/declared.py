@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, get_type_hints
 
+import msgspec
+
 from beasy_sched.errors import ConfigError
 from beasy_sched.limits import LARGEST_WHOLE, MOST_HOSTS
 from beasy_sched.numbers import Range
@@ -65,11 +67,12 @@ def meaning_of(kind: type[Any], name: str) -> Means:
 
 
 def default_of(kind: type[Any], name: str) -> Any:
-    """Return the default of a field of a dataclass; None where it has none."""
-    field = next(field for field in dataclasses.fields(kind) if field.name == name)
-    if field.default_factory is not dataclasses.MISSING:
+    """Return the default of a field of a dataclass or of a struct; None where it has none."""
+    fields = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else dataclasses.fields(kind)
+    field = next(field for field in fields if field.name == name)
+    if field.default_factory not in (dataclasses.MISSING, msgspec.NODEFAULT):
         return field.default_factory()
-    return None if field.default is dataclasses.MISSING else field.default
+    return None if field.default in (dataclasses.MISSING, msgspec.NODEFAULT) else field.default
 
 
 def help_of(kind: type[Any], name: str, *, default: bool = True) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from msgspec import Struct
 
+from beasy_sched.declared import Means
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.findings import rates_too_short
@@ -16,7 +17,7 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.limits import MOST_WINDOWS, shortened
+from beasy_sched.limits import LATEST_S, MOST_WINDOWS, shortened
 from beasy_sched.model.platform import Platform
 from beasy_sched.numbers import Range
 from beasy_sched.planner.plan import PlanStore
@@ -30,36 +31,113 @@ _WINDOWS: Final = Range(1, MOST_WINDOWS, whole=True)
 class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Plans that are made during the run: when, and from what."""
 
-    every: str
-    """``window``, or a time such as ``12h``."""
-    workloads: tuple[str, ...] = ()
-    """Workloads that are expected."""
-    demand: str | None = None
-    """File of the demand that is expected, instead of a workload."""
-    production: str | None = None
-    """File of the production that is expected, instead of a forecast."""
-    limit_s: float | None = None
-    """Real time after which a plan is late, s."""
-    season: str | None = None
-    """File of the coarse plan that the windows take their hydrogen targets from."""
+    every: Annotated[
+        str,
+        Means(
+            'make plans during the run, from the levels that are really there: at each ``"window"``, or time'
+            ' such as ``"12h"``; they expect ``workload`` and the forecast, or else ``events``',
+            "Make plans during the run, from the levels that are really there: 'window', at the start of"
+            " every window, or a time such as 12h. Expected are the demand and production of --plan, if"
+            " given, or else (simulate) the run's own.",
+        ),
+    ]
+    workloads: Annotated[
+        tuple[str, ...],
+        Means("workloads that are expected", "With --replan: Batsim workload (JSON) that is expected."),
+    ] = ()
+    demand: Annotated[
+        str | None,
+        Means(
+            "file of the demand that is expected, instead of a workload",
+            "With --replan, instead: the expected demand, powers (CSV or events).",
+        ),
+    ] = None
+    production: Annotated[
+        str | None,
+        Means(
+            "file of the production that is expected, instead of a forecast",
+            "With --replan: the expected production, powers (events or CSV). Default: --forecast, if given.",
+        ),
+    ] = None
+    limit_s: Annotated[
+        float | None,
+        Means(
+            "real time after which a plan is late, s",
+            "With --replan: real time after which a plan is given up, and the one before goes on."
+            " [default: 60 for serve, 600 for simulate]",
+            Range(0, LATEST_S, above=True),
+        ),
+    ] = None
+    season: Annotated[
+        str | None,
+        Means(
+            "file of the coarse plan that the windows take their hydrogen targets from",
+            "With --replan: plan of the season (of 'plan --season') that the windows take their hydrogen"
+            " targets from.",
+        ),
+    ] = None
 
 
 class RunSettings(Struct, frozen=True):
     """The user's settings, kept in summaries and recordings so that a run can be repeated."""
 
-    policy: str = "easy"
-    options: dict[str, Any] = {}
-    site: str | None = None
+    policy: Annotated[
+        str,
+        Means(
+            'a name, ``"package.module:Class"``, or a class of your own',
+            "Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
+        ),
+    ] = "easy"
+    options: Annotated[
+        dict[str, Any],
+        Means(
+            'options of the policy, as ``{"priority": "slowdown"}``',
+            "All options of the policy as a JSON object, or @ and the name of a file that contains one.",
+        ),
+    ] = {}
+    site: Annotated[
+        str | None,
+        Means(
+            'site file; ``"default"`` is the one that comes with the program',
+            "Site file (TOML): battery, hydrogen, steps, guard. Without it, power is unlimited."
+            " 'default' selects the file that comes with the program.",
+        ),
+    ] = None
     """Text of the site file."""
     site_name: str = "site.toml"
     """Its name, for error messages."""
-    plan: str | None = None
-    """Plan file."""
-    forecast: str | None = None
-    """Source of predictions of the production, as ``--forecast`` names it."""
-    windows: int = 1
-    energy: EnergySource = EnergySource.BATSIM
+    plan: Annotated[
+        str | None,
+        Means(
+            "an offline plan, which some policies require: its file, or what `plan` returned",
+            "Plan of the site ('beasy-sched plan'): the hydrogen follows it, results compare planned with"
+            " real values, and some policies require it.",
+        ),
+    ] = None
+    """Its file."""
+    forecast: Annotated[
+        str | None,
+        Means(
+            "predictions of the production, as ``--forecast`` names them: a forecast file,"
+            ' ``"predictor:FILE"``, or ``"perfect"``, the production of ``events``',
+            "Predictions of the production, for policies that plan ahead: a forecast file, 'predictor:FILE'"
+            " (training data, or a TOML file), 'perfect:EVENTS' (the real production, for studies; 'perfect'"
+            " alone is the run's own --events) or 'none'.",
+        ),
+    ] = None
+    windows: Annotated[
+        int, Means("how many of the site's windows (72 h each by default) the run has", range=_WINDOWS)
+    ] = 1
+    energy: Annotated[
+        EnergySource,
+        Means(
+            "source of the energy used",
+            "Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model"
+            " (always with a Batsim 5).",
+        ),
+    ] = EnergySource.BATSIM
     power_actions: bool = True
+    """Whether P-states may be changed."""
     replan: ReplanSettings | None = None
     """None: no plans are made during the run."""
 
