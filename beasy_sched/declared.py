@@ -18,7 +18,7 @@ from typing import Any, Final, get_type_hints
 import msgspec
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.limits import LARGEST_WHOLE, MOST_HOSTS
+from beasy_sched.limits import LARGEST_WHOLE, MOST_HOSTS, MOST_WINDOWS
 from beasy_sched.numbers import Range
 
 AT_LEAST_0: Final = Range(0, LARGEST_WHOLE, whole=True)
@@ -26,6 +26,7 @@ SEEDS: Final = Range(0, math.inf, whole=True)
 AT_LEAST_1: Final = Range(1, LARGEST_WHOLE, whole=True)
 ABOVE_0: Final = Range(0, above=True)
 HOSTS: Final = Range(1, MOST_HOSTS, whole=True)
+WINDOWS: Final = Range(1, MOST_WINDOWS, whole=True)
 
 
 @dataclass(frozen=True)

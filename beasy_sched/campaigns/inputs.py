@@ -264,7 +264,7 @@ def real_workload(
 
 def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, number: int) -> FloatArray:
     """Return the real production (W per step) of the execution ``seed`` of tuple ``number``."""
-    site, planned, band = scenario.parsed_site(), scenario.plan.uncertainty("renew"), scenario.noise
+    site, planned, band = scenario.parsed_site(), scenario.plan.options().uncertainty("renew"), scenario.noise
     at_once, later = (min(u * band.production_band, 1.0) for u in (planned.at_once, planned.at_horizon))
     return real_production(
         forecast_w,
@@ -391,7 +391,7 @@ def make_plan(task: PlanTask) -> bytes:
     plans = plan_windows(
         site,
         *task.expected(site, task.windows),
-        options=options.offline_options(targets_kg),
+        options=options.options().settled(targets_kg),
         provenance=made_by,
     )
     return plan_bytes(plans)

@@ -18,6 +18,7 @@ import msgspec
 from beasy_sched.declared import default_of
 from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.energy.sources import Interpolation
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
 from beasy_sched.generate.power import (
@@ -29,10 +30,8 @@ from beasy_sched.generate.power import (
     SyntheticWeather,
 )
 from beasy_sched.generate.workload import Chains, SwfOptions, SyntheticOptions
-from beasy_sched.planner.forecast import Uncertainty
+from beasy_sched.planner.offline import PlanOptions
 from beasy_sched.planner.power_problem import Surplus
-from beasy_sched.planner.servers import ServerRules
-from beasy_sched.planner.windows import OfflineOptions
 from beasy_sched.units import SECONDS_PER_HOUR, parse_duration
 
 SiteSections = dict[str, dict[str, Any]]
@@ -184,11 +183,10 @@ class PlanPart(Part, frozen=True, kw_only=True):
 
     make: bool = True
     """False for policies that need none; the hydrogen then stands still."""
-    surplus: Surplus = Surplus.ENVELOPE
-    load_uncertainty_pct: tuple[float, float] = (5.0, 30.0)
-    """At once, and after 72 h."""
-    renew_uncertainty_pct: tuple[float, float] = (5.0, 30.0)
-    minimum_on_s: float = 3600.0
+    surplus: Surplus = PlanOptions.surplus
+    load_uncertainty_pct: tuple[float, float] = PlanOptions.load_uncertainty_pct
+    renew_uncertainty_pct: tuple[float, float] = PlanOptions.renew_uncertainty_pct
+    minimum_on_s: float = PlanOptions.minimum_on_s
     demand_factor: float = 1.0
     """The demand that is planned for over that of the workload, both above that of a sleeping site."""
     forecast_step: str = ""
@@ -199,20 +197,18 @@ class PlanPart(Part, frozen=True, kw_only=True):
     """Length of the steps, such as ``1h``, of a coarse plan of all windows that gives them their hydrogen
     targets; empty: there is none, and each window has the site's target."""
 
-    def uncertainty(self, name: Literal["load", "renew"]) -> Uncertainty:
-        """Return u of the demand or of the production. Raises ConfigError."""
-        at_once, later = getattr(self, f"{name}_uncertainty_pct")
-        return Uncertainty(at_once / 100.0, later / 100.0)
-
-    def offline_options(self, tank_targets_kg: tuple[float, ...] = ()) -> OfflineOptions:
-        """Return how plans are made. Raises ConfigError and ValueError."""
-        return OfflineOptions(
+    def options(self) -> PlanOptions:
+        """Return how plans are made. Raises ConfigError that begins with the field."""
+        try:
+            forecast_step_s = parse_duration(self.forecast_step) if self.forecast_step else 0.0
+        except ValueError as error:
+            raise ConfigError(f"forecast_step: {error}") from None
+        return PlanOptions(
             surplus=self.surplus,
-            load_uncertainty=self.uncertainty("load"),
-            renew_uncertainty=self.uncertainty("renew"),
-            rules=ServerRules(minimum_on_s=self.minimum_on_s),
-            forecast_step_s=parse_duration(self.forecast_step) if self.forecast_step else 0.0,
-            tank_targets_kg=tank_targets_kg,
+            load_uncertainty_pct=self.load_uncertainty_pct,
+            renew_uncertainty_pct=self.renew_uncertainty_pct,
+            minimum_on_s=self.minimum_on_s,
+            forecast_step_s=forecast_step_s,
         )
 
 

@@ -18,12 +18,14 @@ from beasy_sched.cli import main
 from beasy_sched.cli.options import (
     FOLDER,
     SEED,
-    WINDOWS,
     CommandOptions,
+    InputOptions,
     Number,
     Whole,
+    again,
     known_policies,
     option,
+    option_of,
     parsed,
     progress_bar,
     tell,
@@ -53,6 +55,7 @@ from beasy_sched.comparisons.side_by_side import (
 )
 from beasy_sched.errors import Interrupted
 from beasy_sched.outputs.tables import Contender, comparison_lines, conditions
+from beasy_sched.run.settings import RunSettings
 
 INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 """A file that is there."""
@@ -166,26 +169,18 @@ class _TheDays(SharedOptions):
     )
 
 
+_INPUTS: Final[dict[str, Any]] = {"type": INPUT, "multiple": True, "metavar": "FILE"}
+
+
 class _OwnFiles(CommandOptions):
     platform: Path | None = option(
         "Compare on your own files: SimGrid platform (XML).", "-p", type=INPUT, metavar="FILE"
     )
-    workloads: tuple[Path, ...] = option(
-        "Batsim workload (JSON); several are played together.",
-        "-w",
-        "--workload",
-        type=INPUT,
-        multiple=True,
-        metavar="FILE",
-    )
-    events: tuple[Path, ...] = option(
-        "External events, including the production.", type=INPUT, multiple=True, metavar="FILE"
-    )
-    plan: Path | None = option("Plan of the site, which some policies require.", type=INPUT, metavar="FILE")
-    forecast: str | None = option(
-        "Predictions of the production, as for 'beasy-sched simulate'.", metavar="SOURCE"
-    )
-    windows: int = option("How many of the site's windows the runs have.", type=WINDOWS, default=1)
+    workloads: tuple[Path, ...] = again(InputOptions.workloads, **_INPUTS)
+    events: tuple[Path, ...] = again(InputOptions.events, **_INPUTS)
+    plan: Path | None = option_of(RunSettings, "plan", type=INPUT, metavar="FILE")
+    forecast: str | None = option_of(RunSettings, "forecast", metavar="SOURCE")
+    windows: int = option_of(RunSettings, "windows")
     master_host: str | None = option(
         "Host of the platform that runs no jobs. [default: master_host]", "-m", metavar="NAME"
     )

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_or
 
 import click
 
+from beasy_sched import declared
 from beasy_sched.declared import default_of, meaning_of
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.site_file import read_site_text
-from beasy_sched.limits import LATEST_S, MOST_WINDOWS, shortened
+from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.run.settings import ReplanSettings, RunSettings, read_options
 
@@ -77,7 +78,18 @@ ABOVE_0: Final = Number(0, above=True)
 SECONDS: Final = Number(0, LATEST_S, above=True)
 COUNT: Final = Whole(1)
 SEED: Final = Whole(0)
-WINDOWS: Final = Whole(1, MOST_WINDOWS)
+
+
+def number_type(numbers: Range) -> _Number:
+    """The type of an option with these numbers."""
+    least = None if numbers.least <= ANY_NUMBER.least else numbers.least
+    most = None if numbers.most >= ANY_NUMBER.most else numbers.most
+    if numbers.whole:
+        return Whole(None if least is None else int(least), None if most is None else int(most))
+    return Number(least, most, above=numbers.above)
+
+
+WINDOWS: Final = number_type(declared.WINDOWS)
 T = TypeVar("T", bound="CommandOptions")
 _LONGEST_FOUND: Final = 60
 """Characters of an option's text that a message repeats."""
@@ -110,25 +122,16 @@ def option_of(kind: type[Any], name: str, *names: str, **attributes: Any) -> Any
     means, default = meaning_of(kind, name), default_of(kind, name)
     given = dict(attributes)
     if means.range is not None and "type" not in given:
-        given["type"] = _type_of(means.range)
+        given["type"] = number_type(means.range)
     if "default" not in given and default is not None and default is not False and default != math.inf:
         given["default"] = default.value if isinstance(default, Enum) else default
     return option(means.sentence, *names, **given)
 
 
-def _type_of(numbers: Range) -> _Number:
-    """The type of an option with these numbers."""
-    least = None if numbers.least <= ANY_NUMBER.least else numbers.least
-    most = None if numbers.most >= ANY_NUMBER.most else numbers.most
-    if numbers.whole:
-        return Whole(None if least is None else int(least), None if most is None else int(most))
-    return Number(least, most, above=numbers.above)
-
-
-def required(declared: Any) -> Any:
-    """Declare an option again, as one that must be given."""
-    names, attributes = declared
-    return names, {**attributes, "required": True}
+def again(before: Any, **attributes: Any) -> Any:
+    """Declare an option again, with other attributes."""
+    names, own = before
+    return names, {**own, **attributes}
 
 
 def with_options(kind: type[T]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

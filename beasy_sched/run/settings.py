@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Struct
 
-from beasy_sched.declared import Means
+from beasy_sched.declared import WINDOWS, Means
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.findings import rates_too_short
@@ -17,15 +17,13 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.limits import LATEST_S, MOST_WINDOWS, shortened
+from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model.platform import Platform
 from beasy_sched.numbers import Range
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.planner.windows import ReplanRule
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.structs import check_numbers
-
-_WINDOWS: Final = Range(1, MOST_WINDOWS, whole=True)
 
 
 class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -84,7 +82,7 @@ class RunSettings(Struct, frozen=True):
     policy: Annotated[
         str,
         Means(
-            'a name, ``"package.module:Class"``, or a class of your own',
+            'a policy\'s name, ``"package.module:Class"``, or a class of your own',
             "Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
         ),
     ] = "easy"
@@ -126,7 +124,7 @@ class RunSettings(Struct, frozen=True):
         ),
     ] = None
     windows: Annotated[
-        int, Means("how many of the site's windows (72 h each by default) the run has", range=_WINDOWS)
+        int, Means("how many of the site's windows (72 h each by default) the run has", range=WINDOWS)
     ] = 1
     energy: Annotated[
         EnergySource,
@@ -162,8 +160,8 @@ def build_session(
     policy = policy or make_policy(settings.policy, settings.options)
     planned = settings.plan is not None or plans is not None
     check_needs(policy, settings.policy, site=settings.site is not None, plan=planned)
-    if not _WINDOWS.holds(settings.windows):
-        raise ConfigError(f"windows: found {settings.windows}, expected {_WINDOWS.expected}")
+    if not WINDOWS.holds(settings.windows):
+        raise ConfigError(f"windows: found {settings.windows}, expected {WINDOWS.expected}")
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
     if site is not None and (short := rates_too_short(site, site.window_s * settings.windows)) is not None:
         raise InputError(settings.site_name, short.text)

@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 
 import beasy_sched as bs
-from beasy_sched.declared import help_of
+from beasy_sched.declared import default_of, help_of
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.power import PowerOptions, SyntheticWeather
 from beasy_sched.generate.workload import SwfOptions, SyntheticOptions
+from beasy_sched.planner.offline import PlanOptions
+from beasy_sched.run.settings import ReplanSettings, RunSettings
 
 FUNCTIONS = [getattr(bs, name) for name in bs.__all__ if inspect.isfunction(getattr(bs, name))]
 
@@ -129,6 +131,24 @@ def test_help_says_what_is_declared_with_the_options(
             agree = not fields(first) >= {name} <= fields(second) or name not in ("hosts", "walltimes")
             assert told[name] == help_of(kind, name, default=agree)
     assert "{" not in (function.__doc__ or "").replace("{1: 70", "").replace('{"status": {1}}', "")
+
+
+@pytest.mark.parametrize(
+    ("function", "parameter", "kind", "field"),
+    [
+        *((bs.simulate, name, RunSettings, name) for name in ("policy", "options", "site", "plan")),
+        *((bs.simulate, name, RunSettings, name) for name in ("forecast", "windows")),
+        (bs.simulate, "replan", ReplanSettings, "every"),
+        *((bs.plan, name, PlanOptions, name) for name in sorted(fields(PlanOptions))),
+    ],
+)
+def test_parameters_that_are_written_out_are_as_declared(
+    function: Callable[..., Any], parameter: str, kind: type, field: str
+) -> None:
+    """Where Python's parameter has a type of its own, such as a class or a plan, it is in the signature."""
+    assert documented(function)[parameter] == help_of(kind, field, default=False)
+    default = inspect.signature(function).parameters[parameter].default
+    assert (default or None) == (default_of(kind, field) or None)
 
 
 @pytest.mark.parametrize("name", ["profile_type", "chains", "processors", "walltimes"])
