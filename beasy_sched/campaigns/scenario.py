@@ -29,7 +29,7 @@ from beasy_sched.generate.power import (
     Route,
     SyntheticWeather,
 )
-from beasy_sched.generate.workload import Chains, SwfOptions, SyntheticOptions
+from beasy_sched.generate.workload import ArrivalShape, Chains, SwfOptions, SyntheticOptions
 from beasy_sched.planner.offline import PlanOptions
 from beasy_sched.planner.power_problem import Surplus
 from beasy_sched.units import SECONDS_PER_HOUR, parse_duration
@@ -73,7 +73,7 @@ class SyntheticWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag
     """Jobs that are drawn; see `generate.workload`."""
 
     seed: int
-    shape: Literal["begin", "end", "uniform"] = "begin"
+    shape: ArrivalShape = "begin"
     """Which third of the time most jobs arrive in."""
     jobs: int = SyntheticOptions.jobs
     run_median_s: float = SyntheticOptions.run_median_s

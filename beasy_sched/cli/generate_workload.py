@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, get_type_hints
 
 import click
@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from beasy_sched.cli.options import (
     CommandOptions,
     Number,
+    fields_of,
     option,
     option_of,
     parsed,
@@ -33,6 +34,7 @@ from beasy_sched.generate.workload import (
     ARRIVAL_SHAPES,
     EXTRA_FIELDS,
     FILTER_FIELDS,
+    ArrivalShape,
     Chains,
     GeneratedWorkload,
     ProfileType,
@@ -203,10 +205,9 @@ class _ForTrace(CommandOptions):
 
 class _ForSynthetic(CommandOptions):
     jobs: int = option_of(SyntheticOptions, "jobs")
-    arrivals: str = option(
+    arrivals: ArrivalShape = option(
         "Three days with 75, 17 and 8 % of the arrivals; the same backwards; or three equal days with a "
         "day and night cycle.",
-        type=click.Choice(list(ARRIVAL_SHAPES)),
         default="begin",
     )
     day_shares: tuple[float, ...] | None = option_of(
@@ -393,7 +394,7 @@ def _swf_options(given: _Common, cut: _ForTrace, speed: float) -> SwfOptions:
         raise click.UsageError("--carry-over needs --from.")
     keep = {name: frozenset(kept) for name in FILTER_FIELDS if (kept := getattr(cut, name)) is not None}
     settled = {"reference_speed_flops": speed, "end_s": end_s, "keep": keep}
-    return SwfOptions(**_fields_of(SwfOptions, vars(given) | vars(cut) | settled))
+    return SwfOptions(**fields_of(SwfOptions, vars(given) | vars(cut) | settled))
 
 
 def _synthetic_options(given: _Common, drawn: _ForSynthetic, speed: float) -> SyntheticOptions:
@@ -408,20 +409,14 @@ def _synthetic_options(given: _Common, drawn: _ForSynthetic, speed: float) -> Sy
         "night_ratio": night,
         "walltimes": given.walltimes != "none",
     }
-    return SyntheticOptions(**_fields_of(SyntheticOptions, vars(given) | vars(drawn) | settled))
+    return SyntheticOptions(**fields_of(SyntheticOptions, vars(given) | vars(drawn) | settled))
 
 
 def _workflow_options(given: _Common, flows: _ForWorkflows, speed: float) -> WorkflowOptions:
     if len(flows.estimate_error_pct) != 2:
         raise click.UsageError("--estimate-error: give two numbers such as -20,20")
     settled = {"reference_speed_flops": speed}
-    return WorkflowOptions(**_fields_of(WorkflowOptions, vars(given) | vars(flows) | settled))
-
-
-def _fields_of(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The values of the fields of a dataclass, but for those that are not given."""
-    names = [field.name for field in fields(kind)]
-    return {name: values[name] for name in names if values.get(name) is not None}
+    return WorkflowOptions(**fields_of(WorkflowOptions, vars(given) | vars(flows) | settled))
 
 
 def _with_noise(made: GeneratedWorkload, given: _Common, clip: bool) -> GeneratedWorkload:

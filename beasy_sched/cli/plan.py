@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -16,6 +15,7 @@ from beasy_sched.cli.options import (
     CommandOptions,
     InputOptions,
     Number,
+    fields_of,
     option,
     option_of,
     parsed,
@@ -43,9 +43,6 @@ def _uncertainty_option(name: str) -> Any:
 
 _WHOLE: Final = ""
 """What stands for --season without a file."""
-
-
-_HOW: Final = [field.name for field in fields(PlanOptions)]
 
 
 class _PlanOptions(CommandOptions):
@@ -164,7 +161,7 @@ def _plan_windows(given: _PlanOptions, exports: _Exports, out: Path, sources: Pl
 
     if given.other_year or given.season_end is not None:
         raise ConfigError("--other-year and --season-end are for --season without a file")
-    options = PlanOptions(**{name: getattr(given, name) for name in _HOW}).settled()
+    options = PlanOptions(**fields_of(PlanOptions, vars(given))).settled()
     with progress_bar("windows planned", quiet=exports.quiet) as report:
         plans = plan_from_files(sources, options, report)
     write_plans(out, plans)

@@ -380,7 +380,8 @@ class SwfOptions(WorkloadOptions):
         )
 
 
-ARRIVAL_SHAPES: Final[Mapping[str, tuple[float, ...]]] = {
+ArrivalShape = Literal["begin", "end", "uniform"]
+ARRIVAL_SHAPES: Final[Mapping[ArrivalShape, tuple[float, ...]]] = {
     "begin": (75.0, 17.0, 8.0),
     "end": (8.0, 17.0, 75.0),
     "uniform": (1.0, 1.0, 1.0),
