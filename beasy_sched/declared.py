@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 import msgspec
 
@@ -27,6 +27,7 @@ AT_LEAST_1: Final = Range(1, LARGEST_WHOLE, whole=True)
 ABOVE_0: Final = Range(0, above=True)
 HOSTS: Final = Range(1, MOST_HOSTS, whole=True)
 WINDOWS: Final = Range(1, MOST_WINDOWS, whole=True)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,12 @@ def _written(default: Any) -> str:
     if isinstance(default, str):
         return f'``"{default}"``'
     return f"{default:g}" if isinstance(default, float) else str(default)
+
+
+def made_of(kind: type[T], given: Mapping[str, Any], **settled: Any) -> T:
+    """Return options of a dataclass: those values by its fields' names that are not None, and ``settled``."""
+    names = [field.name for field in dataclasses.fields(cast(Any, kind))]
+    return kind(**{name: given[name] for name in names if given.get(name) is not None}, **settled)
 
 
 def check(options: Any) -> None:

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import click
 import pytest
 
-from beasy_sched.campaigns.scenario import SwfWorkload, SyntheticProduction, SyntheticWorkload
+from beasy_sched.campaigns.scenario import (
+    FileProduction,
+    PlanPart,
+    SwfWorkload,
+    SyntheticProduction,
+    SyntheticWorkload,
+)
+from beasy_sched.cli.compare import compare
+from beasy_sched.cli.generate import site
 from beasy_sched.cli.generate_power import power
 from beasy_sched.cli.generate_workload import workload
-from beasy_sched.declared import AT_LEAST_1, Means, check, default_of, help_of, meaning_of
+from beasy_sched.cli.plan import plan
+from beasy_sched.cli.year import year
+from beasy_sched.comparisons.days import GeneratedDays
+from beasy_sched.comparisons.year import Year
+from beasy_sched.declared import AT_LEAST_1, Means, check, default_of, help_of, made_of, meaning_of
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.greenslot_week import WorkflowOptions
 from beasy_sched.generate.power import FileOptions, PowerOptions, SyntheticWeather
+from beasy_sched.generate.site import SiteSizes
 from beasy_sched.generate.workload import SwfOptions, SyntheticOptions
 from beasy_sched.numbers import Range
+from beasy_sched.planner.offline import PlanOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,6 +96,10 @@ def test_numbers_are_checked(given: dict[str, Any], told: str | None) -> None:
         (power, SyntheticWeather, {"latitude_deg": "latitude", "wind_mean_m_s": "wind_mean"}),
         (power, FileOptions, {}),
         (power, PowerOptions, {}),
+        (site, SiteSizes, {}),
+        (plan, PlanOptions, {}),
+        (compare, GeneratedDays, {"cores_per_host": "none"}),
+        (year, Year, {"cores_per_host": "none"}),
     ],
 )
 def test_commands_have_the_same_defaults_and_ranges(
@@ -92,7 +110,7 @@ def test_commands_have_the_same_defaults_and_ranges(
     for field in dataclasses.fields(kind):
         option = options.get(called.get(field.name, field.name))
         if option is None or field.name in ("night_ratio", "day_shares", "hosts", "reference", "walltimes"):
-            continue  # other options decide these
+            continue  # other options decide these, or whether they are given counts
         try:
             means = meaning_of(kind, field.name)
         except LookupError:
@@ -109,13 +127,23 @@ def test_commands_have_the_same_defaults_and_ranges(
 @pytest.mark.parametrize(
     ("part", "kind"),
     [
-        (SyntheticWorkload(seed=0), SyntheticOptions),
-        (SwfWorkload(file="x.swf"), SwfOptions),
-        (SyntheticProduction(seed=0), SyntheticWeather),
+        (SyntheticWorkload, SyntheticOptions),
+        (SwfWorkload, SwfOptions),
+        (SyntheticProduction, SyntheticWeather),
+        (SyntheticProduction, PowerOptions),
+        (FileProduction, FileOptions),
+        (PlanPart, PlanOptions),
     ],
 )
-def test_scenario_files_have_the_same_defaults(part: object, kind: type) -> None:
-    names = {field.name for field in dataclasses.fields(kind)} & set(part.__struct_fields__) - {"seed"}
+def test_keys_of_scenario_files_have_the_same_types_and_defaults(part: type, kind: type) -> None:
+    ours, theirs = get_type_hints(part), get_type_hints(kind)
+    names = ours.keys() & theirs.keys() - {"seed", "start"}  # which are required, or times of the trace
     assert len(names) > 1
     for name in names - {"max_run_s"}:  # without a limit: infinite there, left out here
-        assert getattr(part, name) == default_of(kind, name), name
+        assert default_of(part, name) == default_of(kind, name), name
+        assert ours[name] == theirs[name] or name == "host_shares", name
+
+
+def test_options_are_made_of_what_is_given() -> None:
+    given = {"length_s": 2.0, "name": None, "other": 3}
+    assert made_of(Options, given, number=4) == Options(length_s=2.0, number=4)

@@ -25,6 +25,7 @@ from beasy_sched.campaigns.scenario import (
     SyntheticWorkload,
     WorkloadPart,
 )
+from beasy_sched.declared import made_of
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
@@ -279,14 +280,13 @@ def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, num
 def swf_options(scenario: Scenario, part: SwfWorkload) -> SwfOptions:
     """Return what to take of a trace. Raises ConfigError."""
     start_s = start_in_trace_s(part)
-    return SwfOptions(
+    return made_of(
+        SwfOptions,
+        msgspec.structs.asdict(part),
         reference=_reference(scenario.platform),
         start_s=start_s,
         end_s=start_s + total_s(scenario),
         hosts=scenario.servers,
-        cores_per_host=part.cores_per_host,
-        min_run_s=part.min_run_s,
-        max_run_s=math.inf if part.max_run_s is None else part.max_run_s,
         walltimes="trace" if scenario.noise.walltimes == "keep" else "groups",
         chains="none" if scenario.deadlines is None else scenario.deadlines.chains,
     )
@@ -294,12 +294,12 @@ def swf_options(scenario: Scenario, part: SwfWorkload) -> SwfOptions:
 
 def synthetic_options(scenario: Scenario, part: SyntheticWorkload) -> SyntheticOptions:
     """Return what to draw. Raises ConfigError."""
-    drawn = msgspec.structs.asdict(part)
-    return SyntheticOptions(
+    return made_of(
+        SyntheticOptions,
+        msgspec.structs.asdict(part),
         reference=_reference(scenario.platform),
         hosts=scenario.servers,
-        day_shares=ARRIVAL_SHAPES[drawn.pop("shape")],
-        **drawn,
+        day_shares=ARRIVAL_SHAPES[part.shape],
     )
 
 

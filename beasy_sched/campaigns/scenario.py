@@ -8,14 +8,13 @@ its *seeds* draw the noise that makes forecasts real. The runs that it stands fo
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
-from beasy_sched.declared import default_of
+from beasy_sched.declared import default_of, made_of
 from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError
@@ -141,7 +140,7 @@ class SyntheticProduction(ProductionSource, frozen=True, kw_only=True, tag_field
 
     def weather(self) -> SyntheticWeather:
         """Return the climate. Raises ConfigError."""
-        return SyntheticWeather(**{part.name: getattr(self, part.name) for part in fields(SyntheticWeather)})
+        return made_of(SyntheticWeather, msgspec.structs.asdict(self))
 
 
 class FileProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="files"):
@@ -203,13 +202,7 @@ class PlanPart(Part, frozen=True, kw_only=True):
             forecast_step_s = parse_duration(self.forecast_step) if self.forecast_step else 0.0
         except ValueError as error:
             raise ConfigError(f"forecast_step: {error}") from None
-        return PlanOptions(
-            surplus=self.surplus,
-            load_uncertainty_pct=self.load_uncertainty_pct,
-            renew_uncertainty_pct=self.renew_uncertainty_pct,
-            minimum_on_s=self.minimum_on_s,
-            forecast_step_s=forecast_step_s,
-        )
+        return made_of(PlanOptions, msgspec.structs.asdict(self), forecast_step_s=forecast_step_s)
 
 
 class ForecastPart(Part, frozen=True, kw_only=True):

@@ -21,7 +21,6 @@ from beasy_sched.cli.options import (
     InputOptions,
     Whole,
     again,
-    fields_of,
     known_policies,
     option,
     option_of,
@@ -52,6 +51,7 @@ from beasy_sched.comparisons.side_by_side import (
     Comparison,
     check_labels,
 )
+from beasy_sched.declared import made_of
 from beasy_sched.errors import Interrupted
 from beasy_sched.generate.workload import ArrivalShape
 from beasy_sched.outputs.tables import Contender, comparison_lines, conditions
@@ -320,7 +320,7 @@ def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> ComparedDay
         raise click.UsageError(
             "--quick applies to the site of these days only: set window_h in your site file instead"
         )
-    return GeneratedDays(**fields_of(GeneratedDays, vars(days) | {"planned": not days.no_plan}))
+    return made_of(GeneratedDays, vars(days), planned=not days.no_plan)
 
 
 _OTHER_DAYS: Final = (

@@ -23,9 +23,16 @@ from beasy_sched.cli.options import (
     with_options,
     write_output,
 )
-from beasy_sched.declared import HOSTS, default_of
+from beasy_sched.declared import HOSTS, default_of, made_of
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.platform import ServerSpec, build_platform, load_server, platform_xml, preset_names
+from beasy_sched.generate.platform import (
+    ONE_PSTATE,
+    ServerSpec,
+    build_platform,
+    load_server,
+    platform_xml,
+    preset_names,
+)
 from beasy_sched.generate.site import SiteSizes, site_text
 from beasy_sched.limits import MOST_HOSTS, shortened
 from beasy_sched.model.hosts import HostSet
@@ -82,10 +89,7 @@ class _PlatformOptions(CommandOptions):
         required=True,
     )
     output: str = output_option("XML file")
-    one_pstate: bool = option(
-        "Keep the fastest P-state of each server (and its sleep state): a small file for studies "
-        "without DVFS, such as one host per processor of a large machine."
-    )
+    one_pstate: bool = option(ONE_PSTATE.sentence)
     quiet: bool = option("Print no summary.", "-q")
 
 
@@ -218,8 +222,7 @@ def site(given: _SiteOptions) -> None:
     """
     from beasy_sched.formats.site_file import parse_site
 
-    sizes = {name: value for name, value in vars(given).items() if name not in ("output", "quiet")}
-    text = site_text(SiteSizes(**sizes))
+    text = site_text(made_of(SiteSizes, vars(given)))
     parse_site(text, "generate site" if given.output == "-" else given.output)  # refuses what makes no sense
     write_output(given.output, [text])
     tell_written(given.output, quiet=given.quiet)

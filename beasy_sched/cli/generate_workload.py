@@ -14,7 +14,6 @@ from click.core import ParameterSource
 from beasy_sched.cli.options import (
     CommandOptions,
     Number,
-    fields_of,
     option,
     option_of,
     parsed,
@@ -22,7 +21,7 @@ from beasy_sched.cli.options import (
     with_options,
     write_output,
 )
-from beasy_sched.declared import HOSTS, default_of, meaning_of
+from beasy_sched.declared import HOSTS, default_of, made_of, meaning_of
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
 from beasy_sched.generate.deadlines import DEADLINES, DeadlineRule, parse_deadlines, with_deadlines
@@ -394,7 +393,7 @@ def _swf_options(given: _Common, cut: _ForTrace, speed: float) -> SwfOptions:
         raise click.UsageError("--carry-over needs --from.")
     keep = {name: frozenset(kept) for name in FILTER_FIELDS if (kept := getattr(cut, name)) is not None}
     settled = {"reference_speed_flops": speed, "end_s": end_s, "keep": keep}
-    return SwfOptions(**fields_of(SwfOptions, vars(given) | vars(cut) | settled))
+    return made_of(SwfOptions, vars(given) | vars(cut) | settled)
 
 
 def _synthetic_options(given: _Common, drawn: _ForSynthetic, speed: float) -> SyntheticOptions:
@@ -409,14 +408,13 @@ def _synthetic_options(given: _Common, drawn: _ForSynthetic, speed: float) -> Sy
         "night_ratio": night,
         "walltimes": given.walltimes != "none",
     }
-    return SyntheticOptions(**fields_of(SyntheticOptions, vars(given) | vars(drawn) | settled))
+    return made_of(SyntheticOptions, vars(given) | vars(drawn) | settled)
 
 
 def _workflow_options(given: _Common, flows: _ForWorkflows, speed: float) -> WorkflowOptions:
     if len(flows.estimate_error_pct) != 2:
         raise click.UsageError("--estimate-error: give two numbers such as -20,20")
-    settled = {"reference_speed_flops": speed}
-    return WorkflowOptions(**fields_of(WorkflowOptions, vars(given) | vars(flows) | settled))
+    return made_of(WorkflowOptions, vars(given) | vars(flows) | {"reference_speed_flops": speed})
 
 
 def _with_noise(made: GeneratedWorkload, given: _Common, clip: bool) -> GeneratedWorkload:

@@ -6,9 +6,8 @@ import functools
 import math
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -75,7 +74,6 @@ class DeclaredOption(click.Option):
         self.hint = hint
 
 
-ABOVE_0: Final = Number(0, above=True)
 SECONDS: Final = Number(0, LATEST_S, above=True)
 COUNT: Final = Whole(1)
 SEED: Final = Whole(0)
@@ -127,11 +125,6 @@ def option_of(kind: type[Any], name: str, *names: str, **attributes: Any) -> Any
     if "default" not in given and default is not None and default is not False and default != math.inf:
         given["default"] = default.value if isinstance(default, Enum) else default
     return option(means.sentence, *names, **given)
-
-
-def fields_of(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the fields of a dataclass, but for those that are not given."""
-    return {field.name: values[field.name] for field in fields(kind) if values.get(field.name) is not None}
 
 
 def again(before: Any, **attributes: Any) -> Any:

@@ -15,7 +15,6 @@ from beasy_sched.cli.options import (
     CommandOptions,
     InputOptions,
     Number,
-    fields_of,
     option,
     option_of,
     parsed,
@@ -23,6 +22,7 @@ from beasy_sched.cli.options import (
     tell_written,
     with_options,
 )
+from beasy_sched.declared import made_of
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import DEFAULT_SITE
 from beasy_sched.planner.offline import PlanOptions, PlanSources, plan_from_files, season_from_files
@@ -161,7 +161,7 @@ def _plan_windows(given: _PlanOptions, exports: _Exports, out: Path, sources: Pl
 
     if given.other_year or given.season_end is not None:
         raise ConfigError("--other-year and --season-end are for --season without a file")
-    options = PlanOptions(**fields_of(PlanOptions, vars(given))).settled()
+    options = made_of(PlanOptions, vars(given)).settled()
     with progress_bar("windows planned", quiet=exports.quiet) as report:
         plans = plan_from_files(sources, options, report)
     write_plans(out, plans)

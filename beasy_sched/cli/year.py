@@ -22,7 +22,6 @@ from beasy_sched.cli.compare import INPUT, SharedOptions, print_text, with_signa
 from beasy_sched.cli.options import (
     FOLDER,
     Whole,
-    fields_of,
     known_policies,
     option,
     option_of,
@@ -42,6 +41,7 @@ from beasy_sched.comparisons.year import (
     YEAR_WIND_KW,
     Year,
 )
+from beasy_sched.declared import made_of
 from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_bytes
@@ -141,7 +141,7 @@ def _chosen(given: _YearOptions) -> Year:
         "policies": tuple(dict.fromkeys(given.policies or YEAR_POLICIES)),
         "days": given.days or (_QUICK_DAYS if given.quick else YEAR_DAYS),
     }
-    return Year(**fields_of(Year, vars(given) | settled))
+    return made_of(Year, vars(given) | settled)
 
 
 def _show_months(chosen: Year, policies: Sequence[str]) -> None:

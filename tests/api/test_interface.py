@@ -13,11 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import beasy_sched as bs
+from beasy_sched.cli.campaign import run
 from beasy_sched.declared import default_of, help_of
 from beasy_sched.errors import ConfigError
+from beasy_sched.generate.platform import ONE_PSTATE
 from beasy_sched.generate.power import PowerOptions, SyntheticWeather
 from beasy_sched.generate.workload import SwfOptions, SyntheticOptions
 from beasy_sched.planner.offline import PlanOptions
@@ -149,6 +152,24 @@ def test_parameters_that_are_written_out_are_as_declared(
     assert documented(function)[parameter] == help_of(kind, field, default=False)
     default = inspect.signature(function).parameters[parameter].default
     assert (default or None) == (default_of(kind, field) or None)
+
+
+@pytest.mark.parametrize(
+    ("function", "parameter", "command"),
+    [
+        (bs.campaign, "quick", run),
+        (bs.campaign, "retry_failed", run),
+        (bs.generate_platform, "one_pstate", None),
+    ],
+)
+def test_flags_mean_the_same_on_the_command_line(
+    function: Callable[..., Any], parameter: str, command: click.Command | None
+) -> None:
+    said = ONE_PSTATE.meaning
+    if command is not None:
+        help = next(option.help for option in command.params if option.name == parameter)
+        said = help[0].lower() + help.removesuffix(".")[1:]
+    assert documented(function)[parameter] == said
 
 
 @pytest.mark.parametrize("name", ["profile_type", "chains", "processors", "walltimes"])
