@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, TypeVar, cast, get_type_hints
+from typing import Any, Final, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -105,15 +105,24 @@ def made_of(kind: type[T], given: Mapping[str, Any], **settled: Any) -> T:
 
 def check(options: Any) -> None:
     """Raise ConfigError for the first number of a dataclass that is out of its range; defaults never are."""
+    kind: Any = type(options)
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         try:
-            allowed = meaning_of(type(options), field.name).range
+            allowed = meaning_of(kind, field.name).range
         except LookupError:
             continue
-        if allowed is None or isinstance(value, str) or value == default_of(type(options), field.name):
+        words = _choices(_hints(kind)[field.name])
+        if allowed is None or value == default_of(kind, field.name) or value in words:
             continue
         try:
-            allowed.checked(value)
+            allowed.checked(value.item() if hasattr(value, "item") else value)  # NumPy's, too
         except ValueError as error:
             raise ConfigError(f"{field.name}: {error}") from None
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """The words that a type allows beside numbers."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(word for part in get_args(hint) for word in _choices(part))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import click
+import numpy as np
 import pytest
 
 from beasy_sched.campaigns.scenario import (
@@ -41,6 +42,7 @@ class Options:
     most: Annotated[float, Means("the most")] = math.inf
     name: Annotated[str, Means("what it is called")] = "x"
     number: Annotated[int | None, Means("how many", range=AT_LEAST_1)] = None
+    factor: Annotated[float | Literal["none"], Means("by what", range=Range(0, 2))] = 1.0
     bare: int = 0
 
 
@@ -75,6 +77,9 @@ def test_the_command_line_has_sentences() -> None:
         ({"length_s": None}, "length_s: found null, expected a number from 1 to 5"),
         ({"number": 0}, "number: found 0, expected a whole number, 1 or more"),
         ({"number": 1.5}, "number: found 1.5, expected a whole number, 1 or more"),
+        ({"number": "many"}, "number: found 'many', expected a whole number, 1 or more"),
+        ({"number": np.int64(3), "length_s": np.float64(2), "factor": "none"}, None),
+        ({"factor": "some"}, "factor: found 'some', expected a number from 0 to 2"),
         ({"length_s": 5, "number": 1, "bare": -1}, None),
         ({}, None),
     ],
