@@ -47,7 +47,8 @@ class Means:
     @property
     def sentence(self) -> str:
         """What the command line's help says."""
-        return self.told or f"{self.meaning[0].upper()}{self.meaning[1:]}."
+        end = "" if self.meaning.endswith("]") else "."  # as in "[default: ...]"
+        return self.told or f"{self.meaning[0].upper()}{self.meaning[1:]}{end}"
 
 
 @cache

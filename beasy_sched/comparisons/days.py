@@ -145,9 +145,8 @@ class DayOptions:
     cores_per_host: Annotated[
         int,
         Means(
-            "processors of the trace per server",
-            f"Processors of the trace per server. [default: {SwfOptions.cores_per_host}]",
-            declared.HOSTS,
+            f"processors of the trace per server. [default: {SwfOptions.cores_per_host}]",
+            range=declared.HOSTS,
         ),
     ] = SwfOptions.cores_per_host
     ninja_pv: Annotated[Path | None, Means("your Renewables.ninja export for the sun")] = None
@@ -162,9 +161,7 @@ class GeneratedDays(DayOptions):
     """On the site of this package."""
     planned: bool = True
     """Whether the window is planned."""
-    arrivals: Annotated[
-        ArrivalShape | None, Means("when most jobs arrive", "When most jobs arrive. [default: begin]")
-    ] = None
+    arrivals: Annotated[ArrivalShape | None, Means("when most jobs arrive. [default: begin]")] = None
     """None: at the beginning, where the window is long enough for that."""
     production: Annotated[
         Production,

@@ -39,26 +39,23 @@ class SiteSizes:
     charge_kw: Annotated[
         float | None,
         Means(
-            "largest power into the battery",
-            f"Largest power into the battery. [default: {_CHARGE_PER_H:g} of the capacity an hour]",
-            ABOVE_0,
+            f"largest power into the battery. [default: {_CHARGE_PER_H:g} of the capacity an hour]",
+            range=ABOVE_0,
         ),
     ] = None
     discharge_kw: Annotated[
         float | None,
         Means(
-            "largest power out of the battery",
-            f"Largest power out of the battery. [default: {_DISCHARGE_PER_H:g} of the capacity an hour]",
-            ABOVE_0,
+            f"largest power out of the battery. [default: {_DISCHARGE_PER_H:g} of the capacity an hour]",
+            range=ABOVE_0,
         ),
     ] = None
     soc_start_pct: Annotated[float, Means("state of charge at the start", range=_PCT)] = 50.0
     soc_target_pct: Annotated[
         float | None,
         Means(
-            "state of charge where each window should end",
-            "State of charge where each window should end. [default: as at the start]",
-            _PCT,
+            "state of charge where each window should end. [default: as at the start]",
+            range=_PCT,
         ),
     ] = None
     hydrogen_kg: Annotated[
@@ -68,18 +65,16 @@ class SiteSizes:
     electrolyzer_kw: Annotated[
         float | None,
         Means(
-            "largest power of the electrolyzer",
-            "Largest power of the electrolyzer. "
+            "largest power of the electrolyzer. "
             f"[default: {_ELECTROLYZER_KW_PER_KG:g} for each kg of the tank]",
-            ABOVE_0,
+            range=ABOVE_0,
         ),
     ] = None
     fuel_cell_kw: Annotated[
         float | None,
         Means(
-            "largest power of the fuel cell",
-            f"Largest power of the fuel cell. [default: {_FUEL_CELL_KW_PER_KG:g} for each kg of the tank]",
-            ABOVE_0,
+            f"largest power of the fuel cell. [default: {_FUEL_CELL_KW_PER_KG:g} for each kg of the tank]",
+            range=ABOVE_0,
         ),
     ] = None
     grid_kw: Annotated[
@@ -89,10 +84,9 @@ class SiteSizes:
     price_per_kwh: Annotated[
         float | None,
         Means(
-            "price of a kWh from the grid, EUR",
-            "Price of a kWh from the grid, EUR; requires --start. For other currencies, and prices by hour,"
-            " change the file.",
-            ANY_NUMBER,
+            "price of a kWh from the grid, EUR; requires --start. For other currencies, and prices by hour,"
+            " change the file",
+            range=ANY_NUMBER,
         ),
     ] = None
     base_kw: Annotated[float, Means("what is always drawn beside the servers", range=Range(0))] = 0.0

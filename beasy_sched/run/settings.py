@@ -41,37 +41,31 @@ class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     ]
     workloads: Annotated[
         tuple[str, ...],
-        Means("workloads that are expected", "With --replan: Batsim workload (JSON) that is expected."),
+        Means("with --replan: Batsim workload (JSON) that is expected"),
     ] = ()
     demand: Annotated[
         str | None,
-        Means(
-            "file of the demand that is expected, instead of a workload",
-            "With --replan, instead: the expected demand, powers (CSV or events).",
-        ),
+        Means("with --replan, instead: the expected demand, powers (CSV or events)"),
     ] = None
     production: Annotated[
         str | None,
         Means(
-            "file of the production that is expected, instead of a forecast",
-            "With --replan: the expected production, powers (events or CSV). Default: --forecast, if given.",
+            "with --replan: the expected production, powers (events or CSV). Default: --forecast, if given"
         ),
     ] = None
     limit_s: Annotated[
         float | None,
         Means(
-            "real time after which a plan is late, s",
-            "With --replan: real time after which a plan is given up, and the one before goes on."
+            "with --replan: real time after which a plan is given up, and the one before goes on."
             " [default: 60 for serve, 600 for simulate]",
-            Range(0, LATEST_S, above=True),
+            range=Range(0, LATEST_S, above=True),
         ),
     ] = None
     season: Annotated[
         str | None,
         Means(
-            "file of the coarse plan that the windows take their hydrogen targets from",
-            "With --replan: plan of the season (of 'plan --season') that the windows take their hydrogen"
-            " targets from.",
+            "with --replan: plan of the season (of 'plan --season') that the windows take their hydrogen"
+            " targets from",
         ),
     ] = None
 
@@ -129,9 +123,8 @@ class RunSettings(Struct, frozen=True):
     energy: Annotated[
         EnergySource,
         Means(
-            "source of the energy used",
-            "Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model"
-            " (always with a Batsim 5).",
+            "source of the energy used: the simulator's answers (needs its -E), or the daemon's own model"
+            " (always with a Batsim 5)",
         ),
     ] = EnergySource.BATSIM
     power_actions: bool = True
