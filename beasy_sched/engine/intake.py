@@ -20,7 +20,7 @@ class Intake:
         self.is_complete = False
         """Whether all jobs have been submitted."""
         self.has_delays = False
-        """Whether a profile may load no host."""
+        """Whether a job may have a profile that loads no host."""
         self._present = present
         self._characters = self._characters_for_good = 0
         """At most how many characters ids and members of jobs have; those of members that are kept to the

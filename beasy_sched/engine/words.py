@@ -22,7 +22,7 @@ class Words(NamedTuple):
     """Why jobs were postponed, rejected or killed, in a few words for tables and overviews: "they" are the
     jobs; of a rejection they are the subject; of a kill it reads after "killed"."""
     in_short: str = ""
-    """What a compensation did, in a few words with facts, for those who look at its effects."""
+    """Effect of a compensation in a few words with facts, for lists of compensations."""
 
 
 Sentences: TypeAlias = Mapping[tuple[str, str], Words]

@@ -26,16 +26,17 @@ class ConditionScheme:
 
     name: str
     labels: tuple[str, ...]
-    """One label a class, the sunniest first."""
+    """Labels of the classes, one for each, the sunniest first."""
     upper: tuple[float, ...] = ()
-    """Where the classes come from a number: upper bounds (included), ascending, of all but the last."""
+    """Upper bounds (included) of all classes but the last, ascending, where the classes come from a
+    number."""
     descending: bool = False
-    """Whether small numbers are dark."""
+    """Whether small numbers stand for dark hours."""
     most: float = np.inf
-    """The largest number that is possible."""
+    """The largest number that a condition can have."""
 
     def impossible(self, values: FloatArray) -> BoolArray:
-        """Which numbers have no class because they are negative or too large."""
+        """Return which numbers have no class because they are negative or too large."""
         return (values < 0) | (values > self.most)
 
     def classes(self, values: npt.ArrayLike) -> IntArray:

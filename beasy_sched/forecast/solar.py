@@ -114,7 +114,7 @@ class DayFactors:
     """What was learned for one day: B, and f for each hour of the day and class."""
 
     ideal_w: FloatArray
-    """B, [24]."""
+    """B: ideal production of each hour of the day, W, [24]."""
     factors: FloatArray
     """f, [24, classes + 1]; NaN for a class not seen in H. The last column (`UNKNOWN`) is over all."""
     sunniest: FloatArray
@@ -127,11 +127,12 @@ class SolarModel:
 
     history: SolarHistory
     leave_out: int | None = None
-    """None: H has only days before the day of the prediction (the paper's: the year before). k: the
-    days of all years but those from k days before the day of the prediction to k days after the predicted
-    one: for data of one year."""
+    """Days left out of H around the predicted day. None: H has only days before the day of the prediction
+    (the paper's: the year before). k: the days of all years but those from k days before the day of the
+    prediction to k days after the predicted one: for data of one year."""
     sticky: bool = False
-    """As in the authors' code: method 2, once chosen, stays until night; chosen from 9:00 to 16:00 only."""
+    """Whether method 2, once chosen, stays until night and is chosen from 9:00 to 16:00 only, as in the
+    authors' code."""
     _known: dict[tuple[int, int], DayFactors] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
