@@ -111,8 +111,7 @@ class RunInputs(KnownInputs):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the inputs are complete, so that a missing site or missing events mean that the run has
-        none."""
+        """Whether all inputs are known: where a site or events are missing here, the run has none."""
         return self.policy is not None and self.platform is not None and bool(self.workloads)
 
     @cached_property

@@ -63,8 +63,8 @@ class Outcome:
     """Runs that this call executed; runs that had ended before are not among them."""
     failed: int
     warnings: Mapping[str, int] = field(default_factory=dict)
-    """Warnings of the runs of this call, with the number of each; warnings that differ in numbers only count
-    as one, in the words of the first."""
+    """Warnings of this call's runs, and the number of each; warnings that differ in figures only count as
+    one, in the words of the first."""
 
 
 def begin(

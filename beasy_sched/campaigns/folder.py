@@ -154,8 +154,7 @@ class Folder:
             write_atomic(path, content, folder)
 
     def running_since_s(self) -> float | None:
-        """When the campaign that runs in the folder was started or resumed, s since 1970; None where none
-        runs."""
+        """When the campaign that runs now was started or resumed, s since 1970; None where none runs."""
         if sys.platform == "win32":
             return None
         import fcntl

@@ -53,8 +53,7 @@ class Goal:
     least_pct: float = 99.0
     """Least share to be finished of the work (flops) or of the jobs submitted, %."""
     of_unlimited: bool = False
-    """Whether ``least_pct`` is a share of what the same policy finishes in the same noise with unlimited
-    power."""
+    """Whether ``least_pct`` is of what the same policy finishes in the same noise with unlimited power."""
     no_kills: bool = False
     """Whether no job may be killed by the guard or the policy."""
     end_at_target: bool = False
@@ -66,8 +65,7 @@ class Goal:
         return math.nan if found is None else float(found)
 
     def met(self, row: Row, unlimited_pct: float = 100.0) -> bool:
-        """Whether a run reached the goal; ``unlimited_pct`` is the share that an unlimited site finishes,
-        %."""
+        """Whether a run reached the goal; an unlimited site finishes ``unlimited_pct``."""
         wanted = self.least_pct * (unlimited_pct / 100.0 if self.of_unlimited else 1.0)
         below = [row.get(name) for name in ("soc_distance_points", "hydrogen_distance_kg")]
         return (
@@ -96,8 +94,7 @@ class SizeQuestion:
     """Question of a search: the policies, the axis, its rungs and the goal."""
 
     scenario: Scenario
-    """Scenario whose policies, tuples and seeds are tried; sizes beside that of the axis are as it gives
-    them."""
+    """Scenario whose policies, tuples and seeds are tried; sizes beside the axis are as it gives them."""
     axis: Axis
     sizes: tuple[float, ...]
     """Rungs of the axis, rising; see `ladder`."""

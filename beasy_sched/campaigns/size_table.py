@@ -19,8 +19,7 @@ _CURTAILED_SHARE: Final = 0.05
 
 
 def size_lines(answer: SizeAnswer) -> Iterator[str]:
-    """The table of a search, and remarks below it: sizes that failed above others, failed runs, what
-    limits."""
+    """The table of a search, with remarks on sizes that failed above others, failed runs and what limits."""
     question = answer.question
     yield from _heading(question, f"guard {question.guard.label}")
     rows = [

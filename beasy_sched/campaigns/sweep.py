@@ -179,8 +179,7 @@ def _change_base(scenario: Scenario, value: float) -> Scenario:
 
 
 def _change_servers(scenario: Scenario, value: float) -> Scenario:
-    """Return a scenario with ``value`` servers, of which each kind keeps its share; largest remainders round
-    up."""
+    """Return a scenario with ``value`` servers, shared among the kinds as before, by largest remainders."""
     own, total = scenario.platform.servers, scenario.servers
     exact = {kind: count * value / total for kind, count in own.items()}
     counts = {kind: int(share) for kind, share in exact.items()}

@@ -134,8 +134,7 @@ SWEEP_COLUMNS: Final = tuple(
     RunColumn(axis.name, "integer" if axis.whole else "number", axis.unit, axis.meaning)
     for axis in AXES.values()
 )
-"""Further columns of the table of runs, at its end: sizes that a scenario sweeps, null in runs of scenarios
-that do not."""
+"""Further columns, at the end of the table of runs: swept sizes, null where a scenario has no sweep."""
 
 
 def columns_of(specs: Iterable[RunSpec]) -> tuple[RunColumn, ...]:

@@ -87,8 +87,7 @@ class RunResult(Attempt):
 
 @contextlib.contextmanager
 def attempt(noted: Attempt) -> Iterator[None]:
-    """Note how long the block takes, and the error that ends it. Raises only MachineError, if the machine
-    lacks a resource."""
+    """Note a block's times and error. Raises only MachineError, if the machine lacks a resource."""
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     try:
         yield

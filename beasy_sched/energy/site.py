@@ -39,8 +39,7 @@ class Site:
     grid: Grid | None = None
     """Grid beside sun and wind; None for a site without a grid."""
     base_w: float = 0.0
-    """Power of the base load, which always runs beside the servers (switches, the scheduler's own host),
-    W."""
+    """Power of what always runs beside the servers (switches, the scheduler's own host), W."""
     calendar: Calendar | None = None
     """Calendar of the site; None where the site file does not say what time 0 is."""
 

@@ -308,8 +308,7 @@ class Hold(str, Enum):
     """When the planned hydrogen is held, since the days are not those that were planned for."""
 
     NEVER = "never"
-    """The hydrogen follows the plan, as far as the tank allows and the servers leave energy for the
-    electrolyzer."""
+    """The hydrogen follows the plan as far as the tank and the servers' need of energy allow."""
     CURTAILMENT = "curtailment"
     """The fuel cell is lowered by what would be curtailed; servers may count on the electrolyzer's power."""
     SURPLUS = "surplus"

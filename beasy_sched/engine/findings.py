@@ -54,8 +54,7 @@ class KnownInputs:
     site: Site | None = None
     windows: int = 1
     policy: ChecksInputs | None = None
-    """Inputs that the policy checks; None where the scheduler's side is not known, which does not rule out a
-    site."""
+    """Policy of the run; None where the scheduler's side is not known, so that the run may have a site."""
     came: Sequence[Job] = ()
     """Jobs with a deadline that came, where the workloads are not seen."""
 

@@ -32,8 +32,7 @@ class ProductionMeter:
         self._energy_j = 0.0
         """Energy produced from the beginning of the step to `since_s`."""
         self._sun_w = self._sun_j = 0.0
-        """Power, and energy from the beginning of the step to `since_s`, of the sun alone; NaN where not
-        known."""
+        """Power of the sun alone, W (and its energy in the step, J); NaN where it is not known."""
 
     def announce(self, power_w: float, now: float, sun_w: float | None) -> None:
         """Note that ``power_w`` is produced from now on, ``sun_w`` of it by the sun (None: not known)."""

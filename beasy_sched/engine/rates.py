@@ -15,8 +15,7 @@ _SAME_RATE: Final = 2e-6
 
 
 class AnnouncedRates:
-    """Rates announced for the present step and for the next one, which count instead of those of the
-    files."""
+    """Rates announced for the present step and the next one; they count instead of the files' rates."""
 
     def __init__(self, site: Site) -> None:
         """Nothing is announced."""

@@ -28,8 +28,7 @@ class ConditionScheme:
     labels: tuple[str, ...]
     """Labels of the classes, one for each, the sunniest first."""
     upper: tuple[float, ...] = ()
-    """Upper bounds (included) of all classes but the last, ascending, where the classes come from a
-    number."""
+    """Upper bounds (included) of all classes but the last, ascending, for classes of numbers."""
     descending: bool = False
     """Whether small numbers stand for dark hours."""
     most: float = np.inf

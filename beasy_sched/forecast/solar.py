@@ -131,8 +131,7 @@ class SolarModel:
     (the paper's: the year before). k: the days of all years but those from k days before the day of the
     prediction to k days after the predicted one: for data of one year."""
     sticky: bool = False
-    """Whether method 2, once chosen, stays until night and is chosen from 9:00 to 16:00 only, as in the
-    authors' code."""
+    """Whether method 2, once chosen (from 9:00 to 16:00), stays until night, as in the authors' code."""
     _known: dict[tuple[int, int], DayFactors] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
