@@ -148,7 +148,7 @@ class TraceRow(Struct, frozen=True, gc=False):
 
     @property
     def carbon_g(self) -> float | None:
-        """Carbon of the step's import, g; None without a grid, and where the intensity is unknown."""
+        """Carbon of the step's import, g; None without a grid or where the intensity is unknown."""
         return None if self.metered is None else self.metered.carbon_g
 
 

@@ -35,8 +35,7 @@ class HeldFolder:
     """
 
     def __init__(self, path: PathLike, outer: HeldFolder | None = None) -> None:
-        """Open the folder: links on the way to it count as they are now. Within ``outer``, ``path`` is a
-        name.
+        """Open the folder: links on the way count as they are now. Within ``outer``, ``path`` is a name.
 
         Raises OSError; within ``outer`` also for a link.
         """
@@ -70,8 +69,7 @@ class HeldFolder:
         raise InputError(self.path / name, f"is {kind_of(mode)}, expected a folder: remove it")
 
     def _at(self, name: str) -> str:
-        """Return how a file in the folder is named: by itself where the folder is open, by its path where
-        not."""
+        """Return a file's name for the system: by itself where the folder is open, by its path where not."""
         return name if self._descriptor is not None else os.fspath(self.path / name)
 
     def open(self, name: str, flags: int) -> int:
@@ -103,8 +101,7 @@ class HeldFolder:
         return [name for name, _ in self._entries()]
 
     def files(self) -> Iterator[tuple[HeldFolder, str]]:
-        """Yield the files of the folder and of the folders in it, each with the folder that holds it. Raises
-        OSError.
+        """Yield all files in the folder and in its inner ones, each with its folder. Raises OSError.
 
         Folders that may not be listed count as empty.
         """

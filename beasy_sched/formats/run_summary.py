@@ -96,8 +96,7 @@ class QualityPart(_Part):
     bounded_slowdown_max: Annotated[Number | None, Meaning("", "bounded slowdown (tau = 10 s): largest")]
     utilization: Annotated[Number | None, Meaning("", "host-seconds of jobs over those of the site, 0 to 1")]
     server_switches: Annotated[Count | None, Meaning("", "servers put to sleep or woken")] = None
-    """Number of times that servers were put to sleep or woken; None for a run that never began, as in the
-    next field."""
+    """Number of times that servers slept or woke; like ``speed_changes``, None of a run that never began."""
     speed_changes: Annotated[Count | None, Meaning("", "changes of a server's speed")] = None
 
 
@@ -200,8 +199,7 @@ class EnergyPart(_Part):
     consumed: Annotated[Number, Meaning("kWh", "energy of the servers")]
     """Energy of the servers as the simulator answered, kWh."""
     consumed_by_own_account: Number
-    """Energy of the servers as the daemon calculated it, kWh: the parts from ``finished_jobs`` to ``wasted``
-    divide it."""
+    """Energy of the servers by the daemon's account, kWh: divided into ``finished_jobs`` to ``wasted``."""
     finished_jobs: Annotated[Number, Meaning("kWh", "of it, in jobs that finished")]
     other_jobs: Annotated[Number, Meaning("kWh", "in jobs that did not")]
     idle: Annotated[Number, Meaning("kWh", "in idle servers")]
@@ -215,8 +213,7 @@ class EnergyPart(_Part):
     curtailed: Annotated[Number, Meaning("kWh", "production that nothing could take")]
     unserved: Annotated[Number, Meaning("kWh", "demand that nothing could serve")]
     base: Number | None = None
-    """Energy of the base load, kWh; None for a site without a grid and a base load, as in the next two
-    fields."""
+    """Energy of the base load, kWh; like imports and exports, None without a grid and a base load."""
     imported: Number | None = msgspec.field(default=None, name="import")
     """Energy from the grid, kWh."""
     exported: Number | None = msgspec.field(default=None, name="export")
@@ -315,17 +312,16 @@ class RunSummary(_Part, kw_only=True):
     deadlines: DueJobsPart | None = None
     """Deadlines kept and missed; None where no job had a deadline."""
     site: SitePart | None = None
-    """Site of the run; None without one, as are the next four sections."""
+    """Site of the run; like the sections up to ``replanning``, None where the run has none."""
     energy_kwh: EnergyPart | None = None
     grid: GridPart | None = None
     planned: PlannedPart | None = None
     replanning: ReplanningPart | None = None
     words: dict[str, dict[str, tuple[str, ...]]] | None = None
-    """Words that tell the rules of a policy of one's own (`engine.words.Words`), by what was done and the
-    rule."""
+    """Words for the rules of a policy of one's own (`engine.words.Words`), by what was done and the rule."""
     warnings: list[str]
     by_policy: dict[str, Any] = {}
-    """Sections that the policy added; in the file they stand beside the other sections, before the
+    """Sections that the policy added; they stand in the file after the other sections, before the
     warnings."""
     unmade: tuple[str, ...] = ()
     """Names of the sections that could not be made."""
