@@ -63,8 +63,7 @@ class PstateNumbers:
             self.spare_j -= number * more_j
 
     def spend_what_is_left(self) -> None:
-        """Spend the spare energy on every change of P-state that it pays for and that gains, most flops
-        first."""
+        """Spend what is left on every change of P-state that it pays for and that gains, most flops first."""
         source, target, energy_j = self._problem.gaining
         cheapest_j = np.full(len(self.rows), np.inf)
         np.minimum.at(cheapest_j, source, energy_j)

@@ -116,8 +116,7 @@ class PlannedEasyPass(EasyPass):
         self.plan, self._runs = plan, runs
 
     def needs_reservation(self, job: Job) -> bool:
-        """Whether to reserve for ``job``: not if no job could be backfilled, and it was told why ``job``
-        waits."""
+        """Whether to reserve for ``job``: not if none could be backfilled, and why it waits was told."""
         if self.refused_by or not self.is_alone(job):
             return not self.is_told_and_alone(job)
         return self.view.wants_facts and not (job.postponed_for == RESERVED and self._is_still_promised(job))

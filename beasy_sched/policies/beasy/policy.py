@@ -212,8 +212,7 @@ class BeasyPass(EasyPass):
     # --- the reservation ----------------------------------------------------------------------------------
 
     def needs_reservation(self, job: Job) -> bool:
-        """Whether to reserve for ``job``: not if no job could be backfilled, and it was told why ``job``
-        waits."""
+        """Whether to reserve for ``job``: not if none could be backfilled, and why it waits was told."""
         if not self.is_alone(job) and self._some_payable(job):
             return True
         if self.refused_by:
