@@ -46,7 +46,7 @@ _FORMATS = {
     run_files.STATES: "%g,%d,%d,%d,%d,%d\n",
     run_files.ENERGY: "%.6f,%.6f,%s,%s,%s\n",
 }
-"""How rows of numbers are written: they wait as tuples, and become text together."""
+"""Formats of rows of numbers: rows wait as tuples, and become text together."""
 
 
 class Tracer:
@@ -223,7 +223,7 @@ def is_formula(text: str) -> bool:
 
 
 _MEASURES = ("slowdown", "turnaround_time", "waiting_time")
-"""What the schedule file has the mean and the maximum of, over all jobs."""
+"""Quantities whose mean and maximum over all jobs the schedule file has."""
 
 
 class Tally:

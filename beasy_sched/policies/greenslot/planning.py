@@ -49,8 +49,7 @@ class QueuedTask(Struct, frozen=True):
     duration_s: float
     """Reserved duration, s: the walltime. Infinite if unknown."""
     deadline_s: float = math.inf
-    """Time by which the job must end, s; within a workflow see `model.workflow.due_times`. Infinite for
-    none."""
+    """Deadline of the job, s; within a workflow see `model.workflow.due_times`. Infinite for none."""
     submit_s: float = 0.0
     order: int = 0
     """Place of the job in the order of submission."""
@@ -83,7 +82,7 @@ class RoundSettings(Struct, frozen=True):
     """Rules by which a round is planned; the defaults are GreenSlot's."""
 
     beyond: Literal["green", "anywhere"] = "green"
-    """Place of a job whose deadline lies beyond the window: ``green``, only where it needs no brown
+    """Place of a job whose deadline lies beyond the window: ``green`` is only where it needs no brown
     energy."""
     tie: Literal["latest", "earliest"] = "latest"
     """Choice among equally cheap starts with brown energy: the latest, if there is daylight until then."""

@@ -289,8 +289,7 @@ class GreenSlot(Policy):
         )
 
     def _extra_w(self, view: View, job: Job) -> float | None:
-        """Return the power that each of a job's nodes adds to a sleeping one, W, where its user knows its
-        power."""
+        """Return the power that a node of a job adds to a sleeping one, W, where its user knows its power."""
         if job.terms.power_w is None:
             return 0.0 if not job.computes else None
         return max(0.0, job.terms.power_w - float(view.power_model.sleep_w.min()))

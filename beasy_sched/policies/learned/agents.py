@@ -50,8 +50,7 @@ class QTable:
     without: frozenset[str] = frozenset()
     """Features that the agent does not see."""
     trace: float = 0.0
-    """Lambda: the share of what came of later choices, instead of what was expected, in what the agent
-    learns."""
+    """Lambda: share that the outcome of later choices, not expectation, has in what the agent learns."""
 
     @classmethod
     def new(

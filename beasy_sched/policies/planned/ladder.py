@@ -78,8 +78,7 @@ class Ladder:
         return np.asarray(self._raised_w[self._row_of[hosts] + pstates])
 
     def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
-        """Power saved by running in ``new`` instead of ``old``, W, net of the longer run that the work
-        takes."""
+        """Power that running in ``new`` instead of ``old`` saves, W, net of the longer run of the work."""
         longer = self.speed_flops(hosts, old) / self.speed_flops(hosts, new)
         return self.full_w(hosts, old) - longer * self.full_w(hosts, new)
 

@@ -37,8 +37,7 @@ class SleepSavings:
         """Least power that a server of each kind draws more when it is on than asleep, W."""
         least_on_w = self._least_w[power.can_sleep]
         self._least_on_w = float(least_on_w.min()) if len(least_on_w) else 0.0
-        """Least power that a server of any kind that can sleep draws more when it is on, W; 0 if none can
-        sleep."""
+        """Least power that any server draws more when it is on than asleep, W; 0 if none can sleep."""
         falling_j = power.off_s * np.maximum(power.off_w - power.sleep_w, 0.0)
         self._switching_j = falling_j + power.on_s * np.maximum(power.on_w - least_w, 0.0)
         """Energy that the transitions of a server of each kind cost at most, J."""
@@ -46,8 +45,8 @@ class SleepSavings:
         spared_j += power.off_s * np.maximum(power.sleep_w - power.off_w, 0.0)
         most_switching_j = np.where(power.can_sleep, self._switching_j + spared_j, 0.0)
         self.most_switched_j = float(most_switching_j.max())
-        """Most energy that the transitions around a run of sleep can add to its savings, over all kinds,
-        J."""
+        """Most energy that the transitions around a run of sleep can add to its savings, J, over all
+        kinds."""
         self.most_added_j = np.ceil(most_switching_j)[power.kind_of]
         """Most energy that the transitions around a run of sleep can add, by host, in whole joules: [N]."""
         saved_w = np.maximum(cells.awake_w[:, -1] - power.sleep_w[:, None], 0.0)
