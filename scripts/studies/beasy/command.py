@@ -66,7 +66,7 @@ WHAT = {
     "average": "the average cases of the BEASY paper (Section V-B): ten plans, ten noises each",
 }
 SEEDS = {"critical": 2, "average": 10}
-"""For each pair of workload and production, of which there are five and ten."""
+"""Number of seeds for each pair of workload and production, of which there are five and ten."""
 SHED_SEEDS = 1
 
 
