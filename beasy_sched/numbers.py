@@ -79,9 +79,9 @@ class Range:
 
 
 ANY_NUMBER: Final = Range()
-"""Whatever is finite, and not absurd."""
+"""Range of whatever is finite, and not absurd."""
 ANY_WHOLE: Final = Range(-LARGEST_WHOLE - 1, LARGEST_WHOLE, whole=True)
-"""Whatever fits into 64 bits."""
+"""Range of whatever fits into 64 bits."""
 
 
 def wrong_number(value: object) -> str | None:

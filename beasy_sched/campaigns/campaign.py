@@ -50,7 +50,7 @@ from beasy_sched.generate.workload import GeneratedWorkload
 
 Value = TypeVar("Value")
 Progress = Callable[[int, int], None]
-"""Called with the number of runs that have ended and the number of all."""
+"""Function called with the number of runs that have ended and the number of all."""
 
 
 @dataclass(frozen=True)

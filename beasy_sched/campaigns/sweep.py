@@ -232,7 +232,7 @@ AXES: Final[dict[str, Axis]] = {
         ),
     )
 }
-"""Everything that a sweep may vary, by name."""
+"""Sizes that a sweep may vary, by name."""
 
 
 @dataclass(frozen=True)

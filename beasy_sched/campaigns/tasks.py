@@ -32,7 +32,7 @@ Keep = Literal["nothing", "trace", "everything"]
 TRACE = "run_energy_trace.csv"
 """Name of the file of a run's trace."""
 WORKLOAD = "workload.json"
-"""Name of the file of its jobs, where it is executed."""
+"""Name of the file of a run's jobs, where it is executed."""
 
 EXPECTED = ("forecast_workload.json", "forecast_power.txt")
 """Names of the files that plans made during a run expect."""

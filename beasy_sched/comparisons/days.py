@@ -33,7 +33,7 @@ POLICIES: Final = (
     "bid-price", "beasy", "follow-plan", "peak", "next", "last", "workload", "power-reactive",
     "workload-reactive",
 )  # fmt: skip
-"""Ours, and those that the BEASY paper compares."""
+"""Policies compared by default: ours, and those that the BEASY paper compares."""
 
 Production = Literal["exact", "best", "worst", "between"]
 """Place of the real production in the band of its forecast."""

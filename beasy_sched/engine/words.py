@@ -35,7 +35,7 @@ _SHED: Final = (
 )
 
 QUEUED: Final = ""
-"""Stands for the rule of a job that waits without one of its own: others are before it."""
+"""Key of the words for a job that waits without a rule of its own: others are before it."""
 
 ENGINE_WORDS: Final[Sentences] = {
     ("postpone", QUEUED): Words(of_jobs="others were before them in the queue"),

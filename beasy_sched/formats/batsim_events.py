@@ -34,7 +34,7 @@ from beasy_sched.structs import check_numbers, has_usual_numbers
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
 """Batsim 4 sorts events of one timestamp so, and all others after these; Batsim 5 leaves their order."""
 _KEPT_IN_ORDER = 16
-"""Of more events than this, Batsim 4 may mix up equal ones: its sort, C++'s ``std::sort``, is not stable."""
+"""Most events whose equal ones Batsim 4 keeps in order: its sort, C++'s ``std::sort``, is not stable."""
 
 
 class ExternalEvent(Struct, gc=False):

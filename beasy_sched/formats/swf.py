@@ -24,7 +24,7 @@ from beasy_sched.limits import LARGEST_NUMBER, MOST_UNPACKED_BYTES
 from beasy_sched.units import counted
 
 Progress = Callable[[int, int], object]
-"""Called from time to time with the bytes read and the size of the file (0: not known)."""
+"""Function called from time to time with the bytes read and the size of the file (0: not known)."""
 
 _NAMES = (
     "job_number submit_s wait_s run_s allocated_processors cpu_time_s used_memory_kb requested_processors"

@@ -294,7 +294,7 @@ CLEARNESS_INDEX = "clearness_index"
 CLEAR_SKY = "clear_sky_w_m2"
 """Irradiance as it would be without clouds."""
 FLAGGED = "flagged"
-"""Above 0 where the provider marked the row as filled in by itself."""
+"""Column above 0 where the provider marked the row as filled in by itself."""
 
 _LONGEST_INTERVAL_S = 6 * 3600
 _PLAUSIBLE = {

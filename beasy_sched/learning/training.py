@@ -123,7 +123,7 @@ class Episode:
 
     run: RunTask
     agent: Agent | str
-    """Or the name of the action that is always taken, or ``random``."""
+    """Agent that chooses, or the name of the action that is always taken, or ``random``."""
     epsilon: float
     rng: tuple[int, ...]
     """Seeds of the random choices in the episode."""

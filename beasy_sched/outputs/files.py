@@ -177,7 +177,7 @@ class DecisionLogFile(PartFile):
             buffer.clear()
 
     def keep(self) -> int:
-        """As `PartFile.keep`, with the last lines."""
+        """Keep the file as `PartFile.keep` does, with the last lines."""
         self._write_all()
         return super().keep()
 

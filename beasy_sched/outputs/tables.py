@@ -354,7 +354,7 @@ class Column:
 
 
 _CURRENCY = "currency"
-"""Stands for the unit of a cost, which is that of the site."""
+"""Stand-in for the unit of a cost, which is that of the site."""
 
 COMPARISON_COLUMNS = (
     Column("finished_pct", ("fin-", "ished"), "finished", "%", "jobs", "finished"),

@@ -147,7 +147,7 @@ class PowerFlowModel:
         return HydrogenColumns(hydrogen, hour_kg, electrolyzer, fuel_cell, level, on)
 
     def _add_tank_misses(self) -> TankMisses | None:
-        """By how much the tank's last level may be below what is held, and below what is wished for."""
+        """Add by how much the tank's last level may be below what is held, and below what is wished for."""
         if self.hydrogen is None:
             return None
         misses = self.model.columns(1), self.model.columns(1)

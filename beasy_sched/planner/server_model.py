@@ -131,7 +131,7 @@ def _rounded(values: FloatArray) -> IntArray:
 
 
 _MOST_COMBINATIONS = 6000
-"""Up to this number of combinations of numbers of servers, all are examined."""
+"""Most combinations of numbers of servers of which all are examined."""
 _CELLS_A_PIECE = 100_000
 """Size of the pieces in which large tables are worked through."""
 _VIOLATION = 1e-6
@@ -210,7 +210,7 @@ class PriceRows:
 
 
 _MOST_SERVERS = 120
-"""Up to this number of servers, all pairs (n, w) are examined."""
+"""Most servers of which all pairs (n, w) are examined."""
 
 
 class WholeServerRows:
@@ -293,7 +293,7 @@ class WholeServerRows:
         return np.where(np.isfinite(most), most, 0.0)[steps]  # no server can wake: any slope holds
 
     def _slopes_of_most_on(self) -> FloatArray:
-        """By how much each wake-up raises the greatest number of servers on at most, in each step."""
+        """Return by how much each wake-up raises the greatest number of servers on at most, in each step."""
         slopes = np.zeros(len(self._steps))
         for piece, pairs in self._pieces(self._steps):
             more = slice(int(np.searchsorted(self._on, self._most_on[piece].min(), side="right")), pairs.stop)

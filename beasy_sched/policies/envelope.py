@@ -153,7 +153,7 @@ class MoveTables:
 
 
 def _differences(values: FloatArray) -> FloatArray:
-    """By how much each state differs from the present one: [situation, state]; ``values`` as `_outcomes`."""
+    """Return each state's difference from the present one: [situation, state]; ``values`` as `_outcomes`."""
     more = values[:, :, None] - values.swapaxes(2, 3)[..., None]
     return more.reshape(-1, more.shape[-1])
 
@@ -305,7 +305,7 @@ class EnvelopeRefit:
         self._window = range(0)
 
     def can_change(self, steps: IntArray, energy_j: float) -> BoolArray:
-        """For each of ``steps``: whether some server has a move in it that takes at most ``energy_j``."""
+        """Return for each of ``steps`` whether some server has a move that takes at most ``energy_j``."""
         least_j = self._least_j[int(energy_j > 0)][steps - self._window.start]
         return np.asarray(least_j <= abs(energy_j))
 
@@ -398,12 +398,12 @@ class EnvelopeRefit:
 
 
 def _by_peak(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:
-    """By envelope, the largest first; the earlier of equals."""
+    """Order the steps by envelope, the largest first; of equals, the earlier first."""
     return steps[(-plan.energy_j[steps]).argsort(kind="stable")]
 
 
 def _by_unmet(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:
-    """By predicted demand minus envelope: the largest first for a surplus, else the smallest."""
+    """Order steps by predicted demand minus envelope: the largest first for a surplus, else the smallest."""
     unmet_w = plan.load_w[steps] - plan.energy_j[steps] / plan.step_s
     return steps[(-unmet_w if surplus else unmet_w).argsort(kind="stable")]
 
@@ -417,7 +417,7 @@ ORDERS: Final[dict[str, Callable[[WorkingPlan, IntArray, bool], IntArray]]] = {
 """Order in which each policy changes steps, given from first to last, for a surplus or a shortage."""
 
 NOWHERE: Final = "none"
-"""Stands for an order: nothing is changed, and the difference stays in the battery."""
+"""Name in place of an order where nothing is changed, and the difference stays in the battery."""
 
 
 class EndOfWindow(NamedTuple):
@@ -468,7 +468,7 @@ class EnvelopePolicy(FollowPlan):
         self._refit.forget()
 
     def place(self, view: View, ending: EndOfWindow) -> tuple[str, FactDict]:
-        """Where E_comp goes: one of `ORDERS`, or `NOWHERE`; and facts that say why."""
+        """Return where E_comp goes: one of `ORDERS`, or `NOWHERE`; and facts that say why."""
         return self.name, {}
 
     def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:

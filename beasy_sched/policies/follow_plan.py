@@ -202,7 +202,7 @@ class PlannedEasyPass(EasyPass):
         return None
 
     def _free_from_until(self, step: int, end_step: int, ready: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """From when and until when servers are free and planned on, s: one entry per run of steps.
+        """Return from when and until when servers are free and planned on, s: one entry per run of steps.
 
         Leaves out what is planned for ``end_step`` and later: runs that reach it do not close.
         """

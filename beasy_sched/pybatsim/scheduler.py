@@ -56,7 +56,7 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
     energy: EnergySource = EnergySource.BATSIM
     """``"batsim"`` asks the simulator (requires its ``-E``), ``"model"`` keeps its own account."""
     power_actions: bool = True
-    """False if Batsim runs without ``-E``, when it aborts on P-state changes."""
+    """Whether P-states may be changed: not if Batsim runs without ``-E``, when it aborts on that."""
     platform: str | None = None
     """Batsim's platform file, if the properties of its hosts do not contain their speeds, or to plan for."""
     export: str | None = None

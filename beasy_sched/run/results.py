@@ -228,7 +228,7 @@ class LogLine(msgspec.Struct, gc=False):
         return self.action.partition(" ")[0]
 
     def host_set(self) -> HostSet:
-        """The hosts it concerns."""
+        """The hosts that the line concerns."""
         return HostSet.parse(self.hosts)
 
 

@@ -249,7 +249,8 @@ class Tally:
         self._maxima = [0.0] * len(_MEASURES)
         self.grouped_switches = self.machine_switches = 0
         self.energy_at_first_submission_j = -1.0
-        """Below 0, as Batsim has it, where that never happened; so is the next."""
+        """Energy used at the first submission, J; below 0, as Batsim has it, where there was none (like
+        `energy_at_last_end_j`)."""
         self.energy_at_last_end_j = -1.0
 
     def add(self, subtime: float, start: float, runtime: float, end: JobEnd) -> None:

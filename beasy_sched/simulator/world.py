@@ -25,7 +25,7 @@ class SimulationOptions:
     energy: bool = False
     """Meter energy and allow P-state changes (``-E``)."""
     forward_profiles: bool = False
-    """Attach its profile to each submitted job (``--forward-profiles-on-submission``)."""
+    """Whether each submitted job has its profile attached (``--forward-profiles-on-submission``)."""
     dynamic_jobs: bool = False
     """Let the scheduler register jobs and profiles (``--enable-dynamic-jobs``)."""
     acknowledge_dynamic_jobs: bool = False

@@ -254,7 +254,7 @@ def outcome_of(done: WorldRun) -> Mapping[str, str]:
 
 
 def lost_predecessors(names: list[str], states: Mapping[str, str]) -> list[str]:
-    """Return those of the jobs that have ended and not finished."""
+    """Return the ended jobs that have not finished."""
     return [name for name in names if states.get(name) not in ("finished", None)]
 
 

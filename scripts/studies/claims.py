@@ -82,7 +82,7 @@ class Quantity(Protocol):
 
 @dataclass(frozen=True)
 class Minus:
-    """One number less another."""
+    """Quantity: one number less another."""
 
     first: Quantity
     second: Quantity
@@ -129,7 +129,7 @@ class Several:
     at_least: int | None = None
 
     def __call__(self, study: Any) -> tuple[Truth, str]:
-        """Return the truth, and what each of few found; of many, how many are true, and what the others
+        """Return the truth; what each of few found, or of many how many are true and what the others
         found."""
         found = [statement(study) for statement in self.statements]
         needed = len(found) if self.at_least is None else self.at_least

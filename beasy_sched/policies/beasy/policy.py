@@ -315,7 +315,7 @@ class BeasyPass(EasyPass):
     def _intervals(
         self, job: Job, earliest_s: FloatArray, first_before: int | None
     ) -> tuple[FloatArray, FloatArray, HostIds] | None:
-        """From when, and until when, servers can take ``job``, s, and which: one entry per run of steps.
+        """Return when servers can take ``job``, from when to when, s, and which: one entry per run of steps.
 
         ``earliest_s`` (N) is when each server is ready; ``first_before`` leaves out runs that begin later.
         Returns None if there are fewer than the hosts that ``job`` asks for.

@@ -19,7 +19,7 @@ from beasy_sched.model.power import PowerModel
 
 
 class Ladder:
-    """Speeds and their neighbours by kind and P-state; for P-states that do not compute, they stay."""
+    """Speeds and their neighbours by kind and P-state; P-states that do not compute have themselves."""
 
     def __init__(self, power: PowerModel) -> None:
         """Sort each kind's computing P-states by speed."""

@@ -289,7 +289,7 @@ class WorkingPlan:
     def asleep_steps(
         self, hosts: HostIds, first_step: int, end_step: IntArray | int
     ) -> npt.NDArray[np.int32]:
-        """In how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
+        """Return in how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
 
         ``end_step`` may differ from host to host, and there may be several rows of them. Taken from sums
         along each server's steps, which are made again for servers whose states have changed.

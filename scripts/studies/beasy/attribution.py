@@ -57,7 +57,7 @@ def with_workload(**values: Any) -> Change:
 
 
 def together(*changes: Change) -> Change:
-    """Several changes, one after the other."""
+    """Return one change that makes several, one after the other."""
 
     def change(scenario: Scenario) -> Scenario:
         for each in changes:

@@ -104,7 +104,7 @@ class LeadOfWorst(PolicyQuantity):
 
 @dataclass(frozen=True)
 class SavedShare(PolicyQuantity):
-    """By how many percent the mean of a policy is below another's."""
+    """Quantity: by how many percent the mean of a policy is below another's."""
 
     than: str
     unit = "% saved"
@@ -116,7 +116,8 @@ class SavedShare(PolicyQuantity):
 
 @dataclass(frozen=True)
 class LowPlaces:
-    """In how many results (Table I's measures in some scenarios) a policy is among the worst three."""
+    """Quantity: number of results (Table I's measures, some scenarios) with a policy among the worst
+    three."""
 
     scenarios: tuple[str, ...]
     policy: str

@@ -115,7 +115,7 @@ def _parser(headline: str) -> argparse.ArgumentParser:
 
 
 def reproduce(chosen: argparse.Namespace) -> int:
-    """Do all of it; return the exit code."""
+    """Reproduce the study; return the exit code."""
     check_folder(chosen.out)
     scenarios = [as_in_the_paper(find_scenario(str(name))) for name in chosen.scenarios]
     campaigns = experiments(chosen.headline, scenarios, chosen.size)

@@ -65,8 +65,7 @@ class Closeup:
         return read_frame(self.folder / TRACE)
 
     def kills(self) -> dict[float, int]:
-        """Return the number of jobs killed by hour of the kill, without those cut off by the end of the
-        run."""
+        """Return the number of jobs killed by hour of the kill, without those that the run's end cut off."""
 
         jobs = read_frame(self.folder / "run_jobs.csv")
         last = self.trace.iloc[-1]

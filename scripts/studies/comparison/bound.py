@@ -251,7 +251,7 @@ class BoundTask(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Name of its result: executions that differ in forecasts and policies only have the same."""
+        """Name of the task's result: executions that differ in forecasts and policies only have the same."""
         head = f"{self.windows}\n{self.site}"
         names = (self.platform.name, self.workload.name, self.power.name)  # named by their contents
         return hashlib.sha256("\n".join((*names, head)).encode()).hexdigest()[:16]
