@@ -30,7 +30,7 @@ from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
 _TICK_MS = 200
 _MOST_EVENTS = 1000
-"""Comings and goings that are noted before a message is read."""
+"""Most openings and closings of connections that are noted before a message is read."""
 _FRAMING_BYTES = 11
 """Bytes that a message takes at most on the wire beside its content."""
 _TCP_INFO_BYTES = 136

@@ -127,7 +127,7 @@ class NoiseAnswer:
 
     @property
     def met(self) -> dict[int, bool]:
-        """For each rung that was tried, whether it met the goal."""
+        """Whether each rung that was tried met the goal, by rung."""
         return {rung: self.goal.met(row, self.unlimited_pct) for rung, row in self.probes.items()}
 
     @property

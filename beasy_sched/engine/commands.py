@@ -222,12 +222,12 @@ class BusyLoop:
 
 
 class Kills:
-    """Jobs to be killed, from the decision until the simulator reports their end."""
+    """Jobs with a kill pending: from the decision until the simulator reports their end."""
 
     def __init__(self) -> None:
-        """Begin with no job to be killed."""
+        """Begin with no kill pending."""
         self.jobs: dict[str, Job] = {}
-        """Jobs to be killed, by id, until the simulator reports their end."""
+        """Jobs with a kill pending, by id."""
         self._rules: dict[str, str] = {}
         self._sent: set[str] = set()
         self._counted: set[str] = set()

@@ -27,7 +27,7 @@ _LARGE_BATTERY_S, _SMALL_BATTERY_S = 30 * SECONDS_PER_DAY, 60.0
 
 
 class ChecksInputs(Protocol):
-    """A policy, as far as it is asked here."""
+    """Policy, as far as the checks of inputs ask it."""
 
     def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
         """Return what is odd about inputs for this policy."""

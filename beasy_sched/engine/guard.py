@@ -135,7 +135,7 @@ NO_ENERGY = "guard: no energy for it"
 def committed_energy_j(cluster: Cluster, now: float, dt_s: float) -> FloatArray:
     """Energy of each server over the next ``dt_s`` seconds if nothing more is decided, J.
 
-    Assumes that jobs keep running, at the requested speeds, except those about to be killed, and that
+    Assumes that jobs keep running, at the requested speeds, except those with a kill pending, and that
     transitions under way or requested are completed.
     """
     power, kinds, state = cluster.power, cluster.platform.kind_of, cluster.state

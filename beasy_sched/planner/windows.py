@@ -325,7 +325,7 @@ class ReplanRule:
     """A plan is made for every so-many-th step, counted from time 0."""
     demand: DemandForecast
     renew_w: FloatArray | None
-    """Expected production of each step from time 0 on, W; None for what the run's forecast says by then."""
+    """Expected production of each step from time 0 on, W; None for the run's forecast at each planning."""
     options: OfflineOptions = field(default_factory=OfflineOptions)
 
 

@@ -91,7 +91,7 @@ class StepClock:
         self._lengths: FloatArray = np.empty(1 << 10)
         """Lengths of the steps so far, s; then room for further ones."""
         self._rests: FloatArray = np.empty(1 + (1 << 10))
-        """Rests of an action after each step, for calculations; has room for all steps."""
+        """Buffer for calculating what is left of an action, with room for all steps."""
         self._agenda: list[_Entry] = []
         """Heap of earliest ends; an entry counts only while its action has the entry's ticket."""
         self.short: list[Action] = []

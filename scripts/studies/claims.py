@@ -129,8 +129,7 @@ class Several:
     at_least: int | None = None
 
     def __call__(self, study: Any) -> tuple[Truth, str]:
-        """Return the truth; what each of few found, or of many how many are true and what the others
-        found."""
+        """Return the truth; what each of few found, or of many how many are true and what others found."""
         found = [statement(study) for statement in self.statements]
         needed = len(found) if self.at_least is None else self.at_least
         truth = np.asarray(np.sum([true for true, _ in found], axis=0) >= needed)

@@ -116,8 +116,7 @@ class SavedShare(PolicyQuantity):
 
 @dataclass(frozen=True)
 class LowPlaces:
-    """Quantity: number of results (Table I's measures, some scenarios) with a policy among the worst
-    three."""
+    """Quantity: number of results (Table I's, some scenarios) with a policy among the worst three."""
 
     scenarios: tuple[str, ...]
     policy: str

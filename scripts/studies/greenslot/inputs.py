@@ -242,7 +242,7 @@ class SunWeek:
                 yield now * _HOUR_S, hour * _HOUR_S, power_w
 
     def _persisting_w(self, now: int) -> FloatArray:
-        """Return the last 24 hours again and again, W; the first day knows nothing but the present hour."""
+        """Return the forecast, W: the last 24 hours repeated; the first day knows only the present hour."""
         hours = np.arange(now, self.hours)
         before = hours - 24 * ((hours - now) // 24 + 1)
         ahead_w = np.where(before >= 0, self.hourly_w[np.maximum(before, 0)], 0.0)
@@ -250,7 +250,7 @@ class SunWeek:
         return ahead_w
 
     def _mean_day_w(self, now: int) -> FloatArray:
-        """Return for three hours what is predicted one hour ahead, then the mean of the week's days, W."""
+        """Return the forecast, W: for three hours that of one hour ahead, then the mean of the week."""
         near_w = self.hourly_w if self.predicted_w is None else self.predicted_w
         of_day = np.arange(self.hours) % 24
         mean_w = np.bincount(of_day, self.hourly_w) / np.bincount(of_day)
