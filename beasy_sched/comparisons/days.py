@@ -37,10 +37,10 @@ POLICIES: Final = (
     "bid-price", "beasy", "follow-plan", "peak", "next", "last", "workload", "power-reactive",
     "workload-reactive",
 )  # fmt: skip
-"""Ours, and those that the BEASY paper compares."""
+"""Policies compared by default: ours, and those that the BEASY paper compares."""
 
 Production = Literal["exact", "best", "worst", "between"]
-"""Where the real production lies in the band of its forecast."""
+"""Place of the real production in the band of its forecast."""
 
 
 class MadeFiles(NamedTuple):
@@ -64,7 +64,7 @@ def files_in(folder: Path) -> MadeFiles:
 
 @dataclass(frozen=True)
 class DayInputs:
-    """What the runs of all policies read."""
+    """Inputs that the runs of all policies read."""
 
     platform: str
     workloads: Sequence[str]
@@ -72,15 +72,15 @@ class DayInputs:
     site: str | None = None
     plan: str | None = None
     forecast: str | None = None
-    """Source of predictions, as ``--forecast`` names it."""
+    """Source of predictions of the production, as ``--forecast`` names it."""
     windows: int = 1
     master_host: str | None = None
     made: Sequence[str] = ()
-    """Those files that the comparison made."""
+    """Input files that the comparison made."""
 
     @property
     def simulator(self) -> list[str]:
-        """The arguments that give them to the simulator."""
+        """Arguments that give the inputs to the simulator."""
         words = ["-p", self.platform]
         words += [word for path in self.workloads for word in ("-w", path)]
         words += [word for path in self.events for word in ("--events", path)]
@@ -121,7 +121,7 @@ class ComparedDays(Protocol):
 
     @property
     def given(self) -> DayInputs | None:
-        """The inputs where they are the user's own; None where they are still to be made."""
+        """Inputs of the runs where they are the user's own; None where they are still to be made."""
 
     def make(self, folder: Path, commands: Commands) -> DayInputs:
         """Write what is missing to ``folder``; return the inputs of the runs. Raises BeasyError."""
@@ -132,7 +132,7 @@ class DayOptions:
     """What generated days and a generated year have in common."""
 
     site: Path | None = None
-    """None: the site of this package."""
+    """Site file; None for the site of this package."""
     seed: Annotated[int, Means("seed of all random numbers", range=SEEDS)] = 1
     sigma_pct: Annotated[
         float,
@@ -158,11 +158,11 @@ class GeneratedDays(DayOptions):
     """Generated servers, jobs and weather, or the user's own trace and weather on generated servers."""
 
     quick: Annotated[bool, Means("one day instead of three")] = False
-    """On the site of this package."""
+    """One day is only on the site of this package."""
     planned: bool = True
-    """Whether the window is planned."""
+    """Whether a plan of the window is made."""
     arrivals: Annotated[ArrivalShape | None, Means("when most jobs arrive. [default: begin]")] = None
-    """None: at the beginning, where the window is long enough for that."""
+    """None means at the beginning, where the window is long enough for that."""
     production: Annotated[
         Production,
         Means(
@@ -270,7 +270,7 @@ class OwnDays:
 
     @property
     def given(self) -> DayInputs:
-        """The files."""
+        """Inputs of the runs: the user's own files."""
         return self.inputs
 
     @property

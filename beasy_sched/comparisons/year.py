@@ -53,7 +53,7 @@ _TELL_S: Final = 0.5
 
 @dataclass(frozen=True)
 class YearInputs:
-    """What the runs of all policies read."""
+    """Inputs that the runs of all policies read."""
 
     files: MadeFiles
     windows: int
@@ -75,7 +75,7 @@ class Year(DayOptions):
     pv_kw: Annotated[float, Means("size of the solar plant", range=Range(0, 1e6))] = YEAR_PV_KW
     wind_kw: Annotated[float, Means("size of the wind plant", range=Range(0, 1e6))] = YEAR_WIND_KW
     start: datetime | None = None
-    """First day within the exports; None: the first of 2024."""
+    """First day within the weather exports; None for the first of 2024."""
 
     def prepare(self, commands: Commands) -> YearInputs:
         """Check the policies, write platform and site, workload and power as expected and as they occur.
@@ -192,7 +192,7 @@ class Year(DayOptions):
 
 @dataclass(frozen=True)
 class _YearRun:
-    """What a process is to run."""
+    """Run that a process executes."""
 
     settings: RunSettings
     inputs: Inputs

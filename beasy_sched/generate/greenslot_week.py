@@ -125,7 +125,7 @@ class WorkflowOptions:
     estimate_error_pct: Annotated[
         tuple[float, float], Means("least and largest deviation of run times from their estimates, percent")
     ] = (0.0, 0.0)
-    """Normal, a sixth of the range wide."""
+    """Deviations are normal, with a sixth of the range as standard deviation."""
     deadline_shift_h: Annotated[float, Means("add this to all deadlines, hours", range=Range(-1e6, 1e6))] = (
         0.0
     )

@@ -35,7 +35,7 @@ class SiteSizes:
     """What a site file is made from; what is None follows from the other sizes."""
 
     battery_kwh: Annotated[float, Means("capacity of the battery; none: a site without one")] = 100.0
-    """0: none."""
+    """0 for a site without one."""
     charge_kw: Annotated[
         float | None,
         Means(
@@ -80,7 +80,7 @@ class SiteSizes:
     grid_kw: Annotated[
         float, Means("largest power from the grid, or unlimited; none: a site without a connection")
     ] = 0.0
-    """0: none; infinity: unlimited."""
+    """0 for a site without a connection, infinity for one without a limit."""
     price_per_kwh: Annotated[
         float | None,
         Means(

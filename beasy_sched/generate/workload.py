@@ -286,9 +286,9 @@ class SwfOptions(WorkloadOptions):
             "s",
         ),
     ] = None
-    """None: that submission."""
+    """None means that submission."""
     end_s: Annotated[float, Means("end of the window", unit="s")] = math.inf
-    """Not in it; counted in the same way."""
+    """The window ends before it; it is counted in the same way."""
     absolute: Annotated[
         bool,
         Means(
@@ -329,7 +329,7 @@ class SwfOptions(WorkloadOptions):
         Mapping[str, Collection[int]],
         Means('values to keep of fields such as status, as ``{"status": {1}}``'),
     ] = field(default_factory=dict)
-    """Of some of `FILTER_FIELDS`."""
+    """The names are some of `FILTER_FIELDS`."""
     min_run_s: Annotated[float, Means("drop jobs that ran for less", unit="s")] = 0.0
     max_run_s: Annotated[float, Means("drop jobs that ran for longer", unit="s")] = math.inf
     max_hosts: Annotated[int | None, Means("drop jobs that need more hosts", range=HOSTS)] = None

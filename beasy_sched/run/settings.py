@@ -97,7 +97,7 @@ class RunSettings(Struct, frozen=True):
     ] = None
     """Text of the site file."""
     site_name: str = "site.toml"
-    """Its name, for error messages."""
+    """Name of the site file, for error messages."""
     plan: Annotated[
         str | None,
         Means(
@@ -106,7 +106,7 @@ class RunSettings(Struct, frozen=True):
             " real values, and some policies require it.",
         ),
     ] = None
-    """Its file."""
+    """Plan file."""
     forecast: Annotated[
         str | None,
         Means(
@@ -130,7 +130,7 @@ class RunSettings(Struct, frozen=True):
     power_actions: bool = True
     """Whether P-states may be changed."""
     replan: ReplanSettings | None = None
-    """None: no plans are made during the run."""
+    """None means that no plans are made during the run."""
 
 
 def build_session(
