@@ -106,13 +106,15 @@ def simulate(
         options: options of the policy, as ``{"priority": "slowdown"}``.
         site: site file; ``"default"`` is the one that comes with the program.
         plan: an offline plan, which some policies require: its file, or what `plan` returned.
-        windows: how many of the site's windows the run lasts.
-        forecast: where predictions of the production come from, as ``--forecast`` names it: a file,
+        windows: how many of the site's windows (72 h each by default) the run has.
+        forecast: predictions of the production, as ``--forecast`` names them: a forecast file,
             ``"predictor:FILE"``, or ``"perfect"``, the production of ``events``.
-        replan: make plans during the run, at each ``"window"`` or time such as ``"12h"``; they expect
-            ``workload`` and the forecast, or else ``events``.
-        failures: failures of servers: those that break, or do not come when they are woken.
-        retry_s: how long a server that did not come is left alone, s (default: 300).
+        replan: make plans during the run, from the levels that are really there: at each ``"window"``, or
+            time such as ``"12h"``; they expect ``workload`` and the forecast, or else ``events``.
+        failures: file of failures of servers, which no Batsim has: those that break, or do not come when they
+            are woken.
+        retry_s: first wait before a server that was woken and did not come may be woken again (default: 300;
+            doubles with each further failure, up to 12 times), s.
         export: prefix of the files to write, as ``"out/easy"`` (default: in a new temporary folder).
         progress: called now and then with the share of the jobs submitted, 0 to 1.
 

@@ -10,10 +10,10 @@ import click
 from beasy_sched.cli.options import (
     InputOptions,
     RunOptions,
+    again,
     option,
     prefix_option,
     progress_bar,
-    required,
     settings_of,
     tell_written,
     watching,
@@ -25,8 +25,8 @@ from beasy_sched.units import format_duration
 
 
 class _SimulateOptions(InputOptions):
-    platform: Path = required(InputOptions.platform)
-    workloads: tuple[Path, ...] = required(InputOptions.workloads)
+    platform: Path = again(InputOptions.platform, required=True)
+    workloads: tuple[Path, ...] = again(InputOptions.workloads, required=True)
     failures: Path | None = option(
         "Failures of servers, which no Batsim has: those that break, or do not come when they are woken (one"
         " JSON object per line; see docs/outputs.md)."

@@ -23,13 +23,13 @@ from beasy_sched.numbers import Range
 from beasy_sched.units import TIME_TOLERANCE_S
 
 RETRY_S: Final = 300.0
-"""How long a host is left alone after its first failure, s."""
+"""Time for which a host is left alone after its first failure, s."""
 LONGEST_RETRY: Final = 12
-"""The longest wait between two attempts, as a multiple of the first."""
+"""Longest time for which a host is left alone, as a multiple of the first."""
 MOST_FAILURES: Final = 10
-"""Failures in a row after which a host is not asked on again: 7 h of them with the default wait."""
+"""Number of failures in a row after which a host is not asked on again: 7 h of them with the default wait."""
 RETRIES: Final = Range(0.0, LATEST_S, above=True)
-"""Which first waits there may be, s."""
+"""Times for which a host may be left alone after its first failure, s."""
 
 NOT_COME = "did not wake"
 GIVEN_UP = "did not wake, and is given up"
@@ -47,7 +47,7 @@ def retry_after_s(first_s: float, failures: int) -> float:
 
 
 class Told(Struct, frozen=True):
-    """What is to be logged of some hosts."""
+    """Line to be logged of some hosts."""
 
     rule: str
     hosts: HostSet
@@ -67,15 +67,15 @@ class LostHosts:
         """Number of times that a host went out of service."""
         self._ever_lost = np.zeros(cluster.size, dtype=np.bool_)
         self._failures = np.zeros(cluster.size, dtype=np.intp)
-        """Failures of each host in a row."""
+        """Number of failures of each host in a row."""
         self._again_s = np.full(cluster.size, np.inf)
-        """When each lost host may be asked on again, s."""
+        """Time at which each lost host may be asked on again, s."""
         self.next_s = math.inf
-        """The first of these times."""
+        """Time at which the first lost host may be asked on again, s; infinite if there is none."""
 
     @property
     def hosts(self) -> int:
-        """How many hosts have been lost, or out of service, at least once."""
+        """Number of hosts that have been lost, or out of service, at least once."""
         return int(np.count_nonzero(self._ever_lost))
 
     def fail(self, hosts: HostSet, now: float) -> list[Told]:

@@ -36,11 +36,11 @@ class HostFailure(msgspec.Struct, frozen=True):
     """One line of the file."""
 
     timestamp: float
-    """When, s."""
+    """Time of the failure, s."""
     kind: HostFailureKind
     hosts: HostSet
     percent: float = 100.0
-    """How many of the wake-ups fail from then on."""
+    """Share of the wake-ups that fail from then on, %."""
     seed: int = 0
     where: str = ""
     """File and line, for messages."""

@@ -31,7 +31,7 @@ NOBODY = -1
 """Owner of a free host."""
 
 _FEW = 32
-"""Up to so many numbers are summed faster as a list."""
+"""Number up to which numbers are summed faster as a list."""
 
 
 class ModeTable:
@@ -61,7 +61,7 @@ class ModeTable:
         kind_of, self.pstates, sorts, self.states = codes
         self.speeds, self.cores, self.idle_w, self.epsilon_w, self.full_w = numbers
         self.ready = (self.states == IDLE) & (sorts == COMPUTATION)
-        """Whether a job may start."""
+        """Whether a job may start on a host in each mode."""
         self.switching = sorts == TRANSITION
         one_core_w = self.epsilon_w + (self.full_w - self.epsilon_w) / self.cores
         self.resting_w: FloatArray = np.where(self.switching, one_core_w, self.idle_w)
@@ -174,14 +174,14 @@ class Machines:
 
 
 class Fallible:
-    """Which hosts are broken, and how often each fails to wake."""
+    """Hosts that are broken, and how often each fails to wake."""
 
     def __init__(self, size: int) -> None:
         """None."""
         self.broken: BoolArray = np.zeros(size, dtype=np.bool_)
         self._chance = np.zeros(size)
         self._draws: list[Any] = [None] * size
-        """Where the chance of each host is drawn from."""
+        """Generator that the chance of each host is drawn from."""
 
     def expect(self, ids: IntArray, percent: float, seed: int) -> None:
         """From now on, so many percent of the wake-ups of hosts fail."""
