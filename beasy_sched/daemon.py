@@ -20,13 +20,14 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from beasy_sched.engine import Session
-from beasy_sched.errors import ENDING_SIGNALS, ConfigError, Interrupted, PeerError
+from beasy_sched.errors import ConfigError, Interrupted, PeerError
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.peers import Heard, Peers
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
+from beasy_sched.signals import ENDING_SIGNALS
 
 _TICK_MS = 200
 _MOST_EVENTS = 1000

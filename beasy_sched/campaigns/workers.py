@@ -31,8 +31,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
-from beasy_sched.errors import ENDING_SIGNALS, ConfigError, MachineError, machine_error, why
+from beasy_sched.errors import ConfigError, MachineError, machine_error, why
 from beasy_sched.extras import load_optional
+from beasy_sched.signals import ENDING_SIGNALS
 
 Task = tuple[Any, Callable[[Any], Any], Any]
 """A key, a function that can be imported by name, and its argument."""

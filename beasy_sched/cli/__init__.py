@@ -18,9 +18,10 @@ from typing import Any
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.errors import ENDING_SIGNALS, BeasyError, Interrupted, PolicyError
+from beasy_sched.errors import BeasyError, Interrupted, PolicyError
 from beasy_sched.formats.atomic import discard_unfinished
 from beasy_sched.limits import LONGEST_ERROR, shortened
+from beasy_sched.signals import ENDING_SIGNALS
 
 _COMMANDS = [
     "generate",
