@@ -23,7 +23,7 @@ from beasy_sched.formats.batsim_versions import (
     event_from_batsim5,
     is_generic_event,
 )
-from beasy_sched.formats.decoding import JsonDecoder, Malformed
+from beasy_sched.formats.decoding import JsonDecoder, Malformed, check_names
 from beasy_sched.formats.reading import read_lines
 from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
@@ -94,6 +94,7 @@ def _decoded(line: bytes) -> dict[str, Any]:
     """Read one line, and check what every event has. Raises ValueError."""
     try:
         data = _DECODER.decode(line)
+        check_names(line, len(data))
     except Malformed as error:
         message = f"an event could not be parsed: expected one JSON object per line ({error})"
         raise ValueError(message) from None

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
@@ -147,12 +149,30 @@ def _in_words(message: str, value: Any, kind: Any) -> str:
     return reworded(message, value, kind, section="an object")
 
 
+def check_names(data: bytes, names: int | None = None) -> None:
+    """Raise Malformed where an object has a name twice: decoding keeps the last, other programs the first.
+
+    ``data`` is valid JSON. ``names`` is how many names were found in it, where that is known: there are none
+    beside them if there are no more colons.
+    """
+    if data.count(b":") != names:
+        # What numbers are does not matter, and Python's have limits.
+        json.loads(data, object_pairs_hook=_unlike, parse_int=str, parse_float=str)
+
+
+def _unlike(members: list[tuple[str, Any]]) -> None:
+    if len(members) > 1 and len({name for name, _ in members}) < len(members):
+        twice, _ = Counter(name for name, _ in members).most_common(1)[0]
+        raise Malformed(f"the name {shortened(twice)!r} occurs twice in an object: remove one of them")
+
+
 _ANY: Final[JsonDecoder[Any]] = JsonDecoder(Any)
 
 
 def decode_json(data: bytes, kind: type[T]) -> T:
-    """Decode JSON to a type, all its numbers finite and none absurdly large. Raises Malformed."""
+    """Decode JSON to a type, its numbers finite and none absurdly large, no name twice. Raises Malformed."""
     value = _ANY.decode(data)
+    check_names(data)
     try:
         check_numbers(value)
     except ConfigError as error:
