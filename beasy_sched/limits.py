@@ -54,6 +54,8 @@ LARGEST_NUMBER: Final = 1e18
 """No number in a file, or of an option, is larger, unless its field says so."""
 LARGEST_WHOLE: Final = 2**63 - 1
 """No whole number is larger: it fits into 64 bits."""
+LARGEST_INT: Final = 2**31 - 1
+"""No number of hosts in a workload is larger: Batsim reads them so."""
 MOST_NESTED: Final = 100
 """Levels of objects and lists in each other in a JSON file."""
 MOST_WINDOWS: Final = 1_000_000

@@ -34,7 +34,7 @@ from beasy_sched.formats.batsim_versions import (
 )
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, check_names, convert_json
 from beasy_sched.formats.reading import in_file, read_bytes
-from beasy_sched.limits import LATEST_S, LONGEST_ID, LONGEST_JOB, MOST_FLOPS, shortened
+from beasy_sched.limits import LARGEST_INT, LATEST_S, LONGEST_ID, LONGEST_JOB, MOST_FLOPS, shortened
 from beasy_sched.model.jobs import Terms, TermsError, read_terms
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.workflow import in_order, predecessors_of
@@ -63,8 +63,6 @@ _OLD_NAMES = {
 }
 
 
-LARGEST_INT = 2**31 - 1
-"""Largest integer that Batsim reads where it wants one: in ``res`` and ``nb_res``."""
 _TIME: Final = Range(0, LATEST_S)
 
 
