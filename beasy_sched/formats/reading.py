@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 from beasy_sched import limits
 from beasy_sched.errors import ConfigError, InputError, PathLike
+from beasy_sched.numbers import number_in
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -185,9 +186,9 @@ def package_text(package: str, *path: str) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether Python reads a text as a number."""
+    """Whether a text is a number."""
     try:
-        float(text)
+        number_in(text)
     except ValueError:
         return False
     return True

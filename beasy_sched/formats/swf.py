@@ -142,7 +142,7 @@ class SwfReader:
             if "_" in line and any("_" in text for text in fields):
                 raise ValueError
         except ValueError:
-            wrong = next(i for i, text in enumerate(fields) if "_" in text or not is_number(text))
+            wrong = next(i for i, text in enumerate(fields) if not is_number(text))
             self.findings.bad(number, f"field {wrong + 1} is {fields[wrong][:30]!r}, expected a number")
             return
         row.append(number)
