@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import math
 import time
 import traceback
@@ -89,7 +88,6 @@ class RunResult(Attempt):
 @contextlib.contextmanager
 def attempt(noted: Attempt) -> Iterator[None]:
     """Note how the block goes. Raises only MachineError, if the machine lacks a resource."""
-    gc.set_threshold(200_000, 20, 100)
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     try:
         yield

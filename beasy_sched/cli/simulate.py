@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from pathlib import Path
 
@@ -64,8 +63,6 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
     settings = with_own_inputs(settings_of(how), given.workloads, given.events)
     files = RunFiles(given.prefix, settings, decisions=how.decisions, record=how.record)
     inputs = Inputs(given.platform, given.workloads, given.events, given.master_host)
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 100)
     told: list[str] = []
 
     def warn(text: str) -> None:

@@ -1,18 +1,24 @@
-"""What a server draws and computes in a step, transitions included: Eq. 3.14-3.22.
+"""What servers draw and compute in steps, transitions included: Eq. 3.14-3.22.
 
-A server that changes between computing and asleep spends the transition at the beginning of the step.
+A cell is one server in one step. A server that changes between computing and asleep spends the transition at
+the beginning of the step.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Final, TypeVar
 
-from beasy_sched.arrays import FloatArray, IndexArray, StateArray
+import numpy as np
+import numpy.typing as npt
+
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerModel
 
 _CELLS_A_PIECE = 1_000_000
+_TABLES_KEPT: Final = 16
+"""Lengths of steps whose tables are kept."""
+_Cell = TypeVar("_Cell", bound=np.generic)
 
 
 def stretch_energy_j(
@@ -33,94 +39,133 @@ def stretch_energy_j(
     return energy_j
 
 
-class StepEnergies:
-    """Energy of a step of any length, J: [kind, asleep in the step before, P-state in the step].
+def shifted(rows: npt.NDArray[_Cell], first: npt.NDArray[_Cell]) -> npt.NDArray[_Cell]:
+    """The rows one step earlier: ``first`` before them, the last left out."""
+    return np.concatenate([first[None, :], rows])[:-1]
 
-    A transition lasts no longer than the step (Eq. 3.14, 3.15).
+
+class CellEnergies:
+    """Energy and flops of cells, looked up in tables by kind and P-state, one for each length of a step.
+
+    They follow from the cell's state, from whether the server was asleep in the step before, and from the
+    length of the step. A transition lasts no longer than its step (Eq. 3.14, 3.15).
     """
 
-    def __init__(self, power: PowerModel, awake_w: FloatArray) -> None:
-        """``awake_w`` ([kind, P-state]) is drawn by servers that are awake."""
-        kinds = np.arange(len(awake_w))[:, None, None]
-        was_asleep = np.array([[False], [True]])
-        asleep = np.arange(awake_w.shape[1]) == power.sleep_pstate[kinds]
-        self._steady_w = np.where(asleep, power.sleep_w[kinds], awake_w[:, None, :])
-        self._off_w, self._off_s = power.off_w[kinds], np.where(asleep & ~was_asleep, power.off_s[kinds], 0.0)
-        self._on_w, self._on_s = power.on_w[kinds], np.where(was_asleep & ~asleep, power.on_s[kinds], 0.0)
+    def __init__(self, power: PowerModel, *, idle_power: bool = False) -> None:
+        """Servers that are awake are busy, the plan's worst case.
 
-    def table_j(self, dt_s: float) -> FloatArray:
-        """The energies of a step of ``dt_s`` seconds."""
-        off_s, on_s = np.minimum(self._off_s, dt_s), np.minimum(self._on_s, dt_s)
-        steady_j = self._steady_w * (dt_s - off_s - on_s)
-        return np.asarray(self._off_w * off_s + (self._on_w * on_s + steady_j))
-
-
-class ServerSteps:
-    """Worst-case energy and flops of servers in steps of ``step_s`` seconds: awake means busy.
-
-    Tables: [kind, asleep in the step before, P-state in the step].
-    """
-
-    def __init__(self, platform: Platform, step_s: float) -> None:
-        """Lay out the tables; no flops where speeds are not known."""
-        self.platform = platform
-        self.step_s = step_s
-        self.power = power = PowerModel(platform)
-        self.energy_j = StepEnergies(power, power.full_w).table_j(step_s)
-        self._width = power.full_w.shape[1]
-        self._row_of: IndexArray = platform.kind_of * self._width**2
-        """Where a host's kind begins in a table by pairs, [N]."""
-        self._pair_energy_j = self._by_pairs(self.energy_j)
-        self.speed_flops = np.zeros_like(power.full_w)
-        """Flops per second of a server's cores: [kind, P-state], 0 where it does not compute."""
-        for row, kind in enumerate(platform.kinds):
-            for pstate in kind.computing if kind.speeds_flops else ():
-                self.speed_flops[row, pstate] = kind.speeds_flops[pstate] * kind.cores
-        waking_s = np.stack([np.zeros_like(power.on_s), np.minimum(power.on_s, step_s)], axis=1)
-        self.flops = self.speed_flops[:, None, :] * (step_s - waking_s)[:, :, None]
-        self._pair_flops = self._by_pairs(self.flops)
-
-    def server_energy_j(
-        self, now: StateArray, previous: StateArray, hosts: HostIds | slice = slice(None)
-    ) -> FloatArray:
-        """Energy of each of ``hosts`` in each step, J: [steps, hosts].
-
-        ``now`` and ``previous``: P-states in these steps and one step earlier.
+        With ``idle_power``, cells that are marked as idle count at idle power.
         """
-        return self._looked_up(self._pair_energy_j, now, previous, hosts)
+        self.power = power
+        self.sleep_pstate = power.platform.sleep_pstate
+        """P-state number of sleep by host, -1 where it cannot sleep: [N]."""
+        self.idle_power = idle_power
+        self.awake_w = np.stack([power.full_w, power.idle_w] if idle_power else [power.full_w], axis=1)
+        """Power of servers that are awake, W: [kind, busy (or idle), P-state]."""
+        cores = np.array([kind.cores for kind in power.platform.kinds], dtype=np.float64)
+        self.speed_flops: FloatArray = power.speed_flops * cores[:, None]
+        """Speed of a server's cores, flops/s: [kind, P-state], 0 where it does not compute."""
+        kinds, uses, self._width = self.awake_w.shape
+        self._row_of: IndexArray = power.kind_of * (2 * uses * self._width)
+        """Where a host's cells begin in a table, [N]."""
+        self._flops_row_of: IndexArray = power.kind_of * (2 * self._width)
+        self._tables: dict[float, FloatArray] = {}
+        self._asleep = (np.arange(self._width) == power.sleep_pstate[:, None])[:, None, None, :]
+        """Whether a cell is asleep, by kind and P-state; axes as in `table_j`."""
+        self._kinds = np.arange(kinds)[:, None, None, None]
 
-    def plan_energy_j(self, states: StateArray, before: StateArray) -> FloatArray:
+    def table_j(self, length_s: float) -> FloatArray:
+        """Energies of cells of one length, J: [kind, busy (or idle), asleep in the step before, P-state]."""
+        table = self._tables.get(length_s)
+        if table is None:
+            if len(self._tables) >= _TABLES_KEPT:
+                self._tables.clear()
+            table = self._tables[length_s] = self._tabulated_j(length_s)
+        return table
+
+    def _tabulated_j(self, length_s: float) -> FloatArray:
+        power, kinds, asleep = self.power, self._kinds, self._asleep
+        was_asleep = np.array([[False], [True]])
+        steady_w = np.where(asleep, power.sleep_w[kinds], self.awake_w[:, :, None, :])
+        off_s = np.minimum(np.where(asleep & ~was_asleep, power.off_s[kinds], 0.0), length_s)
+        on_s = np.minimum(np.where(was_asleep & ~asleep, power.on_s[kinds], 0.0), length_s)
+        return stretch_energy_j(power, kinds, steady_w, length_s, off_s=off_s, on_s=on_s)
+
+    def flops(self, length_s: float) -> FloatArray:
+        """Flops of busy cells of one length: [kind, asleep in the step before, P-state] (Eq. 3.22)."""
+        on_s = self.power.on_s
+        waking_s = np.stack([np.zeros_like(on_s), np.minimum(on_s, length_s)], axis=1)
+        return np.asarray(self.speed_flops[:, None, :] * (length_s - waking_s)[:, :, None])
+
+    def asleep(self, states: StateArray, hosts: HostIds | slice) -> BoolArray:
+        """Which cells are asleep; columns in the order of ``hosts``."""
+        return np.asarray(states == self.sleep_pstate[hosts])
+
+    def energy_j(
+        self,
+        states: StateArray,
+        was_asleep: BoolArray,
+        hosts: HostIds | slice,
+        dt_s: FloatArray,
+        idle: BoolArray | None = None,
+    ) -> FloatArray:
+        """Energy of each cell, J: [L, n] (Eq. 3.18 to 3.21).
+
+        ``states`` and ``was_asleep`` (the step before) are [L, n], columns in the order of ``hosts``, or
+        several such arrays at once: [.., L, n]. ``dt_s``: lengths of the rows, the same but for the first.
+        ``idle`` marks cells without a job, which count at idle power with the option ``idle_power``.
+        """
+        code = np.multiply(was_asleep, self._width, dtype=np.int16)
+        code += states
+        if self.idle_power and idle is not None:
+            code += np.multiply(idle, 2 * self._width, dtype=np.int16)
+        if not len(dt_s):
+            return np.empty(code.shape)
+        place = self._row_of[hosts] + code
+        last_j = self.table_j(float(dt_s[-1])).ravel()
+        energy_j = np.asarray(last_j[place])  # in memory as ``states`` is, so that sums are, too
+        if dt_s[0] != dt_s[-1]:
+            energy_j[..., 0, :] = self.table_j(float(dt_s[0])).ravel().take(place[..., 0, :])
+        return energy_j
+
+    def change_j(
+        self, old: StateArray, columns: StateArray, before: BoolArray, hosts: HostIds, dt_s: FloatArray
+    ) -> FloatArray:
+        """What ``columns`` in the place of the first rows of ``old`` add to the energy of each cell, J.
+
+        ``before``: which of ``hosts`` were asleep in the step before the first row.
+        """
+        both = np.empty((2, *old.shape), dtype=np.int8)
+        both[:] = old
+        both[0, : len(columns)] = columns
+        was_asleep = np.empty(both.shape, dtype=np.bool_)
+        was_asleep[:, 0] = before
+        was_asleep[:, 1:] = self.asleep(both[:, :-1], hosts)
+        new_j, old_j = self.energy_j(both, was_asleep, hosts, dt_s)
+        return np.asarray(new_j - old_j)
+
+    def plan_energy_j(self, states: StateArray, before: StateArray, step_s: float) -> FloatArray:
         """Energy of all servers in each step, J: [T].
 
         ``states``: P-states, [T, N]; ``before``: those in the step before the first, [N].
         """
-        return self._sums(self._pair_energy_j, states, before)
+        return self._sums(self.table_j(step_s), self._row_of, states, before)
 
-    def plan_flops(self, states: StateArray, before: StateArray) -> FloatArray:
+    def plan_flops(self, states: StateArray, before: StateArray, step_s: float) -> FloatArray:
         """Flops that all servers can compute in each step, [T] (Eq. 3.22); arguments as in the energy."""
-        return self._sums(self._pair_flops, states, before)
+        return self._sums(self.flops(step_s), self._flops_row_of, states, before)
 
-    def _by_pairs(self, table: FloatArray) -> FloatArray:
-        """Lay out a table by kind, P-state in the step before, and P-state in the step, in one row."""
-        kinds, _, width = table.shape
-        slept = np.arange(width) == self.power.sleep_pstate[:, None]
-        pairs: FloatArray = table[np.arange(kinds)[:, None], slept.astype(np.intp)]
-        return pairs.ravel()
-
-    def _looked_up(
-        self, pairs: FloatArray, now: StateArray, previous: StateArray, hosts: HostIds | slice
+    def _sums(
+        self, table: FloatArray, row_of: IndexArray, states: StateArray, before: StateArray
     ) -> FloatArray:
-        code = np.multiply(previous, self._width, dtype=np.int16)
-        code += now
-        return np.asarray(pairs[self._row_of[hosts] + code])  # in memory as ``now`` is, so that sums are, too
-
-    def _sums(self, table: FloatArray, states: StateArray, before: StateArray) -> FloatArray:
         """Sum over the servers of each step, in pieces of bounded size."""
         rows = max(1, _CELLS_A_PIECE // max(1, states.shape[1]))
-        sums = np.empty(len(states))
+        sums, cells = np.empty(len(states)), table.ravel()
         for first in range(0, len(states), rows):
             now = states[first : first + rows]
             earlier = before if first == 0 else states[first - 1]
-            previous = np.vstack([earlier[None, :], now[:-1]])
-            sums[first : first + rows] = self._looked_up(table, now, previous, slice(None)).sum(axis=1)
+            was_asleep = self.asleep(shifted(now, earlier), slice(None))
+            code = np.multiply(was_asleep, self._width, dtype=np.int16)
+            code += now
+            sums[first : first + rows] = cells[row_of + code].sum(axis=1)
         return sums

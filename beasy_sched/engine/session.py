@@ -107,8 +107,12 @@ class Session:
         """Jobs that have ended since the policy's `schedule` was last called."""
         self._ended_in_step: list[Job] = []
         """The same for its `power_actions`."""
+        self._apply_event, self._carry_out = self._handlers(), self._hands()
         self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
-        self._apply_event: dict[type[e.Event], Callable[[Any], None]] = {
+
+    def _handlers(self) -> dict[type[e.Event], Callable[[Any], None]]:
+        """What each kind of event does."""
+        return {
             e.SimulationBegins: self._on_begins,
             e.SimulationEnds: self._on_ends,
             e.JobSubmitted: self._on_submitted,
@@ -126,7 +130,10 @@ class Session:
                 _UNKNOWN, f"unknown event type {shortened(event.type)!r} (ignored)"
             ),
         }
-        self._carry_out: dict[type[Action], Callable[[Any], None]] = {
+
+    def _hands(self) -> dict[type[Action], Callable[[Any], None]]:
+        """What carries out each kind of action."""
+        return {
             Start: self._start,
             Kill: lambda action: self._kill(action.job, action.rule, action.facts),
             Reject: self._reject,

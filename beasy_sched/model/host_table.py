@@ -16,7 +16,7 @@ from beasy_sched.errors import PolicyError
 from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerAccount, PowerModel, by_kind_and_pstate
+from beasy_sched.model.power import PowerAccount, PowerModel
 
 NOT_REQUESTED: Final = -1
 """In place of a requested P-state: nothing is requested."""
@@ -71,7 +71,6 @@ class HostTable:
         """Energy by use; None if it is not counted."""
         self.uniform_speed = True
         """Whether all hosts run at the same speed."""
-        self._speeds = by_kind_and_pstate(platform, [kind.speeds_flops for kind in platform.kinds])
         paces_flops = _paces_flops(platform)
         self._one_speed = len(paces_flops) < 2
         """Whether all computing P-states of all hosts have the same speed."""
@@ -104,7 +103,8 @@ class HostTable:
 
     def speed_flops(self, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray:
         """Return the speed of each host, now or in ``pstate``, flops/s (0 if not known)."""
-        return self._speeds[self.platform.kind_of[hosts], self.pstate[hosts] if pstate is None else pstate]
+        pstates = self.pstate[hosts] if pstate is None else pstate
+        return np.asarray(self.power.speed_flops[self.platform.kind_of[hosts], pstates])
 
     def wakes(self) -> list[tuple[float, int]]:
         """Return the hosts that are waking to be used: (when ready in s, how many), sorted."""
@@ -199,7 +199,7 @@ class HostTable:
 
     def _refresh_speed(self) -> None:
         if self.size and not self._one_speed:
-            speeds = self._speeds[self.platform.kind_of, self.pstate]
+            speeds = self.power.speed_flops[self.platform.kind_of, self.pstate]
             self.uniform_speed = all_of(speeds == speeds[0])
             self._pace_flops = float(speeds[0]) if self.uniform_speed else None
 

@@ -15,7 +15,7 @@ from beasy_sched.model.platform import Platform, ServerKind
 
 
 class PowerModel:
-    """Powers and transition times of every kind, as tables: [kind, P-state] in W, [kind] in s and W.
+    """Powers, speeds and transition times of every kind, as tables: [kind, P-state], [kind] for transitions.
 
     A job computes on one core of each of its hosts, so it draws full power only where there is one core.
     """
@@ -28,6 +28,8 @@ class PowerModel:
         self.idle_w = by_kind_and_pstate(platform, [kind.idle_w for kind in kinds])
         self.epsilon_w = by_kind_and_pstate(platform, [kind.epsilon_w or kind.idle_w for kind in kinds])
         self.full_w = by_kind_and_pstate(platform, [kind.full_w for kind in kinds])
+        self.speed_flops = by_kind_and_pstate(platform, [_computing_flops(kind) for kind in kinds])
+        """Speed of one core, flops/s; 0 where it does not compute, and where speeds are not known."""
         self.sleep_w = np.array([k.idle_w[k.sleep.pstate] if k.sleep and k.idle_w else 0.0 for k in kinds])
         self.off_w = np.array([_transition_w(kind, "off_pstate") for kind in kinds])
         self.on_w = np.array([_transition_w(kind, "on_pstate") for kind in kinds])
@@ -47,6 +49,7 @@ class PowerModel:
         self._full_job_w = self._loaded_w - self.idle_w
         for table in vars(self).values():
             table.flags.writeable = False
+        self.platform = platform
 
     def state_w(self, hosts: HostIds, state: int, pstate: PStateArray) -> FloatArray:
         """Power of ``hosts`` that are all in one state, which is not that of a job, W."""
@@ -173,6 +176,11 @@ def by_kind_and_pstate(platform: Platform, rows: list[tuple[float, ...]]) -> Flo
     for row, values in enumerate(rows):
         table[row, : len(values)] = values
     return table
+
+
+def _computing_flops(kind: ServerKind) -> tuple[float, ...]:
+    computing = set(kind.computing)
+    return tuple(speed if pstate in computing else 0.0 for pstate, speed in enumerate(kind.speeds_flops))
 
 
 def _transition_w(kind: ServerKind, which: str) -> float:

@@ -2,7 +2,7 @@
 
 Servers of one kind are interchangeable, so that only numbers matter; which server does what is decided
 afterwards (`server_search.states_by_rank`). What one server computes and draws in a step comes from
-`ServerSteps` (Eq. 3.18-3.22), whole or with a transition at its beginning.
+`CellEnergies` (Eq. 3.18-3.22), whole or with a transition at its beginning.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray, StateArray
-from beasy_sched.energy.server_energy import ServerSteps
+from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import PowerModel
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,14 @@ def kind_tables(platform: Platform, step_s: float) -> tuple[KindTable, ...]:
         raise ConfigError("planning servers needs the speed and power of every P-state of every host")
     if not step_s > 0:
         raise ConfigError(f"step length: found {step_s:g} s, expected a number > 0")
-    steps = ServerSteps(platform, step_s)
+    cells = CellEnergies(PowerModel(platform))
     counts = np.bincount(platform.kind_of, minlength=len(platform.kinds))
-    return tuple(_table(steps, k, int(n)) for k, n in enumerate(counts))
+    return tuple(_table(cells, step_s, k, int(n)) for k, n in enumerate(counts))
 
 
-def _table(steps: ServerSteps, k: int, servers: int) -> KindTable:
-    kind, power, step_s = steps.platform.kinds[k], steps.power, steps.step_s
+def _table(cells: CellEnergies, step_s: float, k: int, servers: int) -> KindTable:
+    power = cells.power
+    kind = power.platform.kinds[k]
     on_s, off_s = float(power.on_s[k]), float(power.off_s[k])
     if max(on_s, off_s) > step_s:
         raise ConfigError(
@@ -96,7 +98,7 @@ def _table(steps: ServerSteps, k: int, servers: int) -> KindTable:
     for pstate in sorted(kind.computing, key=lambda p: (full_w[p], -speeds[p], p)):
         if not pstates or speeds[pstate] > speeds[pstates[-1]]:
             pstates.append(pstate)
-    energy_j, flops = steps.energy_j[k], steps.flops[k]
+    energy_j, flops = cells.table_j(step_s)[k, 0], cells.flops(step_s)[k]
     sleep = kind.sleep.pstate if kind.sleep else None
     return KindTable(
         step_s=step_s,

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
-from beasy_sched.energy.server_energy import ServerSteps
+from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import PowerModel
 from beasy_sched.planner.server_problem import KindCounts, KindTable, ServerProblem, kind_tables
 from beasy_sched.planner.server_search import (
     BestPlan,
@@ -232,12 +233,12 @@ def plan_servers(
     else:
         found = search(raised, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
     states = setup.states(found.counts)
-    steps = ServerSteps(platform, step_s)
+    cells = CellEnergies(PowerModel(platform))
     missing_w = np.where(shortfall_j > _SAME_ENVELOPE * problem.least_j, shortfall_j / step_s, 0.0)
     return ServerPlan(
         states=states,
-        energy_j=steps.plan_energy_j(states, start.states),
-        flops=steps.plan_flops(states, start.states),
+        energy_j=cells.plan_energy_j(states, start.states, step_s),
+        flops=cells.plan_flops(states, start.states, step_s),
         wakeups=sum(int(counts.waking.sum()) for counts in found.counts),
         shortfall_w=missing_w,
         outcome=_outcome(found, rules.gap, missing_w, problem.least_j / step_s, step_s, note),

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.arrays import BoolArray, FloatArray, StateArray, any_of, distinct
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray, any_of, distinct
 from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, SetPState, Start
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.words import Sentences, Words
@@ -360,30 +360,36 @@ class EasyPass:
         queue = self.view.queue
         places = (queue.res <= self.free).nonzero()[0]
         if len(places):
-            places = self._affordable(self.fitting(places, promise))
-        if len(places) > 1:
+            places = self.fitting(places, promise)
+        chosen = self._affordable(places)
+        if len(places) > 1 and len(chosen):
             places = self.backfill(queue, places, self.view.now)
+            chosen = self._affordable(places)
         barred = self.placed() | self.unwanted | {promise.job}
         tried, expensive_from = 0, self._expensive_from
-        while tried < len(places):
-            job = queue.at(int(places[tried]))
+        while tried < len(chosen):
+            at = int(chosen[tried])
+            job = queue.at(int(places[at]))
             tried += 1
             if job not in barred and self._wants(job) and self.start(job, self.is_late(job, promise)):
-                places, tried = self.fitting(places[tried:], promise), 0
+                places = self.fitting(places[at + 1 :], promise)
+                chosen, tried = self._affordable(places), 0
             elif self._expensive_from < expensive_from:
-                places, tried = self._affordable(places[tried:]), 0
+                chosen, tried = at + 1 + self._affordable(places[at + 1 :]), 0
             expensive_from = self._expensive_from
 
-    def _affordable(self, places: Places) -> Places:
-        """Leave out jobs that `start` would refuse at once because others like them need too much energy.
+    def _affordable(self, places: Places) -> IndexArray:
+        """Which of ``places`` to try: not those that `start` would refuse at once for the step's energy.
 
-        Only where no policy has to be asked about each of them.
+        That is known of jobs like one that needs too much, until another one starts; and all are tried where
+        the policy has to be asked about each of them.
         """
         kind, queue = type(self), self.view.queue
         asks = kind.wanted is not EasyPass.wanted or kind.start is not EasyPass.start
         if asks or self._expensive_from == np.inf:
-            return places
-        return places[(queue.res[places] < self._expensive_from) | ~queue.computes[places]]
+            return np.arange(len(places))
+        cheap = (queue.res[places] < self._expensive_from) | ~queue.computes[places]
+        return cheap.nonzero()[0]
 
     def is_late(self, job: Job, promise: Reservation) -> bool:
         """Whether ``job`` would run past the reservation's start."""

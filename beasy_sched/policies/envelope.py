@@ -17,15 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
-from beasy_sched.energy.server_energy import ServerSteps
+from beasy_sched.energy.server_energy import CellEnergies, shifted
 from beasy_sched.engine.actions import Action, Compensate, FactDict
 from beasy_sched.engine.policy import Options, View
 from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import Platform
 from beasy_sched.policies.follow_plan import PLAN_WORDS, FollowPlan, latest_ends_s
-from beasy_sched.policies.planned.cells import shifted
 from beasy_sched.policies.planned.follower import battery_j
 from beasy_sched.policies.planned.rest import compensation_j
 from beasy_sched.policies.planned.working_plan import WorkingPlan
@@ -97,18 +95,18 @@ _worth = operator.attrgetter("worth")
 class MoveTables:
     """Numbers the situations of a platform's servers, and knows the moves of each."""
 
-    def __init__(self, platform: Platform, step_s: float) -> None:
-        """Lay out energy and flops by situation."""
-        steps = ServerSteps(platform, step_s)
+    def __init__(self, cells: CellEnergies, step_s: float) -> None:
+        """Lay out energy and flops of steps of ``step_s`` seconds by situation."""
+        platform = cells.power.platform
         self._sleep_of = platform.sleep_of_kind.tolist()
         self._choices = [kind.plannable for kind in platform.kinds]
-        self.no_state = count = steps.energy_j.shape[2]
+        self.no_state = count = cells.awake_w.shape[2]
         """Stands for a state where there is none."""
         self._slept_counts = count * (count + 1)
         """How many situations there are of the servers of a kind that are on in the step before."""
         self._first_of = platform.kind_of * (2 * self._slept_counts)
         """The first situation of each server's kind, [N]."""
-        energy_j, flops = _outcomes(steps)
+        energy_j, flops = _outcomes(cells, step_s)
         for kind, choices in enumerate(self._choices):
             energy_j[kind, ..., np.delete(np.arange(count), choices)] = np.nan  # nobody moves to or from them
         more_j, self._gained = _differences(energy_j), _differences(flops)
@@ -160,17 +158,18 @@ def _differences(values: FloatArray) -> FloatArray:
     return more.reshape(-1, more.shape[-1])
 
 
-def _outcomes(steps: ServerSteps) -> tuple[FloatArray, FloatArray]:
+def _outcomes(cells: CellEnergies, step_s: float) -> tuple[FloatArray, FloatArray]:
     """Energy (J) and flops of a step and the one after it: [kind, asleep before, state after, state]."""
-    kinds, _, count = steps.energy_j.shape
+    step_j, step_flops = cells.table_j(step_s)[:, 0], cells.flops(step_s)
+    kinds, _, count = step_j.shape
     kind, states = np.arange(kinds)[:, None, None], np.arange(count)
-    asleep = states == steps.platform.sleep_of_kind[:, None]
+    asleep = states == cells.power.sleep_pstate[:, None]
     later = (slice(None), slice(None), slice(count))
-    energy_j = np.repeat(steps.energy_j[:, :, None], count + 1, axis=2)
-    energy_j[later] += steps.energy_j[kind, asleep[:, None].astype(np.intp), states[:, None]][:, None]
-    flops = np.repeat(steps.flops[:, :, None], count + 1, axis=2)
+    energy_j = np.repeat(step_j[:, :, None], count + 1, axis=2)
+    energy_j[later] += step_j[kind, asleep[:, None].astype(np.intp), states[:, None]][:, None]
+    flops = np.repeat(step_flops[:, :, None], count + 1, axis=2)
     woken = asleep[:, None, :] & ~asleep[:, :, None]
-    lost_flops = steps.speed_flops * steps.power.on_s[:, None]
+    lost_flops = cells.speed_flops * cells.power.on_s[:, None]
     flops[later] -= np.where(woken, lost_flops[:, :, None], 0.0)[:, None]
     return energy_j, flops
 
@@ -219,8 +218,8 @@ class GreedyMoves:
                 del tops[situation]
             if move.situation not in tops:
                 self._find_top(move.situation, energy_j)
-            for dear in [known for known, top in tops.items() if top.energy_j > energy_j]:
-                self._find_top(dear, energy_j)
+            for known in [known for known, top in tops.items() if top.energy_j > energy_j]:
+                self._find_top(known, energy_j)
         for situation, pstate in reached.items():
             self.states[groups[situation]] = pstate
         return energy_j
@@ -283,10 +282,10 @@ class EnvelopeRefit:
     While it is used, nobody else changes the plan's states.
     """
 
-    def __init__(self, plan: WorkingPlan, platform: Platform) -> None:
+    def __init__(self, plan: WorkingPlan) -> None:
         """Find what every server can do in every step."""
         self.plan = plan
-        self._tables = MoveTables(platform, plan.step_s)
+        self._tables = MoveTables(plan.cells, plan.step_s)
         self._window = range(0)
         self.enter(0)
 
@@ -462,7 +461,7 @@ class EnvelopePolicy(FollowPlan):
     def begin(self, view: View) -> None:
         """Copy the plan."""
         super().begin(view)
-        self._refit = EnvelopeRefit(self.plan, view.platform)
+        self._refit = EnvelopeRefit(self.plan)
 
     def plan_renewed(self) -> None:
         """Find anew what every server can do."""

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, all_of, any_of
+from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.engine.actions import Action, FactDict, Kill, Start
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.engine.words import Sentences, Words
@@ -238,7 +239,7 @@ class FollowPlan(Policy):
 
     def begin(self, view: View) -> None:
         """Copy the plan."""
-        self.plan = WorkingPlan(offline_plans(view), view.platform, view.pstate)
+        self.plan = WorkingPlan(offline_plans(view), CellEnergies(view.power_model), view.pstate)
         self._follower = PlanFollower(view, self.plan)
         self._runs = PlannedRuns(view, self.plan)
 

@@ -20,12 +20,15 @@ from beasy_sched.model import events as e
 from beasy_sched.protocol.notices import notice
 from beasy_sched.protocol.wire import (
     Envelope,
+    ReadDecision,
     Unknown,
+    WireMessage,
     add_hosts,
     convert_at,
     dump,
     fault,
     read_hosts,
+    read_reply,
     reader,
     refuses_depth,
 )
@@ -297,24 +300,21 @@ def _write_execute(x: d.ExecuteJob) -> tuple[str, dict[str, Any]]:
 @refuses_depth
 def decode_reply(raw: bytes) -> d.Reply:
     """Read a scheduler's reply, as strictly as Batsim does. Raises ProtocolError."""
-    envelope = _ENVELOPE.decode(raw, [])
-    decisions: list[d.Decision] = []
-    hosts = 0
-    for index, event in enumerate(envelope.events):
-        path = f"$.events[{index}]"
-        read = _DECISION_READERS.get(event.type)
-        if read is None:
-            raise fault(f"{path}.type", f"event {index} has an unknown 'type' value {event.type!r}")
-        if event.timestamp > envelope.now:
-            raise fault(
-                f"{path}.timestamp",
-                f"timestamp {event.timestamp:g} of event {index} should be lower than or equal to"
-                f" now={envelope.now:g}",
-            )
-        decision = read(event.timestamp, event.data, f"{path}.data")
-        decisions.append(decision)
-        hosts = add_hosts(hosts, decision, path)
-    return d.Reply(envelope.now, decisions)
+    return read_reply(_ENVELOPE.decode(raw, []), _reader, "data")
+
+
+def _reader(envelope: WireMessage, index: int, path: str) -> ReadDecision:
+    event = envelope.events[index]
+    read = _DECISION_READERS.get(event.type)
+    if read is None:
+        raise fault(f"{path}.type", f"event {index} has an unknown 'type' value {event.type!r}")
+    if event.timestamp > envelope.now:
+        raise fault(
+            f"{path}.timestamp",
+            f"timestamp {event.timestamp:g} of event {index} should be lower than or equal to"
+            f" now={envelope.now:g}",
+        )
+    return read
 
 
 class _Execute(Struct):
@@ -392,7 +392,7 @@ _DECISION_WRITERS: dict[type[d.Decision], Callable[[Any], tuple[str, dict[str, A
     d.ContinueRegistration: lambda x: ("NOTIFY", {"type": "continue_registration"}),
 }
 
-_DECISION_READERS: dict[str, Callable[[float, Any, str], d.Decision]] = {
+_DECISION_READERS: dict[str, ReadDecision] = {
     **{name: _plain_reader(kind) for name, kind in _PLAIN.items()},
     "EXECUTE_JOB": _read_execute,
     "SET_RESOURCE_STATE": _read_set_state,

@@ -27,7 +27,15 @@ from beasy_sched.protocol.batsim5_terms import (
     write_profile,
 )
 from beasy_sched.protocol.batsim5_wire import Unsigned32, decode_strictly, encode_envelope
-from beasy_sched.protocol.wire import add_hosts, convert_at, fault, read_hosts, refuses_depth
+from beasy_sched.protocol.wire import (
+    ReadDecision,
+    WireMessage,
+    convert_at,
+    fault,
+    read_hosts,
+    read_reply,
+    refuses_depth,
+)
 
 
 def encode_reply(reply: d.Reply, separator: str = " ") -> bytes:
@@ -157,26 +165,23 @@ _DECISION_WRITERS: dict[type[d.Decision], Callable[[Any, str], tuple[str, Any]]]
 @refuses_depth
 def decode_reply(raw: bytes) -> d.Reply:
     """Read a scheduler's reply, as strictly as Batsim does. Raises ProtocolError."""
-    envelope = decode_strictly(raw)
-    decisions: list[d.Decision] = []
-    hosts = 0
-    for index, event in enumerate(envelope.events):
-        path = f"$.events[{index}]"
-        read = _DECISION_READERS.get(event.type)
-        if read is None:
-            raise fault(f"{path}.event_type", f"event {index} is a {event.type!r}, which no scheduler sends")
-        if event.timestamp > envelope.now:
-            raise fault(
-                f"{path}.timestamp",
-                f"invalid event {index} (type='{shortened(event.type)}') in message: event timestamp"
-                f" ({event.timestamp:g}) is after message's now ({envelope.now:g})",
-            )
-        if index and event.timestamp < envelope.events[index - 1].timestamp:
-            raise fault(f"{path}.timestamp", f"event {index} is earlier than the one before it")
-        decision = read(event.timestamp, event.data, f"{path}.event")
-        decisions.append(decision)
-        hosts = add_hosts(hosts, decision, path)
-    return d.Reply(envelope.now, decisions)
+    return read_reply(decode_strictly(raw), _reader, "event")
+
+
+def _reader(envelope: WireMessage, index: int, path: str) -> ReadDecision:
+    event = envelope.events[index]
+    read = _DECISION_READERS.get(event.type)
+    if read is None:
+        raise fault(f"{path}.event_type", f"event {index} is a {event.type!r}, which no scheduler sends")
+    if event.timestamp > envelope.now:
+        raise fault(
+            f"{path}.timestamp",
+            f"invalid event {index} (type='{shortened(event.type)}') in message: event timestamp"
+            f" ({event.timestamp:g}) is after message's now ({envelope.now:g})",
+        )
+    if index and event.timestamp < envelope.events[index - 1].timestamp:
+        raise fault(f"{path}.timestamp", f"event {index} is earlier than the one before it")
+    return read
 
 
 class _Strict(Struct, forbid_unknown_fields=True):
@@ -389,7 +394,7 @@ def _plain(kind: type[d.Decision]) -> Callable[[float, Any, str], d.Decision]:
 
 _PROBES = ("CreateProbeEvent", "StopProbeEvent", "TriggerProbeEvent", "ResetProbeEvent")
 
-_DECISION_READERS: dict[str, Callable[[float, Any, str], d.Decision]] = {
+_DECISION_READERS: dict[str, ReadDecision] = {
     "ExecuteJobEvent": _read_execute,
     "RejectJobEvent": lambda t, data, path: d.RejectJob(t, convert_at(data, _Rejected, path).job_id),
     "KillJobsEvent": _read_kill,

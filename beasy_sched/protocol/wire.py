@@ -259,6 +259,27 @@ def add_hosts(count: int, told: e.Event | d.Decision, path: str) -> int:
     return count
 
 
+ReadDecision = Callable[[float, Any, str], d.Decision]
+"""Makes a decision of its timestamp and data; the text is their place in the message."""
+
+
+def read_reply(
+    envelope: WireMessage, reader: Callable[[WireMessage, int, str], ReadDecision], member: str
+) -> d.Reply:
+    """Read the decisions of a reply: ``reader`` checks each event, and returns what reads its ``member``.
+
+    Raises ProtocolError.
+    """
+    decisions: list[d.Decision] = []
+    hosts = 0
+    for index, event in enumerate(envelope.events):
+        path = f"$.events[{index}]"
+        decision = reader(envelope, index, path)(event.timestamp, event.data, f"{path}.{member}")
+        decisions.append(decision)
+        hosts = add_hosts(hosts, decision, path)
+    return d.Reply(envelope.now, decisions)
+
+
 # --- ZeroMQ endpoints, such as ``tcp://*:28000`` or ``tcp://[::1]:28000`` ---
 
 _LARGEST_PORT = 65535

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beasy_sched.energy.server_energy import ServerSteps
+from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import (
     Hold,
@@ -19,6 +19,7 @@ from beasy_sched.energy.storage import (
     level_after_step,
 )
 from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.power import PowerModel
 from beasy_sched.planner.forecast import full_draw_w
 from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance
 from beasy_sched.planner.power_problem import PowerPlan
@@ -43,7 +44,7 @@ def plans_of(
     wanted_w = iter(hydrogen_w)
     for number, window in enumerate(states):
         steps = len(window)
-        energy_j = ServerSteps(platform, site.step_s).plan_energy_j(window, before)
+        energy_j = CellEnergies(PowerModel(platform)).plan_energy_j(window, before, site.step_s)
         levels_kg, flows_w = [state.hydrogen_kg], []
         for _ in range(steps):
             step_w, level_kg = _hydrogen(site, levels_kg[-1], next(wanted_w, 0.0))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
 
 import beasy_sched as bs
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.outputs.files import RunFiles
 
 
 def test_every_table_is_a_data_frame(run: bs.Run) -> None:
@@ -24,6 +26,20 @@ def test_every_table_is_a_data_frame(run: bs.Run) -> None:
     assert run.pstate_changes["machine_id"].iloc[0] == "0-9"
     assert len(run.schedule) == 1
     assert {"time", "action", "rule"} <= set(run.decisions.columns)
+
+
+def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, during, begin = gc.get_threshold(), set(), RunFiles.begin
+
+    def seen(files: RunFiles) -> None:
+        during.add(gc.get_threshold())
+        begin(files)
+
+    monkeypatch.setattr(RunFiles, "begin", seen)
+    generated = bs.generate_workload(tmp_path / "w.json", jobs=3, day_shares=(1,), hosts=4)
+    bs.simulate(bs.generate_platform({"gros": 4}, tmp_path / "p.xml"), generated)
+    assert gc.get_threshold() == before
+    assert during not in (set(), {before})
 
 
 def test_summary_and_tables_agree(run: bs.Run) -> None:

@@ -11,13 +11,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from beasy_sched.energy.server_energy import CellEnergies, shifted
 from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
+from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
-from beasy_sched.policies.planned.cells import CellPowers, shifted
 from beasy_sched.policies.planned.job_table import JobHosts, JobTable
 from beasy_sched.policies.planned.ladder import Ladder
 from beasy_sched.policies.planned.rest import Rest, compensation_j
+from beasy_sched.policies.planned.sleep_savings import SleepSavings
 
 _WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
 KIND = ServerKind(
@@ -31,12 +33,16 @@ KIND = ServerKind(
 LETTERS = {"f": 0, "m": 1, "s": 2, ".": 3}
 
 
-def platform(count: int) -> Platform:
-    return Platform((KIND,), np.zeros(count, dtype=np.intp), tuple(f"n{i}" for i in range(count)))
+def platform(count: int, kind: ServerKind = KIND) -> Platform:
+    return Platform((kind,), np.zeros(count, dtype=np.intp), tuple(f"n{i}" for i in range(count)))
 
 
-def tools(count: int) -> tuple[CellPowers, Ladder]:
-    return CellPowers(platform(count)), Ladder(platform(count))
+def savings(count: int, kind: ServerKind = KIND) -> SleepSavings:
+    return SleepSavings(CellEnergies(PowerModel(platform(count, kind))))
+
+
+def ladder(count: int) -> Ladder:
+    return Ladder(PowerModel(platform(count)))
 
 
 def rest(*plans: str, missing_j: float = 0.0, reserved: dict[int, int] | None = None, **battery) -> Rest:
@@ -47,7 +53,7 @@ def rest(*plans: str, missing_j: float = 0.0, reserved: dict[int, int] | None = 
     for host, end in (reserved or {}).items():
         until[host] = end
     cells, dt_s, hosts = (
-        CellPowers(platform(len(plans))),
+        savings(len(plans)).cells,
         np.full(len(states), 100.0),
         np.arange(len(plans)),
     )
@@ -65,11 +71,13 @@ def drawn(left: Rest) -> list[str]:
 
 
 def spending(left: Rest) -> Spending:
-    return Spending(left, *tools(left.states.shape[1]))
+    count = left.states.shape[1]
+    return Spending(left, savings(count), ladder(count))
 
 
 def saving(left: Rest, violation: int, shortage: Shortage = "sleep-first") -> Lowering:
-    return Lowering(left, *tools(left.states.shape[1]), violation, shortage=shortage)
+    count = left.states.shape[1]
+    return Lowering(left, savings(count).cells, ladder(count), violation, shortage=shortage)
 
 
 def job(*hosts: int, left_s: float = 300.0, flops: float = 0.0) -> tuple[tuple[int, ...], float, float]:
@@ -97,11 +105,11 @@ def test_equation_3_31(loss, diff_j, expected_j):
 
 
 def test_ladder():
-    ladder, host = Ladder(platform(1)), np.array([0])
-    assert [int(ladder.faster(host, np.array([p], dtype=np.int8))[0]) for p in range(4)] == [0, 0, 1, 3]
-    assert [int(ladder.thriftier(host, np.array([p], dtype=np.int8))[0]) for p in range(4)] == [1, 1, 2, 3]
-    assert ladder.thriftiest.tolist() == [1]
-    assert ladder.reference_flops.tolist() == [80.0]
+    one, host = ladder(1), np.array([0])
+    assert [int(one.faster(host, np.array([p], dtype=np.int8))[0]) for p in range(4)] == [0, 0, 1, 3]
+    assert [int(one.thriftier(host, np.array([p], dtype=np.int8))[0]) for p in range(4)] == [1, 1, 2, 3]
+    assert one.thriftiest.tolist() == [1]
+    assert one.reference_flops.tolist() == [80.0]
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -115,15 +123,15 @@ def test_waking_costs_at_least_its_bound(seed):
     )
     kind = replace(KIND, idle_w=watts, epsilon_w=watts, full_w=watts)
     count, steps = 3, int(rng.integers(1, 9))
-    names = tuple(f"n{i}" for i in range(count))
-    cells, hosts = CellPowers(Platform((kind,), np.zeros(count, dtype=np.intp), names)), np.arange(count)
+    bounds, hosts = savings(count, kind), np.arange(count)
+    cells = bounds.cells
     states = rng.choice([0, 1, 2, 3, 3, 3], (steps, count)).astype(np.int8)
     rows = int(rng.integers(1, steps + 1))
     asleep = cells.asleep(states[:rows], hosts)
     woken = np.where(asleep, rng.integers(0, 3, count), states[:rows]).astype(np.int8)
     before, dt_s = rng.random(count) < 0.5, np.full(steps, 100.0)
     cost_j = float(cells.change_j(states, woken, before, hosts, dt_s).sum())
-    assert cost_j >= cells.least_woken_j(asleep, 100.0) - 1e-6
+    assert cost_j >= bounds.least_woken_j(asleep, 100.0) - 1e-6
 
 
 # --- more energy than the target needs ---------------------------------------------------------------
@@ -150,7 +158,7 @@ def test_without_the_bound_all_of_the_surplus_may_be_spent():
         left = rest("mmm", missing_j=-100_000.0, reserved={0: 3})
         left.supply_j[0] -= 397_000.0
         left.supply_j[2] += 397_000.0
-        spent = Spending(left, *tools(3), bounded=bounded)
+        spent = Spending(left, savings(3), ladder(3), bounded=bounded)
         assert spent.left_j == pytest.approx(3_000.0 if bounded else 100_000.0)
         spent.speed_up(table(job(0, left_s=300.0, flops=16_000.0)))
         assert drawn(left) == expected
@@ -343,7 +351,7 @@ def test_planned_demand_is_that_of_the_states(seed, shortage):
         assert left.diff_j >= -1e-6
     else:
         saving(left, int(rng.integers(0, 8)), shortage).lower(None)
-    cells, hosts = CellPowers(platform(4)), np.arange(4)
+    cells, hosts = savings(4).cells, np.arange(4)
     was_asleep = shifted(cells.asleep(left.states, hosts), left.now_asleep)
     energy_j = cells.energy_j(left.states, was_asleep, hosts, left.dt_s)
     np.testing.assert_allclose(left.demand_j, energy_j.sum(axis=1), atol=1e-6)

@@ -13,18 +13,24 @@ import numpy as np
 import pytest
 from worlds import FAST, SLOW
 
-from beasy_sched.model.platform import Platform
+from beasy_sched.energy.server_energy import CellEnergies, shifted
+from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.beasy.live_plan import EnergyTest, KeptOn, PlanAhead, SleepBound
-from beasy_sched.policies.planned.cells import CellPowers, kept_on, shifted, sleep_savings_j, worthwhile
+from beasy_sched.policies.planned.sleep_savings import SleepSavings, kept_on, worthwhile
 from beasy_sched.policies.planned.working_plan import Runs
 
 ON, SLOWER, ASLEEP = 0, 1, 2
 BUSY_J, ASLEEP_J, FALLING_J, WAKING_J = 10_000.0, 500.0, 885.0, 9_600.0
 
 
-def cells(count: int, *, idle_power: bool = False) -> CellPowers:
+def savings_of(platform: Platform, *, idle_power: bool = False) -> SleepSavings:
+    return SleepSavings(CellEnergies(PowerModel(platform), idle_power=idle_power))
+
+
+def savings(count: int, *, kind: ServerKind = FAST, idle_power: bool = False) -> SleepSavings:
     names = tuple(f"n{i}" for i in range(count))
-    return CellPowers(Platform((FAST,), np.zeros(count, dtype=np.intp), names), idle_power=idle_power)
+    return savings_of(Platform((kind,), np.zeros(count, dtype=np.intp), names), idle_power=idle_power)
 
 
 def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: int | None = None, **more):
@@ -45,9 +51,8 @@ def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: i
         states[: len(columns), hosts] = columns
 
     now = more.pop("now", now)
-    powers = cells(len(plans), idle_power=idle_power)
     outlook = PlanAhead(states, now, until, lambda: level_j, 20.0, dt_s, write, **more)
-    return EnergyTest(powers, outlook)
+    return EnergyTest(savings(len(plans), idle_power=idle_power), outlook)
 
 
 def drawn(test: EnergyTest) -> list[str]:
@@ -197,17 +202,17 @@ def test_a_second_check_sees_what_the_first_job_took():
 def test_savings_are_the_difference_of_whole_plans(seed):
     rng = np.random.default_rng(seed)
     steps, count = 6, 3
-    hosts, powers = np.arange(count), cells(count)
+    hosts, sleep = np.arange(count), savings(count)
     states = rng.choice(np.array([ON, SLOWER, ASLEEP], dtype=np.int8), size=(steps, count))
     before = rng.random(count) < 0.5
     idle = (states != ASLEEP) & (rng.random((steps, count)) < 0.6)
     dt_s = np.array([40.0, *[100.0] * (steps - 1)])
 
     def total_j(plan: np.ndarray) -> np.ndarray:
-        asleep = powers.asleep(plan, hosts)
-        return powers.energy_j(plan, shifted(asleep, before), hosts, dt_s).sum(axis=0)
+        asleep = sleep.cells.asleep(plan, hosts)
+        return sleep.cells.energy_j(plan, shifted(asleep, before), hosts, dt_s).sum(axis=0)
 
-    saved_j = sleep_savings_j(powers, states, before, hosts, dt_s, idle)
+    saved_j = sleep.sleeping_j(states, before, hosts, dt_s, idle)
     for last in range(steps):
         slept = states.copy()
         slept[: last + 1][idle[: last + 1]] = ASLEEP
@@ -224,7 +229,7 @@ def test_no_sleep_saves_more_than_the_bound(seed, waking_w, idle_power):
     costly = dataclasses.replace(FAST, full_w=(*FAST.full_w[:4], waking_w))
     kind_of = rng.integers(0, 2, count)
     platform = Platform((costly, SLOW), kind_of, tuple(f"n{i}" for i in range(count)))
-    powers, hosts = CellPowers(platform, idle_power=idle_power), np.arange(count)
+    sleep, hosts = savings_of(platform, idle_power=idle_power), np.arange(count)
     states = rng.choice(np.array([ON, SLOWER, ASLEEP], dtype=np.int8), size=(steps, count))
     first, ends = rng.integers(0, steps, count), np.arange(1, steps + 1)
     awake = (states != ASLEEP) & (np.arange(steps)[:, None] >= first)
@@ -237,11 +242,11 @@ def test_no_sleep_saves_more_than_the_bound(seed, waking_w, idle_power):
     )
     if kept is not None:
         awake[kept.first : kept.end, kept.hosts] = False
-    bound = SleepBound(powers, outlook, first, kept)
+    bound = SleepBound(sleep, outlook, first, kept)
     for end in rng.permutation(ends).tolist() if seed % 3 else ends.tolist():
         most_j = bound.before_j(end)
         idle = awake & (np.arange(steps) < end)[:, None]
-        saved_j = sleep_savings_j(powers, states, before, hosts, dt_s, idle)[:end]
+        saved_j = sleep.sleeping_j(states, before, hosts, dt_s, idle)[:end]
         assert saved_j.max(axis=0).sum() <= most_j + 1e-9
         run_j = 1.25 * 20.0 * max(waking_w, 100.0) + 7.0 * 60.0
         loose_j = 100.0 * 100.0 * count + 2.0 * run_j * idle.sum()
@@ -323,10 +328,10 @@ def test_a_run_too_short_to_pay_for_its_transitions_is_left_out(length_s, worth)
     """Waking at 300 W: asleep for 100 s saves 9115 - 4000 J, for 7 s 280 - 4000 J."""
     watts = (100.0, 70.0, 5.0, 60.0, 300.0)
     costly = dataclasses.replace(FAST, idle_w=watts, epsilon_w=watts, full_w=watts)
-    powers = CellPowers(Platform((costly,), np.zeros(1, dtype=np.intp), ("n0",)))
+    sleep = savings(1, kind=costly)
     states, dt_s = np.zeros((3, 1), dtype=np.int8), np.array([length_s, 100.0, 100.0])
     idle = np.array([[True], [False], [False]])
-    saved_j = sleep_savings_j(powers, states, np.array([False]), np.array([0]), dt_s, idle)
+    saved_j = sleep.sleeping_j(states, np.array([False]), np.array([0]), dt_s, idle)
     assert worthwhile(saved_j, idle).any() == worth
 
 
@@ -338,7 +343,7 @@ def test_every_pair_of_states_has_its_energy():
         (True, ASLEEP): ASLEEP_J,
     }
     for was_asleep, state in itertools.product((False, True), (ON, ASLEEP)):
-        found = cells(1).energy_j(
+        found = savings(1).cells.energy_j(
             np.array([[state]], dtype=np.int8), np.array([[was_asleep]]), np.array([0]), np.array([100.0])
         )
         assert found.item() == pytest.approx(expected[was_asleep, state])

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from talk import ASLEEP, small_battery
 from worlds import FAST, SLOW, STEP_S, plans_of, server
 
-from beasy_sched.energy.server_energy import ServerSteps
+from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.envelope import TOLERANCE_J, EnvelopeRefit
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 
@@ -39,13 +40,16 @@ class Case(NamedTuple):
     idle: np.ndarray
 
     @property
+    def cells(self) -> CellEnergies:
+        return CellEnergies(PowerModel(self.platform))
+
+    @property
     def before(self) -> np.ndarray:
         return self.states[0]
 
     def outcome(self, states: np.ndarray) -> tuple[float, float]:
-        steps = ServerSteps(self.platform, STEP_S)
-        energy_j, flops = steps.plan_energy_j(states, self.before), steps.plan_flops(states, self.before)
-        return float(energy_j.sum()), float(flops.sum())
+        energy_j = self.cells.plan_energy_j(states, self.before, STEP_S)
+        return float(energy_j.sum()), float(self.cells.plan_flops(states, self.before, STEP_S).sum())
 
     def try_all(self, states: np.ndarray, left_j: float) -> list[Tried]:
         """Every move of a single server that is not beyond ``left_j``."""
@@ -96,8 +100,8 @@ def cases(draw: st.DrawFn) -> Case:
 
 def refit_of(case: Case) -> tuple[WorkingPlan, EnvelopeRefit]:
     store = plans_of(small_battery(steps=len(case.states)), case.platform, [case.states])
-    plan = WorkingPlan(store, case.platform, case.before)
-    return plan, EnvelopeRefit(plan, case.platform)
+    plan = WorkingPlan(store, case.cells, case.before)
+    return plan, EnvelopeRefit(plan)
 
 
 @given(cases(), st.floats(-40_000, 40_000))

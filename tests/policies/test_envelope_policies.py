@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from talk import ASLEEP, Talk, only, production, small_battery, submitted
 from worlds import FAST, SLOW, plans_of
 
+from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.envelope import ORDERS, TOLERANCE_J, EnvelopeRefit
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 from beasy_sched.policies.registry import make_policy, policy_class
@@ -38,8 +40,8 @@ def plan_of(*rows: Sequence[int], kinds: Sequence[int] = ()) -> tuple[WorkingPla
     states = np.array(rows, dtype=np.int8)
     platform = platform_of(*(kinds or [0] * states.shape[1]))
     store = plans_of(small_battery(steps=len(rows)), platform, [states])
-    plan = WorkingPlan(store, platform, states[0])
-    return plan, EnvelopeRefit(plan, platform)
+    plan = WorkingPlan(store, CellEnergies(PowerModel(platform)), states[0])
+    return plan, EnvelopeRefit(plan)
 
 
 NOBODY_BUSY = np.ones(3, dtype=bool)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from talk import Talk, only, production, small_battery, submitted
 from worlds import World, random_world, rich_world, run, session_of
@@ -62,6 +62,7 @@ def decided(world: World, policy: str) -> tuple[list[d.Decision], list[LoggedAct
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, st.booleans(), st.sampled_from(["easy", "peak", "follow-plan", "power-reactive", "beasy"]))
+@example(seed=43782602, rich=True, policy="peak")  # a job starts after others were too expensive
 def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: str) -> None:
     """The same decisions, for the same reasons, where every job is tried, and every reservation made anew.
 
@@ -73,7 +74,7 @@ def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: 
     found = decided(world, policy)
 
     def all_of_them(self: EasyPass, places: Places) -> Places:
-        return places
+        return np.arange(len(places))
 
     def none_stands(self: PlannedRuns, view: View, job: Job, step: int) -> None:
         return None

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hand_plan, two_kinds
 
 from beasy_sched.energy.balance import settle_step
-from beasy_sched.energy.server_energy import ServerSteps
+from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.energy.storage import BatterySpec, LossConvention, Storage, StorageState
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import PowerModel
 from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance
 from beasy_sched.planner.power_problem import PowerPlan
 from beasy_sched.policies.planned.working_plan import WorkingPlan
@@ -30,7 +32,11 @@ def hosts(*ids: int) -> np.ndarray:
 
 def by_hand() -> WorkingPlan:
     """Three hours; two sleepers (0, 1) and one that is always on (2)."""
-    return WorkingPlan(PlanStore([hand_plan()]), two_kinds(), AWAKE)
+    return WorkingPlan(PlanStore([hand_plan()]), cells_of(two_kinds()), AWAKE)
+
+
+def cells_of(platform: Platform) -> CellEnergies:
+    return CellEnergies(PowerModel(platform))
 
 
 def made(
@@ -44,7 +50,7 @@ def made(
     """A working plan of any states: its envelope is what the servers draw."""
     steps = len(states)
     platform = two_kinds(states.shape[1])
-    energy_j = ServerSteps(platform, HOUR_S).plan_energy_j(states, before.astype(np.int8))
+    energy_j = cells_of(platform).plan_energy_j(states, before.astype(np.int8), HOUR_S)
     nothing, renew = np.zeros(steps), np.broadcast_to(np.asarray(renew_w, dtype=float), steps).copy()
     storage = Storage(spec or battery())
     level_j = np.full(steps + 1, storage.battery.start_j)
@@ -62,7 +68,7 @@ def made(
     plan = Plan(0.0, HOUR_S, storage, power, nothing, nothing, servers, Provenance("a test"))
     store = PlanStore.__new__(PlanStore)  # its checks are of the power plan, which is not looked at here
     store._plans = [plan]
-    return WorkingPlan(store, platform, before)
+    return WorkingPlan(store, cells_of(platform), before)
 
 
 # --- the copy ---
@@ -81,7 +87,7 @@ def test_it_holds_what_was_planned() -> None:
 
 def test_the_offline_plan_stays_as_it_was() -> None:
     offline = hand_plan()
-    plan = WorkingPlan(PlanStore([offline]), two_kinds(), AWAKE)
+    plan = WorkingPlan(PlanStore([offline]), cells_of(two_kinds()), AWAKE)
     plan.set_states(hosts(0), 0, 3, 1)
     plan.set_production(0, 1.0)
     assert offline.servers is not None
@@ -93,7 +99,7 @@ def test_windows_are_one_row_of_steps() -> None:
     first = hand_plan()
     second = hand_plan(5.0)
     later = Plan(3 * HOUR_S, *(getattr(second, n) for n in list(second.__dataclass_fields__)[1:]))
-    plan = WorkingPlan(PlanStore([first, later]), two_kinds(), AWAKE)
+    plan = WorkingPlan(PlanStore([first, later]), cells_of(two_kinds()), AWAKE)
     assert plan.steps == 6
     runs = sorted(zip(*(column.tolist() for column in plan.runs_on(2)), strict=True))
     assert [run for run in runs if run[0] == 2] == [(2, 2, 6)]
@@ -114,7 +120,7 @@ def test_a_plan_of_power_alone_is_refused() -> None:
         0.0, HOUR_S, offline.storage, offline.power, *(np.zeros(3),) * 2, None, offline.provenance
     )
     with pytest.raises(ConfigError, match="covers power only, not servers"):
-        WorkingPlan(PlanStore([power_only]), two_kinds(), AWAKE)
+        WorkingPlan(PlanStore([power_only]), cells_of(two_kinds()), AWAKE)
 
 
 # --- energy ---
@@ -141,7 +147,7 @@ def test_a_change_reaches_the_step_after_it() -> None:
 
 
 def test_servers_that_sleep_as_the_run_begins_wake_in_the_first_step() -> None:
-    plan = WorkingPlan(PlanStore([hand_plan()]), two_kinds(), np.array([2, 0, 0]))
+    plan = WorkingPlan(PlanStore([hand_plan()]), cells_of(two_kinds()), np.array([2, 0, 0]))
     assert plan.energy_j[0] == pytest.approx(150 * 125 + (HOUR_S - 150) * 120 + 190 * HOUR_S)
 
 
@@ -164,7 +170,7 @@ def changed_plans(draw: st.DrawFn) -> tuple[WorkingPlan, list[tuple[np.ndarray, 
 
 
 def recomputed_j(plan: WorkingPlan) -> np.ndarray:
-    return ServerSteps(two_kinds(plan.states.shape[1]), HOUR_S).plan_energy_j(plan.states, plan._before)
+    return plan.cells.plan_energy_j(plan.states, plan._before, HOUR_S)
 
 
 @given(changed_plans())

@@ -20,15 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray, all_of, any_of
+from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job, JobQueue
-from beasy_sched.policies.planned.cells import CellPowers, kept_on, sleep_savings_j, worthwhile
 from beasy_sched.policies.planned.follower import battery_j, offline_plans
 from beasy_sched.policies.planned.job_table import JobHosts, JobTable
 from beasy_sched.policies.planned.ladder import Ladder
 from beasy_sched.policies.planned.rest import Rest
+from beasy_sched.policies.planned.sleep_savings import SleepSavings, kept_on, worthwhile
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 from beasy_sched.remembered import Remembered
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -126,9 +127,11 @@ class SleepBound:
     add. Whole joules, so that sums are exact.
     """
 
-    def __init__(self, cells: CellPowers, outlook: PlanAhead, first: IndexArray, kept: KeptOn | None) -> None:
+    def __init__(
+        self, savings: SleepSavings, outlook: PlanAhead, first: IndexArray, kept: KeptOn | None
+    ) -> None:
         """Bound what servers save that are idle from rows ``first`` on ([N]), but for those ``kept`` on."""
-        self._cells, self._outlook, self._first, self._kept = cells, outlook, first, kept
+        self._savings, self._outlook, self._first, self._kept = savings, outlook, first, kept
         self._most_j = np.zeros(1)
         """Upper bounds in no rows, in the first, in the first two and so on, as far as they are known."""
         self._was_idle: BoolArray = np.zeros(len(first), dtype=np.bool_)
@@ -152,7 +155,7 @@ class SleepBound:
         """Add the rows up to ``end``."""
         begin = len(self._most_j) - 1
         states = self._outlook.states[begin:end]
-        idle = states != self._cells.sleep_pstate
+        idle = ~self._savings.cells.asleep(states, _ALL)
         idle &= np.arange(begin, end)[:, None] >= self._first
         if self._kept is not None:
             self._kept.leave_out(idle, begin, _ALL)
@@ -160,9 +163,9 @@ class SleepBound:
         np.greater(idle[1:], idle[:-1], out=begins[1:])
         begins[0] &= ~self._was_idle
         self._was_idle = idle[-1]
-        saved_j = self._cells.most_saved_j(states, float(self._outlook.dt_s[-1]))
+        saved_j = self._savings.most_saved_j(states, float(self._outlook.dt_s[-1]))
         saved_j *= idle
-        by_row_j = np.add.reduce(saved_j, axis=1) + begins @ self._cells.most_added_j
+        by_row_j = np.add.reduce(saved_j, axis=1) + begins @ self._savings.most_added_j
         self._most_j = np.concatenate((self._most_j, self._most_j[-1] + by_row_j.cumsum()))
 
 
@@ -185,9 +188,10 @@ class _Savings:
 class EnergyTest:
     """Verifications 1 and 2 on one outlook; `apply` changes it."""
 
-    def __init__(self, cells: CellPowers, outlook: PlanAhead) -> None:
+    def __init__(self, savings: SleepSavings, outlook: PlanAhead) -> None:
         """Test against ``outlook``, which `apply` writes to."""
-        self.cells = cells
+        self.savings = savings
+        self.cells = savings.cells
         self.outlook = outlook
         self._kept: KeptOn | None = None
         self._for_any: SleepBound | None = None
@@ -259,7 +263,7 @@ class EnergyTest:
         """Put idle servers to sleep, from the present step on, until that pays for the job."""
         limit, least_j = self.outlook.rows_to_limit, placement.needed_j - ENERGY_TOLERANCE_J
         first = self._idle_from(placement)
-        rows = SleepBound(self.cells, self.outlook, first, self._kept).rows_to(least_j, limit)
+        rows = SleepBound(self.savings, self.outlook, first, self._kept).rows_to(least_j, limit)
         rows = min(rows + rows // 8, limit)  # the bound is a little higher than what is saved
         while rows:
             savings = self._savings(placement, first, rows, limit)
@@ -283,7 +287,7 @@ class EnergyTest:
         if limit > _NEAR_ROWS:
             return np.inf
         if self._for_any is None:
-            self._for_any = SleepBound(self.cells, self.outlook, self.outlook.reserved_until, self._kept)
+            self._for_any = SleepBound(self.savings, self.outlook, self.outlook.reserved_until, self._kept)
         return self._for_any.before_j(limit)
 
     def least_needed_j(
@@ -293,9 +297,9 @@ class EnergyTest:
 
         ``count``: how many servers each of them asks for.
         """
-        cells, dt_s = self.cells, float(self.outlook.dt_s[-1])
+        savings, dt_s = self.savings, float(self.outlook.dt_s[-1])
         whole = np.maximum(asleep - count, 0)  # the rest of the present step may be short
-        return np.asarray(whole * cells.least_waking_j(dt_s) - count * cells.most_switched_j)
+        return np.asarray(whole * savings.least_waking_j(dt_s) - count * savings.most_switched_j)
 
     def _idle(self, hosts: HostIds, states: StateArray, first: IndexArray, end: int) -> BoolArray:
         """Which cells of ``hosts`` may be put to sleep, in rows from their ``first`` up to ``end``."""
@@ -313,8 +317,8 @@ class EnergyTest:
         Runs of idle steps that would save nothing in total are skipped. A few more rows are examined than
         asked for, so that a run that continues beyond them does not look short.
         """
-        outlook, cells = self.outlook, self.cells
-        break_even = cells.rows_to_break_even(float(outlook.dt_s[-1]))
+        outlook, savings = self.outlook, self.savings
+        break_even = savings.rows_to_break_even(float(outlook.dt_s[-1]))
         seen = min(rows + break_even + 1, limit)
         hosts = (first < rows).nonzero()[0]
         states = outlook.states[: seen + 1, hosts]  # one more, for the transition after the last
@@ -323,11 +327,11 @@ class EnergyTest:
         idle = self._idle(hosts, states, first[hosts], seen)
         some = np.logical_or.reduce(idle[:rows], axis=0)
         hosts, states, idle = hosts[some], states[:, some], idle[:, some]
-        dt_s, before = outlook.dt_s[: seen + 1], cells.asleep(outlook.now_states[hosts], hosts)
-        saved_j = sleep_savings_j(cells, states, before, hosts, dt_s, idle)
+        dt_s, before = outlook.dt_s[: seen + 1], self.cells.asleep(outlook.now_states[hosts], hosts)
+        saved_j = savings.sleeping_j(states, before, hosts, dt_s, idle)
         good = worthwhile(saved_j, idle, break_even)
         if good is not idle:
-            saved_j = sleep_savings_j(cells, states, before, hosts, dt_s, good)
+            saved_j = savings.sleeping_j(states, before, hosts, dt_s, good)
         return _Savings(hosts, good[:rows], saved_j[:rows])
 
 
@@ -379,9 +383,10 @@ class LivePlan:
         self, view: View, *, idle_power: bool, user_error: float, window_end: WindowEnd = "walltime"
     ) -> None:
         """Copy the plans of ``view``; see `Beasy`'s options for the others."""
-        self.plan = WorkingPlan(offline_plans(view), view.platform, view.pstate)
-        self.cells = CellPowers(view.platform, idle_power=idle_power)
-        self.ladder = Ladder(view.platform)
+        self.cells = CellEnergies(view.power_model, idle_power=idle_power)
+        self.savings = SleepSavings(self.cells)
+        self.ladder = Ladder(view.power_model)
+        self.plan = WorkingPlan(offline_plans(view), self.cells, view.pstate)
         self.until: IndexArray = np.zeros(view.platform.size, dtype=np.intp)
         """Steps before this one belong to a running job, by host."""
         self.ends_s: FloatArray = np.full(view.platform.size, -np.inf)
@@ -494,7 +499,7 @@ class LivePlan:
             dt_s=dt_s,
             write=lambda hosts, states: self._write(view, step, hosts, states),
         )
-        return EnergyTest(self.cells, outlook)
+        return EnergyTest(self.savings, outlook)
 
     def _last_end_step(self, view: View, step: int) -> int:
         """The step by which every waiting job would have ended that can still end before the plan does."""

@@ -446,7 +446,7 @@ class Beasy(Policy):
         }
         if diff_j > 0.0:
             bounded = self.options.spend == "bounded"
-            spending = Spending(rest, live.cells, live.ladder, levels_j, bounded=bounded)
+            spending = Spending(rest, live.savings, live.ladder, levels_j, bounded=bounded)
             why["spendable_j"] = spending.left_j
             if spending.has_left():
                 spending.speed_up(live.running_jobs(view))

@@ -23,11 +23,12 @@ from typing import Final, Literal
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray, any_of
+from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.policies.planned.cells import CellPowers
 from beasy_sched.policies.planned.job_table import JobTable
 from beasy_sched.policies.planned.ladder import Ladder
 from beasy_sched.policies.planned.rest import Rest, compensation_j
+from beasy_sched.policies.planned.sleep_savings import SleepSavings
 from beasy_sched.policies.planned.working_plan import Runs
 
 _RUNS_A_PIECE: Final = 64
@@ -62,7 +63,7 @@ class Lowering:
     def __init__(
         self,
         rest: Rest,
-        cells: CellPowers,
+        cells: CellEnergies,
         ladder: Ladder,
         violation: int,
         *,
@@ -265,7 +266,7 @@ class Spending:
     def __init__(
         self,
         rest: Rest,
-        cells: CellPowers,
+        savings: SleepSavings,
         ladder: Ladder,
         levels_j: FloatArray | None = None,
         *,
@@ -276,7 +277,7 @@ class Spending:
         Without the bound, which is not in the paper, only the level at the end counts: spending may take
         the level below SoC_min on the way. ``levels_j``: the levels of the rest, if they are known.
         """
-        self.rest, self.cells, self.ladder = rest, cells, ladder
+        self.rest, self.savings, self.cells, self.ladder = rest, savings, savings.cells, ladder
         self._floor_j = rest.levels_j() if levels_j is None else levels_j
         """Lower bound of the level at the end of each row."""
         battery = rest.battery
@@ -350,7 +351,7 @@ class Spending:
         servers that are on without a job; ``asleep``: those that may be woken.
         """
         step_s, tolerance_j = float(self.rest.dt_s[0]), self.rest.tolerance_j
-        if self.left_j + tolerance_j < self.cells.least_waking_j(step_s) or not len(asleep):
+        if self.left_j + tolerance_j < self.savings.least_waking_j(step_s) or not len(asleep):
             return
         ordered = False
         for res, rows in asked:
@@ -365,7 +366,7 @@ class Spending:
                 chosen = asleep[:missing]
                 states = self.rest.states[:rows, chosen]
                 sleeping = self.cells.asleep(states, chosen)
-                if self.cells.least_woken_j(sleeping, step_s) > self.left_j + tolerance_j + _ROUNDING_J:
+                if self.savings.least_woken_j(sleeping, step_s) > self.left_j + tolerance_j + _ROUNDING_J:
                     return
                 woken = np.where(sleeping, self.ladder.thriftiest[chosen], states)
                 if not self._pay(chosen, rows, woken):

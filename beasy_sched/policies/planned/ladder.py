@@ -14,26 +14,24 @@ from beasy_sched.arrays import (
     StateArray,
 )
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import Platform, ServerKind
+from beasy_sched.model.platform import ServerKind
 from beasy_sched.model.power import PowerModel
 
 
 class Ladder:
     """Speeds and their neighbours by kind and P-state; for P-states that do not compute, they stay."""
 
-    def __init__(self, platform: Platform) -> None:
+    def __init__(self, power: PowerModel) -> None:
         """Sort each kind's computing P-states by speed."""
+        platform, full_w, speed_flops = power.platform, power.full_w, power.speed_flops
         kinds = platform.kinds
-        full_w = PowerModel(platform).full_w
         width = full_w.shape[1]
-        speed_flops = np.zeros_like(full_w)
         faster = np.tile(np.arange(width, dtype=np.int8), (len(kinds), 1))
         thriftier = faster.copy()
         thriftiest = []
         self.rising = True
         """Whether a faster P-state never draws less than the next slower one."""
         for row, kind in enumerate(kinds):
-            speed_flops[row, list(kind.computing)] = [kind.speeds_flops[p] for p in kind.computing]
             by_speed = sorted(kind.computing, key=lambda p: (kind.speeds_flops[p], -p))
             for slow, fast in itertools.pairwise(by_speed):
                 faster[row, slow] = fast

@@ -17,11 +17,10 @@ from beasy_sched.arrays import (
     StateArray,
     all_of,
 )
-from beasy_sched.energy.server_energy import ServerSteps
+from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.energy.storage import BatterySpec, LevelProjection
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -95,25 +94,28 @@ class WorkingPlan:
     with the number of windows.
     """
 
-    def __init__(self, plans: PlanStore, platform: Platform, before: npt.NDArray[np.generic]) -> None:
-        """Copy ``plans``; ``before`` (N) holds the P-states of the servers as the first window begins.
+    def __init__(self, plans: PlanStore, cells: CellEnergies, before: npt.NDArray[np.generic]) -> None:
+        """Copy ``plans`` of the servers of ``cells``.
+
+        ``before`` (N) holds their P-states as the first window begins.
 
         Raises ConfigError where the plans leave the servers out.
         """
         self.start_s = plans.start_s
         self.step_s = plans[0].step_s
         self.battery: BatterySpec = plans[0].storage.battery
-        self.sleep = platform.sleep_pstate
+        self.cells = cells
+        """Energies of the servers in each step."""
+        self.sleep = cells.sleep_pstate
         """P-state in which each server sleeps (N), -1 where it cannot."""
         self._projection = LevelProjection(self.battery, self.step_s)
-        self._steps = ServerSteps(platform, self.step_s)
         self._before = before.astype(np.int8)
         self._plans = plans
         self.version = 0
         """Changes with every change of states or production."""
         self.changes = 0
         """Changes with every change of states."""
-        count = platform.size
+        count = len(self.sleep)
         self.states: StateArray = np.empty((0, count), dtype=np.int8)
         """Planned P-state of each server in each step, of shape (T, N). Change it by `set_states`."""
         self.on: BoolArray = np.empty((0, count), dtype=np.bool_)
@@ -138,7 +140,7 @@ class WorkingPlan:
         states, load_w, renew_w, envelope_w, given_w = (
             np.concatenate(column) for column in zip(*later, strict=True)
         )
-        energy_j = self._steps.plan_energy_j(states, self.before(step))
+        energy_j = self.cells.plan_energy_j(states, self.before(step), self.step_s)
         self.states = np.concatenate((self.states[:step], states))
         self.on = np.concatenate((self.on[:step], states != self.sleep))
         self.load_w = np.concatenate((self.load_w[:step], load_w))
@@ -232,7 +234,7 @@ class WorkingPlan:
         both = np.empty((2, *old.shape[::-1]), dtype=np.int8).transpose(0, 2, 1)  # in memory as ``old`` is
         both[:] = old
         both[0, 1 : 1 + end_step - first_step] = pstate
-        new_j, old_j = self._steps.server_energy_j(both[:, 1:], both[:, :-1], hosts)
+        new_j, old_j = self._energy_j(both[:, 1:], both[:, :-1], hosts)
         change_j = new_j - old_j
         self.energy_j[rows] += np.add.reduce(change_j, axis=1)
         self.states[first_step:end_step, hosts] = pstate
@@ -253,7 +255,11 @@ class WorkingPlan:
     def server_energy_j(self, hosts: HostIds, first_step: int, end_step: int) -> FloatArray:
         """Planned worst-case energy of each of ``hosts`` in each step, J: (steps, hosts)."""
         states = self._from_before(hosts, first_step, end_step)
-        return self._steps.server_energy_j(states[1:], states[:-1], hosts)
+        return self._energy_j(states[1:], states[:-1], hosts)
+
+    def _energy_j(self, states: StateArray, previous: StateArray, hosts: HostIds) -> FloatArray:
+        """Worst-case energy in ``states``, J; ``previous``: those one step earlier."""
+        return self.cells.energy_j(states, self.cells.asleep(previous, hosts), hosts, self.steps_s[:1])
 
     def _from_before(self, hosts: HostIds, first_step: int, end_step: int) -> StateArray:
         """P-states of ``hosts`` from the step before ``first_step`` up to ``end_step``."""
