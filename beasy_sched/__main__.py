@@ -12,7 +12,7 @@ from beasy_sched.signals import ENDING_SIGNALS
 def main() -> None:
     """Load the command line and run it. A signal while it is loaded ends it as one that comes later does.
 
-    Once the command has ended, a signal does not change its exit code.
+    Once the command has ended, a signal changes nothing; a further SIGINT leaves at once.
     """
     waited_for = [
         number
@@ -32,8 +32,15 @@ def main() -> None:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         raise
     finally:
+        came: list[int] = []
+
+        def late(number: int, _: object) -> None:
+            if came and number == signal.SIGINT:
+                os._exit(code)
+            came.append(number)
+
         for number in waited_for:
-            signal.signal(number, lambda *_: os._exit(code))
+            signal.signal(number, late)
 
 
 def _stop(number: int, _: object) -> None:

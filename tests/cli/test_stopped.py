@@ -176,6 +176,7 @@ def test_a_signal_while_the_program_is_loaded(
 
 ENDING = """
 import atexit, os
+atexit.register(print, "tidied up", flush=True)
 atexit.register(lambda: {first})
 
 class Late:
@@ -196,7 +197,7 @@ def test_a_signal_once_the_command_has_ended(tmp_path: Path, number: signal.Sign
     command = [program("beasy-sched"), "policies", "ending:Easy"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout
+    assert done.stdout.endswith("tidied up\n")
 
 
 def test_little_is_loaded_before_signals_are_answered() -> None:
