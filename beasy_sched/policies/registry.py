@@ -146,7 +146,7 @@ def _meant(name: str) -> str:
     parts = head.removesuffix(".py").replace("/", " ").replace(os.sep, " ").replace(".", " ").split()
     for text in (head, f"{head}.py", f"{'/'.join(parts)}.py", f"{'/'.join(parts[:-1])}.py"):
         path = Path(text)
-        if path.suffix == ".py" and path.is_file():
+        if path.suffix == ".py" and os.path.isfile(path):  # of a name that is too long, too
             break
     else:
         return ""
