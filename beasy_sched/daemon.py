@@ -12,7 +12,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -32,6 +32,8 @@ from beasy_sched.signals import ENDING_SIGNALS
 _TICK_MS = 200
 _MOST_EVENTS = 1000
 """Comings and goings that are noted before a message is read."""
+_MOST_WAITING = 10_000
+"""More comings and goings cannot wait to be noted: ZeroMQ takes in no others until some have been."""
 _FRAMING_BYTES = 11
 """What a message takes at most on the wire beside its content."""
 _TCP_INFO_BYTES = 136
@@ -223,18 +225,23 @@ class Daemon:
         return math.ceil(1000 * min(left_s, _TICK_MS))
 
     def _note_connections(self) -> None:
-        """Process connections and disconnections."""
-        for _ in range(_MOST_EVENTS):
+        """Process connections and disconnections. Raises PeerError if the simulator's has ended."""
+        for connection, is_new in self._events(_MOST_EVENTS):
+            if not is_new and self._peers.begun and self._peer in (connection, None):
+                raise PeerError(_GONE)
+
+    def _events(self, most: int) -> Iterator[tuple[int, bool]]:
+        """Note up to ``most`` connections and disconnections; yield each, and whether it is a connection."""
+        for _ in range(most):
+            if not self._monitor.poll(0):
+                return
             event = recv_monitor_message(self._monitor)
-            connection = int(event["value"])
-            if event["event"] == zmq.EVENT_ACCEPTED:
+            connection, is_new = int(event["value"]), event["event"] == zmq.EVENT_ACCEPTED
+            if is_new:
                 self._connections[connection] = None
             else:
                 self._connections.pop(connection, None)
-                if self._peers.begun and self._peer in (connection, None):
-                    raise PeerError(_GONE)
-            if not self._monitor.poll(0):
-                return
+            yield connection, is_new
 
     def _watch(self) -> None:
         """Cut off the newest of too many connections, and those that have sent too much.
@@ -278,6 +285,8 @@ class Daemon:
 
         Raises PeerError if the connection has ended.
         """
+        for _ in self._events(_MOST_WAITING):  # those of others that had its number before it, too
+            pass
         self._peer = self._sender
         if self._peer is not None and self._peer not in self._connections:
             raise PeerError(_GONE)

@@ -252,6 +252,28 @@ def test_a_message_of_endless_parts_is_cut_off(tmp_path: Path) -> None:
         complete(daemon)
 
 
+def test_many_comings_and_goings_before_the_first_message() -> None:
+    """The simulator is not taken for one of those that had its file descriptor, or for one that has gone."""
+    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+        port = int(served.endpoint.rpartition(":")[2])
+        for _ in range(700):
+            socket.create_connection(("127.0.0.1", port), 10).close()
+
+        def talk() -> None:
+            with Peer(served.endpoint) as peer, contextlib.suppress(zmq.Again):
+                peer.socket.setsockopt(zmq.RCVTIMEO, 3000)
+                peer.run([BEGIN, END])
+
+        simulator = threading.Thread(target=talk)
+        simulator.start()
+        time.sleep(0.5)  # all of this waits to be read
+        try:
+            served.serve(Session(make_policy("fcfs")))
+        finally:
+            simulator.join()
+        assert served.messages == 2
+
+
 def test_which_connections_are_too_many() -> None:
     assert too_many({}, 10) == []
     assert too_many({5: 3, 6: 7}, 10) == []
