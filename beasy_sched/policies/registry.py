@@ -13,7 +13,7 @@ from typing import Any
 
 from beasy_sched.engine.policy import Policy, own_mistakes
 from beasy_sched.engine.words import ENGINE_WORDS, Sentences, Words
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError, InputError, Interrupted
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
 
@@ -124,7 +124,7 @@ def _load(target: str) -> type[Policy]:
     module_name, _, class_name = target.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         raise
     except BaseException as error:  # other people's modules may raise anything on import
         what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
