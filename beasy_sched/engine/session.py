@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -60,6 +60,8 @@ from beasy_sched.units import TIME_TOLERANCE_S
 _OVER = "the run is over"
 """The rule by which the run's end kills and rejects jobs."""
 _REASONED = (JobState.REJECTED, JobState.POSTPONED, JobState.KILLED)
+WITHDRAWN: Final = "its user, or an administrator, has taken it out of the queue"
+"""The rule by which a job leaves that was withdrawn."""
 _UNKNOWN = "unknown event types and fields"
 
 
@@ -121,6 +123,7 @@ class Session:
             e.ResourceStateChanged: lambda event: self.commander.acknowledge(event),
             e.NoMoreJobs: self._on_no_more_jobs,
             e.MachinesChanged: self._on_machines,
+            e.JobWithdrawn: self._on_withdrawn,
             e.PowerAnnounced: self._on_power,
             e.UnreadableNotice: self._on_unreadable,
             e.Notify: lambda event: None,  # nothing that the scheduler acts on
@@ -363,6 +366,13 @@ class Session:
             self.reasons[state][rule] += 1
         if job.terms is not NO_TERMS or self.workflows.watches_all:
             self.workflows.end(job, event.timestamp, finished=state is JobState.FINISHED)
+
+    def _on_withdrawn(self, event: e.JobWithdrawn) -> None:
+        """Drop a job that somebody else has cancelled or started; one that does not wait is left alone."""
+        job = next((job for job in self._waiting() if job.id == event.job_id), None)
+        if job is not None:
+            self._drop(job, JobState.REJECTED, WITHDRAWN)
+            self._notes.log(self.now, "withdraw", WITHDRAWN, {"waited_s": self.now - job.subtime_s}, job)
 
     def _on_no_more_jobs(self, event: e.NoMoreJobs) -> None:
         self._intake.is_complete = True

@@ -153,6 +153,12 @@ class MachinesChanged(Notify, frozen=True, gc=False):
     available: bool = True
 
 
+class JobWithdrawn(Notify, frozen=True, gc=False):
+    """A waiting job is no longer the scheduler's to start."""
+
+    job_id: str = ""
+
+
 class PowerAnnounced(Notify, frozen=True, gc=False):
     """The production from now on, and what holds for the step that begins."""
 
@@ -172,7 +178,7 @@ class UnreadableNotice(Notify, frozen=True, gc=False):
     """Which field, what was found, and what was expected."""
 
 
-NOTICES = (Notify, NoMoreJobs, MachinesChanged, PowerAnnounced, UnreadableNotice)
+NOTICES = (Notify, NoMoreJobs, MachinesChanged, JobWithdrawn, PowerAnnounced, UnreadableNotice)
 """`Notify` and what it may be."""
 
 

@@ -28,6 +28,8 @@ SUN_ROUNDING = 2e-6
 
 NO_MORE_JOBS = "no_more_static_job_to_submit"
 MACHINES_LEAVE, MACHINES_RETURN = "event_machine_unavailable", "event_machine_available"
+JOB_WITHDRAWN = "job_withdrawn"
+"""A waiting job is no longer the scheduler's to start: its user has cancelled it, say. No Batsim says so."""
 
 
 def is_power(value: object) -> bool:
@@ -57,6 +59,8 @@ def notice(timestamp: float, kind: str, data: dict[str, Any], event_id: str = ""
         return e.NoMoreJobs(timestamp, kind, data, event_id)
     if kind in (MACHINES_LEAVE, MACHINES_RETURN):
         return _machines(timestamp, kind, data, event_id)
+    if kind == JOB_WITHDRAWN and isinstance(job_id := data.get("job_id"), str):
+        return e.JobWithdrawn(timestamp, kind, data, event_id, job_id)
     if POWER_FIELD in data:
         return _power(timestamp, kind, data, event_id)
     return e.Notify(timestamp, kind, data, event_id)

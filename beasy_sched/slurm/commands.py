@@ -104,6 +104,10 @@ class Slurm:
         """Write an administrator's comment on a job."""
         self._run(["scontrol", "update", f"JobId={job}", f"AdminComment={text}"])
 
+    def hold(self, job: str) -> None:
+        """Keep a waiting job from starting."""
+        self._run(["scontrol", "hold", job])
+
     def cancel(self, job: str) -> None:
         """End a job, or take it out of the queue."""
         self._run(["scancel", job])

@@ -162,9 +162,10 @@ def _decoded(text: bytes, kind: type[T], told: str) -> T:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(
-            None, f"{told} printed what cannot be read ({error}): found {shortened(repr(text), 60)}, expected "
-            "Slurm's JSON of 22.05 or later"
-        ) from None  # fmt: skip
+            None,
+            f"{told} printed what cannot be read ({error}): found {shortened(repr(text), 60)},"
+            " expected Slurm's JSON of 22.05 or later",
+        ) from None
 
 
 def read_jobs(text: bytes) -> list[SlurmJob]:
