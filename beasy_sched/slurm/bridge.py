@@ -1,6 +1,6 @@
 """Batsim's side of a cluster: what happens in a partition as events, the scheduler's decisions as actions.
 
-No input or output: a `Bridge` is shown the cluster's jobs and nodes, gives the messages for a scheduler, takes
+No input or output: a `Bridge` is shown the cluster's jobs and nodes, makes messages for a scheduler, takes
 its replies, and returns what the cluster is to be asked. Times are seconds since its epoch.
 `Acting` carries decisions out; `shadow.Shadow` only pretends to.
 """
@@ -337,7 +337,7 @@ class ActingRules:
 
 
 class Acting(Bridge):
-    """Starts the jobs of one partition that were held for it, and switches its nodes; touches nothing else."""
+    """Starts the jobs of a partition that were held for it, and switches its nodes; touches nothing else."""
 
     acts = True
 
