@@ -47,7 +47,7 @@ _PROFILE: Final = {"type": "parallel_homogeneous", "cpu": 1.0, "com": 0.0}
 """Of every job: its run time depends on its nodes, and is not known."""
 _ASK_AGAIN_S: Final = 10.0
 """A node that has not begun to do what it was asked is asked again after this time."""
-_ENDS: Final[dict[str, e.JobEnd]] = {
+ENDS: Final[dict[str, e.JobEnd]] = {
     "COMPLETED": e.JobEnd.SUCCESS,
     "TIMEOUT": e.JobEnd.WALLTIME_REACHED,
     "DEADLINE": e.JobEnd.WALLTIME_REACHED,
@@ -110,16 +110,28 @@ class Bridge:
         self._by_name: dict[str, Tracked] = {}
         self._attempts: dict[str, int] = {}
         """How often a job was submitted to the scheduler."""
+        self._asleep = np.zeros(platform.size, dtype=np.bool_)
+        """Which hosts the scheduler has put to sleep, or is putting to sleep."""
         self._unavailable = np.zeros(platform.size, dtype=np.bool_)
         """Which hosts were told to be out of service."""
         self.notes: list[str] = []
         """What the user should know, in order; whoever shows them clears the list."""
 
+    def observe(
+        self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
+    ) -> list[ClusterAction]:
+        """Look at a cluster; note what is new, and return what must be asked of it at once."""
+        raise NotImplementedError
+
+    def failed(self, now_s: float, action: ClusterAction, why: str) -> None:
+        """Note that the cluster has refused an action."""
+        self.notes.append(why)
+
     # --- messages -------------------------------------------------------------------------------------------
 
     def begin(self, nodes: Mapping[str, SlurmNode]) -> None:
         """Begin the talk: the first event names the hosts, asleep where they are powered down."""
-        asleep = self._start_asleep(nodes)
+        asleep = self._asleep = self._start_asleep(nodes)
         resources = tuple(
             e.Resource(
                 host,
@@ -352,18 +364,11 @@ class Acting(Bridge):
         """As `Bridge`; ``rules`` say what becomes of rejected and killed jobs."""
         super().__init__(platform, partition, answers_queries=answers_queries)
         self._rules = rules or ActingRules()
-        self._asleep = np.zeros(platform.size, dtype=np.bool_)
-        """Which hosts the scheduler has put to sleep, or is putting to sleep."""
         self._groups: list[_Group] = []
         self._asked_s = np.full(platform.size, -np.inf)
         """When each node was last asked to switch on or off, s."""
         self._left_alone: set[str] = set()
         """Jobs that are not the bridge's to start; each is told of once."""
-
-    def begin(self, nodes: Mapping[str, SlurmNode]) -> None:
-        """As `Bridge.begin`."""
-        super().begin(nodes)
-        self._asleep = self._start_asleep(nodes)
 
     # --- what is seen ---------------------------------------------------------------------------------------
 
@@ -379,7 +384,7 @@ class Acting(Bridge):
                 self._gone(now_s, tracked)
             else:
                 actions += self._follow(now_s, tracked, job)
-        for job in sorted(seen.values(), key=lambda job: (job.submit_s, _by_number(job.id))):
+        for job in sorted(seen.values(), key=lambda job: (job.submit_s, by_number(job.id))):
             if job.id not in self.tracked:
                 actions += self._meet(now_s, job)
         actions += self._look_at_nodes(now_s, jobs, nodes)
@@ -406,13 +411,13 @@ class Acting(Bridge):
         before, tracked.job = tracked.job, job
         if tracked.phase is Phase.WAITING:
             if job.state != "PENDING":
-                gone = job.state in _ENDS
+                gone = job.state in ENDS
                 self._withdraw(now_s, tracked, "cancelled" if gone else "started by somebody else")
             elif not job.is_held:
                 self._withdraw(now_s, tracked, "released by somebody else")
             return ()
-        if job.state in _ENDS:
-            self._complete(now_s, tracked, _ENDS[job.state])
+        if job.state in ENDS:
+            self._complete(now_s, tracked, ENDS[job.state])
         elif job.restarts > before.restarts or (job.state == "PENDING" and tracked.phase is Phase.RUNNING):
             self._complete(now_s, tracked, e.JobEnd.FAILED)
             return self._meet(now_s, job)
@@ -451,7 +456,7 @@ class Acting(Bridge):
         foreign = np.zeros(size, dtype=np.bool_)
         for job in jobs:
             if job.id not in self.tracked or self.tracked[job.id].phase is Phase.WAITING:
-                taken = job.nodes if job.state not in _ENDS and job.state != "PENDING" else ()
+                taken = job.nodes if job.state not in ENDS and job.state != "PENDING" else ()
                 if job.state == "PENDING" and not job.is_held and job.partition == self.partition:
                     taken = job.required_nodes  # an earlier bridge has told it to start there
                 foreign[self.hosts_of(taken)] = True
@@ -518,15 +523,15 @@ class Acting(Bridge):
         return self._ask(now_s, SwitchOff if falls.all() else SwitchOn, mask)
 
     def failed(self, now_s: float, action: ClusterAction, why: str) -> None:
-        """Slurm has refused an action: a job that cannot be started is no longer the scheduler's."""
-        self.notes.append(why)
+        """As `Bridge.failed`: a job that cannot be started is no longer the scheduler's."""
+        super().failed(now_s, action, why)
         if isinstance(action, StartJob):
             tracked = self.tracked.get(action.job)
             if tracked is not None and tracked.phase is Phase.STARTING:
                 self._complete(now_s, tracked, e.JobEnd.KILLED)
 
 
-def _by_number(job: str) -> tuple[int, ...]:
+def by_number(job: str) -> tuple[int, ...]:
     return tuple(int(part) for part in job.split("_") if part.isdigit())
 
 
