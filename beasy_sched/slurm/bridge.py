@@ -532,6 +532,7 @@ class Acting(Bridge):
 
 
 def by_number(job: str) -> tuple[int, ...]:
+    """A job's id as numbers, to sort by."""
     return tuple(int(part) for part in job.split("_") if part.isdigit())
 
 

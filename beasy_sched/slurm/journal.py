@@ -1,7 +1,7 @@
 """The bridge's journal: when it began, what it asked of the cluster, and what the storage held.
 
-All else can be read from Slurm again. Each record is a length and a MessagePack map, appended and handed to the
-disk; a record that a crash has cut is dropped.
+All else can be read from Slurm again. Each record is a length and a MessagePack map, appended and written to
+disk at once; a record that a crash has cut is dropped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs a bridge: looks at the cluster, asks the scheduler, and has its decisions carried out, cycle by cycle."""
+"""Runs a bridge: shows it the cluster, asks the scheduler, and carries the decisions out, again and again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """What a scheduler would do, beside a cluster that does as it always did: nothing is asked of it.
 
 The shadow has the cluster's nodes and the jobs that its users submit. A job that the scheduler starts runs on
-its hosts of the shadow for as long as Slurm's own run of it lasts: where that has not ended yet, until it does,
-or until the job's time limit. Switching a host takes as long as the platform says.
+its hosts of the shadow for as long as its run in Slurm lasts; where that has not ended yet, until it does,
+or until the time limit. Switching a host takes as long as the platform says.
 """
 
 from __future__ import annotations
