@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, ClassVar, Final
 
@@ -109,7 +109,9 @@ class Bridge:
         """Jobs that wait or run for the scheduler, by Slurm's id."""
         self._by_name: dict[str, Tracked] = {}
         self._attempts: dict[str, int] = {}
-        """How often a job was submitted to the scheduler."""
+        """How often a job was submitted to the scheduler, but for the first time."""
+        self._restarts: dict[str, int] = {}
+        """How often Slurm had requeued a job by then."""
         self._asleep = np.zeros(platform.size, dtype=np.bool_)
         """Which hosts the scheduler has put to sleep, or is putting to sleep."""
         self._unavailable = np.zeros(platform.size, dtype=np.bool_)
@@ -132,16 +134,12 @@ class Bridge:
     def begin(self, nodes: Mapping[str, SlurmNode]) -> None:
         """Begin the talk: the first event names the hosts, asleep where they are powered down."""
         asleep = self._asleep = self._start_asleep(nodes)
+        starts = np.where(asleep, self.platform.sleep_pstate, self.platform.initial_pstates)
+        told = replace(self.platform, initial_pstates=starts).telling_hosts()
+        hosts = zip(told.names, told.properties, told.zone_properties, strict=True)
         resources = tuple(
-            e.Resource(
-                host,
-                name,
-                "sleeping" if asleep[host] else "idle",
-                dict(self.platform.properties[host]),
-                dict(self.platform.zone_properties[host]),
-                pstate=int(self.platform.sleep_pstate[host]) if asleep[host] else None,
-            )
-            for host, name in enumerate(self.platform.names)
+            e.Resource(host, name, "idle", dict(properties), dict(zone), pstate=int(starts[host]))
+            for host, (name, properties, zone) in enumerate(hosts)
         )
         self._events.append(
             e.SimulationBegins(
@@ -200,7 +198,7 @@ class Bridge:
 
     def _submit(self, now_s: float, job: SlurmJob) -> Tracked:
         attempt = self._attempts.get(job.id, -1) + 1
-        self._attempts[job.id] = attempt
+        self._attempts[job.id], self._restarts[job.id] = attempt, job.restarts
         name = f"{WORKLOAD}!{job.id}" + (f"+{attempt}" if attempt else "")
         tracked = self.tracked[job.id] = self._by_name[name] = Tracked(job, name)
         asked = e.JobRequest(name, now_s, job.node_count, "job", job.time_limit_s)
@@ -397,8 +395,8 @@ class Acting(Bridge):
         if job.admin_comment.startswith(REJECTED):
             return ()
         if not job.is_held:
-            requeued = self._attempts.get(job.id) is not None and not job.required_nodes
-            return [HoldJob(job.id)] if requeued else ()
+            requeued = job.restarts > self._restarts.get(job.id, job.restarts)
+            return [HoldJob(job.id)] if requeued else ()  # else somebody has released it
         if job.lacks:
             if job.id not in self._left_alone:
                 self._left_alone.add(job.id)
