@@ -124,6 +124,7 @@ class Session:
             e.NoMoreJobs: self._on_no_more_jobs,
             e.MachinesChanged: self._on_machines,
             e.JobWithdrawn: self._on_withdrawn,
+            e.LevelsMeasured: self._on_levels,
             e.PowerAnnounced: self._on_power,
             e.UnreadableNotice: self._on_unreadable,
             e.Notify: lambda event: None,  # nothing that the scheduler acts on
@@ -405,6 +406,10 @@ class Session:
         self.power.set_production(event.power_w, event.timestamp, event.sun_w)
         if event.price_per_kwh is not None or event.carbon_g_per_kwh is not None:
             self.power.set_rates(Announced(event.price_per_kwh, event.carbon_g_per_kwh), event.timestamp)
+
+    def _on_levels(self, event: e.LevelsMeasured) -> None:
+        if self.power is not None:
+            self.power.measure_levels(event.soc_pct, event.hydrogen_kg)
 
     def _on_unreadable(self, event: e.UnreadableNotice) -> None:
         """Refuse a notice that cannot be read, unless it announces power to a run without a site."""

@@ -159,6 +159,13 @@ class JobWithdrawn(Notify, frozen=True, gc=False):
     job_id: str = ""
 
 
+class LevelsMeasured(Notify, frozen=True, gc=False):
+    """What the storage really holds; None for what is not known."""
+
+    soc_pct: float | None = None
+    hydrogen_kg: float | None = None
+
+
 class PowerAnnounced(Notify, frozen=True, gc=False):
     """The production from now on, and what holds for the step that begins."""
 
@@ -178,7 +185,15 @@ class UnreadableNotice(Notify, frozen=True, gc=False):
     """Which field, what was found, and what was expected."""
 
 
-NOTICES = (Notify, NoMoreJobs, MachinesChanged, JobWithdrawn, PowerAnnounced, UnreadableNotice)
+NOTICES = (
+    Notify,
+    NoMoreJobs,
+    MachinesChanged,
+    JobWithdrawn,
+    LevelsMeasured,
+    PowerAnnounced,
+    UnreadableNotice,
+)
 """`Notify` and what it may be."""
 
 

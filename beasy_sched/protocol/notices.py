@@ -30,6 +30,8 @@ NO_MORE_JOBS = "no_more_static_job_to_submit"
 MACHINES_LEAVE, MACHINES_RETURN = "event_machine_unavailable", "event_machine_available"
 JOB_WITHDRAWN = "job_withdrawn"
 """A waiting job is no longer the scheduler's to start: its user has cancelled it, say. No Batsim says so."""
+LEVELS_MEASURED = "storage_levels"
+"""What the storage really holds: ``soc_pct`` of the battery, ``hydrogen_kg`` of the tank. Not of Batsim."""
 
 
 def is_power(value: object) -> bool:
@@ -61,6 +63,8 @@ def notice(timestamp: float, kind: str, data: dict[str, Any], event_id: str = ""
         return _machines(timestamp, kind, data, event_id)
     if kind == JOB_WITHDRAWN and isinstance(job_id := data.get("job_id"), str):
         return e.JobWithdrawn(timestamp, kind, data, event_id, job_id)
+    if kind == LEVELS_MEASURED:
+        return _levels(timestamp, kind, data, event_id)
     if POWER_FIELD in data:
         return _power(timestamp, kind, data, event_id)
     return e.Notify(timestamp, kind, data, event_id)
@@ -76,6 +80,15 @@ def _machines(timestamp: float, kind: str, data: dict[str, Any], event_id: str) 
         problem = f"found resources {shortened(repr(text))}, expected hosts such as '0-3'"
         return e.UnreadableNotice(timestamp, kind, data, event_id, _named(data, problem))
     return e.MachinesChanged(timestamp, kind, data, event_id, hosts, kind == MACHINES_RETURN)
+
+
+def _levels(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> e.Notify:
+    soc_pct, hydrogen_kg = data.get("soc_pct"), data.get("hydrogen_kg")
+    for field, value, most in (("soc_pct", soc_pct, 100.0), ("hydrogen_kg", hydrogen_kg, math.inf)):
+        if value is not None and not (is_rate(value) and 0 <= value <= most):
+            problem = f"found {field} {found_text(value)}, expected a number of at least 0"
+            return e.UnreadableNotice(timestamp, kind, data, event_id, _named(data, problem))
+    return e.LevelsMeasured(timestamp, kind, data, event_id, soc_pct, hydrogen_kg)
 
 
 def _power(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> e.Notify:
