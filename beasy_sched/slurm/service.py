@@ -33,6 +33,10 @@ _MOST_ROUNDS: Final = 1000
 """Messages of one cycle; more mean that the scheduler goes round in circles."""
 
 
+_SHORTEST_PAUSE_S: Final = 0.001
+"""Shorter ones are lost in the digits of the time since 1970."""
+
+
 class PowerNow(Protocol):
     """Where the production now comes from."""
 
@@ -183,10 +187,9 @@ class Service:
 
     def _pause_s(self) -> float:
         """Time until the next look, or until something is due, s."""
-        due_s = self.bridge.next_due_s
         now_s = self._clock() - self.epoch_s
-        until = self._pace.poll_s if due_s is None else min(self._pace.poll_s, max(due_s - now_s, 0.0))
-        return until if self._pace.for_s is None else max(min(until, self._pace.for_s - now_s), 0.0)
+        ends_s = [now_s + self._pace.poll_s, self.bridge.next_due_s, self._pace.for_s]
+        return max(min(end_s for end_s in ends_s if end_s is not None) - now_s, _SHORTEST_PAUSE_S)
 
 
 def release_partition(slurm: Slurm, partition: str, say: Callable[[str], None]) -> int:
