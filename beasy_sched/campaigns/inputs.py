@@ -75,7 +75,7 @@ class ForecastProduction:
 
     total_w: FloatArray
     sun_w: FloatArray
-    """The part of it that comes from the sun."""
+    """Part of the production that comes from the sun, W per step."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ForecastInputs:
     workload: GeneratedWorkload
     production: ForecastProduction
     plan: PlanTask
-    """Everything for its plan, the platform's file included."""
+    """Everything that the tuple's plan is made from, the platform's file included."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
 
 
 def forecast_production(scenario: Scenario, number: int) -> ForecastProduction:
-    """The same, with the sun's part."""
+    """Return the production forecast for a tuple, with the sun's part."""
     part, site = scenario.tuples[number].production, scenario.parsed_site()
     steps = scenario.windows * site.steps
     start_s = None if part.start is None else _moment_s(part.start)

@@ -33,10 +33,10 @@ POLICIES: Final = (
     "bid-price", "beasy", "follow-plan", "peak", "next", "last", "workload", "power-reactive",
     "workload-reactive",
 )  # fmt: skip
-"""Ours, and those that the BEASY paper compares."""
+"""Policies compared by default: ours, and those that the BEASY paper compares."""
 
 Production = Literal["exact", "best", "worst", "between"]
-"""Where the real production lies in the band of its forecast."""
+"""Place of the real production in the band of its forecast."""
 
 
 class MadeFiles(NamedTuple):
@@ -60,7 +60,7 @@ def files_in(folder: Path) -> MadeFiles:
 
 @dataclass(frozen=True)
 class DayInputs:
-    """What the runs of all policies read."""
+    """Inputs that the runs of all policies read."""
 
     platform: str
     workloads: Sequence[str]
@@ -68,15 +68,15 @@ class DayInputs:
     site: str | None = None
     plan: str | None = None
     forecast: str | None = None
-    """Source of predictions, as ``--forecast`` names it."""
+    """Source of predictions of the production, as ``--forecast`` names it."""
     windows: int = 1
     master_host: str | None = None
     made: Sequence[str] = ()
-    """Those files that the comparison made."""
+    """Input files that the comparison made."""
 
     @property
     def simulator(self) -> list[str]:
-        """The arguments that give them to the simulator."""
+        """Arguments that give the inputs to the simulator."""
         words = ["-p", self.platform]
         words += [word for path in self.workloads for word in ("-w", path)]
         words += [word for path in self.events for word in ("--events", path)]
@@ -117,7 +117,7 @@ class ComparedDays(Protocol):
 
     @property
     def given(self) -> DayInputs | None:
-        """The inputs where they are the user's own; None where they are still to be made."""
+        """Inputs of the runs where they are the user's own; None where they are still to be made."""
 
     def make(self, folder: Path, commands: Commands) -> DayInputs:
         """Write what is missing to ``folder``; return the inputs of the runs. Raises BeasyError."""
@@ -128,25 +128,25 @@ class GeneratedDays:
     """Generated servers, jobs and weather, or the user's own trace and weather on generated servers."""
 
     site: Path | None = None
-    """None: the site of this package."""
+    """Site file; None for the site of this package."""
     quick: bool = False
     """One day instead of three, on the site of this package."""
     planned: bool = True
-    """Whether the window is planned."""
+    """Whether a plan of the window is made."""
     seed: int = 1
     arrivals: Literal["begin", "end", "uniform"] | None = None
-    """When most jobs arrive; None: at the beginning, where the window is long enough for that."""
+    """When most jobs arrive; None means at the beginning, where the window is long enough for that."""
     production: Production = "between"
     sigma_pct: float = SIGMA_PCT
-    """Noise of real arrivals and run times."""
+    """Noise of real arrivals and run times, %."""
     swf: Path | None = None
     begin: str | None = None
-    """Where in the trace the days begin."""
+    """Where in the trace the days begin; None where the user does not say."""
     cores_per_host: int | None = None
     ninja_pv: Path | None = None
     ninja_wind: Path | None = None
     start: str | None = None
-    """Where in the exports the days begin."""
+    """Where in the weather exports the days begin; None where the user does not say."""
 
     policies: ClassVar[Mapping[str, tuple[str, Sequence[str]]]] = {name: (name, ()) for name in POLICIES}
     example_job = "17"
@@ -245,7 +245,7 @@ class OwnDays:
 
     @property
     def given(self) -> DayInputs:
-        """The files."""
+        """Inputs of the runs: the user's own files."""
         return self.inputs
 
     @property

@@ -44,7 +44,7 @@ _TELL_S: Final = 0.5
 
 @dataclass(frozen=True)
 class YearInputs:
-    """What the runs of all policies read."""
+    """Inputs that the runs of all policies read."""
 
     files: MadeFiles
     windows: int
@@ -62,18 +62,18 @@ class Year:
     days: int = YEAR_DAYS
     seed: int = 1
     sigma_pct: float = 20.0
-    """Noise of real arrivals and run times."""
+    """Noise of real arrivals and run times, %."""
     servers: int = YEAR_SERVERS
     pv_kw: float = YEAR_PV_KW
     wind_kw: float = YEAR_WIND_KW
     site: Path | None = None
-    """None: the site of this package."""
+    """Site file; None for the site of this package."""
     swf: Path | None = None
     cores_per_host: int = 1
     ninja_pv: Path | None = None
     ninja_wind: Path | None = None
     start: datetime | None = None
-    """First day within the exports; None: the first of 2024."""
+    """First day within the weather exports; None for the first of 2024."""
 
     def prepare(self, commands: Commands) -> YearInputs:
         """Check the policies, write platform and site, workload and power as expected and as they occur.
@@ -190,7 +190,7 @@ class Year:
 
 @dataclass(frozen=True)
 class _YearRun:
-    """What a process is to run."""
+    """Run that a process executes."""
 
     settings: RunSettings
     inputs: Inputs

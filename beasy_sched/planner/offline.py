@@ -47,19 +47,19 @@ class PlanSources:
     """Site file, or the name of the one that comes with the program."""
     workloads: Sequence[PathLike] = ()
     demand: PathLike | None = None
-    """Powers: events or CSV."""
+    """File with the powers of the demand: events or CSV."""
     production: PathLike | None = None
-    """Powers: events or CSV."""
+    """File with the powers of the production: events or CSV."""
     production_forecast: str | None = None
-    """As ``--forecast`` names a source."""
+    """Source of the production's forecast, as ``--forecast`` names it."""
     windows: int = 1
-    """How many of the site's windows are planned."""
+    """Number of the site's windows that are planned."""
     season: PathLike | None = None
     """Coarse plan that the windows take their hydrogen targets from."""
     other_years: Sequence[PathLike] = ()
-    """Production of other possible years."""
+    """Files with the production of other possible years."""
     walltimes: bool = False
-    """Jobs are expected to run to their walltimes, not as their profiles say."""
+    """Whether jobs are expected to run to their walltimes, and not as their profiles say."""
     unit: str | None = None
     """Unit of CSV columns whose name states none."""
     master_host: str = "master_host"

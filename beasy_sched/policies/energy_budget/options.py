@@ -46,8 +46,9 @@ class EnergyBudgetOptions(Options, frozen=True):
     allocation: Literal["any", "contiguous"] = "any"
     """Whether a job's hosts must have consecutive numbers."""
     reservation: Literal["stock", "strict", "none"] = "stock"
-    """What other jobs leave the first waiting job: what it will take from the saved energy (``"stock"``), all
-    the energy that it needs to start when it was told to (``"strict"``), or only its hosts (``"none"``)."""
+    """Part of the energy that other jobs leave to the first waiting job: what it will take from the saved
+    energy (``"stock"``), all the energy that it needs to start when it was told to (``"strict"``), or none
+    but its hosts (``"none"``)."""
     idle_w: float | Mapping[str, float] | None = None
     """Estimated power of an idle host, W: one value, or values by kind of server; None: the platform's."""
     computing_w: float | Mapping[str, float] | None = None
@@ -166,7 +167,7 @@ def _rest_w(platform: Platform, *, asleep: bool) -> float:
 
 
 Counts = npt.NDArray[np.int64]
-"""How many hosts of each kind are in each `HostState`, [kind, state]."""
+"""Number of hosts of each kind in each `HostState`, [kind, state]."""
 _OFF_STATES = (ASLEEP, SWITCHING_OFF)
 
 

@@ -58,7 +58,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 
 def reproduce(chosen: argparse.Namespace) -> int:
-    """Do all of it; return the exit code."""
+    """Reproduce the study; return the exit code."""
     settings = all_settings()
     study = EnergyStudy(chosen.out, (), settings, chosen.allocation, chosen.reservation)
     study.begin()
