@@ -128,7 +128,7 @@ def _unit(path: PathLike, name: str, unit: str | None) -> tuple[float, bool]:
 
 def time_column(table: Table) -> str | None:
     """The name of the column of times, if there is one."""
-    return next((name for name in table.names if name.lower() in _TIME_NAMES + _END_NAMES), None)
+    return next((name for name in table.names if name.lower() in TIME_NAMES), None)
 
 
 def column_times(

@@ -7,7 +7,7 @@ table whose header names the fields, or one column of power with its unit (``PV 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,7 +74,7 @@ class Quantity:
     problem: Callable[[Mapping[str, Any]], str]
     """What is wrong with the fields of a reading, empty if nothing is."""
     factor: Callable[[str], float | None]
-    """What the values of a table's column are multiplied by to be those of ``field``; None for other columns."""
+    """By what values of a table's column become those of ``field``; None for other columns."""
     assumed: Mapping[str, float] | None
     """What counts while the source is silent; None: what the run itself reckons."""
     assumption: str
@@ -152,10 +152,12 @@ class LineReader:
         """
         self._quantity, self._epoch_s = quantity, epoch_s
         self._columns: _Columns | None = None
+        self._unknown_header = ""
+        """What is wrong with the header; empty if nothing is."""
 
     def forget(self) -> None:
         """Begin a new file, with a header of its own."""
-        self._columns = None
+        self._columns, self._unknown_header = None, ""
 
     def read(self, line: bytes, now: float) -> Reading | None:
         """Return what a line says that was written at ``now`` (s since 1970).
@@ -173,12 +175,14 @@ class LineReader:
         if text[0] == "{":
             found, time = self._of_object(text)
         elif not text[0].isdigit() and (columns := self._header(text)) is not None:
-            self._columns = columns
+            self._columns, self._unknown_header = columns, ""
             return None
         elif self._columns is not None:
             found, time = self._of_row(text, self._columns)
         elif is_number(text):
             found, time = {self._quantity.field: float(text)}, None
+        elif self._unknown_header:
+            raise Damaged("header", self._unknown_header)
         else:
             raise Damaged("text", f"found {shortened(text, _SHOWN)!r}, expected {self._expected}")
         if problem := self._quantity.problem(found):
@@ -216,22 +220,18 @@ class LineReader:
         time = next((at for at, name in enumerate(names) if name.lower() in TIME_NAMES), None)
         fields = (self._quantity.field, *self._quantity.others)
         values = {name: (at, 1.0) for at, name in enumerate(names) if name in fields}
-        if self._quantity.field not in values:
-            values |= self._of_unit(names)
-        if values:
+        stated = [(at, factor) for at, name in enumerate(names) if (factor := self._quantity.factor(name))]
+        if len(stated) == 1:
+            values.setdefault(self._quantity.field, stated[0])
+        if values and (len(stated) < 2 or self._quantity.field in values):
             return _Columns(delimiter, len(names), values, time)
-        if time is None or len(names) < 2 or self._columns is not None:
+        if (time is None and not stated) or self._columns is not None:
             return None
-        told = shortened(", ".join(names), 200)
-        raise Damaged("header", f"found columns {told}: none is {self._quantity.field}, or states its unit")
-
-    def _of_unit(self, names: Sequence[str]) -> dict[str, tuple[int, float]]:
-        """Find the one column whose name states a unit of the quantity. Raises Damaged for several."""
-        factors = [(at, factor) for at, name in enumerate(names) if (factor := self._quantity.factor(name))]
-        if len(factors) > 1:
-            found = ", ".join(names[at] for at, _ in factors)
-            raise Damaged("header", f"found columns {found}: call the one that counts {self._quantity.field}")
-        return {self._quantity.field: factor for factor in factors}
+        told, field = shortened(", ".join(names), 200), self._quantity.field
+        self._unknown_header = (
+            f"found the columns {told}: call the one that counts {field}, or state the unit of one alone"
+        )
+        raise Damaged("header", self._unknown_header)
 
     def _of_row(self, text: str, columns: _Columns) -> tuple[dict[str, Any], Any]:
         """Return the fields of a row, and its time. Raises Damaged."""

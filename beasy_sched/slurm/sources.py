@@ -103,6 +103,7 @@ class Source(ABC):
         """Moment (s since 1970) of the first reading for later; None if there is none."""
         return self._later[0][0] if self._later else None
 
+    @abstractmethod
     def close(self) -> None:
         """End what was started."""
 
@@ -166,7 +167,7 @@ def open_source(
 _EXPECTED: Final = "a file, command:PROGRAM ARGS or prometheus:URL?query=..."
 
 
-def _why(error: Exception) -> str:
+def _why(error: BaseException | str) -> str:
     """The system's words for an error."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
@@ -207,7 +208,7 @@ class _Pause:
         return pause_s
 
 
-# --- files ------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------------
 
 
 class FileSource(Source):
@@ -304,7 +305,7 @@ class FileSource(Source):
         return size == self._at == seen  # a short file, as long as before: written anew with the same values
 
 
-# --- programs ---------------------------------------------------------------------------------------------------
+# --- programs -------------------------------------------------------------------------------------------
 
 
 class CommandSource(Source):
@@ -432,7 +433,7 @@ def _available(pipe: IO[bytes]) -> tuple[bytes, bool]:
     return b"".join(parts), True
 
 
-# --- Prometheus -------------------------------------------------------------------------------------------------
+# --- Prometheus -----------------------------------------------------------------------------------------
 
 
 class _Result(Struct, rename={"kind": "resultType", "values": "result"}):
@@ -451,7 +452,7 @@ class _NoAnswer(Exception):
 
 
 class PrometheusSource(Source):
-    """An instant query to Prometheus, or to what answers as it does: its one value, or the sum of its values."""
+    """An instant query to Prometheus, or to what answers as it does: the sum of its values."""
 
     def __init__(self, text: str, quantity: Quantity, interval_s: float, timeout_s: float) -> None:
         """``text``: the server's URL and the query. Raises ConfigError."""
@@ -531,8 +532,7 @@ def _fetched(url: str, timeout_s: float) -> bytes:
     except urllib.error.URLError as error:
         if isinstance(error.reason, TimeoutError):
             raise _NoAnswer(f"has not answered for {timeout_s:g} s") from None
-        why = _why(error.reason) if isinstance(error.reason, Exception) else error.reason
-        raise _NoAnswer(f"does not answer: {shortened(why)}") from None
+        raise _NoAnswer(f"does not answer: {shortened(_why(error.reason))}") from None
     except (OSError, http.client.HTTPException) as error:
         raise _NoAnswer(f"does not answer: {shortened(_why(error))}") from None
 
@@ -570,7 +570,7 @@ def _number(sample: Any) -> float:
     raise _NoAnswer(f"gives an answer that is not Prometheus's: found {shortened(repr(sample), 60)}")
 
 
-# --- silence ----------------------------------------------------------------------------------------------------
+# --- silence --------------------------------------------------------------------------------------------
 
 
 class Watcher:
