@@ -35,10 +35,14 @@ from beasy_sched.formats.reading import is_number, open_file
 from beasy_sched.limits import shortened
 from beasy_sched.slurm.readings import LONGEST_LINE, POWER, Damaged, LineReader, Quantity, Reading
 
-_AT_ONCE: Final = 1 << 20
-"""Bytes that are taken of a file or a pipe at a time."""
+_AT_ONCE: Final = 1 << 18
+"""Bytes that are taken of a file at a time."""
 _END: Final = 1 << 16
 """Bytes at the end of a longer file that are read of what was written before the run."""
+_PIPEFUL: Final = 1 << 16
+"""Bytes that are taken of a pipe at a time."""
+_LONGEST_ANSWER: Final = 1 << 20
+"""Bytes that are read of an HTTP answer."""
 _SEEN: Final = 256
 """Bytes before the place in a file that show whether it is still the same."""
 _MOST_LATER: Final = 10_000
@@ -364,7 +368,7 @@ class CommandSource(Source):
             self._said |= self._take(line, now)
         for line in self._errors.feed(_available(process.stderr)[0]):
             self._last_words = line.decode(errors="replace").strip() or self._last_words
-        if not is_open or (has_ended and len(output) < _AT_ONCE):
+        if not is_open or (has_ended and len(output) < _PIPEFUL):
             self._end(process, now)
 
     def _start(self, now: float) -> None:
@@ -421,16 +425,16 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
 
 def _available(pipe: IO[bytes]) -> tuple[bytes, bool]:
     """Return what can be read of a pipe without waiting, and whether more may come."""
-    parts: list[bytes] = []
-    while sum(map(len, parts)) < _AT_ONCE:
+    taken = b""
+    while len(taken) < _PIPEFUL:
         try:
-            part = os.read(pipe.fileno(), _END)
+            part = os.read(pipe.fileno(), _PIPEFUL - len(taken))
         except BlockingIOError:
             break
         if not part:
-            return b"".join(parts), False
-        parts.append(part)
-    return b"".join(parts), True
+            return taken, False
+        taken += part
+    return taken, True
 
 
 # --- Prometheus -----------------------------------------------------------------------------------------
@@ -521,11 +525,11 @@ def _fetched(url: str, timeout_s: float) -> bytes:
     """Return what a server answers. Raises _NoAnswer."""
     try:
         with urllib.request.urlopen(url, timeout=timeout_s) as response:
-            answer: bytes = response.read(_AT_ONCE)
+            answer: bytes = response.read(_LONGEST_ANSWER)
             return answer
     except urllib.error.HTTPError as error:
         with error:
-            said = _said(error.read(_AT_ONCE))
+            said = _said(error.read(_LONGEST_ANSWER))
         raise _NoAnswer(f"answers with HTTP {error.code} {error.reason}{said}") from None
     except TimeoutError:
         raise _NoAnswer(f"has not answered for {timeout_s:g} s") from None
@@ -556,6 +560,8 @@ def _value(body: bytes) -> float:
     if data.kind not in ("vector", "scalar"):
         raise _NoAnswer(f"answers with a {shortened(data.kind)}, expected a vector or a scalar")
     values = data.values if data.kind == "vector" else [{"value": data.values}]
+    if not isinstance(values, list):
+        raise _NoAnswer(f"gives an answer that is not Prometheus's: found {shortened(repr(values), 60)}")
     if not values:
         raise _NoAnswer("finds nothing for the query")
     return sum(map(_number, values))
