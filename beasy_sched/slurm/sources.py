@@ -478,14 +478,19 @@ class PrometheusSource(Source):
             while True:
                 asked_s, answer = self._answers.get_nowait()
                 if isinstance(answer, _NoAnswer):
-                    self._trouble(now, str(answer), str(answer))
+                    self._trouble(now, str(answer).partition(":")[0], str(answer))
                 else:
                     self._take(repr(answer).encode(), asked_s)
         is_asking = self._thread is not None and self._thread.is_alive()
         if not is_asking and self._pause.is_over(now):
             self._pause.begin(now, self._interval_s)
-            self._thread = threading.Thread(target=self._ask, args=(now,), daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._ask, args=(now,), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the machine has no thread left
+                self._trouble(now, "thread", f"cannot be asked: {error}")
+            else:
+                self._thread = thread
 
     def _ask(self, now: float) -> None:
         answer: float | _NoAnswer
