@@ -27,7 +27,7 @@ from beasy_sched.limits import MOST_TABLE_BYTES, shortened
 from beasy_sched.numbers import ANY_NUMBER
 from beasy_sched.units import counted
 
-_NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
+NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
 """Texts, in lower case, that files write where there is no value."""
 DELIMITERS = (",", ";", "\t")
 """Possible delimiters of the cells of a line."""
@@ -109,7 +109,7 @@ class Table:
         return np.array(moments, dtype=np.int64)
 
     def _number(self, text: str, row: int, name: str) -> float:
-        if text.lower() in _NOTHING:
+        if text.lower() in NOTHING:
             return float("nan")
         try:
             return float(text)

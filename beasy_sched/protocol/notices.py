@@ -52,6 +52,21 @@ def is_rate(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
 
 
+def power_problem(data: Mapping[str, Any]) -> str:
+    """Return what is wrong with a power event's fields, `POWER_FIELD` among them; empty if nothing is."""
+    if not is_power(data[POWER_FIELD]):
+        return (
+            f"found {POWER_FIELD} {found_text(data[POWER_FIELD])}, expected watts, 0 to {LARGEST_POWER_W:g}"
+        )
+    if not is_sun(data):
+        found = found_text(data[SUN_FIELD])
+        return f"found {SUN_FIELD} {found}, expected watts, at least 0 and at most {POWER_FIELD}"
+    for field in (PRICE_FIELD, CARBON_FIELD):
+        if data.get(field) is not None and not is_rate(data[field]):
+            return f"found {field} {found_text(data[field])}, expected a number"
+    return ""
+
+
 def notice(timestamp: float, kind: str, data: dict[str, Any], event_id: str = "") -> e.Notify:
     """Return the event of a notice: what it says, and ``data`` as it came.
 
@@ -92,7 +107,7 @@ def _levels(timestamp: float, kind: str, data: dict[str, Any], event_id: str) ->
 
 
 def _power(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> e.Notify:
-    problem = _power_problem(data)
+    problem = power_problem(data)
     if problem:
         return e.UnreadableNotice(timestamp, kind, data, event_id, _named(data, problem))
     power_w = float(data[POWER_FIELD])
@@ -103,20 +118,6 @@ def _power(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> 
     if sun_w is not None:
         sun_w = min(sun_w, power_w)
     return e.PowerAnnounced(timestamp, kind, data, event_id, power_w, sun_w, *rates)
-
-
-def _power_problem(data: Mapping[str, Any]) -> str:
-    if not is_power(data[POWER_FIELD]):
-        return (
-            f"found {POWER_FIELD} {found_text(data[POWER_FIELD])}, expected watts, 0 to {LARGEST_POWER_W:g}"
-        )
-    if not is_sun(data):
-        found = found_text(data[SUN_FIELD])
-        return f"found {SUN_FIELD} {found}, expected watts, at least 0 and at most {POWER_FIELD}"
-    for field in (PRICE_FIELD, CARBON_FIELD):
-        if data.get(field) is not None and not is_rate(data[field]):
-            return f"found {field} {found_text(data[field])}, expected a number"
-    return ""
 
 
 def _named(data: Mapping[str, Any], problem: str) -> str:
