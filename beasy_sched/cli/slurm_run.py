@@ -54,6 +54,10 @@ class _LiveOptions(_Partition):
         " object, a line), or 'prometheus:URL?query=...'.",
         metavar="SOURCE",
     )
+    battery: str | None = option(
+        "The true state of charge, percent, from a source like --power's (default: the run's own balance).",
+        metavar="SOURCE",
+    )
     power_stale: float | None = option(
         "A source that is silent for so long produces 0 W. [default: two steps of the site]",
         type=_DURATION,
@@ -93,7 +97,7 @@ class _LiveOptions(_Partition):
 @click.command("run")
 @with_options(RunOptions)
 @with_options(_LiveOptions)
-def run(how: RunOptions, given: _LiveOptions) -> None:
+def run_command(how: RunOptions, given: _LiveOptions) -> None:
     """Let a policy decide for a partition of a Slurm cluster, or watch what it would do (--shadow).
 
     \b
@@ -102,9 +106,8 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.outputs.tables import print_summary
     from beasy_sched.slurm.bridge import ActingRules
-    from beasy_sched.slurm.live import LiveSettings, live_windows, run_live
+    from beasy_sched.slurm.live import LiveRun, LiveSettings, live_windows
     from beasy_sched.slurm.service import Pace
-    from beasy_sched.slurm.sources import open_power
 
     how.energy = EnergySource.MODEL
     settings = settings_of(how)
@@ -113,6 +116,8 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
         raise ConfigError("a site requires the production: pass --power SOURCE")
     if site is None and given.power is not None:
         raise ConfigError("--power requires a site: pass --site FILE")
+    if site is None and given.battery is not None:
+        raise ConfigError("--battery requires a site: pass --site FILE")
     windows = live_windows(settings, site, given.duration)
     settings = msgspec.structs.replace(settings, windows=windows)
     live = LiveSettings(
@@ -121,32 +126,32 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
         rules=ActingRules(given.on_kill == "requeue", given.on_reject == "cancel"),
         endpoint=given.endpoint,
         pace=Pace(given.poll, given.duration),
+        power=given.power,
+        battery=given.battery,
+        stale_s=given.power_stale or (2.0 * site.step_s if site else 0.0),
         fail_open_s=given.fail_open,
         pstate_command=given.pstate_command,
     )
     platform = known_platform(given.platform, "none")
     assert platform is not None  # the option is required
-    stale_s = given.power_stale or (2.0 * site.step_s if site else 0.0)
-    source = None if given.power is None else open_power(given.power, stale_s, tell)
     with (
         stopped_by_signals() as stop,
         RunFiles(given.prefix, settings, decisions=how.decisions, record=how.record) as files,
-        contextlib.closing(source) if source is not None else contextlib.nullcontext(),
         watching(how.watch, how.policy) as watch,
     ):
         if not given.quiet:
             what = "decides for" if given.act else "watches"
             tell(f"{how.policy} {what} partition {given.partition!r}; Ctrl-C ends it")
-        summary, _ = run_live(
+        run = LiveRun(
             platform,
             settings,
             live,
             files,
-            power=source,
             stopped=lambda: bool(stop),
             say=lambda text: tell(f"warning: {text}"),
             watch=watch,
         )
+        summary = run.go()
     if summary is not None and not given.quiet:
         print_summary(summary)
     tell_written(*files.written, quiet=given.quiet)
@@ -170,7 +175,7 @@ def stopped_by_signals() -> Iterator[list[int]]:
 
 @click.command("release")
 @with_options(_Partition)
-def release(given: _Partition) -> None:
+def release_command(given: _Partition) -> None:
     """Give a partition back to Slurm: release the jobs that are held, and power its nodes up."""
     from beasy_sched.slurm.commands import Slurm
     from beasy_sched.slurm.service import release_partition

@@ -23,7 +23,13 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.protocol.notices import JOB_WITHDRAWN, MACHINES_LEAVE, MACHINES_RETURN, notice
+from beasy_sched.protocol.notices import (
+    JOB_WITHDRAWN,
+    LEVELS_MEASURED,
+    MACHINES_LEAVE,
+    MACHINES_RETURN,
+    notice,
+)
 from beasy_sched.slurm.actions import (
     CancelJob,
     ClusterAction,
@@ -158,8 +164,15 @@ class Bridge:
 
     def announce(self, now_s: float, reading: Mapping[str, Any]) -> None:
         """Tell what is produced from now on: the fields of a power event."""
-        data = {"timestamp": now_s, "type": "power", **reading}
-        self._events.append(notice(now_s, "power", data))
+        self._notify(now_s, "power", reading)
+
+    def measured(self, now_s: float, reading: Mapping[str, Any]) -> None:
+        """Tell what the storage really holds: ``soc_pct``, ``hydrogen_kg``."""
+        self._notify(now_s, LEVELS_MEASURED, reading)
+
+    def _notify(self, now_s: float, kind: str, fields: Mapping[str, Any]) -> None:
+        data = {"timestamp": now_s, "type": kind, **fields}
+        self._events.append(notice(now_s, kind, data))
 
     def end(self, now_s: float) -> e.Message:
         """Return the last message."""
@@ -211,8 +224,7 @@ class Bridge:
     def _withdraw(self, now_s: float, tracked: Tracked, why: str) -> None:
         """A waiting job is no longer the scheduler's to start."""
         self._forget(tracked)
-        data = {"timestamp": now_s, "type": JOB_WITHDRAWN, "job_id": tracked.name, "reason": why}
-        self._events.append(notice(now_s, JOB_WITHDRAWN, data))
+        self._notify(now_s, JOB_WITHDRAWN, {"job_id": tracked.name, "reason": why})
 
     def _complete(self, now_s: float, tracked: Tracked, end: e.JobEnd, code: int = 0) -> None:
         """Tell that a running job has ended, after a kill that it was killed."""
@@ -299,8 +311,7 @@ class Bridge:
         ):
             if changed.any():
                 hosts = HostSet(changed.nonzero()[0])
-                data = {"timestamp": now_s, "type": kind, "resources": str(hosts)}
-                self._events.append(notice(now_s, kind, data))
+                self._notify(now_s, kind, {"resources": str(hosts)})
         self._unavailable = unavailable
 
 

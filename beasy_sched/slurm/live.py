@@ -33,8 +33,10 @@ from beasy_sched.slurm.actions import SetFrequency
 from beasy_sched.slurm.bridge import Acting, ActingRules, Bridge, unknown_nodes
 from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.journal import Journal
-from beasy_sched.slurm.service import Pace, PowerNow, Service, release_partition
+from beasy_sched.slurm.readings import BATTERY, POWER, Quantity
+from beasy_sched.slurm.service import Pace, Service, release_partition
 from beasy_sched.slurm.shadow import Compared, Shadow
+from beasy_sched.slurm.sources import Watcher, open_source
 
 if TYPE_CHECKING:
     from beasy_sched.reports.watch import Watch
@@ -53,6 +55,12 @@ class LiveSettings:
     endpoint: str | None = None
     """Where the scheduler listens; None: the policy decides in this process."""
     pace: Pace = field(default_factory=Pace)
+    power: str | None = None
+    """Where the production now comes from, as ``--power`` names it."""
+    battery: str | None = None
+    """The same of the true state of charge; None: the run's own balance counts."""
+    stale_s: float = 600.0
+    """A source that is silent for so long counts no longer, s."""
     fail_open_s: float = 600.0
     """Without an answer of the scheduler for so long, the partition is given back, s."""
     pstate_command: str | None = None
@@ -96,105 +104,127 @@ def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
     return replace(site, calendar=Calendar(start, zone), storage=storage)
 
 
-def run_live(
-    platform: Platform,
-    settings: RunSettings,
-    live: LiveSettings,
-    files: RunFiles,
-    *,
-    slurm: Slurm | None = None,
-    power: PowerNow | None = None,
-    stopped: Callable[[], bool] = lambda: False,
-    say: Callable[[str], None] = lambda text: None,
-    watch: Watch | None = None,
-    clock: Callable[[], float] = time.time,
-    sleep: Callable[[float], None] = time.sleep,
-) -> tuple[RunSummary | None, Service]:
-    """Run until ``stopped`` says so or the time is over; return the summary, and the service that has run.
+class LiveRun:
+    """A run beside a cluster: `go` runs it; `service` is what then runs."""
 
-    The summary is None where the scheduler is elsewhere. A scheduler that fails while the bridge acts gives
-    the partition back. Raises ConfigError, CommandFailed, SlurmAway and PeerError.
-    """
-    slurm = slurm or Slurm()
-    check_platform(platform, live, slurm)
-    epoch_s = math.floor(clock())
-    journal = None if files.prefix is None or not live.act else Journal(Path(f"{files.prefix}{JOURNAL}"))
-    bridge: Bridge
-    if live.act:
-        bridge = Acting(platform, live.partition, live.rules)
-    else:
-        bridge = Shadow(platform, live.partition, epoch_s=epoch_s)
-    frequency = None if live.pstate_command is None else frequency_setter(live.pstate_command, platform)
+    service: Service
 
-    def service(decide: Callable[[Message], Reply], after: Callable[[float], None]) -> Service:
-        return Service(
-            bridge, slurm, decide, epoch_s=epoch_s, power=power, journal=journal, pace=live.pace,
-            set_frequency=frequency, say=say, after_cycle=after, clock=clock, sleep=sleep,
-        )  # fmt: skip
+    def __init__(
+        self,
+        platform: Platform,
+        settings: RunSettings,
+        live: LiveSettings,
+        files: RunFiles,
+        *,
+        slurm: Slurm | None = None,
+        say: Callable[[str], None] = lambda text: None,
+        stopped: Callable[[], bool] = lambda: False,
+        watch: Watch | None = None,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Begin now, in whole seconds. Raises ConfigError, CommandFailed, SlurmAway and InputError."""
+        self.slurm = slurm or Slurm()
+        check_platform(platform, live, self.slurm)
+        self.platform, self.settings, self.live, self.files = platform, settings, live, files
+        self._say, self._stopped, self._watch = say, stopped, watch
+        self._clock, self._sleep = clock, sleep
+        self.epoch_s = float(math.floor(clock()))
+        self._set_frequency = None
+        if live.pstate_command is not None:
+            self._set_frequency = frequency_setter(live.pstate_command, platform)
+        self._power = self._watcher(live.power, POWER)
+        self._battery = self._watcher(live.battery, BATTERY)
+        self._journal: Journal | None = None
+        if live.act and files.prefix is not None:
+            self._journal = Journal(Path(f"{files.prefix}{JOURNAL}"))
 
-    try:
-        if journal is not None:
-            journal.add({"kind": "begin", "epoch": epoch_s, "partition": live.partition})
-        if live.endpoint is not None:
-            scheduler = ZmqScheduler(live.endpoint, timeout_s=live.fail_open_s)
-            with contextlib.closing(scheduler):
-                running = service(scheduler, lambda now_s: None)
-                _run_failing_open(running, live, stopped, say)
-            return None, running
-        return _run_here(platform, settings, live, files, service, journal, epoch_s, stopped, say, watch)
-    finally:
-        if journal is not None:
-            journal.close()
+    def _watcher(self, text: str | None, quantity: Quantity) -> Watcher | None:
+        if text is None:
+            return None
+        source = open_source(text, quantity, epoch_s=self.epoch_s)
+        return Watcher(source, self.live.stale_s, self.epoch_s)
 
+    def go(self) -> RunSummary | None:
+        """Run until it is stopped or the time is over; return the summary (None: the scheduler is elsewhere).
 
-def _run_here(
-    platform: Platform,
-    settings: RunSettings,
-    live: LiveSettings,
-    files: RunFiles,
-    service: Callable[[Callable[[Message], Reply], Callable[[float], None]], Service],
-    journal: Journal | None,
-    epoch_s: float,
-    stopped: Callable[[], bool],
-    say: Callable[[str], None],
-    watch: Watch | None,
-) -> tuple[RunSummary, Service]:
-    """The same with the policy in this process."""
-    with replanned(settings, lambda: platform, limit_s=LIMIT_SERVING_S, stopped=stopped) as replanner:
-        log = files.log if watch is None else watch.log(files.log)
-        session = build_session(
-            settings, platform=platform, log=log, replan=replanner.rule, plans=replanner.plans
+        A scheduler that fails while the bridge acts gives the partition back. Raises PeerError, and what
+        ends any run early.
+        """
+        with contextlib.ExitStack() as closing:
+            for part in (self._journal, self._power, self._battery):
+                if part is not None:
+                    closing.callback(part.close)
+            if self._journal is not None:
+                self._journal.add({"kind": "begin", "epoch": self.epoch_s, "partition": self.live.partition})
+            if self.live.endpoint is None:
+                return self._go_here()
+            scheduler = ZmqScheduler(self.live.endpoint, timeout_s=self.live.fail_open_s)
+            closing.callback(scheduler.close)
+            self._serve(scheduler, lambda now_s: None)
+            return None
+
+    def _go_here(self) -> RunSummary:
+        """Run with the policy in this process."""
+        files, watch = self.files, self._watch
+        planning = replanned(
+            self.settings, lambda: self.platform, limit_s=LIMIT_SERVING_S, stopped=self._stopped
         )
-        if session.options.site is not None:
-            session.options = replace(session.options, site=live_site(session.options.site, epoch_s, journal))
-        step = files.keeping_windows(session, replanner.step_of(session))
-        step = step if watch is None else watch.following(session, step)
-        running = service(step, _levels_noted(session, journal))
-        files.begin()
+        with planning as replanner:
+            log = files.log if watch is None else watch.log(files.log)
+            session = build_session(
+                self.settings, platform=self.platform, log=log, replan=replanner.rule, plans=replanner.plans
+            )
+            if (site := session.options.site) is not None:
+                site = live_site(site, self.epoch_s, self._journal)
+                session.options = replace(session.options, site=site)
+            step = files.keeping_windows(session, replanner.step_of(session))
+            step = step if watch is None else watch.following(session, step)
+            files.begin()
+            try:
+                bridge = self._serve(step, _levels_noted(session, self._journal))
+            except BaseException as error:
+                with contextlib.suppress(Exception):  # report the first error
+                    files.finish(session, why(error))
+                raise
+            if isinstance(bridge, Shadow) and files.prefix is not None:
+                path = Path(f"{files.prefix}{SHADOW}")
+                write_atomic(path, shadow_csv(bridge.compared.values()))
+                files.written.append(path)
+            return files.finish(session)
+
+    def _serve(self, decide: Callable[[Message], Reply], after: Callable[[float], None]) -> Bridge:
+        """Run the loop; give the partition back if it fails."""
+        live, bridge = self.live, self._bridge()
+        self.service = Service(
+            bridge,
+            self.slurm,
+            decide,
+            epoch_s=self.epoch_s,
+            power=self._power,
+            battery=self._battery,
+            journal=self._journal,
+            pace=live.pace,
+            set_frequency=self._set_frequency,
+            say=self._say,
+            after_cycle=after,
+            clock=self._clock,
+            sleep=self._sleep,
+        )
         try:
-            _run_failing_open(running, live, stopped, say)
-        except BaseException as error:
-            with contextlib.suppress(Exception):  # report the first error
-                files.finish(session, why(error))
+            self.service.run(self._stopped)
+        except Exception as error:
+            if live.act:
+                self._say(f"{error}: giving partition {live.partition!r} back to Slurm")
+                with contextlib.suppress(PeerError, CommandFailed):  # it does not answer, either
+                    release_partition(self.slurm, live.partition, self._say)
             raise
-        if isinstance(running.bridge, Shadow) and files.prefix is not None:
-            path = Path(f"{files.prefix}{SHADOW}")
-            write_atomic(path, shadow_csv(running.bridge.compared.values()))
-            files.written.append(path)
-        return files.finish(session), running
+        return bridge
 
-
-def _run_failing_open(
-    service: Service, live: LiveSettings, stopped: Callable[[], bool], say: Callable[[str], None]
-) -> None:
-    try:
-        service.run(stopped)
-    except Exception as error:
-        if live.act:
-            say(f"{error}: giving partition {live.partition!r} back to Slurm")
-            with contextlib.suppress(PeerError, CommandFailed):  # it does not answer, either
-                release_partition(service.slurm, live.partition, say)
-        raise
+    def _bridge(self) -> Bridge:
+        if self.live.act:
+            return Acting(self.platform, self.live.partition, self.live.rules)
+        return Shadow(self.platform, self.live.partition, epoch_s=self.epoch_s)
 
 
 def _levels_noted(session: Session, journal: Journal | None) -> Callable[[float], None]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -28,6 +28,7 @@ from beasy_sched.slurm.actions import (
 from beasy_sched.slurm.bridge import MARK, Bridge, is_off
 from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
 from beasy_sched.slurm.journal import Journal
+from beasy_sched.slurm.sources import Watcher
 
 _MOST_ROUNDS: Final = 1000
 """Messages of one cycle; more mean that the scheduler goes round in circles."""
@@ -35,13 +36,6 @@ _MOST_ROUNDS: Final = 1000
 
 _SHORTEST_PAUSE_S: Final = 0.001
 """Shorter ones are lost in the digits of the time since 1970."""
-
-
-class PowerNow(Protocol):
-    """Where the production now comes from."""
-
-    def read(self, now: float) -> Mapping[str, Any] | None:
-        """Return the fields of a power event, if there is a new reading at ``now`` (s since 1970)."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,8 @@ class Service:
         decide: Callable[[Message], Reply],
         *,
         epoch_s: float,
-        power: PowerNow | None = None,
+        power: Watcher | None = None,
+        battery: Watcher | None = None,
         journal: Journal | None = None,
         pace: Pace | None = None,
         set_frequency: Callable[[SetFrequency], None] | None = None,
@@ -78,7 +73,8 @@ class Service:
         ``after_cycle`` is called after each cycle with the time of the run, s.
         """
         self.bridge, self.slurm, self._decide = bridge, slurm, decide
-        self.epoch_s, self._power, self._journal = epoch_s, power, journal
+        self.epoch_s, self._journal = epoch_s, journal
+        self._power, self._battery = power, battery
         self._pace, self._set_frequency = pace or Pace(), set_frequency
         self._say, self._after_cycle, self._clock, self._sleep = say, after_cycle, clock, sleep
         self._asked: deque[ClusterAction] = deque()
@@ -110,8 +106,11 @@ class Service:
     def cycle(self, now_s: float) -> None:
         """Look, ask, and have the answer carried out, once."""
         self._look(now_s)
-        if self._power is not None and (reading := self._power.read(self.epoch_s + now_s)) is not None:
-            self.bridge.announce(now_s, reading)
+        for source, tell in ((self._power, self.bridge.announce), (self._battery, self.bridge.measured)):
+            if source is not None:
+                if (reading := source.read(self.epoch_s + now_s)) is not None:
+                    tell(now_s, reading.fields)
+                self._tell(source.notes)
         for _ in range(_MOST_ROUNDS):
             message = self.bridge.message(now_s)
             if message is None:
@@ -119,7 +118,7 @@ class Service:
             self._do(now_s, self.bridge.carry_out(self._ask(message), now_s))
         else:
             raise PeerError(f"the scheduler asks for ever more at {now_s:g} s: {_MOST_ROUNDS} messages")
-        self._tell_notes()
+        self._tell(self.bridge.notes)
 
     def _ask(self, message: Message) -> Reply:
         return self._decide(message)
@@ -180,10 +179,10 @@ class Service:
             case SetFrequency() if self._set_frequency is not None:
                 self._set_frequency(action)
 
-    def _tell_notes(self) -> None:
-        for note in self.bridge.notes:
+    def _tell(self, notes: list[str]) -> None:
+        for note in notes:
             self._say(note)
-        self.bridge.notes.clear()
+        notes.clear()
 
     def _pause_s(self) -> float:
         """Time until the next look, or until something is due, s."""

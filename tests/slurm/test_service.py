@@ -21,11 +21,11 @@ from beasy_sched.slurm.bridge import Acting
 from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.journal import Journal
 from beasy_sched.slurm.live import (
+    LiveRun,
     LiveSettings,
     check_platform,
     frequency_setter,
     live_site,
-    run_live,
 )
 from beasy_sched.slurm.service import Pace, Service, release_partition
 
@@ -40,37 +40,30 @@ window_h = 1
 """
 
 
-class Sun:
-    """Production of ``power_w``, told every 10 s."""
-
-    def __init__(self, power_w: float) -> None:
-        self.power_w, self._told_s = power_w, 0.0
-
-    def read(self, now: float) -> dict[str, float] | None:
-        if now - self._told_s < 10.0:
-            return None
-        self._told_s = now
-        return {"power_available": self.power_w}
+LINE = '{"timestamp": %d, "type": "power", "power_available": 500}\n'
+POWER = "".join(LINE % at for at in range(0, 130, 10))
 
 
 def live(slurm: FakeSlurm, prefix: Path, settings: RunSettings, **changes: object):
     """Run beside the fake for a while, as the command does."""
     given = {"act": True, "pace": Pace(1.0, 120.0), **changes}
+    if settings.site is not None:
+        given["power"] = str(prefix.with_name("power.txt"))
+        prefix.with_name("power.txt").write_text(POWER)
+    said: list[str] = []
     with RunFiles(str(prefix), settings) as files:
-        said: list[str] = []
-        power = Sun(500.0) if settings.site is not None else None
-        summary, service = run_live(
+        run = LiveRun(
             platform_of(len(slurm.nodes)),
             settings,
             LiveSettings("main", **given),
             files,
             slurm=Slurm(slurm),
-            power=power,
             say=said.append,
             clock=lambda: slurm.now_s,
             sleep=slurm.advance,
         )
-    return summary, service, said
+        summary = run.go()
+    return summary, said
 
 
 def test_a_run_leaves_its_files(tmp_path: Path) -> None:
@@ -78,7 +71,7 @@ def test_a_run_leaves_its_files(tmp_path: Path) -> None:
     for _ in range(3):
         submit(slurm, nodes=2, run_s=12)
     settings = RunSettings(policy="power-reactive", site=SITE, energy=EnergySource.MODEL, windows=100)
-    summary, _, said = live(slurm, tmp_path / "r", settings)
+    summary, said = live(slurm, tmp_path / "r", settings)
     assert summary is not None
     assert summary.jobs is not None
     assert summary.jobs.finished == 3
