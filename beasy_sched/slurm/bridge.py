@@ -53,6 +53,8 @@ _PROFILE: Final = {"type": "parallel_homogeneous", "cpu": 1.0, "com": 0.0}
 """Of every job: its run time depends on its nodes, and is not known."""
 _ASK_AGAIN_S: Final = 10.0
 """A node that has not begun to do what it was asked is asked again after this time."""
+_SETTLED_S: Final = 5.0
+"""What a node shows so soon after it was asked may be older."""
 ENDS: Final[dict[str, e.JobEnd]] = {
     "COMPLETED": e.JobEnd.SUCCESS,
     "TIMEOUT": e.JobEnd.WALLTIME_REACHED,
@@ -483,17 +485,34 @@ class Acting(Bridge):
         return [*self._ask(now_s, SwitchOn, rise), *self._ask(now_s, SwitchOff, fall)]
 
     def _answer_switches(self, now_s: float, lost: BoolArray, up: BoolArray, off: BoolArray) -> BoolArray:
-        """Answer the groups that are there, lost hosts left out; return which hosts still switch."""
+        """Answer the groups that are there, first the hosts that did not come; return which still switch.
+
+        A host that was to be woken and is down is said to be asleep: it counts as lost.
+        """
         switching = np.zeros(self.platform.size, dtype=np.bool_)
         for group in [*self._groups]:
             there = {host for host in group.left if (off if self._asleep[host] else up)[host]}
-            broken = {host for host in group.left if lost[host] and not self._asleep[host]}
-            group.left -= there | broken
+            waited = {host for host in group.left if now_s - self._asked_s[host] >= _SETTLED_S}
+            failed = {host for host in waited if lost[host] and not self._asleep[host]}
+            if failed:
+                self._fail(now_s, group, sorted(failed))
+            group.left -= there
             if not group.left:
                 self._groups.remove(group)
-                self._events.append(e.ResourceStateChanged(now_s, group.hosts, group.state))
+                if len(group.hosts):
+                    self._events.append(e.ResourceStateChanged(now_s, group.hosts, group.state))
             switching[[*group.left]] = True
         return switching
+
+    def _fail(self, now_s: float, group: _Group, failed: list[int]) -> None:
+        """Take hosts that do not come out of their group, and say that they are asleep."""
+        group.left -= {*failed}
+        group.hosts = HostSet(np.setdiff1d(group.hosts.ids, failed))
+        self._asleep[failed] = True
+        for pstate in np.unique(self.platform.sleep_pstate[failed]).tolist():
+            hosts = [host for host in failed if self.platform.sleep_pstate[host] == pstate]
+            self._events.append(e.ResourceStateChanged(now_s, HostSet(np.array(hosts)), pstate))
+        self.notes.append(f"{', '.join(self.platform.names[host] for host in failed)} did not come")
 
     def _ask(self, now_s: float, kind: type[SwitchOn | SwitchOff], mask: BoolArray) -> list[ClusterAction]:
         if not mask.any():
