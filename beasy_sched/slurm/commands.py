@@ -125,6 +125,11 @@ class Slurm:
         text = self._run(["scontrol", "show", "partition", name]).decode(errors="replace")
         return dict(_settings(text.split()))
 
+    def admin_level(self, user: str) -> str:
+        """A user's level in the accounting: None, Operator or Administrator; empty for one it does not know."""
+        asked = ["sacctmgr", "--noheader", "--parsable2", "show", "user", user, "format=AdminLevel"]
+        return self._run(asked).decode(errors="replace").strip()
+
     def history(self, start: str, end: str | None = None, partition: str | None = None) -> bytes:
         """What ``sacct --json`` prints of all users' jobs that ran, or waited, between two times.
 

@@ -144,7 +144,9 @@ def job_state(value: AnyNames) -> str:
     return next((shown for shown in _SHOWN_FIRST if shown in states), states[0])
 
 
-class _Error(Struct):
+class AnswerError(Struct):
+    """What an answer says went wrong."""
+
     error: Any = ""
     description: str | None = ""
 
@@ -185,7 +187,7 @@ class _Job(Struct):
 
 class _Jobs(Struct):
     jobs: list[_Job]
-    errors: list[_Error] = []
+    errors: list[AnswerError] = []
 
 
 class _Node(Struct):
@@ -201,7 +203,7 @@ class _Node(Struct):
 class _Nodes(Struct):
     nodes: list[_Node] | None = None
     sinfo: list[msgspec.Raw] | None = None
-    errors: list[_Error] = []
+    errors: list[AnswerError] = []
 
 
 def decoded(text: bytes, kind: type[T], source: PathLike) -> T:
@@ -217,7 +219,7 @@ def decoded(text: bytes, kind: type[T], source: PathLike) -> T:
         raise InputError(source, found, line=error.line) from None
 
 
-def check_answered(errors: list[_Error], rows: Sized, source: PathLike) -> None:
+def check_answered(errors: list[AnswerError], rows: Sized, source: PathLike) -> None:
     """Raise SlurmAway for an answer of errors alone, with which commands end as if all were well.
 
     So does ``squeue --json`` of 22.05 while the controller is away.
@@ -323,6 +325,33 @@ def _node_of(row: _Node) -> SlurmNode:
     )
 
 
+def compressed(names: Iterable[str]) -> str:
+    """Names of nodes in Slurm's short form, in their order: n1, n2, n3 and login are ``n[1-3],login``."""
+    groups: list[tuple[str, list[list[str]]]] = []
+    for name in names:
+        numbered = _NUMBERED.fullmatch(name)
+        before, number = numbered.groups() if numbered else (name, "")
+        if not groups or groups[-1][0] != before or not number or not groups[-1][1]:
+            groups.append((before, [[number, number]] if number else []))
+            continue
+        spans = groups[-1][1]
+        last = spans[-1][1]
+        if int(number) == int(last) + 1 and number == str(int(number)).zfill(len(last)):
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(map(_group, groups))
+
+
+def _group(group: tuple[str, list[list[str]]]) -> str:
+    before, spans = group
+    if not spans:
+        return before
+    parts = [first if first == last else f"{first}-{last}" for first, last in spans]
+    return f"{before}[{','.join(parts)}]" if len(parts) > 1 or "-" in parts[0] else f"{before}{parts[0]}"
+
+
+_NUMBERED: Final = re.compile(r"(.*?)(\d{1,18})")
 _PART: Final = re.compile(r"([^\[\],]*)(?:\[([0-9,-]+)\])?")
 
 
