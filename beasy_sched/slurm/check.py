@@ -117,15 +117,16 @@ def cluster_findings(found: SlurmFacts) -> Iterator[Finding]:
     if not whole and found.partition is not None:
         yield odd(
             "slurm-shared",
-            f"SelectType={found.config.get('SelectType')}: jobs may share nodes, which are hosts here; add to the"
-            f" line of the partition: PartitionName={found.partition} ... OverSubscribe=EXCLUSIVE",
+            f"SelectType is {found.config.get('SelectType')}: jobs may share nodes, which are hosts here; add"
+            f" to the partition's line in slurm.conf: PartitionName={found.partition} ..."
+            " OverSubscribe=EXCLUSIVE",
         )
     if found.ahead_s is not None and abs(found.ahead_s) > APART_S:
         side = "ahead of" if found.ahead_s > 0 else "behind"
         yield odd(
             "slurm-clock",
-            f"the controller's clock is {abs(found.ahead_s):g} s {side} this machine's, which makes jobs start"
-            " and end at wrong times here: have both set by NTP (timedatectl set-ntp true)",
+            f"the controller's clock is {abs(found.ahead_s):g} s {side} this machine's, so jobs seem"
+            " to start and end at wrong times: have both set by NTP (timedatectl set-ntp true)",
         )
     out = [node.name for node in found.nodes if node.state == "DOWN" or "DRAIN" in node.flags]
     if out:
@@ -154,8 +155,8 @@ def _power_saving(found: SlurmFacts) -> Iterator[Finding]:
     elif float(number[0]) < OFTEN_S:
         yield odd(
             "slurm-suspend-time",
-            f"SuspendTime is {text}: Slurm itself switches off nodes that are idle for so long; to leave this to"
-            f" the scheduler, put into slurm.conf: {LEFT_TO_US}",
+            f"SuspendTime is {text}: Slurm itself switches off nodes that are idle for so long; to leave this"
+            f" to the scheduler, put into slurm.conf: {LEFT_TO_US}",
         )
     for name, does in (("SuspendProgram", "off"), ("ResumeProgram", "on")):
         if config.get(name, "") in _MISSING:
@@ -167,12 +168,24 @@ def _power_saving(found: SlurmFacts) -> Iterator[Finding]:
 
 
 def hold_script(partition: str) -> str:
-    """The script of job_submit/lua that holds what is submitted to a partition."""
+    """The script of the plugin job_submit/lua that holds what is submitted to a partition."""
     return f"""\
+-- Hold what is submitted to the partition {partition}: beasy-sched releases it.
+local held = "{partition}"
+
 function slurm_job_submit(job_desc, part_list, submit_uid)
-   local partition = job_desc.partition or part_list_default(part_list)
-   if partition == "{partition}" then
-      job_desc.priority = 0
+   local asked = job_desc.partition
+   if asked == nil then
+      for name, part in pairs(part_list) do
+         if part.flag_default ~= 0 then
+            asked = name
+         end
+      end
+   end
+   for name in string.gmatch(asked or "", "[^,]+") do
+      if name == held then
+         job_desc.priority = 0
+      end
    end
    return slurm.SUCCESS
 end
@@ -180,33 +193,24 @@ end
 function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
    return slurm.SUCCESS
 end
-
-function part_list_default(part_list)
-   for name, part in pairs(part_list) do
-      if part.flag_default == 1 then
-         return name
-      end
-   end
-end
-
-return slurm.SUCCESS
 """
 
 
 def _held(found: SlurmFacts) -> Iterator[Finding]:
     partition = found.partition or "PARTITION"
+    script = f"beasy-sched slurm check --partition {partition} --script > job_submit.lua"
     if "lua" not in found.config.get("JobSubmitPlugins", "").split(","):
         yield fails(
             "slurm-not-held",
-            "jobs are not held when they are submitted: add to slurm.conf: JobSubmitPlugins=lua; and beside it,"
-            f" as job_submit.lua:\n{hold_script(partition)}",
+            "jobs are not held when they are submitted: add to slurm.conf: JobSubmitPlugins=lua; and make the"
+            f" script beside it: {script}",
         )
         return
     free = [job.id for job in found.jobs if job.priority and job.reason not in ("Dependency", "BeginTime")]
     if free:
         yield odd(
             "slurm-free",
-            f"{counted(len(free), 'job')} of the partition wait without being held, and Slurm will start them"
-            f" ({', '.join(free[:5])}{', ...' if len(free) > 5 else ''}): hold them with 'scontrol hold', and see"
-            f" that job_submit.lua does so for {partition}",
+            f"{counted(len(free), 'job')} of the partition wait without being held, so Slurm will start them"
+            f" ({', '.join(free[:5])}{', ...' if len(free) > 5 else ''}): hold them with 'scontrol hold', and"
+            f" make the script that holds jobs on submission: {script}",
         )

@@ -43,6 +43,8 @@ class CommandFailed(RunIncomplete):
 class NoSlurm(CommandFailed):
     """A program of Slurm's is not on this machine, or does not know its cluster."""
 
+    exit_code = 2
+
 
 def environment(own: Mapping[str, str]) -> dict[str, str]:
     """Return the environment ``own`` without what changes the commands' answers, and with what they need."""
@@ -126,7 +128,7 @@ class Slurm:
         return dict(_settings(text.split()))
 
     def admin_level(self, user: str) -> str:
-        """A user's level in the accounting: None, Operator or Administrator; empty for one it does not know."""
+        """A user's level in the accounting: None, Operator, Administrator; empty for an unknown one."""
         asked = ["sacctmgr", "--noheader", "--parsable2", "show", "user", user, "format=AdminLevel"]
         return self._run(asked).decode(errors="replace").strip()
 

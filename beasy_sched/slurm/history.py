@@ -24,9 +24,9 @@ from beasy_sched.formats.reading import as_text, in_file
 from beasy_sched.generate.workload import GeneratedWorkload, ProfileType, Report
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.slurm.records import (
+    AnswerError,
     AnyNames,
     AnyNumber,
-    AnswerError,
     check_answered,
     count_of,
     decoded,
@@ -111,7 +111,7 @@ def read_history(data: bytes, source: PathLike) -> History:
     Times without an offset are this machine's local ones, as ``sacct`` has them. Raises InputError, and
     SlurmAway for an answer of errors alone.
     """
-    if data.lstrip()[:1] in (b"{", b"["):
+    if data.lstrip()[:1] == b"{":
         return _read_json(data, source)
     return _read_text(as_text(data, source), source)
 
@@ -391,8 +391,8 @@ def _site(chosen: _Chosen, options: HistoryOptions) -> int:
     most = _most_at_once(chosen.jobs)
     if most > site:
         report.warnings.append(
-            f"at one time, jobs held {most} nodes, which is more than {site}: they shared nodes; here, each has"
-            " its nodes for itself, and the load is higher than it was"
+            f"at one time, jobs held {most} nodes, more than {site}: they shared nodes; here, each has its"
+            " nodes for itself, and the load is higher than it was"
         )
     return site
 

@@ -1,4 +1,4 @@
-"""The nodes of a Slurm cluster as a platform: their names are the hosts', speeds and powers are a server's."""
+"""The nodes of a Slurm cluster as a platform: hosts with the nodes' names, a server's speeds and powers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def of_partition(nodes: Sequence[SlurmNode], partition: str | None) -> list[Slur
 
 
 def read_nodes_file(path: PathLike) -> list[SlurmNode]:
-    """Read the saved answer of ``sinfo --json`` (22.05) or ``scontrol show nodes --json``. Raises InputError."""
+    """Read what ``sinfo --json`` (22.05) or ``scontrol show nodes --json`` printed. Raises InputError."""
     return read_nodes(read_bytes(path), path)
 
 
