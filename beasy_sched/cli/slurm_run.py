@@ -97,7 +97,7 @@ class _LiveOptions(_Partition):
 @click.command("run")
 @with_options(RunOptions)
 @with_options(_LiveOptions)
-def run_command(how: RunOptions, given: _LiveOptions) -> None:
+def run(how: RunOptions, given: _LiveOptions) -> None:
     """Let a policy decide for a partition of a Slurm cluster, or watch what it would do (--shadow).
 
     \b
@@ -142,7 +142,7 @@ def run_command(how: RunOptions, given: _LiveOptions) -> None:
         if not given.quiet:
             what = "decides for" if given.act else "watches"
             tell(f"{how.policy} {what} partition {given.partition!r}; Ctrl-C ends it")
-        run = LiveRun(
+        beside = LiveRun(
             platform,
             settings,
             live,
@@ -151,7 +151,7 @@ def run_command(how: RunOptions, given: _LiveOptions) -> None:
             say=lambda text: tell(f"warning: {text}"),
             watch=watch,
         )
-        summary = run.go()
+        summary = beside.go()
     if summary is not None and not given.quiet:
         print_summary(summary)
     tell_written(*files.written, quiet=given.quiet)
@@ -175,7 +175,7 @@ def stopped_by_signals() -> Iterator[list[int]]:
 
 @click.command("release")
 @with_options(_Partition)
-def release_command(given: _Partition) -> None:
+def release(given: _Partition) -> None:
     """Give a partition back to Slurm: release the jobs that are held, and power its nodes up."""
     from beasy_sched.slurm.commands import Slurm
     from beasy_sched.slurm.service import release_partition

@@ -65,7 +65,8 @@ class FakeNode:
     def is_up(self) -> bool:
         """Whether jobs can start here."""
         return self.base == "IDLE" and not self.flags & {
-            "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "DRAIN", "NOT_RESPONDING", "MAINTENANCE",
+            "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN", "DRAIN", "NOT_RESPONDING",
+            "MAINTENANCE",
         }  # fmt: skip
 
 
@@ -149,13 +150,15 @@ class FakeSlurm:
         self.commands: list[tuple[str, ...]] = []
         """All that were run, those that were refused among them."""
         self.away = False
-        """Whether the controller does not answer."""
+        """Whether the controller does not answer: commands fail, or print the JSON of an error."""
         self.broken: set[str] = set()
         """Nodes that do not come when they are woken."""
         self.denied = False
         """Whether changes are refused, as to a user without rights."""
         self.settings: dict[str, str] = {}
         """Settings that ``scontrol show config`` prints beside, or instead of, its usual ones."""
+        self.clock_ahead_s = 0.0
+        """By how much the controller's clock is ahead of the others'."""
         self._next = 1
 
     # --- what a test does -------------------------------------------------------------------------------
@@ -284,7 +287,8 @@ class FakeSlurm:
             if node.name not in taken
             and job.partition in node.partitions
             and node.base == "IDLE"
-            and not node.flags & {"POWERING_DOWN", "POWER_DOWN", "DRAIN", "NOT_RESPONDING", "MAINTENANCE"}
+            and not node.flags & {"POWERING_DOWN", "POWER_DOWN", "DRAIN", "MAINTENANCE"}
+            and ("POWERING_UP" in node.flags or "NOT_RESPONDING" not in node.flags)
         ]
         names = [node.name for node in sorted(free, key=lambda node: not node.is_up)]
         if not set(job.required) <= set(names) or len(names) < job.nodes:
@@ -330,21 +334,24 @@ class FakeSlurm:
         node.until_s = self.now_s + self.delays.down_s
 
     def _wake(self, node: FakeNode) -> None:
-        node.flags -= {"POWERED_DOWN", "NOT_RESPONDING"}
-        node.flags.add("POWERING_UP")
+        node.flags.discard("POWERED_DOWN")
+        node.flags |= {"POWERING_UP", "NOT_RESPONDING"}  # as a real one, until its daemon is there
         node.base, node.reason = "IDLE", ""
         broken = node.name in self.broken
         node.until_s = self.now_s + (self.delays.resume_timeout_s if broken else self.delays.up_s)
 
-    # --- commands ---------------------------------------------------------------------------------------------
+    # --- commands -------------------------------------------------------------------------------------
 
     def __call__(self, command: Sequence[str]) -> bytes:
         """Run a command; return what it prints. Raises CommandFailed, and SlurmAway."""
         self.commands.append(tuple(command))
         if command[1:] == ["--version"]:
             return f"slurm-wlm {self.version}\n".encode()
+        if self.away and command[0] in ("squeue", "sinfo"):
+            failed = {"description": "Failed while looking", "error_number": -1, "error": "Unspecified error"}
+            return self._printed("jobs" if command[0] == "squeue" else "nodes", [], [failed])
         if self.away:
-            raise SlurmAway("Unable to contact slurm controller (connect failure)")
+            raise SlurmAway(f"{command[0]}: Unable to contact slurm controller (connect failure)")
         self._settle()
         program, *arguments = command
         if (program == "scancel" or arguments[:1] in ([word] for word in CHANGING)) and self.denied:
@@ -466,7 +473,7 @@ class FakeSlurm:
                 raise CommandFailed(command, "Invalid node state specified")
         return b""
 
-    # --- what is printed --------------------------------------------------------------------------------------
+    # --- what is printed ------------------------------------------------------------------------------
 
     @property
     def _is_old(self) -> bool:
@@ -475,7 +482,11 @@ class FakeSlurm:
     def _number(self, value: float | None, *, infinite: bool = False) -> Any:
         """A number as this version prints it; None: not set."""
         if not self._is_old:
-            return {"set": value is not None and not infinite, "infinite": infinite, "number": int(value or 0)}
+            return {
+                "set": value is not None and not infinite,
+                "infinite": infinite,
+                "number": int(value or 0),
+            }
         return None if value is None else int(value)
 
     def _config(self) -> bytes:
@@ -496,7 +507,9 @@ class FakeSlurm:
             **self.settings,
         }
         lines = [f"{name:<23} = {value}" for name, value in found.items()]
-        return ("Configuration data as of ...\n" + "\n".join(lines) + "\n").encode()
+        return (
+            f"Configuration data as of {self.now_s + self.clock_ahead_s:.0f}\n" + "\n".join(lines) + "\n"
+        ).encode()
 
     def _partition(self, command: Sequence[str], name: str) -> bytes:
         nodes = [node.name for node in self.nodes.values() if name in node.partitions]
@@ -504,7 +517,7 @@ class FakeSlurm:
             raise CommandFailed(command, f"Partition {name} not found")
         return f"PartitionName={name}\n   Nodes={','.join(nodes)}\n   OverSubscribe=NO State=UP\n".encode()
 
-    def _printed(self, key: str, rows: list[dict[str, Any]]) -> bytes:
+    def _printed(self, key: str, rows: list[dict[str, Any]], errors: Sequence[Any] = ()) -> bytes:
         year, month, micro = self.version.split(".")
         old = {"major": int(year), "micro": int(micro), "minor": int(month)}
         new = {"major": year, "micro": micro, "minor": month}
@@ -513,12 +526,12 @@ class FakeSlurm:
                 "plugin": {"type": "openapi/v0.0.38", "name": "Slurm OpenAPI v0.0.38"},
                 "Slurm": {"version": old, "release": self.version},
             }
-            return json.dumps({"meta": meta, "errors": [], key: rows}).encode()
+            return json.dumps({"meta": meta, "errors": errors, key: rows}).encode()
         meta = {
             "plugin": {"type": "openapi/slurmctld", "name": "Slurm OpenAPI slurmctld"},
             "slurm": {"version": new, "release": self.version, "cluster": "green"},
         }
-        return json.dumps({key: rows, "meta": meta, "errors": [], "warnings": []}).encode()
+        return json.dumps({key: rows, "meta": meta, "errors": errors, "warnings": []}).encode()
 
     def _nodes_json(self) -> bytes:
         rows = []

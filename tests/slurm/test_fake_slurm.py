@@ -74,7 +74,7 @@ def test_nodes_fall_asleep_and_wake(fake: FakeSlurm):
     fake.advance(3)
     assert flags(fake, "n2") == {"POWERED_DOWN"}
     slurm.power_up(["n2"])
-    assert flags(fake, "n2") == {"POWERING_UP"}
+    assert flags(fake, "n2") == {"POWERING_UP", "NOT_RESPONDING"}
     fake.advance(10)
     assert flags(fake, "n2") == set()
     assert flags(fake, "n1") == {"POWERED_DOWN"}
