@@ -161,6 +161,10 @@ class _PlatformOptions(CommandOptions):
         "Instead of asking Slurm, read what 'scontrol show nodes --json' (Slurm 22.05: 'sinfo --json') has"
         " printed into this file."
     )
+    one_pstate: bool = option(
+        "Keep only the fastest P-state of each server, and its sleep state: for 'slurm run --act' without"
+        " --pstate-command."
+    )
     quiet: bool = option("Print no summary.", "-q")
 
 
@@ -180,7 +184,9 @@ def platform(given: _PlatformOptions) -> None:
       beasy-sched slurm platform --file nodes.json --server gros -o platform.xml
     """
     nodes = Slurm().nodes() if given.file is None else read_nodes_file(given.file)
-    built = cluster_platform(of_partition(nodes, given.partition), given.servers)
+    built = cluster_platform(
+        of_partition(nodes, given.partition), given.servers, one_pstate=given.one_pstate
+    )
     write_output(given.output, platform_xml(built))
     if not given.quiet:
         click.echo(platform_summary(built, given.output), err=True)

@@ -15,6 +15,7 @@ import msgspec
 from beasy_sched.cli.options import (
     SECONDS,
     CommandOptions,
+    InputOptions,
     RunOptions,
     known_platform,
     option,
@@ -48,6 +49,7 @@ class _LiveOptions(_Partition):
     platform: Path = option(
         "The nodes as a platform ('beasy-sched slurm platform' makes it).", "-p", required=True
     )
+    master_host: str = InputOptions.master_host
     prefix: str | None = prefix_option("Write PREFIX_summary.json, PREFIX_decisions.jsonl and so on.")
     power: str | None = option(
         "What is produced now: a file that grows (CSV or events), 'command:PROGRAM' (prints watts, or a JSON"
@@ -132,7 +134,7 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
         fail_open_s=given.fail_open,
         pstate_command=given.pstate_command,
     )
-    platform = known_platform(given.platform, "none")
+    platform = known_platform(given.platform, given.master_host)
     assert platform is not None  # the option is required
     with (
         stopped_by_signals() as stop,

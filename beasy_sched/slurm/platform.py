@@ -73,8 +73,12 @@ def read_nodes_file(path: PathLike) -> list[SlurmNode]:
     return read_nodes(read_bytes(path), path)
 
 
-def cluster_platform(nodes: Sequence[SlurmNode], rules: Sequence[ServerRule]) -> Platform:
+def cluster_platform(
+    nodes: Sequence[SlurmNode], rules: Sequence[ServerRule], *, one_pstate: bool = False
+) -> Platform:
     """Build a platform of these nodes; each is a server of the first rule that fits.
+
+    ``one_pstate`` keeps the fastest computing P-state of each.
 
     Raises ConfigError for nodes that no rule fits, rules that fit no node, and servers of one name that
     differ.
@@ -90,7 +94,8 @@ def cluster_platform(nodes: Sequence[SlurmNode], rules: Sequence[ServerRule]) ->
             lacking.append(node)
         else:
             used.add(rule.text)
-            chosen.append((node.name, rule.server))
+            server = rule.server.fastest_only() if one_pstate else rule.server
+            chosen.append((node.name, server))
     if lacking:
         raise ConfigError(_lacking(lacking))
     idle = next((rule.text for rule in rules if rule.text not in used), None)
