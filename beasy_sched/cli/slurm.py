@@ -85,8 +85,8 @@ class _ImportOptions(CommandOptions):
     hosts: int | None = option(
         "Hosts of the site (default: the nodes on which these jobs ran).", type=Whole(1, MOST_HOSTS)
     )
-    platform_preset: str | None = CommonOptions.platform_preset
-    reference_speed: float | None = CommonOptions.reference_speed
+    reference: str | None = CommonOptions.reference
+    reference_speed_flops: float | None = CommonOptions.reference_speed_flops
     profile_type: ProfileType = CommonOptions.profile_type
     form: BatsimFormat = CommonOptions.form
     quiet: bool = CommonOptions.quiet
@@ -115,7 +115,7 @@ def import_(given: _ImportOptions) -> None:
           JobID,Partition,State,Submit,Start,End,Elapsed,Timelimit,NNodes,NodeList > jobs.txt
     Times without SLURM_TIME_FORMAT=%s are taken for local ones of this machine (TZ=Europe/Berlin sets it).
     """
-    speed, speed_source = reference_speed_of(given.reference_speed, given.platform_preset)
+    speed, speed_source = reference_speed_of(given.reference_speed_flops, given.reference)
     from_s = -math.inf if given.start is None else moment_s(given.start)
     to_s = math.inf if given.end is None else moment_s(given.end)
     if to_s <= from_s:

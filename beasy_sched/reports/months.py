@@ -102,8 +102,9 @@ def _month_edges(run: RunData) -> tuple[FloatArray, list[str]]:
 
 
 def _days(run: RunData) -> float:
-    """Length of the run, days; a last step of a moment, in which the run ended, does not count."""
-    return float(run.trace["start_s"].iloc[-1] + run.trace["duration_s"].round().iloc[-1]) / SECONDS_PER_DAY
+    """Length of the run, days; moments by which a step began late, or the run ended late, do not count."""
+    start_s, duration_s = (run.trace[name].round().iloc[-1] for name in ("start_s", "duration_s"))
+    return float(start_s + duration_s) / SECONDS_PER_DAY
 
 
 def _longest(runs: Sequence[RunData]) -> RunData:

@@ -43,6 +43,7 @@ from beasy_sched.formats.swf import SWF_FIELDS, SwfReader
 from beasy_sched.formats.table import TimeSeries, time_text
 from beasy_sched.generate.noise import ProductionCase
 from beasy_sched.generate.platform import preset_platform
+from beasy_sched.generate.workload import ARRIVAL_SHAPES
 from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.units import SECONDS_PER_DAY
 
@@ -67,7 +68,7 @@ SEPARATOR: Final = "."
 CRITICAL: Final = ("best-begin", "best-end", "worst-begin", "worst-end")
 OTHER_JOBS: Final = 500_000
 """Number added to the seed of a day where other jobs come than were forecast."""
-_SHAPES: Final = ("begin", "end", "uniform")
+_SHAPES: Final = tuple(ARRIVAL_SHAPES)
 """Shapes of a day's arrivals: the average cases take turns, as in the scenario file."""
 
 

@@ -302,7 +302,7 @@ def synthetic_weeks(seeds: int) -> list[SunWeek]:
     for at, (name, start) in enumerate(PAPER_WEEKS.items()):
         for seed in range(1, seeds + 1):
             series = synthetic_series(
-                SyntheticWeather(LATITUDE_DEG),
+                SyntheticWeather(latitude_deg=LATITUDE_DEG),
                 seed=100 * at + seed,
                 start_s=_standard_time_s(start),
                 hours=HOURS,
