@@ -42,10 +42,8 @@ from beasy_sched.slurm.actions import (
     SwitchOff,
     SwitchOn,
 )
-from beasy_sched.slurm.records import SlurmJob, SlurmNode
+from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
 
-MARK: Final = "beasy-sched"
-"""Administrator's comment on the jobs that were held for the bridge."""
 REJECTED: Final = f"{MARK}: rejected"
 """The same on those that the scheduler has rejected, and that stay held."""
 WORKLOAD: Final = "slurm"
@@ -388,7 +386,7 @@ class Acting(Bridge):
     ) -> list[ClusterAction]:
         """Look at a cluster; note what is new, and return what must be asked of it at once."""
         actions: list[ClusterAction] = []
-        seen = {job.id: job for job in jobs if job.partition == self.partition}
+        seen = {job.id: job for job in jobs if self.partition in job.partitions}
         for tracked in [*self.tracked.values()]:
             job = seen.get(tracked.job.id)
             if job is None:
@@ -468,7 +466,7 @@ class Acting(Bridge):
         for job in jobs:
             if job.id not in self.tracked or self.tracked[job.id].phase is Phase.WAITING:
                 taken = job.nodes if job.state not in ENDS and job.state != "PENDING" else ()
-                if job.state == "PENDING" and not job.is_held and job.partition == self.partition:
+                if job.state == "PENDING" and not job.is_held and self.partition in job.partitions:
                     taken = job.required_nodes  # an earlier bridge has told it to start there
                 foreign[self.hosts_of(taken)] = True
         switching = self._answer_switches(now_s, lost, up, off)

@@ -12,7 +12,7 @@ from typing import Final
 from beasy_sched.findings import Finding, fails, odd
 from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.platform import of_partition
-from beasy_sched.slurm.records import SlurmJob, SlurmNode, compressed
+from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode, compressed
 from beasy_sched.units import counted
 
 TRIED: Final = ((22, 5),)
@@ -168,7 +168,7 @@ def _power_saving(found: SlurmFacts) -> Iterator[Finding]:
 
 
 def hold_script(partition: str) -> str:
-    """The script of the plugin job_submit/lua that holds what is submitted to a partition."""
+    """The script of the plugin job_submit/lua that holds, and marks, what is submitted to a partition."""
     return f"""\
 -- Hold what is submitted to the partition {partition}: beasy-sched releases it.
 local held = "{partition}"
@@ -183,8 +183,9 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
       end
    end
    for name in string.gmatch(asked or "", "[^,]+") do
-      if name == held then
+      if name == held and job_desc.priority ~= 0 then  -- its user does not hold it
          job_desc.priority = 0
+         job_desc.admin_comment = "{MARK}"
       end
    end
    return slurm.SUCCESS

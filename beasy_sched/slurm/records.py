@@ -36,6 +36,10 @@ class SlurmAway(PeerError):
     """The controller does not answer: nothing is known of the cluster meanwhile."""
 
 
+MARK: Final = "beasy-sched"
+"""Administrator's comment on the jobs that were held for the bridge."""
+
+
 class SlurmNode(Struct, frozen=True):
     """A node, as Slurm has it."""
 
@@ -90,6 +94,11 @@ class SlurmJob(Struct, frozen=True):
     """How often the job was requeued."""
     lacks: str = ""
     """What the job asks for beyond whole nodes, such as ``gres`` or ``licenses``; empty if nothing."""
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Partitions in which the job may start: several while it waits."""
+        return tuple(self.partition.split(","))
 
     @property
     def is_held(self) -> bool:

@@ -25,9 +25,10 @@ from beasy_sched.slurm.actions import (
     SwitchOff,
     SwitchOn,
 )
-from beasy_sched.slurm.bridge import MARK, Bridge, is_off
+from beasy_sched.slurm.bridge import Bridge, is_off
 from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
 from beasy_sched.slurm.journal import Journal
+from beasy_sched.slurm.records import MARK
 from beasy_sched.slurm.sources import Watcher
 
 _MOST_ROUNDS: Final = 1000
@@ -198,7 +199,7 @@ def release_partition(slurm: Slurm, partition: str, say: Callable[[str], None]) 
     """
     released = 0
     for job in slurm.jobs():
-        if job.partition == partition and job.is_held and job.admin_comment == MARK:
+        if partition in job.partitions and job.is_held and job.admin_comment == MARK:
             try:
                 slurm.release(job.id)
                 released += 1

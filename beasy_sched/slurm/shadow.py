@@ -59,7 +59,7 @@ class Shadow(Bridge):
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
     ) -> list[ClusterAction]:
         """Look at a cluster; note the jobs that came, and those that ended. Nothing is asked of it."""
-        seen = {job.id: job for job in jobs if job.partition == self.partition}
+        seen = {job.id: job for job in jobs if self.partition in job.partitions}
         if not self._looked:
             self._looked = True
             self._foreign = {job.id for job in jobs if job.state not in ENDS and job.state != "PENDING"}

@@ -13,8 +13,9 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.slurm.bridge import MARK, Acting, ActingRules, Bridge
+from beasy_sched.slurm.bridge import Acting, ActingRules, Bridge
 from beasy_sched.slurm.commands import Slurm
+from beasy_sched.slurm.records import MARK
 from beasy_sched.slurm.service import Pace, Service
 from beasy_sched.slurm.shadow import Shadow
 
