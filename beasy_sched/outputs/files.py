@@ -293,6 +293,21 @@ class RunFiles:
                 until_s = session.power.settled.time_s
                 self.written += write_plans_of_run(prefix, folder, session.replanning, until_s)
 
+    def recorded(self, step: Callable[[Message], Reply]) -> Callable[[Message], Reply]:
+        """Return ``step``, which also records every message if a recording is wanted."""
+        if self.recording is None:
+            return step
+        from beasy_sched.protocol.batsim4 import encode_message, encode_reply
+
+        add = self.recording.add
+
+        def decide(message: Message) -> Reply:
+            reply = step(message)
+            add(encode_message(message), encode_reply(reply))
+            return reply
+
+        return decide
+
     def keeping_windows(
         self,
         session: Session,

@@ -12,8 +12,6 @@ from beasy_sched.engine.policy import Policy, PolicyCaller
 from beasy_sched.errors import why
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.model.decisions import Reply
-from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.rolling import LIMIT_IN_PROCESS_S, replanned
@@ -85,7 +83,7 @@ def run_in_process(
         if watch is not None:
             kept = watch.following(session, kept)
         try:
-            result = simulation.run(_decide(kept, files), progress)
+            result = simulation.run(files.recorded(kept), progress)
         except BaseException as error:
             with contextlib.suppress(Exception):  # report the first error
                 files.finish(session, why(error))
@@ -108,19 +106,3 @@ def _rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def _decide(step: Callable[[Message], Reply], files: RunFiles) -> Callable[[Message], Reply]:
-    """Return the session's ``step``, which also records every message if a recording is wanted."""
-    if files.recording is None:
-        return step
-    from beasy_sched.protocol.batsim4 import encode_message, encode_reply
-
-    add = files.recording.add
-
-    def decide(message: Message) -> Reply:
-        reply = step(message)
-        add(encode_message(message), encode_reply(reply))
-        return reply
-
-    return decide

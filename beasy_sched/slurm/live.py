@@ -182,7 +182,7 @@ class LiveRun:
             step = step if watch is None else watch.following(session, step)
             files.begin()
             try:
-                bridge = self._serve(step, _levels_noted(session, self._journal))
+                bridge = self._serve(files.recorded(step), _levels_noted(session, self._journal))
             except BaseException as error:
                 with contextlib.suppress(Exception):  # report the first error
                     files.finish(session, why(error))
