@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.run_summary import read_summary
@@ -89,6 +91,8 @@ def simulate(
     windows: int = 1,
     forecast: str | None = None,
     replan: str | None = None,
+    failures: PathLike | None = None,
+    retry_s: float | None = None,
     export: PathLike | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Run:
@@ -107,6 +111,10 @@ def simulate(
             ``"predictor:FILE"``, or ``"perfect"``, the production of ``events``.
         replan: make plans during the run, from the levels that are really there: at each ``"window"``, or
             time such as ``"12h"``; they expect ``workload`` and the forecast, or else ``events``.
+        failures: file of failures of servers, which no Batsim has: those that break, or do not come when they
+            are woken.
+        retry_s: first wait before a server that was woken and did not come may be woken again (default: 300;
+            doubles with each further failure, up to 12 times), s.
         export: prefix of the files to write, as ``"out/easy"`` (default: in a new temporary folder).
         progress: called now and then with the share of the jobs submitted, 0 to 1.
 
@@ -131,10 +139,12 @@ def simulate(
         forecast=with_own_events(forecast, all_events),
         windows=windows,
         replan=None if replan is None else ReplanSettings(replan),
+        retry_s=UNSET if retry_s is None else retry_s,
     )
     settings = with_own_inputs(settings, [workload], all_events)
     prefix = os.fspath(export) if export is not None else os.path.join(_new_folder(), "run")
-    summary = run_in_process(Inputs(platform, [workload], all_events), RunFiles(prefix, settings), progress)
+    inputs = Inputs(platform, [workload], all_events, failures=failures)
+    summary = run_in_process(inputs, RunFiles(prefix, settings), progress)
     for text in summary.warnings:
         warnings.warn(text, stacklevel=2)
     if not summary.complete:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
+from msgspec import UNSET
 
 from beasy_sched import declared
 from beasy_sched.declared import default_of, meaning_of
+from beasy_sched.engine.lost import RETRIES
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
@@ -23,6 +25,7 @@ from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.run.settings import ReplanSettings, RunSettings, read_options
+from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.model.platform import Platform
@@ -250,6 +253,12 @@ def known_policies(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return [name for name in policy_names() if name.startswith(incomplete)]
 
 
+def _retry(text: str) -> float:
+    """Read how long a server is left alone, s. Raises ValueError."""
+    found: float = RETRIES.checked(parse_duration(text))
+    return found
+
+
 class InputOptions(CommandOptions):
     """What a simulation reads."""
 
@@ -321,6 +330,7 @@ class RunOptions(SiteOptions, PolicyOptions):
 
     energy: EnergySource = option_of(RunSettings, "energy")
     no_power_actions: bool = option("Never change P-states: for a Batsim without -E, which aborts on them.")
+    retry: float | None = option_of(RunSettings, "retry_s", type=parsed(_retry), default=None, metavar="TIME")
     decisions: bool = option("Whether to write the decision log.", "--decisions/--no-decisions", default=True)
     watch: bool = option(
         "Show the run in the terminal while it goes: levels, powers, the plan ahead, servers, queue and"
@@ -342,6 +352,7 @@ def settings_of(given: RunOptions) -> RunSettings:
         energy=given.energy,
         power_actions=not given.no_power_actions,
         replan=replan_of(given),
+        retry_s=UNSET if given.retry is None else given.retry,
     )
 
 

@@ -27,6 +27,10 @@ from beasy_sched.units import format_duration
 class _SimulateOptions(InputOptions):
     platform: Path = again(InputOptions.platform, required=True)
     workloads: tuple[Path, ...] = again(InputOptions.workloads, required=True)
+    failures: Path | None = option(
+        "Failures of servers, which no Batsim has: those that break, or do not come when they are woken (one"
+        " JSON object per line; see docs/outputs.md)."
+    )
     prefix: str | None = prefix_option(
         "Write Batsim's CSV files and those of beasy-sched as PREFIX_... (default: no files)."
     )
@@ -62,7 +66,7 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
     how.forecast = with_own_events(how.forecast, given.events)
     settings = with_own_inputs(settings_of(how), given.workloads, given.events)
     files = RunFiles(given.prefix, settings, decisions=how.decisions, record=how.record)
-    inputs = Inputs(given.platform, given.workloads, given.events, given.master_host)
+    inputs = Inputs(given.platform, given.workloads, given.events, given.master_host, failures=given.failures)
     told: list[str] = []
 
     def warn(text: str) -> None:

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from beasy_sched.arrays import any_of, distinct
+from beasy_sched.arrays import all_of, any_of, distinct
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.limits import MOST_BUSY_CALLS
 from beasy_sched.model.cluster import Cluster
@@ -20,7 +20,7 @@ from beasy_sched.model.decisions import SetResourceState
 from beasy_sched.model.events import EnergyAnswer, Message, RequestedCall, ResourceStateChanged
 from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.host_table import NOT_REQUESTED
-from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.model.hosts import NO_HOSTS, HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -134,10 +134,12 @@ class Commander:
             self.cluster.change_speed(hosts, pstate, now)
         return SetResourceState(now, group, pstate)
 
-    def acknowledge(self, event: ResourceStateChanged) -> None:
+    def acknowledge(self, event: ResourceStateChanged) -> HostSet:
         """Process the answer to a command. Raises PeerError for an answer to a command that was not sent.
 
-        A change of speed takes effect when it is requested: its acknowledgement changes nothing.
+        A change of speed takes effect when it is requested: its acknowledgement changes nothing. Hosts that
+        are being woken and are said to be in their P-state of sleep did not come: they are returned, and the
+        answer to their command is that of its other hosts, if there are any.
         """
         for switch in (False, True) if event.switch is None else (event.switch,):
             command = (event.resources, event.state, switch)
@@ -146,11 +148,32 @@ class Commander:
                     self._sent[command] = unanswered - 1
                 if switch:
                     self.cluster.end_switch(event.resources.ids, event.state, event.timestamp)
-                return
+                return NO_HOSTS
+        if event.switch is not False and self._say_asleep(event.resources, event.state):
+            self._leave_out(event.resources.ids)
+            return event.resources
         raise PeerError(
             f"the simulator reported that hosts {event.resources} reached P-state {event.state},"
             " which was not requested"
         )
+
+    def _say_asleep(self, hosts: HostSet, pstate: int) -> bool:
+        """Whether hosts are all being woken, and ``pstate`` is that of their sleep."""
+        cluster, ids = self.cluster, hosts.ids
+        if not len(ids) or ids.item(-1) >= cluster.size:
+            return False
+        asleep = self._sleep_of[cluster.platform.kind_of[ids]] == pstate
+        return all_of((cluster.state[ids] == SWITCHING_ON) & asleep)
+
+    def _leave_out(self, ids: HostIds) -> None:
+        """Expect answers to switches without some hosts."""
+        for command in [*self._sent]:
+            hosts, pstate, switch = command
+            rest = np.setdiff1d(hosts.ids, ids, assume_unique=True)
+            if switch and len(rest) < len(hosts):
+                del self._sent[command]
+                if len(rest):
+                    self._sent[HostSet(rest), pstate, switch] = 1
 
 
 _ANSWERS = frozenset((RequestedCall, EnergyAnswer))

@@ -164,7 +164,7 @@ class View:
         self.state_since_s = read_only(cluster.state_since_s)
         """When each host entered its present state, s."""
         self.available = read_only(cluster.available)
-        """Whether each host is in service, and not taken out of it."""
+        """Whether each host is in service, and not lost: one that did not come when it was woken is."""
         self._sleep_requested = read_only(cluster.sleep_requested)
         self._wake_requested = read_only(cluster.wake_requested)
         self.state_counts = read_only(cluster.state_counts)

@@ -25,6 +25,7 @@ from beasy_sched.engine.commands import MOMENT_S
 from beasy_sched.engine.findings import rates_too_short, short_power
 from beasy_sched.engine.foreseeing import ForecastRecord
 from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
+from beasy_sched.engine.lost import RETRY_S
 from beasy_sched.engine.production import ProductionMeter
 from beasy_sched.engine.rates import AnnouncedRates
 from beasy_sched.errors import ConfigError, PeerError
@@ -75,6 +76,8 @@ class SessionOptions:
     inputs_checked: bool = False
     """Whether all inputs were checked before the run (`checks`); otherwise the session checks those it
     sees, and warns."""
+    retry_s: float = RETRY_S
+    """Time for which a host that did not wake is left alone after its first failure, s; see `lost`."""
 
 
 @final

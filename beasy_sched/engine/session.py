@@ -39,6 +39,7 @@ from beasy_sched.engine.findings import (
 )
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.intake import Intake
+from beasy_sched.engine.lost import LostHosts, Told
 from beasy_sched.engine.measuring import Measuring
 from beasy_sched.engine.notes import Notes
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
@@ -120,7 +121,7 @@ class Session:
             e.JobSubmitted: self._on_submitted,
             e.JobCompleted: self._on_completed,
             e.JobsKilled: lambda event: None,  # each job's JobCompleted came before
-            e.ResourceStateChanged: lambda event: self.commander.acknowledge(event),
+            e.ResourceStateChanged: self._on_switched,
             e.NoMoreJobs: self._on_no_more_jobs,
             e.MachinesChanged: self._on_machines,
             e.JobWithdrawn: self._on_withdrawn,
@@ -151,6 +152,7 @@ class Session:
     def _set_up(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.commander = Commander(cluster)
+        self.lost = LostHosts(cluster, self.options.retry_s)
         self.view = View(cluster, self.options, workflows=self.workflows, wants_facts=self._notes.has_log)
 
     # --- a message: apply its events, decide, commit ----------------------------------------------
@@ -192,6 +194,8 @@ class Session:
         """Settle and open steps that are due, send what can be sent, and let the policy act."""
         if self.workflows.held:
             self._release()
+        if self.lost.next_s <= self.now + TIME_TOLERANCE_S:
+            self._tell("back", self.lost.retry(self.now))
         if self.power is not None:
             self._advance_power(self.power)
         if self._kills.jobs and (due := self._kills.due(self.now)):
@@ -385,9 +389,24 @@ class Session:
         if np.any(hosts.ids >= self.cluster.size):
             text = shortened(repr(event.data.get("resources")))
             raise PeerError(f"NOTIFY {event.kind}: found resources {text}, expected hosts such as '0-3'")
-        if not event.available:
+        if event.available:
+            self._tell("back", self.lost.enter(hosts))
+        else:
             self._tell_switching(hosts, event.timestamp)
-        self.cluster.set_available(hosts.ids, event.available)
+            self._tell("lost", self.lost.leave(hosts))
+
+    def _on_switched(self, event: e.ResourceStateChanged) -> None:
+        not_come = self.commander.acknowledge(event)
+        if len(not_come):
+            for told in self.lost.fail(not_come, event.timestamp):
+                self._tell("lost", told)
+        elif self.lost.failed_wakes:
+            self.lost.came(event.resources)
+
+    def _tell(self, what: str, told: Told | None) -> None:
+        """Log that hosts are lost, or back."""
+        if told is not None:
+            self._notes.log(self.now, what, told.rule, told.facts, hosts=told.hosts)
 
     def _tell_switching(self, hosts: HostSet, now: float) -> None:
         """Warn, once, of hosts that go out of service while they are switched on or off."""
@@ -489,6 +508,8 @@ class Session:
             calls.want(at, now)
         if self.workflows.held and (at := self.workflows.next_call_s) is not None:
             calls.want(at, now)
+        if self.lost.next_s < math.inf and self.cluster.queue:
+            calls.want(self.lost.next_s, now)
         if calls.wanted_s < math.inf and (at := calls.to_ask()) is not None:
             self._decisions.append(d.CallMeLater(now, at))
 

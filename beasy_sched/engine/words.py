@@ -27,7 +27,7 @@ class Words(NamedTuple):
 
 Sentences: TypeAlias = Mapping[tuple[str, str], Words]
 """The words for rules, by what was done (``start``, ``postpone``, ``reject``, ``kill``, ``queue``, ``plan``,
-``compensate``; ``P-state`` whatever its number) and the rule."""
+``lost``, ``back``, ``compensate``; ``P-state`` whatever its number) and the rule."""
 
 _SHED: Final = (
     "[The storage guard found too little energy for the step: {needed_j} needed, {supply_j} to be had,"
@@ -82,6 +82,19 @@ ENGINE_WORDS: Final[Sentences] = {
     ("P-state", "guard: wake cancelled, no energy for it"): Words(
         _SHED + " They shall not wake now.[ That saves {saves_j}.]",
     ),
+    ("lost", "did not wake"): Words(
+        "They were woken[, {waited_s} before,] and did not come[failures? ({failures:failure} in a row)]."
+        "[ They may be asked again after {retry_after_s}.]",
+    ),
+    ("lost", "did not wake, and is given up"): Words(
+        "They were woken[, {waited_s} before,] and did not come[failures? ({failures:failure} in a row)]."
+        " They are not asked again until they are said to be in service.",
+    ),
+    ("lost", "out of service"): Words(
+        "They were said to be out of service[hosts_busy?; {hosts_busy:host} of them had a job].",
+    ),
+    ("back", "in service again"): Words("They were said to be in service again."),
+    ("back", "may be asked on again"): Words("They may be asked on again."),
     ("plan", "planned anew"): Words(
         "Plan {number} counts from {start_at_s} on. It was asked for at {asked_at_s}, with {battery_j} in the"
         " battery[hydrogen_kg? and {hydrogen_kg} kg of hydrogen in the tank], {jobs_running:job} running and"

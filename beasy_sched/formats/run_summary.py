@@ -55,6 +55,8 @@ class SettingsPart(_Part, kw_only=True):
     energy: str
     """Where the energy used came from: ``batsim``'s answers, or the daemon's own account, ``model``."""
     power_actions: bool
+    retry_s: float | None = None
+    """Time for which a server that did not come was left alone, s; None where the user did not say."""
 
 
 class JobsPart(_Part):
@@ -98,6 +100,19 @@ class QualityPart(_Part):
     server_switches: Annotated[Count | None, Meaning("", "servers put to sleep or woken")] = None
     """Number of times that servers slept or woke; like ``speed_changes``, None of a run that never began."""
     speed_changes: Annotated[Count | None, Meaning("", "changes of a server's speed")] = None
+
+
+class LostServersPart(_Part):
+    """Servers that were not there: lost ones (`engine.lost`), and those out of service."""
+
+    servers: Count
+    """Number of servers that did not come when they were woken, or went out of service, at least once."""
+    failed_wakes: Count
+    """Number of times that a server was woken and did not come."""
+    breakdowns: Count
+    """Number of times that a server went out of service."""
+    missing: Count
+    """Number of servers that were lost or out of service at the end."""
 
 
 class DueJobsPart(_Part):
@@ -309,6 +324,8 @@ class RunSummary(_Part, kw_only=True):
     windows: list[dict[str, int]]
     """Outcomes so far at the end of each window except the last."""
     quality: QualityPart | None = None
+    lost_servers: LostServersPart | None = None
+    """None where every server was there all the time."""
     deadlines: DueJobsPart | None = None
     """Deadlines kept and missed; None where no job had a deadline."""
     site: SitePart | None = None
@@ -355,7 +372,16 @@ _APART: Final = ("by_policy", "unmade")
 SECTIONS: Final = tuple(name for name in RunSummary.__struct_fields__ if name not in _APART)
 """Names in the file that are the summary's own, in order; all others are sections of the policy."""
 _NEEDED: Final = ("settings", "jobs", "quality", "warnings")
-_MAY_BE_UNMADE: Final = ("quality", "deadlines", "site", "energy_kwh", "grid", "planned", "replanning")
+_MAY_BE_UNMADE: Final = (
+    "quality",
+    "lost_servers",
+    "deadlines",
+    "site",
+    "energy_kwh",
+    "grid",
+    "planned",
+    "replanning",
+)
 _OBJECT: Final[JsonDecoder[dict[str, Any]]] = JsonDecoder(dict[str, Any])
 
 

@@ -42,7 +42,12 @@ class HostTable:
         """View of the only kind's counts, for changing single numbers in a fraction of the array's time."""
         self.load = np.zeros(size)
         """Share of full load that a job puts on each host: 1 on its slowest, 0 if it does not compute."""
+        self.in_service = np.ones(size, dtype=np.bool_)
+        """Whether the peer says of each host that it is in service."""
+        self.lost = np.zeros(size, dtype=np.bool_)
+        """Whether each host was asked on, did not come, and is not to be asked yet."""
         self.available = np.ones(size, dtype=np.bool_)
+        """Whether each host is in service and not lost."""
         self.all_available = True
         self.free = np.ones(size, dtype=np.bool_)
         """Whether each host is idle and available, so that it may be given to a job now."""
@@ -162,9 +167,28 @@ class HostTable:
         self._refresh_free(hosts)
         self._refresh_speed()
 
-    def set_available(self, hosts: HostIds, available: bool) -> None:
+    def set_in_service(self, hosts: HostIds, in_service: bool) -> None:
         """Take hosts out of service, or put them back."""
-        self.available[hosts] = available
+        self.in_service[hosts] = in_service
+        self._refresh_available(hosts)
+
+    def fail_wake(self, hosts: HostIds, now: float) -> None:
+        """End the transition of hosts that were waking and did not come: they are asleep, and lost."""
+        self.lost[hosts] = True
+        self.pstate[hosts] = self.platform.sleep_of_kind[self.platform.kind_of[hosts]]
+        self._move(HostSet(hosts), SWITCHING_ON, ASLEEP, now)
+        requested = self.requested_pstate[hosts] != NOT_REQUESTED
+        self.wake_requested[hosts] = requested & ~self.sleep_requested[hosts]
+        self._refresh_available(hosts)
+        self._refresh_speed()
+
+    def find(self, hosts: HostIds) -> None:
+        """Let hosts that were lost be used again, as far as they are in service."""
+        self.lost[hosts] = False
+        self._refresh_available(hosts)
+
+    def _refresh_available(self, hosts: HostIds) -> None:
+        self.available[hosts] = self.in_service[hosts] & ~self.lost[hosts]
         self.all_available = all_of(self.available)
         self._refresh_free(hosts)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 from beasy_sched._version import __version__
 from beasy_sched.energy.grid import Grid
@@ -20,6 +21,7 @@ from beasy_sched.formats.run_summary import (
     EnergyPart,
     GridPart,
     JobsPart,
+    LostServersPart,
     PlannedEnergyPart,
     PlannedPart,
     QualityPart,
@@ -98,6 +100,7 @@ def _head(session: Session, settings: RunSettings, error: str | None, failures: 
             windows=settings.windows if session.power else None,
             energy=(session.power or settings).energy.value,
             power_actions=settings.power_actions,
+            retry_s=None if settings.retry_s is UNSET else settings.retry_s,
         ),
         end_s=session.now if np.isfinite(session.now) else None,
         hosts=session.cluster.size if session.begun else None,
@@ -117,6 +120,8 @@ def _head(session: Session, settings: RunSettings, error: str | None, failures: 
 def _sections(session: Session) -> dict[str, Callable[[], msgspec.Struct]]:
     """How each section of this run is made, by its field."""
     sections: dict[str, Callable[[], msgspec.Struct]] = {"quality": lambda: _quality_part(session)}
+    if session.lost.hosts:
+        sections["lost_servers"] = lambda: _lost_servers_part(session)
     if jobs := session.workflows.with_deadline:
         sections["deadlines"] = lambda: deadlines_part(jobs)
     power = session.power
@@ -235,6 +240,12 @@ def _quality_part(session: Session) -> QualityPart:
         quality.server_switches = session.commander.switches
         quality.speed_changes = session.commander.speed_changes
     return quality
+
+
+def _lost_servers_part(session: Session) -> LostServersPart:
+    lost = session.lost
+    missing = int(np.count_nonzero(~session.cluster.available))
+    return LostServersPart(lost.hosts, lost.failed_wakes, lost.breakdowns, missing)
 
 
 def _site_part(power: PowerSide) -> SitePart:

@@ -17,6 +17,7 @@ from beasy_sched.formats.run_summary import (
     DueJobsPart,
     EnergyPart,
     GridPart,
+    LostServersPart,
     PlannedPart,
     QualityPart,
     RunSummary,
@@ -52,6 +53,8 @@ def summary_rows(summary: RunSummary) -> list[Row]:
     rows += _job_rows(summary)
     if summary.quality is not None:
         rows += _quality_rows(summary.quality)
+    if summary.lost_servers is not None:
+        rows += _lost_rows(summary.lost_servers)
     if summary.deadlines is not None:
         rows += _deadline_rows(summary.deadlines)
     if summary.budget is not None:
@@ -80,6 +83,17 @@ def _quality_rows(quality: QualityPart) -> Iterator[Row]:
         yield "utilization", f"{100 * quality.utilization:.2f} %"
     if quality.server_switches:
         yield "servers put to sleep or woken", f"{quality.server_switches:,} times"
+
+
+def _lost_rows(lost: LostServersPart) -> Iterator[Row]:
+    """How many servers were not there, and how often."""
+    yield "servers that failed", f"{lost.servers:,}"
+    if lost.failed_wakes:
+        yield "  did not come when they were woken", f"{lost.failed_wakes:,} times"
+    if lost.breakdowns:
+        yield "  went out of service", f"{lost.breakdowns:,} times"
+    if lost.missing:
+        yield "  not there at the end", f"{lost.missing:,}"
 
 
 def _deadline_rows(deadlines: DueJobsPart) -> Iterator[Row]:

@@ -27,6 +27,7 @@ from beasy_sched.reports.story import (
     Teller,
     because,
     entries_of,
+    named_hosts,
     teller_of,
     told,
 )
@@ -191,6 +192,10 @@ def _running(life: Life) -> list[Entry]:
     for each, shared, compensation in life.changes:
         whose = "its host" if res == 1 else "its hosts" if shared == res else f"{shared} of its {res} hosts"
         why = f". {because(each, life.teller)}"
+        if each.kind == "lost":
+            lost = f"{whose} {'was' if res == 1 else 'were'} lost{why}"
+            entries.append(Entry(lost[0].upper() + lost[1:], each.time))
+            continue
         if each.rule == PLANNED:
             why = ", as planned."
             if replanned := int(each.facts.get("hosts_replanned") or 0):
@@ -208,7 +213,10 @@ def _end(life: Life) -> list[Entry]:
     if row.start_s is None or row.end_s is None:
         return entries or [Entry(f"It never started ({row.final_state}).")]
     ran_s = row.end_s - row.start_s
-    text = f"{_ENDS.get(row.final_state, row.final_state)} after {span(ran_s)}"
+    how = _ENDS.get(row.final_state, row.final_state)
+    if any(each.kind == "lost" and abs(each.time - row.end_s) <= AT_ONCE_S for each, _, _ in life.changes):
+        how = _ENDS_WITH_HOSTS.get(row.final_state, how)
+    text = f"{how} after {span(ran_s)}"
     if row.walltime_s is not None and row.final_state == "COMPLETED_SUCCESSFULLY":
         text += f", {span(max(row.walltime_s - ran_s, 0.0))} before its walltime"
     if row.energy_j is not None:
@@ -224,11 +232,15 @@ _ENDS = {
 }
 
 
+_ENDS_WITH_HOSTS = {
+    "COMPLETED_FAILED": "It failed, as hosts of its own were lost,",
+    "COMPLETED_KILLED": "It was killed, as hosts of its own were lost,",
+}
+"""The same of a job that ended when it lost hosts."""
+
+
 def _hosts(start: LogLine) -> str:
-    hosts = start.host_set()
-    text = str(hosts)
-    shown = text if len(text) <= 40 else text[:36].rpartition(" ")[0] + " ..."
-    return f"{count(len(hosts), 'host')} ({shown})"
+    return named_hosts(start.host_set())
 
 
 # --- the records of jobs -----------------------------------------------------------------------------------
@@ -253,8 +265,8 @@ class Life:
     """Jobs of the job's workflow, itself included."""
     teller: Teller = field(default_factory=Teller)
     changes: list[tuple[LogLine, int, str]] = field(default_factory=list)
-    """Changes of P-state of the job's servers while it ran: the line, the number of servers, and in short the
-    compensation behind it."""
+    """Changes of P-state of the job's servers while it ran, and losses of them: the line, the number of
+    servers, and in short the compensation behind it."""
 
     @property
     def predecessors(self) -> list[DeadlineRow]:
@@ -415,7 +427,7 @@ class _Running:
             self._start(line)
         elif line.kind == "kill":
             self._running.discard(self.places.get(line.job, -1))
-        elif line.kind == "P-state" and self._running:
+        elif line.kind in ("P-state", "lost") and self._running:
             self._change(line)
 
     def _start(self, line: LogLine) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -12,10 +12,11 @@ from beasy_sched.engine.words import QUEUED
 from beasy_sched.errors import InputError
 from beasy_sched.formats.run_files import TRACE, path_of
 from beasy_sched.formats.run_summary import RunSummary, found_summary, value_at
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.reasons import in_words, words_in
 from beasy_sched.policies.easy import NO_STEP_ENERGY
 from beasy_sched.reports.explain_rules import clock, count, energy, percent, span
-from beasy_sched.reports.story import AT_ONCE_S, Chapter, Entry, Story, Teller, because, told
+from beasy_sched.reports.story import AT_ONCE_S, Chapter, Entry, Story, Teller, because, named_hosts, told
 from beasy_sched.run.results import RUN_OVER, JobRow, LogLine, read_jobs, read_log, read_trace
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
@@ -89,6 +90,8 @@ class RunStory:
     """Jobs that still ran at the end."""
     rows: Mapping[str, JobRow]
     tight: Sequence[Tight]
+    absent: Sequence[LogLine] = ()
+    """Lines of servers that were lost, and that came back."""
 
     def in_words(self, outcome: str, rule: str) -> str:
         """Why jobs were ``postponed``, ``rejected`` or ``killed``."""
@@ -105,6 +108,7 @@ def explain_run(prefix: str) -> Story:
         Chapter("Longest waits", [_wait_entry(run, wait) for wait in run.waits[:LONGEST]]),
         Chapter(f"Jobs killed: {len(run.kills)}", [*_kills_together(run)]),
         Chapter("When energy was tight", [_tight_entry(each) for each in run.tight]),
+        Chapter("Servers lost", [*_lost(run)]),
     ]
     return Story(_title(run), [chapter for chapter in chapters if chapter.entries], _data(run))
 
@@ -142,6 +146,7 @@ def _read(prefix: str) -> RunStory:
     waiting = _Waiting(rows)
     kills: list[LogLine] = []
     vetoes: list[LogLine] = []
+    absent: list[LogLine] = []
     unfinished = 0
     for line in read_log(prefix):
         kind = line.kind
@@ -151,11 +156,14 @@ def _read(prefix: str) -> RunStory:
             unfinished += 1
         elif kind == "postpone" and line.rule == NO_STEP_ENERGY:
             vetoes.append(line)
+        elif kind in ("lost", "back"):
+            absent.append(line)
         waiting.take(line)
     waits = sorted(waiting.ended, key=lambda wait: -wait.length_s)
     least_pct, steps = value_at(summary, "site", "soc_min_pct"), value_at(summary, "site", "steps")
     tight = _tight_moments(prefix, kills, vetoes, least_pct, steps)
-    return RunStory(prefix, summary, Teller(words_in(summary)), waits, kills, unfinished, rows, tight)
+    teller = Teller(words_in(summary))
+    return RunStory(prefix, summary, teller, waits, kills, unfinished, rows, tight, absent)
 
 
 class _Waiting:
@@ -343,6 +351,24 @@ def _tight_entry(tight: Tight) -> Entry:
     return Entry(f"{until}{', '.join(parts)}.", tight.start_s)
 
 
+def _lost(run: RunStory) -> Iterator[Entry]:
+    """Servers that were lost: how often, and whether they came back; those that are alike together."""
+    last: dict[int, LogLine] = {}
+    failures: dict[int, Counter[str]] = defaultdict(Counter)
+    for line in run.absent:
+        for host in line.host_set():
+            last[host] = line
+            if line.kind == "lost":
+                failures[host][line.rule] += 1
+    alike: dict[str, list[int]] = defaultdict(list)
+    for host, rules in sorted(failures.items()):
+        why = ", ".join(f"{rule} {count(times, 'time')}" for rule, times in rules.items())
+        end = f"{'back' if last[host].kind == 'back' else 'lost for good'} at {clock(last[host].time)}"
+        alike[f"{why}; {end}"].append(host)
+    for text, hosts in alike.items():
+        yield Entry(f"{named_hosts(HostSet.of(hosts), 'server')}: {text}.")
+
+
 # --- data ---------------------------------------------------------------------------------------------------
 
 
@@ -364,6 +390,7 @@ def _data(run: RunStory) -> dict[str, Any]:
         "longest_waits": [_wait_data(wait) for wait in run.waits[:LONGEST]],
         "killed": [_kill_data(run, line) for line in run.kills],
         "not_completely_finished": run.unfinished,
+        **({"servers_lost": [told(line, run.teller) for line in run.absent]} if run.absent else {}),
         "tight_moments": [
             {
                 "start_s": each.start_s,

@@ -13,6 +13,7 @@ from beasy_sched.reports.story import (
     Entry,
     Story,
     Teller,
+    absent_entries,
     because,
     currency_of,
     entries_of,
@@ -233,6 +234,8 @@ def _decisions(lines: Sequence[LogLine], teller: Teller) -> Iterator[Chapter]:
     for line in lines:
         by_kind[line.kind].append(line)
     yield Chapter("The rest of the window", entries_of(by_kind["compensate"], teller))
+    for kind, title in _ABSENT.items():
+        yield Chapter(title, [*absent_entries(by_kind[kind], teller)])
     yield Chapter("Servers", [*_servers(by_kind["P-state"], teller)])
     for kind, title in _JOBS.items():
         entries = []
@@ -242,6 +245,7 @@ def _decisions(lines: Sequence[LogLine], teller: Teller) -> Iterator[Chapter]:
         yield Chapter(f"{title}: {len(entries)}", entries)
 
 
+_ABSENT = {"lost": "Servers lost", "back": "Servers back"}
 _JOBS = {
     "kill": "Jobs killed",
     "start": "Jobs started",

@@ -5,6 +5,7 @@ A `StepCurve` is a quantity that changes at instants.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -87,6 +88,8 @@ class RunData:
     """The jobs with a deadline, a data frame, or None."""
     start_rules: dict[str, str] = field(default_factory=dict)
     """The rule by which each job was started, by its id; empty where there is no decision log."""
+    absences: Sequence[LogLine] = ()
+    """Lines of servers that were lost, and that were back."""
 
     @property
     def site(self) -> SitePart | None:
@@ -152,6 +155,9 @@ class RunData:
         return {state.value: count for state, count in zip(OUTCOMES, found, strict=False)}
 
 
+_ABSENT: Final = ("lost", "back")
+
+
 def read_run_data(name: str, prefix: str) -> RunData:
     """Read what there is of a run.
 
@@ -160,8 +166,8 @@ def read_run_data(name: str, prefix: str) -> RunData:
     run = RunTables(prefix)
     lines = None
     if path_of(prefix, DECISIONS).is_file():
-        lines = [*read_log(prefix, "start", "kill", "reject")]
-    endings = None if lines is None else [line for line in lines if line.action != "start"]
+        lines = [*read_log(prefix, "start", "kill", "reject", *_ABSENT)]
+    endings = None if lines is None else [line for line in lines if line.action in ("kill", "reject")]
     summary, jobs = found_summary(prefix), _read_jobs(run, endings)
     data = RunData(
         name,
@@ -174,6 +180,7 @@ def read_run_data(name: str, prefix: str) -> RunData:
         endings,
         _read_deadlines(run),
         {line.job: line.rule for line in lines or [] if line.action == "start"},
+        [line for line in lines or [] if line.action in _ABSENT],
     )
     if jobs is not None and lines is not None:
         check_starts(prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -20,6 +21,7 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.reports.page import Absent, Chart, TimeChart, color
 from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs, last_of_each_time, step_edges_s
 from beasy_sched.reports.wait_charts import queue
+from beasy_sched.run.results import LogLine
 
 _TO_ON, _TO_SLEEP = -1, -2
 """Batsim's numbers for P-states of servers that are waking, and falling asleep."""
@@ -32,6 +34,8 @@ class ServerState(IntEnum):
     SLEEPING = 1
     SWITCHING_ON = 2
     SWITCHING_OFF = 3
+    LOST = 4
+    """Out of service, or woken without coming; whatever else it is."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,11 @@ class Rectangles:
 
     def __len__(self) -> int:
         return len(self.start_s)
+
+    def and_then(self, other: Rectangles) -> Rectangles:
+        """These rectangles, and then others."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Rectangles(*(np.concatenate(pair) for pair in pairs)) if len(self) else other
 
 
 def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
@@ -70,11 +79,15 @@ def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
 def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rectangles:
     """The states of all servers up to ``end_s``, from Batsim's table of P-state changes.
 
-    A server that was switching off sleeps in the P-state that it reaches, until it is switched on again.
+    A server that was switching off sleeps in the P-state that it reaches, until it is switched on again; one
+    that comes back to it after switching on did not wake.
     """
     hosts, times_s, pstates = changes_by_host(changes, path)
     first = np.diff(hosts, prepend=-1) != 0
-    fell = ~first & (np.roll(pstates, 1) == _TO_SLEEP)
+    before = np.roll(pstates, 1)
+    fell = ~first & (before == _TO_SLEEP)
+    before_that = ~first & (np.roll(hosts, 2) == hosts)
+    fell |= before_that & (before == _TO_ON) & (np.roll(pstates, 2) == pstates)
     state = np.select(
         [pstates == _TO_ON, pstates == _TO_SLEEP, fell],
         [ServerState.SWITCHING_ON, ServerState.SWITCHING_OFF, ServerState.SLEEPING],
@@ -90,6 +103,32 @@ def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rect
     new[1:] = np.any([c[1:] != c[:-1] for c in columns[:-1]], axis=0) | (np.diff(columns[-1]) != 1)
     start_s, ends_s, state, pstate, low = (column[new] for column in columns)
     return Rectangles(start_s, ends_s, low, columns[-1][np.roll(new, -1)], state, pstate)
+
+
+def lost_bars(lines: Sequence[LogLine], end_s: float, path: str | os.PathLike[str]) -> Rectangles:
+    """When servers were lost or out of service, by the lines of the decision log that say so.
+
+    ``path`` is for messages. Raises InputError for servers that cannot be read.
+    """
+    since_s: dict[int, float] = {}
+    found: list[tuple[float, float, int]] = []
+    for line in lines:
+        try:
+            hosts = line.host_set()
+        except ValueError as error:
+            raise InputError(path, f"hosts: {error}") from None
+        if line.action == "lost":
+            for host in hosts:
+                since_s.setdefault(host, line.time)
+        else:
+            found += ((since_s.pop(host), line.time, host) for host in hosts if host in since_s)
+    found += ((start_s, end_s, host) for host, start_s in since_s.items())
+    times = np.array([each[:2] for each in found], dtype=np.float64).reshape(-1, 2)
+    hosts_of: IntArray = np.array([host for *_, host in found], dtype=np.int64)
+    kept = times[:, 1] > times[:, 0]
+    times, hosts_of = times[kept], hosts_of[kept]
+    state = np.full(len(hosts_of), int(ServerState.LOST), dtype=np.int64)
+    return Rectangles(times[:, 0], times[:, 1], hosts_of, hosts_of, state, np.full(len(hosts_of), -1))
 
 
 def changes_by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
@@ -144,11 +183,13 @@ def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     bars = job_bars(jobs, f"{run.prefix}_jobs.csv")
     note = "Drag to zoom in, double-click to zoom out; hover to see the job, click to see why."
     states: dict[str, object] = {}
-    highest = int(bars.high.max(initial=-1))
+    lost = lost_bars(run.absences, run.end_s, f"{run.prefix}_decisions.jsonl")
+    highest = max(int(bars.high.max(initial=-1)), int(lost.high.max(initial=-1)))
     if run.pstates is None:
         note += " The run has no pstate_changes.csv, so sleeping servers are not shown."
     else:
         found = state_bars(run.pstates, run.end_s, f"{run.prefix}_pstate_changes.csv")
+        found = lost.and_then(found)
         highest = max(highest, int(found.high.max(initial=-1)))
         states = {
             "start": found.start_s.astype(np.float32), "end": found.end_s.astype(np.float32),
@@ -348,6 +389,8 @@ def server_heat(run: RunData, prefix: str) -> Chart | Absent:
         f"P: computing in that P-state. No colour stands for none, the strongest for {most:,.0f} servers."
         f" Means over {run.end_s / SPANS:,.0f} s each."
     )
+    if "lost" in names:
+        note += " Servers that are lost or out of service count as what they were, too."
     return Chart(f"{prefix}-heat", _TITLE, spec, note)
 
 
@@ -366,5 +409,13 @@ def _rows(run: RunData, bars: Rectangles, edges_s: FloatArray) -> tuple[list[str
     rows = [(f"P{number}", by_pstate[number]) for number in range(pstates)]
     rows.append(("idle", np.maximum(by_state[ServerState.ON] - by_pstate.sum(axis=0), 0.0)))
     rows += [(name, by_state[state]) for state, name in _MAP_STATES]
+    lost = lost_bars(run.absences, run.end_s, f"{run.prefix}_decisions.jsonl")
+    ones = np.ones(len(lost))
+    changes = Changes(
+        np.zeros(2 * len(lost), dtype=np.int64),
+        np.concatenate([lost.start_s, lost.end_s]),
+        np.concatenate([ones, -ones]),
+    )
+    rows.append(("lost", mean_counts(changes, 1, edges_s)[0]))
     rows = [(name, counts) for name, counts in rows if counts.max() > 1e-9] or rows[:1]
     return [name for name, _ in rows], np.array([counts for _, counts in rows])

@@ -11,8 +11,9 @@ import msgspec
 
 from beasy_sched.engine.words import Sentences
 from beasy_sched.formats.run_summary import found_summary
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.reasons import words_in
-from beasy_sched.reports.explain_rules import clock, sentence
+from beasy_sched.reports.explain_rules import clock, count, sentence
 from beasy_sched.run.results import LogLine
 
 _MOST = 12
@@ -132,6 +133,24 @@ def currency_of(prefix: str, *, of_plans: bool) -> str:
 def entries_of(lines: Iterable[LogLine], teller: Teller) -> list[Entry]:
     """The reasons of decisions, each at its moment."""
     return [Entry(because(line, teller), line.time) for line in lines]
+
+
+def absent_entries(lines: Iterable[LogLine], teller: Teller) -> Iterator[Entry]:
+    """Which servers were lost, or came back, and why."""
+    for line in lines:
+        hosts = line.host_set()
+        yield Entry(f"{named_hosts(hosts, 'server')}. {because(line, teller)}", line.time)
+
+
+_LONGEST_SET = 40
+"""The longest text of a set of hosts that is told whole, characters."""
+
+
+def named_hosts(hosts: HostSet, noun: str = "host") -> str:
+    """How many hosts, and which: ``3 hosts (0-1 7)``."""
+    text = str(hosts)
+    shown = text if len(text) <= _LONGEST_SET else text[:36].rpartition(" ")[0] + " ..."
+    return f"{count(len(hosts), noun)} ({shown})"
 
 
 AT_ONCE_S = 0.01

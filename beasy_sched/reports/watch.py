@@ -272,7 +272,8 @@ _STATES: Final = {
 def _servers(session: Session) -> str:
     counts = session.cluster.state_counts.sum(axis=0)
     shown = [f"{counts[state]:,} {name}" for state, name in _STATES.items() if counts[state]]
-    return ", ".join(shown) or "none yet"
+    missing = int(np.count_nonzero(~session.cluster.available))
+    return (", ".join(shown) or "none yet") + (f"; {missing:,} lost or out of service" if missing else "")
 
 
 def _jobs(session: Session) -> str:

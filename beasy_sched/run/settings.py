@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from beasy_sched.declared import WINDOWS, Means
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.findings import rates_too_short
+from beasy_sched.engine.lost import RETRIES, RETRY_S
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, InputError
@@ -131,6 +132,18 @@ class RunSettings(Struct, frozen=True):
     """Whether P-states may be changed."""
     replan: ReplanSettings | None = None
     """None means that no plans are made during the run."""
+    retry_s: Annotated[
+        float | UnsetType,
+        Means(
+            "first wait before a server that was woken and did not come may be woken again (default: 300;"
+            " doubles with each further failure, up to 12 times)",
+            "First wait before a server that was woken and did not come may be woken again, such as 5min or"
+            " 300; doubles with each further failure, up to 12 times. [default: 5min]",
+            RETRIES,
+            "s",
+        ),
+    ] = UNSET
+    """`RETRY_S` where it is not set; see `engine.lost`."""
 
 
 def build_session(
@@ -171,6 +184,9 @@ def build_session(
         if site is None:
             raise ConfigError("a forecast requires a site: pass --site FILE")
         forecast = read_forecast(settings.forecast, site, settings.windows)
+    retry_s = RETRY_S if settings.retry_s is UNSET else settings.retry_s
+    if not RETRIES.holds(retry_s):
+        raise ConfigError(f"retry_s: found {retry_s}, expected {RETRIES.expected}")
     options = SessionOptions(
         site=site,
         plans=plans,
@@ -181,6 +197,7 @@ def build_session(
         platform=platform,
         inputs_checked=inputs_checked,
         replan=replan,
+        retry_s=retry_s,
     )
     return Session(policy, options, log)
 

@@ -10,11 +10,13 @@ from typing import Any
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob
+from beasy_sched.formats.failures import HostFailure
 from beasy_sched.model.events import JobSubmitted
 from beasy_sched.protocol.notices import notice
 from beasy_sched.protocol.wire import as_batsim_reads
 from beasy_sched.simulator.clock import Item
 from beasy_sched.simulator.execution import Execution
+from beasy_sched.simulator.failures import HostFailures
 from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import COMPUTING, IDLE, UNAVAILABLE
 from beasy_sched.simulator.world import ARRIVAL, World
@@ -128,6 +130,12 @@ class Arrivals:
             for number, some in enumerate(events)
         ]
         self._senders = [*self._submitters, *self._players]
+
+    def expect_failures(self, failures: Sequence[HostFailure]) -> None:
+        """Play failures of hosts, too: from a sender of their own, whose end is not announced."""
+        play = HostFailures(self.world, self._execution, self._notify).play
+        times_s = [failure.timestamp for failure in failures]
+        self._senders.append(Sender(self.world, times_s, failures, play, lambda: None))
 
     def _entries(self, number: int, events: Sequence[ExternalEvent]) -> Sequence[Any]:
         """Return what the sender of a list of events sends, for `play`; ``number`` is that of the list."""

@@ -84,7 +84,7 @@ def is_uneven(jobs: Iterable[SimJob]) -> bool:
 _SHORTEST_S = 1e-5
 """Batsim's execution time of a job that took none."""
 
-KILLED_TASK, KILLED_DELAY, OUT_OF_TIME = -2, -1, -1
+KILLED_TASK, KILLED_DELAY, OUT_OF_TIME, BROKEN = -2, -1, -1, 1
 """Return codes."""
 
 
@@ -340,9 +340,14 @@ class Execution:
                 world.machines.owner[ids] = NOBODY
                 self._free_idle(ids)
         world.states_row()
-        runtime = now - job.start or _SHORTEST_S
+        self._record(job)
+
+    def _record(self, job: SimJob) -> None:
+        """Count a job that has just ended, and write its rows."""
+        world = self._world
+        runtime = world.now - job.start or _SHORTEST_S
         world.meter_row("e")
-        world.tally.add(job.subtime, job.start, runtime, end)
+        world.tally.add(job.subtime, job.start, runtime, job.end)
         if world.tracer is not None:
             world.tracer.job(job, runtime)
 
@@ -353,7 +358,20 @@ class Execution:
         computing = free[self._world.table.states[machines.mode[free]] == COMPUTING]
         machines.change_state(computing, IDLE, self._world.now)
 
-    # --- kills ---
+    # --- failures and kills ---
+
+    def fail(self, job: SimJob) -> None:
+        """End a running job with an error: one of its hosts broke."""
+        self._finish(job, JobEnd.FAILED, BROKEN)
+
+    def fail_to_start(self, job: SimJob, hosts: HostSet) -> None:
+        """End a job as it starts: one of the hosts that it was given broke in the same instant."""
+        world = self._world
+        world.meter_row("s")
+        job.alloc, job.size, job.start = hosts, len(hosts), world.now
+        job.energy_j = 0.0 if self._energy else -1.0
+        job.end, job.return_code, job.state = JobEnd.FAILED, BROKEN, ENDED
+        self._record(job)
 
     def kill(self, job: SimJob) -> dict[str, Any]:
         """Stop a running job; return its progress as JOB_KILLED tells it."""

@@ -10,10 +10,11 @@ Times in s, power in W, energy in J.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IndexArray, IntArray, distinct, total
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, distinct, total
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform, ServerKind
 
@@ -88,6 +89,11 @@ class ModeTable:
         if not 0 <= pstate < self.pstate_count(mode):
             return COMPUTATION
         return self.sort_of[self.with_pstate(mode, pstate, IDLE)]
+
+    def slept_in(self, mode: int) -> int:
+        """Return the sleep P-state from which hosts in a switch-on P-state are being woken."""
+        sleeps = self.kinds[self.kind_of[mode]].sleeps
+        return next(s.pstate for s in sleeps if s.on_pstate == self.pstate_of[mode])
 
     def transition(self, mode: int, sleep_pstate: int) -> tuple[int, int]:
         """Return the switch-off and switch-on P-states that go with a sleep P-state."""
@@ -165,6 +171,38 @@ class Machines:
     def state_name(self, host: int) -> str:
         """Return Batsim's word for a host's state."""
         return STATE_NAMES[self.table.state_of[int(self.mode[host])]]
+
+
+class Fallible:
+    """Hosts that are broken, and how often each fails to wake."""
+
+    def __init__(self, size: int) -> None:
+        """None."""
+        self.broken: BoolArray = np.zeros(size, dtype=np.bool_)
+        self._chance = np.zeros(size)
+        self._draws: list[Any] = [None] * size
+        """Generator that the chance of each host is drawn from."""
+
+    def expect(self, ids: IntArray, percent: float, seed: int) -> None:
+        """From now on, so many percent of the wake-ups of hosts fail."""
+        draws = np.random.default_rng(seed)
+        self._chance[ids] = percent / 100.0
+        for host in ids.tolist():
+            self._draws[host] = draws
+
+    def repair(self, ids: IntArray) -> None:
+        """Let hosts be whole, and come when they are woken."""
+        self.broken[ids] = False
+        self._chance[ids] = 0.0
+
+    def stay_away(self, ids: IntArray) -> BoolArray:
+        """Tell which of the hosts that are woken do not come."""
+        away = self.broken[ids].copy()
+        for place, host in enumerate(ids.tolist()):
+            chance = self._chance[host]
+            if chance > 0.0 and self._draws[host].random() < chance:
+                away[place] = True
+        return away
 
 
 class Meter:

@@ -37,6 +37,7 @@ from beasy_sched.simulator.machines import (
     SWITCHING_OFF,
     SWITCHING_ON,
     TRANSITION,
+    UNAVAILABLE,
 )
 from beasy_sched.simulator.outputs import is_formula
 from beasy_sched.simulator.world import CALL, SWITCH, World
@@ -93,6 +94,10 @@ class Requests:
             )
         hosts, table, machines = decision.alloc, world.table, world.machines
         self._check_hosts(hosts.ids)
+        if world.fallible is not None and world.fallible.broken[hosts.ids].any():
+            self._execution.fail_to_start(job, hosts)
+            world.tell_end(job)
+            return
         uniform = machines.common_mode(hosts)
         if not (table.ready_of[uniform] if uniform >= 0 else table.ready[machines.mode[hosts.ids]].all()):
             self._check_readiness(decision)
@@ -340,6 +345,8 @@ class PowerStates:
         self._execution = execution
         self._waiting: dict[int, list[tuple[HostSet, set[int]]]] = {}
         """Requests by P-state: the hosts of each, and those of them that have not arrived yet."""
+        self._not_come: set[int] = set()
+        """Hosts that were woken and did not come, as long as that has not been told."""
 
     def request(self, hosts: HostSet, pstate: int) -> None:
         """Begin to bring hosts to a P-state. Raises DecisionRefused where Batsim aborts.
@@ -405,9 +412,24 @@ class PowerStates:
         """Bring hosts out of their transition."""
         world = self._world
         asleep = world.table.sort_of_pstate(int(world.machines.mode[ids[0]]), pstate) == SLEEP
-        world.machines.change_state(ids, SLEEPING if asleep else IDLE, world.now)
-        self._execution.change_pstate(ids, pstate)
         world.switching -= len(ids)
+        came = ids
+        if world.fallible is not None and not asleep:
+            away = world.fallible.stay_away(ids)
+            came = ids[~away]
+            self._fall_back(ids[away])
+        world.machines.change_state(came, SLEEPING if asleep else IDLE, world.now)
+        self._execution.change_pstate(came, pstate)
+        if world.fallible is not None:
+            world.machines.change_state(ids[world.fallible.broken[ids]], UNAVAILABLE, world.now)
+
+    def _fall_back(self, ids: IntArray) -> None:
+        """Let hosts of one mode that were being woken be asleep again."""
+        if len(ids):
+            world = self._world
+            self._not_come.update(ids.tolist())
+            world.machines.change_state(ids, SLEEPING, world.now)
+            self._execution.change_pstate(ids, world.table.slept_in(int(world.machines.mode[ids[0]])))
 
     def tell(self, ids: IntArray, pstate: int) -> None:
         """Let each host of those arrived report to the server; the last one answers what that completes."""
@@ -418,8 +440,32 @@ class PowerStates:
 
     def complete(self, ids: IntArray, pstate: int) -> None:
         """Answer what the arrival of hosts completes, if anything."""
+        if self._not_come:
+            ids = self._tell_not_come(ids, pstate)
         if self._answer(ids, pstate):
             self._world.states_row()
+
+    def _tell_not_come(self, ids: IntArray, pstate: int) -> IntArray:
+        """Tell which hosts did not come, and leave them out of what is answered; return the others."""
+        world = self._world
+        away = np.array([host in self._not_come for host in ids.tolist()], dtype=np.bool_)
+        if not away.any():
+            return ids
+        lost = ids[away]
+        self._not_come.difference_update(lost.tolist())
+        asleep_in = world.table.pstate_of[int(world.machines.mode[lost[0]])]
+        if world.tracer is not None:
+            world.tracer.pstate(world.now, HostSet(lost), asleep_in)
+        world.meter_row("p")
+        world.outbox.append(ResourceStateChanged(world.stamp, HostSet(lost), asleep_in, self._tells_switches))
+        requests = []
+        for hosts, waiting in self._waiting[pstate]:
+            rest = np.setdiff1d(hosts.ids, lost, assume_unique=True)
+            if len(rest):
+                requests.append((HostSet(rest), waiting.difference(lost.tolist())))
+        self._waiting[pstate] = requests
+        world.states_row()
+        return ids[~away]
 
     def _answer(self, ids: IntArray, pstate: int) -> bool:
         """Mark hosts as arrived, and answer the requests that this completes, if any."""

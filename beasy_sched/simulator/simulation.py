@@ -24,6 +24,7 @@ from beasy_sched.errors import ConfigError, DecisionRefused, InputError, PathLik
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Workload, read_workload
+from beasy_sched.formats.failures import HostFailure, read_failures
 from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import (
@@ -39,6 +40,7 @@ from beasy_sched.planner.plan import PlanStore
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import Action, Item
 from beasy_sched.simulator.execution import Execution
+from beasy_sched.simulator.machines import Fallible
 from beasy_sched.simulator.outputs import Tracer, is_formula
 from beasy_sched.simulator.requests import Requests
 from beasy_sched.simulator.world import (
@@ -106,10 +108,12 @@ class Simulation:
         events: Sequence[Sequence[ExternalEvent]] = (),
         options: SimulationOptions | None = None,
         tracer: Tracer | None = None,
+        failures: Sequence[HostFailure] = (),
     ) -> None:
         """Set everything up at time 0, from what has been read from the input files.
 
-        ``events`` has a list for each events file; ``tracer`` (or none) writes Batsim's files.
+        ``events`` has a list for each events file; ``tracer`` (or none) writes Batsim's files; ``failures``
+        are those of hosts, in the order of time.
         """
         self._platform = platform
         self._workloads = workloads
@@ -125,6 +129,9 @@ class Simulation:
                 tracer.pstate(0.0, HostSet((pstates == pstate).nonzero()[0]), pstate)
         self._execution = Execution(world)
         self.arrivals = self._make_arrivals(events)
+        if failures:
+            world.fallible = Fallible(world.machines.size)
+            self.arrivals.expect_failures(failures)
         self._requests = self._make_requests()
         self._power_states = self._requests.power_states
         self._ready = False
@@ -427,6 +434,8 @@ class Inputs:
     """Number of the first hosts that are used (0: all)."""
     limit_by_workload: bool = False
     """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
+    failures: PathLike | None = None
+    """File of failures of hosts (`formats.failures`), which no real Batsim has."""
     strict: BatsimFormat | None = None
     """Version of Batsim; whatever it aborts on is refused, even where the meaning is clear."""
 
@@ -495,6 +504,7 @@ def simulation_from_files(
     these are known. Raises InputError.
     """
     platform, workloads, events = inputs.read(options)
+    failures = [] if inputs.failures is None else read_failures(inputs.failures)
     if tell_hosts:
         platform = replace(platform, platform=platform.platform.telling_hosts())
     if note is not None:
@@ -514,7 +524,7 @@ def simulation_from_files(
     if prefix is not None:
         refuse_formulas(workloads)
         tracer = Tracer(prefix, energy=options.energy, machine_states=machine_states)
-    return Simulation(platform, workloads, events, options, tracer)
+    return Simulation(platform, workloads, events, options, tracer, failures)
 
 
 def note_findings(platform: SimGridPlatform, given: RunInputs, note: Callable[[str], None]) -> None:

@@ -14,7 +14,7 @@ from beasy_sched.model.events import Event, JobCompleted
 from beasy_sched.model.platform import Platform
 from beasy_sched.simulator.clock import Mailbox, StepClock
 from beasy_sched.simulator.jobs import SimJob, powers
-from beasy_sched.simulator.machines import NOBODY, STATES, Machines, Meter, ModeTable
+from beasy_sched.simulator.machines import NOBODY, STATES, Fallible, Machines, Meter, ModeTable
 from beasy_sched.simulator.outputs import Tally, Tracer
 
 
@@ -68,6 +68,7 @@ class World:
         "clock",
         "decimals",
         "energy",
+        "fallible",
         "jobs",
         "machines",
         "mailbox",
@@ -127,6 +128,8 @@ class World:
         """Events that the next message will tell."""
         self.switching = 0
         self.calls = 0
+        self.fallible: Fallible | None = None
+        """State of hosts that may fail; None where none ever does."""
         self.before_time_passes: Callable[[float], None] | None = None
         """Function called with each step's length (s), while all is as it was during the step."""
 

@@ -18,6 +18,7 @@ from beasy_sched.testing.witness import BrokenInvariant, require
 from beasy_sched.testing.worlds import (
     SmallWorld,
     WorldRun,
+    breaking_world,
     failing_world,
     green_world,
     play_world,
@@ -33,6 +34,7 @@ _SORTS: Final = (
     ("rich", rich_world, 18),
     ("green", green_world, 24),
     ("failing", failing_world, 18),
+    ("breaking", breaking_world, 18),
 )
 """Sorts of worlds, in turn: name, how one is drawn, steps of 60 s."""
 _WITHOUT_SITE_EACH: Final = 7
@@ -94,9 +96,9 @@ def check_policy(
 
     Each seed draws a data centre of 1 to 11 servers of up to four kinds, up to 60 jobs, storage, production
     and a guard setting, by turns with hydrogen, gusts, outages and plans, or with a grid, prices, forecasts,
-    deadlines and workflows, or with servers that go out of service again and again. One in seven has no site,
-    unless the policy requires one. The embedded simulator
-    plays each world twice.
+    deadlines and workflows, or with servers that go out of service again and again, or that break under their
+    jobs and do not come when they are woken. One in seven has no site, unless the policy requires one. The
+    embedded simulator plays each world twice.
 
     Args:
         policy: a class, or a name as for ``--policy``.

@@ -138,7 +138,8 @@ def _check_unserved(world: SmallWorld, row: TraceRow, reserve_j: float) -> None:
     the step. And only when the battery and the grid give no more."""
     battery, record = world.site.storage.battery, row.record
     end_s = row.start_s + record.dt_s
-    outside = sum(first < end_s <= last + record.dt_s for first, last, _ in world.outages)
+    away = (*world.outages, *world.breakdowns)
+    outside = sum(first < end_s <= last + record.dt_s for first, last, _ in away)
     stuck_j = record.dt_s * (PLAIN.idle_w[0] * world.plain + 50.0 * world.hosts * (outside > 0))
     gusts = [world.production_w[int(row.start_s / STEP_S + 0.01)]]
     dropped_j, left = 0.0, [(t, w) for t, w in sorted(world.gusts) if row.start_s < t < end_s]

@@ -15,12 +15,14 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
+from beasy_sched.units import TIME_TOLERANCE_S
 
 IDLE, BUSY, FALLING, ASLEEP, WAKING = range(5)
 
 FACTS = "every fact of the decision log is a text or a finite number"
 LEGAL_STARTS = "a job starts once, on as many hosts as it asks for, all on, idle and in service"
 LEGAL_SWITCHES = "hosts switch from a settled state, and sleep only where no job runs"
+LEFT_ALONE = "a host that did not come when it was woken is left alone for a while"
 LEGAL_ENDS = "only running jobs are killed, and only waiting ones rejected"
 
 
@@ -53,8 +55,13 @@ class LoggedAction(NamedTuple):
 class Witness:
     """Keeps the state of every host and job by the protocol alone, and objects to illegal decisions."""
 
-    def __init__(self, platform: Platform) -> None:
+    def __init__(self, platform: Platform, retry_s: float = 0.0) -> None:
+        """``retry_s``: how long a host that did not come when it was woken is left alone, s."""
         self.platform = platform
+        self._retry_s = retry_s
+        self._alone_until_s = np.zeros(platform.size)
+        self.not_come = 0
+        """Number of times that a host was woken and did not come."""
         self.state = np.full(platform.size, IDLE)
         self.here = np.ones(platform.size, dtype=np.bool_)
         """Whether each host is in service."""
@@ -114,6 +121,9 @@ class Witness:
         ids = event.resources.ids
         switching = np.isin(self.state[ids], (FALLING, WAKING))
         asleep = self._sleep[ids] == event.state
+        lost = ids[asleep & (self.state[ids] == WAKING)]
+        self.not_come += len(lost)
+        self._alone_until_s[lost] = event.timestamp + self._retry_s
         self.state[ids[switching]] = np.where(asleep, ASLEEP, IDLE)[switching]
 
     def _machines_changed(self, event: e.MachinesChanged) -> None:
@@ -121,6 +131,8 @@ class Witness:
         self.here[ids] = event.available
         switching = np.isin(self.state[ids], (FALLING, WAKING))
         self.left_switching[ids] = switching & ~self.here[ids]
+        if event.available:
+            self._alone_until_s[ids] = 0.0
 
     # --- decisions ---
 
@@ -144,6 +156,8 @@ class Witness:
             known = all(decision.state in self.platform.kinds[kind].computing for kind in kinds)
             woken = self.state[ids] == ASLEEP
             require(known and self.here[ids[woken]].all(), LEGAL_SWITCHES, decision)
+            rested = (self._alone_until_s[ids[woken]] <= self.now + TIME_TOLERANCE_S).all()
+            require(rested, LEFT_ALONE, decision)
             self.state[ids[woken]] = WAKING
             if woken.any():
                 self._note_grant()

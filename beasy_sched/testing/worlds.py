@@ -1,9 +1,10 @@
 """Small random data centres, held in memory: servers, jobs, storage and production of one run.
 
-Four sorts are drawn: `random_world` (too little power now and then, jobs of every size), `rich_world`
+Five sorts are drawn: `random_world` (too little power now and then, jobs of every size), `rich_world`
 (servers of several kinds, hydrogen, gusts, outages, plans made from forecasts), `green_world` (a grid,
-prices, forecasts, deadlines, workflows) and `failing_world` (one of these whose servers leave and return all
-the time). A seed always gives the same one.
+prices, forecasts, deadlines, workflows), `failing_world` (one of these whose servers leave and return all
+the time) and `breaking_world` (one whose servers break under their jobs, and often do not come when they are
+woken). A seed always gives the same one.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
 from beasy_sched.energy.storage import NO_BATTERY, BatterySpec, HydrogenSpec, Storage
 from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.engine.lost import RETRY_S
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import BeasyError, InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_versions import event_for_batsim5
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob, parse_profile
+from beasy_sched.formats.failures import HostFailure, HostFailureKind
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model.decisions import Decision, Reply
@@ -125,6 +128,12 @@ class SmallWorld:
     energy: EnergySource = EnergySource.BATSIM
     outages: tuple[tuple[float, float, str], ...] = field(default=())
     """Hosts out of service: (from s, to s or infinity, hosts)."""
+    breakdowns: tuple[tuple[float, float, str], ...] = ()
+    """Hosts that break, with their jobs: (from s, to s or infinity, hosts)."""
+    failing_wakes: tuple[tuple[float, float, str], ...] = ()
+    """Hosts that do not come when they are woken: (from s, percent of the times, hosts)."""
+    retry_s: float = RETRY_S
+    """Time for which a host that did not come is left alone, s."""
     one: int = 0
     plain: int = 0
     sleep_first: int = 0
@@ -198,9 +207,9 @@ class SmallWorld:
     def simulation(self) -> Simulation:
         """Return the simulator, with the jobs and events of the world."""
         options = SimulationOptions(energy=True, forward_unknown_events=True)
-        return Simulation(
-            SimGridPlatform(self.platform, "master"), [self._workload()], [self._events()], options
-        )
+        platform = SimGridPlatform(self.platform, "master")
+        events, failures = [self._events()], self._failures()
+        return Simulation(platform, [self._workload()], events, options, failures=failures)
 
     def batsim5(self) -> Batsim5Simulation:
         """Return the simulator as a Batsim 5, with the same jobs and events."""
@@ -238,6 +247,17 @@ class SmallWorld:
                 if when < math.inf:
                     events.append(ExternalEvent(when, kind, {"type": kind}, HostSet.parse(hosts)))
         return sorted(events, key=lambda event: event.timestamp)
+
+    def _failures(self) -> list[HostFailure]:
+        failures = [
+            HostFailure(start_s, HostFailureKind.WAKES_FAIL, HostSet.parse(hosts), percent, number)
+            for number, (start_s, percent, hosts) in enumerate(self.failing_wakes)
+        ]
+        for start_s, end_s, hosts in self.breakdowns:
+            failures.append(HostFailure(start_s, HostFailureKind.BREAKS, HostSet.parse(hosts)))
+            if end_s < math.inf:
+                failures.append(HostFailure(end_s, HostFailureKind.REPAIRED, HostSet.parse(hosts)))
+        return sorted(failures, key=lambda failure: failure.timestamp)
 
     def but(self, **changes: object) -> SmallWorld:
         """Return a world that differs in some fields."""
@@ -297,7 +317,7 @@ def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> W
     Raises HostsLost where the run ends since hosts came back on whose return Batsim aborts, and what the run
     raises.
     """
-    witness = Witness(world.platform)
+    witness = Witness(world.platform, world.retry_s)
     session = session_of(world, policy, witness, with_site=with_site)
     decisions: list[Decision] = []
     uses_j: list[FloatArray] = []
@@ -342,13 +362,14 @@ def session_of(
     """Return a session for a world, its plans included where the policy needs them."""
     log = None if witness is None else witness.log
     if not with_site:
-        return Session(policy, None, log)
+        return Session(policy, SessionOptions(retry_s=world.retry_s), log)
     options = SessionOptions(
         site=world.site,
         plans=world_plans(world) if policy.needs_plan else None,
         forecast=forecast_of(world),
         windows=world.windows,
         energy=world.energy,
+        retry_s=world.retry_s,
     )
     return Session(policy, options, log)
 
@@ -448,6 +469,22 @@ def failing_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int =
         for host in chosen:
             back_s[host] = end_s
     return world.but(outages=tuple(outages))
+
+
+def breaking_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 18) -> SmallWorld:
+    """Draw a world of another sort whose servers break, with their jobs, and often do not come when woken."""
+    world = failing_world(rng, most_jobs=most_jobs, steps=steps)
+    wakes = []
+    for start_s in rng.uniform(0.0, steps * STEP_S, rng.integers(1, 5)).round(3).tolist():
+        chosen = [host for host in range(world.hosts) if rng.random() < 0.6] or [0]
+        percent = float(rng.choice([10.0, 50.0, 90.0, 100.0]))
+        wakes.append((0.0 if rng.random() < 0.4 else start_s, percent, str(HostSet.of(chosen))))
+    return world.but(
+        outages=(),
+        breakdowns=world.outages if rng.random() < 0.7 else (),
+        failing_wakes=tuple(wakes) if rng.random() < 0.8 else (),
+        retry_s=float(rng.choice([1.0, 45.0, 300.0])),
+    )
 
 
 def _outage(rng: np.random.Generator, world: SmallWorld, steps: int) -> tuple[tuple[float, float, str], ...]:

@@ -140,7 +140,7 @@ def test_help_says_what_is_declared_with_the_options(
     ("function", "parameter", "kind", "field"),
     [
         *((bs.simulate, name, RunSettings, name) for name in ("policy", "options", "site", "plan")),
-        *((bs.simulate, name, RunSettings, name) for name in ("forecast", "windows")),
+        *((bs.simulate, name, RunSettings, name) for name in ("forecast", "windows", "retry_s")),
         (bs.simulate, "replan", ReplanSettings, "every"),
         *((bs.plan, name, PlanOptions, name) for name in sorted(fields(PlanOptions))),
     ],

@@ -186,7 +186,7 @@ def test_the_end_of_a_job_on_a_server_out_of_service_saves_less() -> None:
     talk = three_jobs(GuardMode.SHED)
     guard, away = talk.session.power.guard, hosts("1")
     guard.dt_s, guard.energy_j = 60.0, np.full(4, BUSY_J)
-    talk.session.cluster.set_available(away.ids, False)
+    talk.session.cluster.set_in_service(away.ids, False)
     assert guard._kill_saves_j(hosts("1-2").ids) == pytest.approx(2 * BUSY_J - IDLE_J - FALLING_J)
 
 

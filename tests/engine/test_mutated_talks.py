@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from worlds import failing_world, green_world, random_world, rich_world, session_of
+from worlds import breaking_world, failing_world, green_world, random_world, rich_world, session_of
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.power import EnergySource
@@ -91,7 +91,7 @@ class Stop(Exception):
 def talk(seed: int, *, is_five: bool) -> tuple[Session, float, bool]:
     """One conversation in which messages are mutated: the session, most watts, whether it was refused."""
     rng = random.Random(seed)
-    draw = rng.choice([green_world, rich_world, failing_world, random_world])
+    draw = rng.choice([green_world, rich_world, failing_world, breaking_world, random_world])
     world = draw(np.random.default_rng(seed), most_jobs=12, steps=12)
     world = world.but(energy=EnergySource.MODEL) if is_five else world
     session, past, most_w = session_of(world, rng.choice(POLICIES)), [], 0.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from worlds import World, failing_world, green_world, rich_world, session_of
+from worlds import World, breaking_world, failing_world, green_world, rich_world, session_of
 
 from beasy_sched.errors import InputError
 from beasy_sched.model.decisions import Reply
@@ -15,7 +15,7 @@ from beasy_sched.protocol import batsim4
 from beasy_sched.protocol.detection import meet
 
 POLICIES = ["easy", "power-reactive", "beasy", "bid-price", "greenslot", "energybud"]
-WORLDS = [failing_world, failing_world, rich_world, green_world]
+WORLDS = [failing_world, breaking_world, rich_world, green_world]
 
 
 def played(world: World, policy: str, *, in_bytes: bool) -> tuple[list[Reply], Any, str]:

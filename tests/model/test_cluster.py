@@ -53,7 +53,7 @@ CONDITIONS = {
     "asleep": asleep,
     "switching off": lambda cluster: cluster.begin_switch(ids(1), HostState.SWITCHING_OFF, SLEEP, 0.0),
     "switching on": waking,
-    "unavailable": lambda cluster: cluster.set_available(ids(1), False),
+    "unavailable": lambda cluster: cluster.set_in_service(ids(1), False),
     "idle, but to sleep": lambda cluster: cluster.request(ids(1), SLEEP),
 }
 
@@ -128,7 +128,7 @@ def test_only_hosts_that_will_be_used_are_awaited() -> None:
     cluster.begin_switch(ids(3), HostState.SWITCHING_ON, 0, 5.0)
     assert cluster.wakes() == [(20.0, 3), (25.0, 1)]
     cluster.request(ids(0), SLEEP)
-    cluster.set_available(ids(3), False)
+    cluster.set_in_service(ids(3), False)
     assert cluster.wakes() == [(20.0, 2)]
 
 
@@ -145,10 +145,10 @@ def test_a_host_that_left_while_busy_is_not_free_after_its_job() -> None:
     cluster = Cluster(platform())
     job = submit(cluster, res=2)
     cluster.start(job, HostSet.of([0, 1]), 0.0)
-    cluster.set_available(ids(1), False)
+    cluster.set_in_service(ids(1), False)
     cluster.end(job.id, JobState.FINISHED, 5.0)
     assert cluster.free.tolist() == [True, False, True, True, True]
-    cluster.set_available(ids(1), True)
+    cluster.set_in_service(ids(1), True)
     assert cluster.free_count == 5
 
 
@@ -254,7 +254,7 @@ class Life:
 
     def leave(self) -> None:
         hosts = np.flatnonzero(self.rng.random(5) < 0.3)
-        self.cluster.set_available(hosts, bool(self.rng.random() < 0.6))
+        self.cluster.set_in_service(hosts, bool(self.rng.random() < 0.6))
 
     def check_progress(self) -> None:
         """What jobs have done and spent, whether they run or have ended."""
@@ -312,8 +312,8 @@ def test_what_may_let_a_waiting_job_start_is_told() -> None:
     for happens in (
         lambda: cluster.drop(second, JobState.REJECTED),
         lambda: cluster.end(first.id, JobState.FINISHED, 1.0),
-        lambda: cluster.set_available(ids(1), False),
-        lambda: cluster.set_available(ids(1), True),
+        lambda: cluster.set_in_service(ids(1), False),
+        lambda: cluster.set_in_service(ids(1), True),
         lambda: cluster.begin_switch(ids(1), HostState.SWITCHING_OFF, SLEEP, 2.0),
         lambda: cluster.end_switch(ids(1), SLEEP, 9.0),
         lambda: cluster.request(ids(0), SLEEP),

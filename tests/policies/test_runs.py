@@ -13,6 +13,7 @@ from worlds import (
     SLOT_POLICIES,
     STEP_S,
     World,
+    breaking_world,
     failing_world,
     green_world,
     play,
@@ -37,6 +38,7 @@ worlds = seeds.map(lambda seed: random_world(np.random.default_rng(seed)))
 rich_worlds = seeds.map(lambda seed: rich_world(np.random.default_rng(seed)))
 green_worlds = seeds.map(lambda seed: green_world(np.random.default_rng(seed)))
 failing_worlds = seeds.map(lambda seed: failing_world(np.random.default_rng(seed)))
+breaking_worlds = seeds.map(lambda seed: breaking_world(np.random.default_rng(seed)))
 
 
 @settings(max_examples=60, deadline=None)
@@ -156,6 +158,19 @@ def test_hosts_leave_and_return_all_the_time(world: World, policy: str) -> None:
 @settings(max_examples=20, deadline=None)
 @given(failing_worlds, st.sampled_from(["easy", "fcfs", "workload-reactive", "conventional"]))
 def test_hosts_leave_and_return_without_a_site(world: World, policy: str) -> None:
+    check_jobs(*play(world, policy, with_site=False))
+
+
+@settings(max_examples=40, deadline=None)
+@given(breaking_worlds, st.sampled_from(POLICIES))
+def test_hosts_break_and_do_not_wake(world: World, policy: str) -> None:
+    """Jobs fail with their hosts, lost ones are left alone for a while, and every run comes to its end."""
+    check(*play(world, policy))
+
+
+@settings(max_examples=20, deadline=None)
+@given(breaking_worlds, st.sampled_from(["easy", "fcfs", "workload-reactive", "conventional"]))
+def test_hosts_break_and_do_not_wake_without_a_site(world: World, policy: str) -> None:
     check_jobs(*play(world, policy, with_site=False))
 
 

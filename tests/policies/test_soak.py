@@ -8,7 +8,17 @@ from collections import Counter
 import numpy as np
 import pytest
 from world_checks import check
-from worlds import SLOT_POLICIES, World, failing_world, green_world, play, random_world, rich_world, run
+from worlds import (
+    SLOT_POLICIES,
+    World,
+    breaking_world,
+    failing_world,
+    green_world,
+    play,
+    random_world,
+    rich_world,
+    run,
+)
 
 from beasy_sched.energy.grid import Export
 from beasy_sched.model.decisions import ExecuteJob, KillJobs
@@ -23,7 +33,13 @@ POLICIES = sorted(OURS)
 SEEDS = 120
 """Worlds of each sort and policy: more than 3000 windows in all."""
 
-SORTS = ((random_world, 30), (rich_world, 18), (green_world, 24), (failing_world, 18))
+SORTS = (
+    (random_world, 30),
+    (rich_world, 18),
+    (green_world, 24),
+    (failing_world, 18),
+    (breaking_world, 18),
+)
 """Sorts of worlds, with their numbers of steps."""
 
 

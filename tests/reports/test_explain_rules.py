@@ -55,6 +55,18 @@ CASES = [
 ]
 
 
+NEVER_THERE = World(
+    fast=2,
+    slow=0,
+    jobs=(WorldJob(0.0, 2, 60.0, 30.0), WorldJob(200.0, 2, 60.0, 30.0)),
+    production_w=(300.0,) * 12,
+    start_pstates=(2, 2),
+    failing_wakes=((0.0, 100.0, "0"),),
+    breakdowns=((100.0, 101.0, "1"),),
+    retry_s=1.0,
+)
+"""A server is given up after ten failures, and another one goes out of service and comes back."""
+
 QUIET = World(
     fast=1,
     slow=0,
@@ -88,6 +100,9 @@ def worlds_for(policy: str) -> list[World]:
     if policy in SLOT_POLICIES:
         return [QUIET, *(green_world(np.random.default_rng(seed)) for seed in SEEDS)]
     draws = (random_world, rich_world)
+    if policy == "workload-reactive":
+        worlds = [draws[seed % 2](np.random.default_rng(seed)) for seed in SEEDS]
+        return [NEVER_THERE, *worlds]
     if policy == "bid-price":  # which has reasons to change speeds
         return [LATE, *(draws[seed % 2](np.random.default_rng(seed)).but(geared=3) for seed in SEEDS)]
     return [draws[seed % 2](np.random.default_rng(seed)) for seed in SEEDS]
@@ -107,6 +122,7 @@ def heard(policy: str, options: str) -> list[tuple[str, str, dict[str, object]]]
             forecast=forecast_of(world),
             windows=world.windows,
             energy=world.energy,
+            retry_s=world.retry_s,
         )
         world.simulation().run(Session(decider, site, listener.log).step)
     return listener.heard

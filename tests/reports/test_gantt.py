@@ -12,11 +12,12 @@ from small_site import small_site
 
 from beasy_sched.errors import InputError
 from beasy_sched.reports.run_data import read_run_data
-from beasy_sched.reports.server_charts import Rectangles, ServerState, job_bars, state_bars
+from beasy_sched.reports.server_charts import Rectangles, ServerState, job_bars, lost_bars, state_bars
+from beasy_sched.run.results import LogLine
 
 pytest.importorskip("pandas", reason="reports need pandas")
 
-ON, ASLEEP, WAKING, FALLING = (state.value for state in ServerState)
+ON, ASLEEP, WAKING, FALLING, LOST = (state.value for state in ServerState)
 
 
 def rectangles(bars: Rectangles) -> list[tuple[float, ...]]:
@@ -50,6 +51,43 @@ def test_state_bars(tmp_path: Path) -> None:
         (250.0, 260.0, 3, 3, WAKING, -1),
         (260.0, 400.0, 3, 3, ON, 2),
     ]
+
+
+def test_a_server_that_comes_back_to_its_sleep_did_not_wake(tmp_path: Path) -> None:
+    """Batsim numbers P-states of sleep like others: only where it came from tells it apart."""
+    changes = "time,machine_id,new_pstate\n0,0-1,0\n10,0-1,-2\n20,0-1,2\n50,0-1,-1\n60,0,2\n60,1,0\n"
+    run = read_run_data("a", write_run(tmp_path / "a", pstate_changes=changes))
+    bars = state_bars(run.pstates, 400.0, "a")
+    assert sorted(rectangles(bars))[-3:] == [
+        (50.0, 60.0, 0, 1, WAKING, -1),
+        (60.0, 400.0, 0, 0, ASLEEP, -1),
+        (60.0, 400.0, 1, 1, ON, 0),
+    ]
+
+
+def test_a_server_that_starts_asleep_and_does_not_wake(tmp_path: Path) -> None:
+    changes = "time,machine_id,new_pstate\n0,0,2\n50,0,-1\n60,0,2\n"
+    run = read_run_data("a", write_run(tmp_path / "a", pstate_changes=changes))
+    assert rectangles(state_bars(run.pstates, 400.0, "a"))[-1] == (60.0, 400.0, 0, 0, ASLEEP, -1)
+
+
+def test_lost_bars() -> None:
+    lines = [
+        LogLine(10.0, "lost", hosts="0-2"),
+        LogLine(20.0, "lost", hosts="1"),
+        LogLine(30.0, "back", hosts="1"),
+        LogLine(40.0, "back", hosts="0 3"),
+        LogLine(50.0, "lost", hosts="1"),
+    ]
+    assert sorted(rectangles(lost_bars(lines, 100.0, "a"))) == [
+        (10.0, 30.0, 1, 1, LOST, -1),
+        (10.0, 40.0, 0, 0, LOST, -1),
+        (10.0, 100.0, 2, 2, LOST, -1),
+        (50.0, 100.0, 1, 1, LOST, -1),
+    ]
+    assert len(lost_bars([], 100.0, "a")) == 0
+    with pytest.raises(InputError, match="a: hosts: "):
+        lost_bars([LogLine(10.0, "lost", hosts="x")], 100.0, "a")
 
 
 def test_no_change_at_all(tmp_path: Path) -> None:

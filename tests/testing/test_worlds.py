@@ -7,12 +7,14 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from worlds import FAST, World, WorldJob, failing_world, green_world, play, policy_of, run
+from worlds import FAST, World, WorldJob, breaking_world, failing_world, green_world, play, policy_of, run
 
+from beasy_sched.engine.lost import GIVEN_UP, IN_SERVICE, MAY_BE_ASKED, NOT_COME, OUT_OF_SERVICE
 from beasy_sched.model import events as e
+from beasy_sched.model.host_states import HostState
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.testing.invariants import PREDECESSORS, check_jobs, check_workflows
-from beasy_sched.testing.witness import BrokenInvariant
+from beasy_sched.testing.witness import BrokenInvariant, Witness
 from beasy_sched.testing.worlds import HostsLost, SmallWorld, run_world, session_of
 
 SPLIT = 55
@@ -47,6 +49,40 @@ def test_failing_worlds_lose_hosts_in_every_state() -> None:
     assert min(left.values()) >= 5, left
     assert back > 100
     assert lost >= 5
+
+
+def test_breaking_worlds_break_hosts_in_every_state_and_let_wake_ups_fail() -> None:
+    """Hosts are lost, left alone, woken again, and come; and some are given up."""
+    broken: Counter[int] = Counter()
+    rules: Counter[str] = Counter()
+    failed = came = not_come = 0
+    for seed in range(60):
+        world = breaking_world(np.random.default_rng(seed), most_jobs=40)
+        witness = Witness(world.platform, world.retry_s)
+        session = session_of(world, policy_of(world, "workload-reactive"), witness)
+
+        def decide(message, session=session, witness=witness):
+            nonlocal came
+            for event in message.events:
+                if isinstance(event, e.MachinesChanged) and not event.available:
+                    broken.update(session.cluster.state[event.hosts.ids].tolist())
+                elif isinstance(event, e.ResourceStateChanged):
+                    came += session.cluster.state[event.resources.ids[0]] == HostState.SWITCHING_ON
+            reply = session.step(message)
+            witness.see(message, reply, None)
+            return reply
+
+        world.simulation().run(decide)
+        assert session.lost.failed_wakes == witness.not_come
+        not_come += witness.not_come
+        failed += session.outcomes.counts()["failed"]
+        rules.update(action.rule for action in witness.actions if action.what in ("lost", "back"))
+    assert set(broken) == {0, 1, 2, 3, 4}, broken
+    assert min(broken.values()) >= 5, broken
+    assert failed > 20
+    assert not_come > 100
+    assert came > 100
+    assert set(rules) == {NOT_COME, GIVEN_UP, OUT_OF_SERVICE, IN_SERVICE, MAY_BE_ASKED}, rules
 
 
 def test_a_host_that_leaves_in_the_middle_of_a_switch_and_returns_ends_the_run() -> None:

@@ -2,8 +2,8 @@
 // The Gantt chart: plotly has the axes and the zoom, a canvas below them has the rectangles, so that ten
 // thousands of jobs on thousands of servers are drawn in a moment.
 const gantt = (() => {
-  const ON = 0, STATES = ["idle", "sleeping", "switching-on", "switching-off"];
-  const STATE_NAMES = ["on, idle", "sleeping", "switching on", "switching off"];
+  const ON = 0, STATES = ["idle", "sleeping", "switching-on", "switching-off", "lost"];
+  const STATE_NAMES = ["on, idle", "sleeping", "switching on", "switching off", "lost or out of service"];
   const KILLED = "killed", JOB_TINTS = 4;
   const PSTATES = ["#31688e", "#2b758e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b"];
   const FINEST_ROW_PX = 2; // thinner rows are drawn one pixel each and scaled
@@ -159,8 +159,9 @@ const gantt = (() => {
     } else {
       ground();
     }
-    const s = spec.states;
-    for (let i = 0; s.start && i < s.start.length; i++) {
+    const s = spec.states, count = s.start ? s.start.length : 0;
+    for (let k = 0; k < count; k++) {
+      const i = mode === "pstate" ? k : count - 1 - k; // what comes first is on top
       if (s.state[i] === ON) continue;
       on.fillStyle = colors.states[s.state[i]];
       box(s.start[i], s.end[i], s.low[i], s.high[i]);

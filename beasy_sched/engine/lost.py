@@ -1,0 +1,142 @@
+"""Hosts that are not there: those that did not come when they were woken, and those out of service.
+
+A host that was asked on and did not come is *lost*: asleep, and out of use. After a while it may be asked on
+again, a longer one after each failure in a row; after the last of `MOST_FAILURES` only once the peer says
+that it is in service. A host that the peer takes out of service is out of use until the peer puts it back.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from beasy_sched.arrays import any_of, distinct
+from beasy_sched.engine.actions import FactDict
+from beasy_sched.limits import LATEST_S
+from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.host_states import BUSY, IDLE
+from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.numbers import Range
+from beasy_sched.units import TIME_TOLERANCE_S
+
+RETRY_S: Final = 300.0
+"""Time for which a host is left alone after its first failure, s."""
+LONGEST_RETRY: Final = 12
+"""Longest time for which a host is left alone, as a multiple of the first."""
+MOST_FAILURES: Final = 10
+"""Number of failures in a row after which a host is not asked on again: 7 h of them with the default wait."""
+RETRIES: Final = Range(0.0, LATEST_S, above=True)
+"""Times for which a host may be left alone after its first failure, s."""
+
+NOT_COME = "did not wake"
+GIVEN_UP = "did not wake, and is given up"
+OUT_OF_SERVICE = "out of service"
+IN_SERVICE = "in service again"
+MAY_BE_ASKED = "may be asked on again"
+"""The rules by which hosts are logged as ``lost`` and ``back``."""
+
+
+def retry_after_s(first_s: float, failures: int) -> float:
+    """Return how long a host is left alone after so many failures in a row (s): the wait doubles."""
+    if failures >= MOST_FAILURES:
+        return math.inf
+    return first_s * min(2.0 ** (failures - 1), LONGEST_RETRY)
+
+
+class Told(Struct, frozen=True):
+    """Line to be logged of some hosts."""
+
+    rule: str
+    hosts: HostSet
+    facts: FactDict
+
+
+class LostHosts:
+    """The hosts of one cluster that did not come when they were woken, or were out of service."""
+
+    def __init__(self, cluster: Cluster, retry_s: float) -> None:
+        """``retry_s`` is how long a host is left alone after its first failure."""
+        self._cluster = cluster
+        self._retry_s = retry_s
+        self.failed_wakes = 0
+        """Number of times that a host was woken and did not come."""
+        self.breakdowns = 0
+        """Number of times that a host went out of service."""
+        self._ever_lost = np.zeros(cluster.size, dtype=np.bool_)
+        self._failures = np.zeros(cluster.size, dtype=np.intp)
+        """Number of failures of each host in a row."""
+        self._again_s = np.full(cluster.size, np.inf)
+        """Time at which each lost host may be asked on again, s."""
+        self.next_s = math.inf
+        """Time at which the first lost host may be asked on again, s; infinite if there is none."""
+
+    @property
+    def hosts(self) -> int:
+        """Number of hosts that have been lost, or out of service, at least once."""
+        return int(np.count_nonzero(self._ever_lost))
+
+    def fail(self, hosts: HostSet, now: float) -> list[Told]:
+        """Lose hosts that were being woken; return what is to be logged, by their failures in a row."""
+        ids = hosts.ids
+        woken_s = now - self._cluster.state_since_s[ids]
+        self._cluster.fail_wake(ids, now)
+        self._ever_lost[ids] = True
+        self.failed_wakes += len(ids)
+        self._failures[ids] += 1
+        told = []
+        for failures in distinct(self._failures[ids]):
+            alike = self._failures[ids] == failures
+            wait_s = retry_after_s(self._retry_s, failures)
+            self._again_s[ids[alike]] = now + wait_s
+            facts: FactDict = {"failures": failures, "waited_s": float(woken_s[alike].max())}
+            if wait_s < math.inf:
+                facts["retry_after_s"] = wait_s
+            told.append(Told(NOT_COME if wait_s < math.inf else GIVEN_UP, HostSet(ids[alike]), facts))
+        self._look()
+        return told
+
+    def came(self, hosts: HostSet) -> None:
+        """Forget the failures of hosts that are on."""
+        ids = hosts.ids
+        state = self._cluster.state[ids]
+        self._failures[ids[(state == IDLE) | (state == BUSY)]] = 0
+
+    def leave(self, hosts: HostSet) -> Told | None:
+        """Take hosts out of service; return what is to be logged, None where they were out of it before."""
+        cluster, ids = self._cluster, hosts.ids
+        left = ids[cluster.in_service[ids]]
+        cluster.set_in_service(ids, False)
+        if not len(left):
+            return None
+        self._ever_lost[left] = True
+        self.breakdowns += len(left)
+        busy = int(np.count_nonzero(cluster.state[left] == BUSY))
+        return Told(OUT_OF_SERVICE, HostSet(left), {"hosts_busy": busy})
+
+    def enter(self, hosts: HostSet) -> Told | None:
+        """Put hosts back into service, lost ones too; return what is to be logged."""
+        cluster, ids = self._cluster, hosts.ids
+        back = ids[~cluster.available[ids]]
+        cluster.set_in_service(ids, True)
+        self._failures[ids] = 0
+        self._find(ids)
+        return Told(IN_SERVICE, HostSet(back), {}) if len(back) else None
+
+    def retry(self, now: float) -> Told | None:
+        """Find the hosts that may be asked on again at ``now`` (s); return what is to be logged."""
+        due = (self._again_s <= now + TIME_TOLERANCE_S).nonzero()[0]
+        self._find(due)
+        back = due[self._cluster.available[due]]
+        return Told(MAY_BE_ASKED, HostSet(back), {}) if len(back) else None
+
+    def _find(self, ids: HostIds) -> None:
+        if any_of(self._cluster.lost[ids]):
+            self._cluster.find(ids)
+            self._again_s[ids] = np.inf
+            self._look()
+
+    def _look(self) -> None:
+        self.next_s = float(self._again_s.min(initial=np.inf))
