@@ -196,3 +196,19 @@ def test_a_bridge_that_is_killed_loses_no_job(seed: int) -> None:
     later.until(lambda: all_over(slurm))
     assert {job.state for job in slurm.jobs.values()} == {"COMPLETED"}
     assert all(job.restarts == 0 for job in slurm.jobs.values())
+
+
+def test_a_node_that_does_not_wake_costs_no_job() -> None:
+    """The others run the jobs; after a while, the node is asked again, and comes."""
+    slurm = FakeSlurm(3)
+    beside = Beside(slurm, "workload-reactive")
+    beside.until(lambda: all("POWERED_DOWN" in node.flags for node in slurm.nodes.values()))
+    slurm.broken.add("n1")
+    jobs = [submit(slurm, nodes=2, run_s=20), submit(slurm, nodes=3, run_s=10)]
+    beside.until(lambda: slurm.jobs[jobs[0]].state == "COMPLETED")
+    assert slurm.jobs[jobs[0]].on == ("n2", "n3")
+    assert [text for text in beside.said if "did not come" in text] == ["n1 did not come"]
+    assert [hosts for _, what, _, hosts, _ in beside.log if what == "lost"] == ["0"]
+    slurm.broken.clear()
+    beside.until(lambda: all_over(slurm), 3600)
+    assert slurm.jobs[jobs[1]].on == ("n1", "n2", "n3")
