@@ -15,8 +15,8 @@ from beasy_sched.cli.generate import platform_summary
 from beasy_sched.cli.generate_workload import CommonOptions, reference_speed_of, workload_summary
 from beasy_sched.cli.options import (
     CommandOptions,
-    Whole,
     option,
+    option_of,
     output_option,
     parsed,
     with_options,
@@ -26,7 +26,6 @@ from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.generate.platform import platform_xml
 from beasy_sched.generate.workload import ProfileType
-from beasy_sched.limits import MOST_HOSTS
 from beasy_sched.slurm.check import cluster_facts, cluster_findings, hold_script, look_at_cluster
 from beasy_sched.slurm.commands import Slurm
 from beasy_sched.slurm.history import HistoryOptions, moment_s, read_history, workload_from_history
@@ -64,27 +63,24 @@ def _partition(help: str) -> Any:
     return option(help, "-P", metavar="NAME")
 
 
-def _moment(help: str, name: str) -> Any:
-    return option(help, name, type=parsed(_checked_moment), metavar="DATE")
-
-
 def _checked_moment(text: str) -> str:
     """Check a time, which sacct takes as it is."""
     moment_s(text)
     return text
 
 
+_DATE: Final[dict[str, Any]] = {"type": parsed(_checked_moment), "metavar": "DATE", "default": None}
+
+
 class _ImportOptions(CommandOptions):
     output: str = CommonOptions.output
-    start: str | None = _moment("First submission to take, such as 2026-01-01, in local time.", "--from")
-    end: str | None = _moment("End of the submissions to take.", "--to")
-    partition: str | None = _partition("Take the jobs of this partition only.")
+    start: str | None = option_of(HistoryOptions, "from_s", "--from", **_DATE)
+    end: str | None = option_of(HistoryOptions, "to_s", "--to", **_DATE)
+    partition: str | None = option_of(HistoryOptions, "partition", "-P", metavar="NAME")
     file: Path | None = option(
         "Instead of asking Slurm, read what 'sacct --json' or 'sacct -P' has printed into this file."
     )
-    hosts: int | None = option(
-        "Hosts of the site (default: the nodes on which these jobs ran).", type=Whole(1, MOST_HOSTS)
-    )
+    hosts: int | None = option_of(HistoryOptions, "hosts")
     reference: str | None = CommonOptions.reference
     reference_speed_flops: float | None = CommonOptions.reference_speed_flops
     profile_type: ProfileType = CommonOptions.profile_type

@@ -62,8 +62,12 @@ def look_at_cluster(
         nodes=nodes,
         jobs=waiting,
         ahead_s=ahead_s,
-        rights=_rights(slurm, config, user or pwd.getpwuid(os.geteuid()).pw_name),
+        rights=_rights(slurm, config, user or _user()),
     )
+
+
+def _user() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
 
 
 def _rights(slurm: Slurm, config: Mapping[str, str], user: str) -> str:

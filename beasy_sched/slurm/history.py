@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.declared import HOSTS, Means
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import as_text, in_file
 from beasy_sched.generate.workload import GeneratedWorkload, ProfileType, Report
@@ -95,13 +96,27 @@ class HistoryOptions:
 
     reference_speed_flops: float
     """Speed of a host at which run times are converted to flops, flops/s."""
-    from_s: float = -math.inf
-    """First submission that is taken, s since 1970."""
-    to_s: float = math.inf
-    """Last one, exclusive."""
-    partition: str | None = None
-    hosts: int | None = None
-    """Hosts of the site; None: the nodes on which these jobs ran."""
+    from_s: Annotated[
+        float,
+        Means(
+            "first submission that is taken, s since 1970",
+            "First submission to take, such as 2026-01-01, in local time.",
+        ),
+    ] = -math.inf
+    to_s: Annotated[
+        float, Means("end of the submissions that are taken, s since 1970", "End of the submissions to take.")
+    ] = math.inf
+    partition: Annotated[
+        str | None, Means("partition whose jobs are taken", "Take the jobs of this partition only.")
+    ] = None
+    hosts: Annotated[
+        int | None,
+        Means(
+            "hosts of the site (the nodes on which these jobs ran)",
+            "Hosts of the site (default: the partition's nodes; with --file, those on which these jobs ran).",
+            HOSTS,
+        ),
+    ] = None
     profile_type: ProfileType = "parallel_homogeneous"
 
 

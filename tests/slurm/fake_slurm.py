@@ -155,6 +155,8 @@ class FakeSlurm:
         """Nodes that do not come when they are woken."""
         self.denied = False
         """Whether changes are refused, as to a user without rights."""
+        self.admins: dict[str, str] | None = None
+        """Levels of users in the accounting; None: there is none."""
         self.settings: dict[str, str] = {}
         """Settings that ``scontrol show config`` prints beside, or instead of, its usual ones."""
         self.clock_ahead_s = 0.0
@@ -363,6 +365,10 @@ class FakeSlurm:
             return self._nodes_json()
         if program == "scancel":
             return self._scancel(command)
+        if program == "sacctmgr":
+            if self.admins is None:
+                raise CommandFailed(command, "You are not running a supported accounting_storage plugin")
+            return f"{self.admins.get(arguments[4], '')}\n".encode()
         if program == "scontrol":
             return self._scontrol(command)
         raise CommandFailed(command, "this fake does not know the command")
