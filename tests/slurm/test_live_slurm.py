@@ -20,6 +20,8 @@ from slurm.real_cluster import RealCluster
 
 pytestmark = pytest.mark.slow
 
+_SEEN_S = 4.0
+"""After this, the bridge has seen what has happened."""
 SITE = """
 [battery]
 capacity_kwh = 0.05
@@ -75,6 +77,10 @@ def all_over(cluster: RealCluster, jobs: list[str]) -> bool:
     return all(known[job] not in ("PENDING", "RUNNING", "COMPLETING") for job in jobs)
 
 
+def all_asleep(cluster: RealCluster) -> bool:
+    return all("POWERED_DOWN" in node.flags for node in cluster.slurm().nodes())
+
+
 def submit_some(cluster: RealCluster, count: int, seed: int) -> list[str]:
     rng = random.Random(seed)
     return [cluster.submit(rng.randint(1, 4), f"-N{rng.randint(1, 3)}", "-t", "1") for _ in range(count)]
@@ -103,7 +109,7 @@ def test_a_node_that_does_not_wake_costs_no_job(real_cluster: RealCluster, platf
     (tmp_path / "s.toml").write_text(SITE)
     options = ("--policy", "workload-reactive", "--site", tmp_path / "s.toml", "--power", power)
     with bridge(real_cluster, "--act", "-p", platform, *options, "-o", tmp_path / "run"):
-        real_cluster.wait_for(lambda: real_cluster.count("powered_down") == 4, "sleep of all", 60)
+        real_cluster.wait_for(lambda: all_asleep(real_cluster), "sleep of all", 120)
         jobs = [real_cluster.submit(3, "-N1", "-t", "1") for _ in range(6)]
         jobs.append(real_cluster.submit(3, "-N3", "-t", "1"))
         real_cluster.wait_for(lambda: all_over(real_cluster, jobs), "the end of jobs", 180)
@@ -118,7 +124,9 @@ def test_a_node_lost_under_a_job_costs_only_time(real_cluster: RealCluster, plat
         real_cluster.wait_for(lambda: states(real_cluster)[job] == "RUNNING", "the start")
         node = next(known.nodes[0] for known in real_cluster.slurm().jobs() if known.id == job)
         real_cluster.command("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
-        real_cluster.wait_for(lambda: states(real_cluster)[job] == "COMPLETED", "its second run", 120)
+        real_cluster.wait_for(
+            lambda: states(real_cluster)[job] == "COMPLETED", "its second run", 240
+        )  # 120 s later
     found = next(known for known in real_cluster.slurm().jobs() if known.id == job)
     assert found.restarts == 1
     assert found.nodes != (node,)
@@ -136,6 +144,7 @@ def test_a_controller_that_is_away_is_waited_for(real_cluster: RealCluster, plat
         assert process.poll() is None
         real_cluster.start_controller()
         real_cluster.wait_for(lambda: all_over(real_cluster, [first, second]), "the end of jobs", 120)
+        time.sleep(_SEEN_S)
     assert states(real_cluster)[first] == states(real_cluster)[second] == "COMPLETED"
     summary = json.loads((tmp_path / "run_summary.json").read_text())
     assert summary["jobs"]["finished"] == 2
@@ -172,12 +181,13 @@ def test_a_shadow_runs_no_command_that_changes_anything(
     os.environ["PATH"] = f"{wrapped}:{before}"
     try:
         with bridge(real_cluster, "-p", platform, "--policy", "easy", "-o", tmp_path / "run"):
+            real_cluster.wait_for(lambda: (tmp_path / "commands").exists(), "the first look")
             jobs = [real_cluster.submit(2, "-N2", "-t", "1", "-p", "main") for _ in range(3)]
-            time.sleep(2)
+            time.sleep(_SEEN_S)
             for job in jobs:
                 real_cluster.command("scontrol", "release", job)
             real_cluster.wait_for(lambda: all_over(real_cluster, jobs), "the end of jobs", 60)
-            time.sleep(2)
+            time.sleep(_SEEN_S)
     finally:
         os.environ["PATH"] = before
     commands = {line.strip() for line in (tmp_path / "commands").read_text().splitlines()}
