@@ -6,11 +6,12 @@ that ``import beasy_sched`` costs next to nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from beasy_sched._version import __version__
 
+TYPE_CHECKING = False  # that of `typing` would be its only use, and take most of the time
 if TYPE_CHECKING:
+    from typing import Any
+
     from beasy_sched.api import (
         Run,
         campaign,

@@ -1,31 +1,58 @@
 """The program: ``beasy-sched``, and ``python -m beasy_sched``."""
 
+import atexit
 import os
 import signal
-from types import FrameType
 
-from beasy_sched.errors import ENDING_SIGNALS
+from beasy_sched.signals import ENDING_SIGNALS
+
+# Until signals are waited for, the less is imported, the better.
 
 
 def main() -> None:
-    """Load the command line and run it. A signal while it is loaded ends it as one that comes later does."""
-    before = {}
-    for number in ENDING_SIGNALS:
-        if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
-            before[number] = signal.signal(number, _stop)
+    """Load the command line and run it. A signal while it is loaded ends it as one that comes later does.
+
+    Once the command has ended, a signal changes nothing; a further SIGINT leaves at once.
+    """
+    waited_for = [
+        number
+        for number in ENDING_SIGNALS
+        if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    for number in waited_for:
+        signal.signal(number, _stop)
+    atexit.register(_ignore, waited_for)  # the first to be registered is the last to be called
+    code = 1
     try:
         from beasy_sched.cli import main as run
 
         run()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        raise
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        came: list[int] = []
+
+        def late(number: int, _: object) -> None:
+            if came and number == signal.SIGINT:
+                os._exit(code)
+            came.append(number)
+
+        for number in waited_for:
+            signal.signal(number, late)
 
 
-def _stop(number: int, _: FrameType | None) -> None:
+def _stop(number: int, _: object) -> None:
     """End at once: there is nothing yet that would have to be written or removed."""
     os.write(2, f"beasy-sched: stopped by {signal.Signals(number).name}\n".encode())
     os._exit(1)
+
+
+def _ignore(numbers: list[int]) -> None:
+    """Let the interpreter end in peace: it can no longer call what handles a signal."""
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ from beasy_sched.formats.batsim_events import ExternalEvent, mixed_up
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
 from beasy_sched.formats.table import POWER, TimeSeries
-from beasy_sched.limits import LARGEST_POWER_W, shortened
+from beasy_sched.limits import LARGEST_POWER_W, SHORTEST_S, shortened
 from beasy_sched.model.jobs import TermsError, read_terms
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform
 from beasy_sched.numbers import found_text
@@ -215,7 +215,8 @@ class ExpectedJobs:
     def median_share(self) -> float | None:
         """Median of run time over walltime, of the jobs that compute; None without walltimes."""
         chosen = (self.computes > 0) & np.isfinite(self.walltime_s)
-        return float(np.median((self.run_s / self.walltime_s)[chosen])) if chosen.any() else None
+        limits_s = np.maximum(self.walltime_s[chosen], SHORTEST_S)
+        return float(np.median(self.run_s[chosen] / limits_s)) if chosen.any() else None
 
 
 def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:

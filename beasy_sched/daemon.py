@@ -12,7 +12,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -20,17 +20,22 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from beasy_sched.engine import Session
-from beasy_sched.errors import ENDING_SIGNALS, ConfigError, Interrupted, PeerError
+from beasy_sched.errors import ConfigError, Interrupted, PeerError
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.peers import Heard, Peers
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
+from beasy_sched.signals import ENDING_SIGNALS
 
 _TICK_MS = 200
 _MOST_EVENTS = 1000
 """Most openings and closings of connections that are noted before a message is read."""
+_MOST_WAITING = 10_000
+"""Most openings and closings that can wait to be noted: ZeroMQ takes in no others until some have been."""
+_YOUNG_S = 1.0
+"""Time that a connection has to bring a simulation's first message, however many others there are, s."""
 _FRAMING_BYTES = 11
 """Bytes that a message takes at most on the wire beside its content."""
 _TCP_INFO_BYTES = 136
@@ -107,8 +112,8 @@ class Daemon:
         self._poller.register(self._monitor, zmq.POLLIN)
         self._waiting, self._refused, self._clock = waiting, refused, clock
         self._peers = Peers()
-        self._connections: dict[int, None] = {}
-        """Open connections (file descriptors), the oldest first."""
+        self._connections: dict[int, float] = {}
+        """Open connections (file descriptors), the oldest first, and when they were noted, monotonic s."""
         self._sender: int | None = None
         """The connection of the last message before a simulation began; None where none is known."""
         self._peer: int | None = None
@@ -200,14 +205,14 @@ class Daemon:
         """Return the frames of the next message, whoever sent it."""
         begun = self._peers.begun
         while True:
+            if self._connections:  # only now, when what has come is known
+                self._watch()
             wait_ms = _TICK_MS if begun else min(_TICK_MS, self._patience_ms())
             ready = dict(self._poller.poll(wait_ms))
             if self._stop is not None:
                 raise Interrupted(f"stopped by {self._stop}")
             if self._monitor in ready:  # first: a new connection may have the number of an old one
                 self._note_connections()
-            if self._connections:
-                self._watch()
             if self._socket in ready:
                 return self._take()
             if not begun and self._say_waiting.is_due(wanted=not self._connections) and self._waiting:
@@ -222,18 +227,23 @@ class Daemon:
         return math.ceil(1000 * min(left_s, _TICK_MS))
 
     def _note_connections(self) -> None:
-        """Process connections and disconnections."""
-        for _ in range(_MOST_EVENTS):
-            event = recv_monitor_message(self._monitor)
-            connection = int(event["value"])
-            if event["event"] == zmq.EVENT_ACCEPTED:
-                self._connections[connection] = None
-            else:
-                self._connections.pop(connection, None)
-                if self._peers.begun and self._peer in (connection, None):
-                    raise PeerError(_GONE)
+        """Process connections and disconnections. Raises PeerError if the simulator's has ended."""
+        for connection, is_new in self._events(_MOST_EVENTS):
+            if not is_new and self._peers.begun and self._peer in (connection, None):
+                raise PeerError(_GONE)
+
+    def _events(self, most: int) -> Iterator[tuple[int, bool]]:
+        """Note up to ``most`` connections and disconnections; yield each, and whether it is a connection."""
+        for _ in range(most):
             if not self._monitor.poll(0):
                 return
+            event = recv_monitor_message(self._monitor)
+            connection, is_new = int(event["value"]), event["event"] == zmq.EVENT_ACCEPTED
+            if is_new:
+                self._connections[connection] = time.monotonic()
+            else:
+                self._connections.pop(connection, None)
+            yield connection, is_new
 
     def _watch(self) -> None:
         """Cut off the newest of too many connections, and those that have sent too much.
@@ -245,9 +255,12 @@ class Daemon:
             return
         self._watched_s = now_s
         others = [connection for connection in self._connections if connection != self._peer]
-        most_bytes = MOST_OTHERS_BYTES + (0 if self._peers.begun else MOST_MESSAGE_BYTES)
+        most_bytes, young = MOST_OTHERS_BYTES, set[int]()
+        if not self._peers.begun:
+            most_bytes += MOST_MESSAGE_BYTES
+            young = {each for each in others if now_s < self._connections[each] + _YOUNG_S}
         port = int(self.endpoint.rpartition(":")[2])
-        for connection in too_many({each: _received_bytes(each, port) for each in others}, most_bytes):
+        for connection in too_many({each: _received_bytes(each, port) for each in others}, most_bytes, young):
             _cut_off(connection, port)
         if self._peer is not None and self._peers.begun:
             waiting_bytes = _received_bytes(self._peer, port) - self._read_bytes
@@ -277,6 +290,8 @@ class Daemon:
 
         Raises PeerError if the connection has ended.
         """
+        for _ in self._events(_MOST_WAITING):  # those of others that had its number before it, too
+            pass
         self._peer = self._sender
         if self._peer is not None and self._peer not in self._connections:
             raise PeerError(_GONE)
@@ -339,11 +354,12 @@ class _LessAndLess:
         return True
 
 
-def too_many(received_bytes: Mapping[int, int], most_bytes: int) -> list[int]:
+def too_many(received_bytes: Mapping[int, int], most_bytes: int, young: Collection[int] = ()) -> list[int]:
     """Return which connections to cut off, of those (the oldest first) that have sent so many bytes.
 
     They are the newest above `MOST_CONNECTIONS`, then those that have sent most, until the others have sent
-    no more than ``most_bytes`` together.
+    no more than ``most_bytes`` together. The ``young`` are spared, unless they have sent much already: one of
+    them may be the simulator's.
     """
     connections = [*received_bytes]
     cut = connections[MOST_CONNECTIONS:]
@@ -352,7 +368,7 @@ def too_many(received_bytes: Mapping[int, int], most_bytes: int) -> list[int]:
     while total_bytes > most_bytes:
         cut.append(kept.pop())
         total_bytes -= received_bytes[cut[-1]]
-    return cut
+    return [each for each in cut if each not in young or received_bytes[each] > MOST_OTHERS_BYTES]
 
 
 def _accepted(connection: int, port: int) -> socket.socket | None:

@@ -16,9 +16,6 @@ from beasy_sched.limits import LONGEST_ERROR, shortened
 
 PathLike = str | os.PathLike[str]
 
-ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""Signals that ask a program to end."""
-
 
 class BeasyError(Exception):
     """Base of all errors that are reported to the user in one message."""

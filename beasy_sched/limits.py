@@ -54,6 +54,8 @@ LARGEST_NUMBER: Final = 1e18
 """Largest number in a file, or of an option, unless its field says otherwise."""
 LARGEST_WHOLE: Final = 2**63 - 1
 """Largest whole number in a file, or of an option: it fits into 64 bits."""
+LARGEST_INT: Final = 2**31 - 1
+"""Largest number of hosts in a workload, as Batsim reads it."""
 MOST_NESTED: Final = 100
 """Most levels of objects and lists in each other in a JSON file."""
 MOST_WINDOWS: Final = 1_000_000

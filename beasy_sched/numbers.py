@@ -15,6 +15,21 @@ _LONGEST_BITS: Final = 128
 """Whole numbers of more bits are told by their size alone."""
 
 
+def plain(text: str) -> str:
+    """Return a text that may be a number as all programs write them. Raises ValueError.
+
+    Python also reads ``1_000``, and digits of other scripts.
+    """
+    if "_" in text or not text.strip().isascii():
+        raise ValueError(f"not a plain number: {shortened(text)!r}")
+    return text
+
+
+def number_in(text: str) -> float:
+    """Return the number that a text states. Raises ValueError."""
+    return float(plain(text))
+
+
 @dataclass(frozen=True)
 class Range:
     """The numbers that one place may have: finite, from ``least`` to ``most``."""
@@ -41,7 +56,7 @@ class Range:
     def read(self, text: str) -> Any:
         """Return the number that a text holds. Raises ValueError that says what was found and expected."""
         try:
-            value = int(text) if self.whole else float(text)
+            value = int(plain(text)) if self.whole else number_in(text)
         except ValueError:
             value = None
         if value is None or not self.holds(value):

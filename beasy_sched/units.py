@@ -14,6 +14,7 @@ import re
 from typing import Final
 
 from beasy_sched.limits import LATEST_S, shortened
+from beasy_sched.numbers import number_in
 
 JOULES_PER_KWH: Final = 3.6e6
 WATTS_PER_KW: Final = 1e3
@@ -54,14 +55,14 @@ def parse_duration(text: str) -> float:
     Raises ValueError.
     """
     try:
-        value = float(text)
+        value = number_in(text)
     except ValueError:
         parts = _PART.findall(text)
         whole = "".join(match.group() for match in _PART.finditer(text.strip()))
         value = math.fsum(float(count) * _UNITS_S[unit] for count, unit in parts)
         if not parts or whole != text.strip():
             value = math.nan
-    if not 0 <= value < math.inf or "_" in text:
+    if not 0 <= value < math.inf:
         raise ValueError(
             f"{shortened(text, 40)!r} is not a duration: seconds, or such as 3d, 12h, 1d12h, 90m"
         )

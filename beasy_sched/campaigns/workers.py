@@ -26,13 +26,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
-from beasy_sched.errors import ENDING_SIGNALS, ConfigError, MachineError, machine_error, why
+from beasy_sched.errors import ConfigError, MachineError, machine_error, why
 from beasy_sched.extras import load_optional
+from beasy_sched.signals import ENDING_SIGNALS
 
 Task = tuple[Any, Callable[[Any], Any], Any]
 """A key, a function that can be imported by name, and its argument."""
@@ -162,7 +164,7 @@ class Processes:
         process = self._context.Process(  # type: ignore[attr-defined]
             target=_work, args=(theirs, self._scratch.name, function, argument), daemon=True
         )
-        with uninterrupted(), _one_thread_each():
+        with uninterrupted(), _one_thread_each(), _deaf_to_sigint():
             process.start()
             theirs.close()
             self._running[ours] = _Task(key, process, time.monotonic() + self._limit_s)
@@ -248,6 +250,23 @@ def uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
         for came in noted[:1]:
             signal.raise_signal(came)
+
+
+@contextlib.contextmanager
+def _deaf_to_sigint() -> Iterator[None]:
+    """What is started now never notices a SIGINT, as Ctrl-C sends to all: else it shows where it was.
+
+    That is the server, too, while it imports. To us the signal comes a little later.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # which itself lets the signal through in the end
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

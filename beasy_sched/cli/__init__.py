@@ -19,9 +19,10 @@ from typing import Any
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.errors import ENDING_SIGNALS, BeasyError, Interrupted, PolicyError
+from beasy_sched.errors import BeasyError, Interrupted, PolicyError
 from beasy_sched.formats.atomic import discard_unfinished
 from beasy_sched.limits import LONGEST_ERROR, shortened
+from beasy_sched.signals import ENDING_SIGNALS
 
 _COMMANDS = [
     "generate",
@@ -44,6 +45,8 @@ _COMMANDS = [
     "recover",
 ]
 _ONCE_MORE_S = 0.01
+_WRONG_NAMES = (errno.ENAMETOOLONG, errno.EACCES)
+"""What is wrong with a file's name that has only been looked at."""
 
 
 def _want_traceback(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -156,9 +159,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except MemoryError as error:
         text, code = f"not enough memory: ask for less ({error or 'fewer jobs or hosts'})", 1
-    except OSError as error:  # those of files are BeasyErrors; left is the standard output, the machine
-        where = _printable(str(error.filename)) if error.filename else "the output cannot be written"
-        text, code = f"{where}: {error.strerror or error}", 1
+    except (
+        OSError
+    ) as error:  # those of files are BeasyErrors; left are names, the standard output, the machine
+        named = _printable(shortened(str(error.filename), LONGEST_ERROR)) if error.filename else ""
+        text = f"{named or 'the output cannot be written'}: {error.strerror or error}"
+        code = 2 if named and error.errno in _WRONG_NAMES else 1
     click.echo(f"beasy-sched: {text}", err=True)
     sys.exit(code)
 

@@ -22,8 +22,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from beasy_sched.errors import ENDING_SIGNALS, InputError, PathLike
+from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.held_folder import HeldFolder, kind_of
+from beasy_sched.signals import ENDING_SIGNALS
 
 Content = str | bytes
 

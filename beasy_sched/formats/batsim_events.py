@@ -23,7 +23,7 @@ from beasy_sched.formats.batsim_versions import (
     event_from_batsim5,
     is_generic_event,
 )
-from beasy_sched.formats.decoding import JsonDecoder, Malformed
+from beasy_sched.formats.decoding import JsonDecoder, Malformed, check_names
 from beasy_sched.formats.reading import read_lines
 from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
@@ -79,11 +79,12 @@ def read_external_events(
         except ValueError as error:
             raise InputError(path, str(error), line=number) from None
         events.append(event)
-    events.sort(key=_sort_key)
+    events.sort(key=order_of_play)
     return events
 
 
-def _sort_key(event: ExternalEvent) -> tuple[float, int]:
+def order_of_play(event: ExternalEvent) -> tuple[float, int]:
+    """Sort events by this in the order in which Batsim plays those of a file."""
     return event.timestamp, _ORDER.get(event.kind, 2) if event.text is None else 0
 
 
@@ -94,6 +95,7 @@ def _decoded(line: bytes) -> dict[str, Any]:
     """Read one line, and check what every event has. Raises ValueError."""
     try:
         data = _DECODER.decode(line)
+        check_names(line, len(data))
     except Malformed as error:
         message = f"an event could not be parsed: expected one JSON object per line ({error})"
         raise ValueError(message) from None
@@ -172,7 +174,7 @@ def mixed_up(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ExternalEv
     ``events`` are those of one or more files, in the order of a run (`merge_events`).
     """
     for first, second in itertools.pairwise(events):
-        tied = first.timestamp == second.timestamp and _sort_key(first) == _sort_key(second)
+        tied = first.timestamp == second.timestamp and order_of_play(first) == order_of_play(second)
         if tied and first.text is None and first.data != second.data:
             file = _file_of(first)
             if file == _file_of(second) and sum(file == _file_of(event) for event in events) > _KEPT_IN_ORDER:

@@ -32,9 +32,9 @@ from beasy_sched.formats.batsim_versions import (
     job_from_batsim5,
     profile_from_batsim5,
 )
-from beasy_sched.formats.decoding import JsonDecoder, Malformed, convert_json
+from beasy_sched.formats.decoding import JsonDecoder, Malformed, check_names, convert_json
 from beasy_sched.formats.reading import in_file, read_bytes
-from beasy_sched.limits import LATEST_S, MOST_FLOPS
+from beasy_sched.limits import LARGEST_INT, LATEST_S, LONGEST_ID, LONGEST_JOB, MOST_FLOPS, shortened
 from beasy_sched.model.jobs import Terms, TermsError, read_terms
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.workflow import in_order, predecessors_of
@@ -63,8 +63,6 @@ _OLD_NAMES = {
 }
 
 
-LARGEST_INT = 2**31 - 1
-"""Largest integer that Batsim reads where it wants one: in ``res`` and ``nb_res``."""
 _TIME: Final = Range(0, LATEST_S)
 
 
@@ -297,6 +295,7 @@ def read_workload(path: PathLike, name: str = "w0") -> Workload:
     with _collector_paused(), in_file(path, WorkloadError):
         try:
             file = _decode(data)
+            check_names(data, _names_of_plain(file))
         except Malformed as error:
             if data.lstrip()[:1] == b"<":
                 raise WorkloadError(
@@ -337,6 +336,14 @@ def _decode(data: bytes) -> _WorkloadFile[Any]:
     """Decode in one typed pass; only a file whose jobs have further members needs a second."""
     plain = _PLAIN.attempt(data)
     return _RAW.decode(data) if plain is None else plain
+
+
+def _names_of_plain(file: _WorkloadFile[Any]) -> int | None:
+    """Count the names in a file that has nothing but what is required; None for one that has more."""
+    if not all(isinstance(job, _FileJob) for job in file.jobs[:1]):
+        return None
+    jobs = sum(4 + (job.walltime is not UNSET) for job in file.jobs)
+    return 3 + jobs + len(file.profiles) + sum(map(len, file.profiles.values()))
 
 
 _PLAIN: Final[JsonDecoder[_WorkloadFile[_FileJob]]] = JsonDecoder(_WorkloadFile[_FileJob])
@@ -391,8 +398,11 @@ _MEMBERS: Final[JsonDecoder[dict[str, Any]]] = JsonDecoder(dict[str, Any])
 
 
 def _members(job: msgspec.Raw, index: int) -> dict[str, Any]:
+    text = bytes(job)
+    if len(text) > LONGEST_JOB:
+        raise WorkloadError(f"jobs[{index}]: has {len(text):,} bytes, expected {LONGEST_JOB:,} at most")
     try:
-        return _MEMBERS.decode(bytes(job))
+        return _MEMBERS.decode(text)
     except Malformed as error:
         raise WorkloadError(f"jobs[{index}]: {error}") from None
 
@@ -420,6 +430,12 @@ def _checked(
     job_id = _full_job_id(name, str(job.id))
     if job_id in seen:
         raise WorkloadError(f"jobs[{index}]: the id {job_id!r} occurs twice")
+    if len(job_id) > LONGEST_ID or len(job.profile) > LONGEST_ID:
+        what, text = ("id", job_id) if len(job_id) > LONGEST_ID else ("profile", job.profile)
+        raise WorkloadError(
+            f"jobs[{index}]: {what}: found {shortened(text, 40)!r} with {len(text):,} characters,"
+            f" expected {LONGEST_ID:,} at most"
+        )
     seen.add(job_id)
     subtime = job.subtime
     limit = None if job.walltime is UNSET or job.walltime == NO_WALLTIME else job.walltime

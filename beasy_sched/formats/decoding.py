@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
@@ -147,12 +149,30 @@ def _in_words(message: str, value: Any, kind: Any) -> str:
     return reworded(message, value, kind, section="an object")
 
 
+def check_names(data: bytes, names: int | None = None) -> None:
+    """Raise Malformed where an object has a name twice: decoding keeps the last, other programs the first.
+
+    ``data`` is valid JSON. ``names`` is how many names were found in it, where that is known: there are none
+    beside them if there are no more colons.
+    """
+    if data.count(b":") != names:
+        # What numbers are does not matter, and Python's have limits.
+        json.loads(data, object_pairs_hook=_unlike, parse_int=str, parse_float=str)
+
+
+def _unlike(members: list[tuple[str, Any]]) -> None:
+    if len(members) > 1 and len({name for name, _ in members}) < len(members):
+        twice, _ = Counter(name for name, _ in members).most_common(1)[0]
+        raise Malformed(f"the name {shortened(twice)!r} occurs twice in an object: remove one of them")
+
+
 _ANY: Final[JsonDecoder[Any]] = JsonDecoder(Any)
 
 
 def decode_json(data: bytes, kind: type[T]) -> T:
-    """Decode JSON to a type, all its numbers finite and none absurdly large. Raises Malformed."""
+    """Decode JSON to a type, its numbers finite and none absurdly large, no name twice. Raises Malformed."""
     value = _ANY.decode(data)
+    check_names(data)
     try:
         check_numbers(value)
     except ConfigError as error:
@@ -254,9 +274,7 @@ def read_frame(path: PathLike, types: Mapping[str, Any] | None = None) -> pd.Dat
 def read_frame_of_lines(path: PathLike) -> pd.DataFrame:
     """Read a file of JSON objects, one a line, as a data frame. Raises InputError, and ConfigError."""
     pandas, data = _pandas(), read_bytes(path)
-    names, cells = (csv_line(line) for line in [*as_text(data, path).split("\n", 2), ""][:2])
-    if len(cells) > len(names):  # pandas would make an index of the first ones
-        raise _misshapen(path, cells, names, 2)
+    as_text(data, path)  # or pandas names no line
     try:
         return pandas.read_json(io.BytesIO(data), lines=True)
     except (ValueError, OverflowError, RecursionError, AttributeError, TypeError) as error:

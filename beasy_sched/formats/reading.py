@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 
 from beasy_sched import limits
 from beasy_sched.errors import ConfigError, InputError, PathLike
+from beasy_sched.numbers import number_in
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,6 +29,7 @@ else:
 
 T = TypeVar("T")
 
+_PIECE_BYTES: Final = 1 << 17
 _GLANCE_S: Final = 0.02
 """So often it is seen whether somebody writes to a pipe."""
 
@@ -47,11 +49,11 @@ def open_file(path: PathLike) -> io.BufferedReader:
     """Open a file to read bytes from; whoever asks closes it.
 
     Raises InputError for what is no file: a folder, a pipe that nobody opens to write to, a name that no file
-    can have.
+    can have. Of a pipe or a device, no more than `MOST_UNPACKED_BYTES` can be read.
     """
     with reading(path):
         try:
-            return io.BufferedReader(_unbuffered(os.fspath(path)), 1 << 17)
+            return io.BufferedReader(_unbuffered(os.fspath(path)), _PIECE_BYTES)
         except ValueError as error:  # of a name with a null byte
             raise InputError(repr(os.fspath(path)), f"cannot be read: {error}") from None
 
@@ -73,7 +75,7 @@ def _unbuffered(path: str) -> _File:
         head = _first_of_pipe(descriptor) if stat.S_ISFIFO(mode) else b""
         if sys.platform != "win32":
             os.set_blocking(descriptor, True)
-        return _File(descriptor, head)
+        return _File(descriptor) if stat.S_ISREG(mode) else _Stream(descriptor, head, path)
     except BaseException:
         os.close(descriptor)
         raise
@@ -94,37 +96,49 @@ def _first_of_pipe(descriptor: int) -> bytes:
 
 
 class _File(io.FileIO):
-    """A file that has been opened, of which ``head`` has been read already."""
+    """A file that has been opened."""
 
-    def __init__(self, descriptor: int, head: bytes) -> None:
+    def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor, "rb")
-        self._head = head
+
+
+class _Stream(_File):
+    """A pipe or a device, which may never end: of more than `MOST_UNPACKED_BYTES`, reading raises InputError.
+
+    ``head`` has been read from it already.
+    """
+
+    def __init__(self, descriptor: int, head: bytes, path: str) -> None:
+        super().__init__(descriptor)
+        self._head, self._path = head, path
+        self._left_bytes = limits.MOST_UNPACKED_BYTES
 
     def readinto(self, buffer: Any) -> int | None:
-        if not self._head:
-            return super().readinto(buffer)
         head, self._head = self._head, b""
-        buffer[: len(head)] = head
-        return len(head)
+        if head:
+            buffer[: len(head)] = head
+        count = len(head) or super().readinto(buffer)
+        self._left_bytes -= count or 0
+        if self._left_bytes < 0:
+            most = f"{limits.MOST_UNPACKED_BYTES >> 20} MiB"
+            raise InputError(self._path, f"is no plain file, and has more than {most}: too much to be read")
+        return count
 
     def readall(self) -> bytes:
-        head, self._head = self._head, b""
-        return head + super().readall()
+        pieces, buffer = [], bytearray(_PIECE_BYTES)
+        while count := self.readinto(buffer):
+            pieces.append(bytes(buffer[:count]))
+        return b"".join(pieces)
 
 
-def read_bytes(
-    path: PathLike, *, most: int | None = None, what: str = "for a file that is read at once"
-) -> bytes:
+def read_bytes(path: PathLike, *, most: int | None = None, what: str = "") -> bytes:
     """Return the contents of a file. Raises InputError, also for more than ``most`` bytes.
 
     ``what`` says then for what they are too many.
-    What is no plain file, such as a pipe, may have `MOST_UNPACKED_BYTES`.
     """
     with opened(path) as file:
         if most is None:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return file.read()
-            most = limits.MOST_UNPACKED_BYTES
+            return file.read()
         data = file.read(most + 1)
     if len(data) > most:
         raise InputError(path, f"has more than {most >> 20} MiB of text: too much {what}")
@@ -172,9 +186,9 @@ def package_text(package: str, *path: str) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether Python reads a text as a number."""
+    """Whether a text is a number."""
     try:
-        float(text)
+        number_in(text)
     except ValueError:
         return False
     return True

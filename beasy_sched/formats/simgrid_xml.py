@@ -30,7 +30,7 @@ from beasy_sched.model.platform import (
     old_name_note,
     parse_sleep_states,
 )
-from beasy_sched.numbers import Range
+from beasy_sched.numbers import Range, number_in
 
 _CORES = Range(1, 2**31 - 1, whole=True)
 """Numbers of cores that a host may have."""
@@ -267,7 +267,7 @@ def _check_off_powers(properties: Mapping[str, str]) -> None:
         text = properties.get(name, "")
         if text.strip():
             try:
-                found[name] = float(text)
+                found[name] = number_in(text)
             except ValueError:
                 raise ValueError(f"{name}: {text!r} is not a power in watts") from None
     if len(set(found.values())) > 1:

@@ -20,7 +20,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import is_number, opened
-from beasy_sched.limits import LARGEST_NUMBER, MOST_UNPACKED_BYTES
+from beasy_sched.limits import LARGEST_INT, LARGEST_NUMBER, LATEST_S, MOST_UNPACKED_BYTES
 from beasy_sched.units import counted
 
 Progress = Callable[[int, int], object]
@@ -37,6 +37,9 @@ FIELDS_A_ROW: Final = len(SWF_FIELDS)
 LINE_COLUMN: Final = FIELDS_A_ROW
 """Column of a chunk, after those of the fields, that holds the row's line number."""
 
+_MOST: Final = np.full(FIELDS_A_ROW + 1, LATEST_S)
+"""No number of a row is larger: a workload has no later times, and no larger jobs (below)."""
+_MOST[[SWF_FIELDS["allocated_processors"] - 1, SWF_FIELDS["requested_processors"] - 1]] = LARGEST_INT
 _LONGEST_LINE: Final = 10_000
 _ROWS_A_CHUNK: Final = 16_384
 _EXAMPLES: Final = 5
@@ -116,11 +119,11 @@ class SwfReader:
 
     def _sane(self, chunk: FloatArray) -> FloatArray:
         """Leave out rows with infinite or absurd values, and NaN."""
-        sane = (np.abs(chunk) < LARGEST_NUMBER).all(axis=1)
+        sane = (np.abs(chunk) <= _MOST).all(axis=1)
         if sane.all():
             return chunk
         for row in chunk[~sane]:
-            column = int(np.argmin(np.abs(row) < LARGEST_NUMBER))
+            column = int(np.argmin(np.abs(row) <= _MOST))
             self.findings.bad(int(row[LINE_COLUMN]), f"field {column + 1} is {row[column]:g}")
         return chunk[sane]
 
@@ -139,7 +142,7 @@ class SwfReader:
             if "_" in line and any("_" in text for text in fields):
                 raise ValueError
         except ValueError:
-            wrong = next(i for i, text in enumerate(fields) if "_" in text or not is_number(text))
+            wrong = next(i for i, text in enumerate(fields) if not is_number(text))
             self.findings.bad(number, f"field {wrong + 1} is {fields[wrong][:30]!r}, expected a number")
             return
         row.append(number)

@@ -24,7 +24,7 @@ from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import csv_line, csv_rows
 from beasy_sched.formats.reading import read_bytes, reading
 from beasy_sched.limits import MOST_TABLE_BYTES, shortened
-from beasy_sched.numbers import ANY_NUMBER
+from beasy_sched.numbers import ANY_NUMBER, number_in
 from beasy_sched.units import counted
 
 NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
@@ -112,7 +112,7 @@ class Table:
         if text.lower() in NOTHING:
             return float("nan")
         try:
-            return float(text)
+            return number_in(text)
         except ValueError:
             raise self.error(row, f"{name}: found {shortened(text, 40)!r}, expected a number") from None
 

@@ -50,6 +50,7 @@ from beasy_sched.formats.table import (
     unit_in_name,
 )
 from beasy_sched.limits import LARGEST_NUMBER
+from beasy_sched.numbers import number_in
 
 _NINJA_UNITS = {
     "electricity": "kW",
@@ -133,7 +134,7 @@ def _ninja_factor(table: Table, units: dict[str, Any], name: str, known: dict[st
 def _longitude_deg(stated: object) -> float | None:
     """A longitude, where ``stated`` is one."""
     try:
-        longitude = float(str(stated))
+        longitude = number_in(str(stated))
     except ValueError:
         return None
     return longitude if abs(longitude) <= 360.0 else None
@@ -145,8 +146,8 @@ def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
     if stated is None:
         return None
     try:
-        capacity_kw = float(stated)
-    except (TypeError, ValueError):
+        capacity_kw = number_in(str(stated))
+    except ValueError:
         capacity_kw = float("nan")
     if not 0 < capacity_kw < LARGEST_NUMBER:
         raise InputError(table.path, f"states a capacity of {stated!r}, expected a number of kW > 0")

@@ -25,10 +25,10 @@ from beasy_sched.energy.storage import require
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_versions import BatsimFormat, job_for_batsim5, profile_for_batsim5
-from beasy_sched.formats.batsim_workload import LARGEST_INT
 from beasy_sched.formats.swf import FIELDS_A_ROW, SWF_FIELDS
 from beasy_sched.generate.platform import load_server
 from beasy_sched.generate.random_streams import Stream, grouped_walltimes, log_normal, uniforms
+from beasy_sched.limits import LARGEST_INT
 from beasy_sched.numbers import Range
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 

@@ -16,6 +16,7 @@ from beasy_sched.formats.swf import LINE_COLUMN, SWF_FIELDS, Progress, SwfFindin
 from beasy_sched.generate.deadlines import with_chains
 from beasy_sched.generate.random_streams import grouped_walltimes, to_microseconds
 from beasy_sched.generate.workload import EXTRA_FIELDS, GeneratedWorkload, Report, SwfOptions, plain_numbers
+from beasy_sched.limits import LARGEST_INT
 from beasy_sched.units import counted
 
 OUTSIDE: Final = "outside the time window"
@@ -256,6 +257,12 @@ def _fit_site(rows: Rows, options: SwfOptions, reader: SwfReader) -> int:
         rows.note(f"the header states no size: the site is as large as the largest job, {largest}")
         return largest
     site = math.ceil(processors / options.cores_per_host)
+    if site > LARGEST_INT:
+        raise InputError(
+            reader.path,
+            f"its header (MaxProcs, MaxNodes) states {processors:.0f} processors, which is more than Batsim"
+            f" counts hosts ({LARGEST_INT}): give the size of the site with --hosts",
+        )
     if largest > site:
         rows.warn(
             f"the header's size is {site} hosts, but the largest job needs {largest}: this is the site's size"

@@ -18,6 +18,7 @@ from beasy_sched.arrays import IndexArray, StateArray, read_only
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.limits import LARGEST_POWER_W, LATEST_S, MOST_KIND_PSTATES, MOST_PSTATES, shortened
 from beasy_sched.model.events import Resource, SimulationBegins
+from beasy_sched.numbers import number_in
 
 SPEEDS_PROPERTY = "speed_per_state"
 """Host property with the speeds (flops/s, comma separated), since Batsim sends only properties."""
@@ -443,7 +444,7 @@ def _watts(name: str, text: str, three: str) -> list[list[float]]:
     rows = []
     for entry in (part.strip() for part in text.split(",")) if text.strip() else ():
         try:
-            watts = [float(value) for value in entry.split(":")]
+            watts = [number_in(value) for value in entry.split(":")]
         except ValueError:
             watts = []
         if len(watts) not in (2, 3) or not all(0.0 <= watt <= LARGEST_POWER_W for watt in watts):
@@ -494,7 +495,7 @@ def _speeds(text: str, told: tuple[float, ...]) -> tuple[float, ...]:
 
 def _parse_speeds(text: str) -> tuple[float, ...]:
     try:
-        speeds = tuple(float(part) for part in text.split(",") if part.strip())
+        speeds = tuple(number_in(part) for part in text.split(",") if part.strip())
     except ValueError:
         speeds = (math.nan,)
     if not all(0.0 <= speed < math.inf for speed in speeds):

@@ -408,7 +408,8 @@ class PlanStore:
                 plan.check_platform(platform)
                 plan.check_site(site)
             except ConfigError as error:
-                raise ConfigError(f"window {window}: {error}") from None
+                advice = "give the platform and the site that it was made for, or plan again"
+                raise ConfigError(f"window {window}: {error}: {advice}") from None
         first = self._plans[0]
         _check_levels(first, first.asked_level, site.storage.start(), "the plan starts", "the site")
 

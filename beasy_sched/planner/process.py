@@ -207,7 +207,9 @@ class PlannerProcess:
 
     def _start(self) -> None:
         try:
-            process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )  # Ctrl-C does not reach it: it would show where it was
         except OSError as error:
             raise BeasyError(f"the planner's process cannot be started: {error.strerror or error}") from None
         self._process = process

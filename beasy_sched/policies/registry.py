@@ -13,7 +13,7 @@ from typing import Any
 
 from beasy_sched.engine.policy import Policy, own_mistakes
 from beasy_sched.engine.words import ENGINE_WORDS, Sentences, Words
-from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.errors import ConfigError, InputError, Interrupted
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
 
@@ -124,7 +124,7 @@ def _load(target: str) -> type[Policy]:
     module_name, _, class_name = target.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         raise
     except BaseException as error:  # other people's modules may raise anything on import
         what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
@@ -146,7 +146,7 @@ def _meant(name: str) -> str:
     parts = head.removesuffix(".py").replace("/", " ").replace(os.sep, " ").replace(".", " ").split()
     for text in (head, f"{head}.py", f"{'/'.join(parts)}.py", f"{'/'.join(parts[:-1])}.py"):
         path = Path(text)
-        if path.suffix == ".py" and path.is_file():
+        if path.suffix == ".py" and os.path.isfile(path):  # of a name that is too long, too
             break
     else:
         return ""

@@ -25,8 +25,8 @@ from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.lost import RETRY_S
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.errors import BeasyError, InputError
-from beasy_sched.formats.batsim_events import ExternalEvent
+from beasy_sched.errors import BeasyError, DecisionRefused, InputError
+from beasy_sched.formats.batsim_events import ExternalEvent, order_of_play
 from beasy_sched.formats.batsim_versions import event_for_batsim5
 from beasy_sched.formats.batsim_workload import Workload, WorkloadJob, parse_profile
 from beasy_sched.formats.failures import HostFailure, HostFailureKind
@@ -53,6 +53,8 @@ from beasy_sched.testing.witness import Witness
 
 STEP_S = 60.0
 """Length of a world's steps, s."""
+_MOMENT_S = 2e-6
+"""What happens within this time is told as of one moment, or of two neighbours: times have six decimals."""
 
 
 def server(name: str, *, speed: float = 100.0, idle: float = 50.0, full: float = 100.0) -> ServerKind:
@@ -246,7 +248,7 @@ class SmallWorld:
             for when, kind in ((start, "machine_unavailable"), (end, "machine_available")):
                 if when < math.inf:
                     events.append(ExternalEvent(when, kind, {"type": kind}, HostSet.parse(hosts)))
-        return sorted(events, key=lambda event: event.timestamp)
+        return sorted(events, key=order_of_play)
 
     def _failures(self) -> list[HostFailure]:
         failures = [
@@ -288,11 +290,11 @@ class WorldRun:
 
 
 class HostsLost(BeasyError):
-    """Hosts that had left in the middle of a switch came back after its end: Batsim aborts."""
+    """Batsim aborts, whatever the scheduler does: of hosts that leave, or come back, at a bad moment."""
 
-    def __init__(self, world: SmallWorld) -> None:
-        """``world`` is the world in which these hosts do not come back."""
-        super().__init__("hosts that left while they were switched on or off came back")
+    def __init__(self, world: SmallWorld, what: str) -> None:
+        """``what`` they do; ``world`` is the world in which they do not."""
+        super().__init__(f"hosts {what}")
         self.world = world
 
 
@@ -302,7 +304,7 @@ def play_world(
     """Run the policies that ``make`` makes as `run_world` does, until a run lasts to its end.
 
     Returns its world, and that run: hosts on whose return Batsim aborts, whatever the scheduler does, stay
-    away.
+    away, and those that would leave in the moment in which they are used stay.
     """
     while True:
         try:
@@ -314,8 +316,7 @@ def play_world(
 def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> WorldRun:
     """Run a policy on a world in the embedded simulator, with a witness.
 
-    Raises HostsLost where the run ends since hosts came back on whose return Batsim aborts, and what the run
-    raises.
+    Raises HostsLost where Batsim aborts because of hosts that leave or come back, and what the run raises.
     """
     witness = Witness(world.platform, world.retry_s)
     session = session_of(world, policy, witness, with_site=with_site)
@@ -336,7 +337,11 @@ def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> W
     except InputError:
         if (lost := _without_return(world, witness)) is None:
             raise
-        raise HostsLost(lost) from None
+        raise HostsLost(lost, "that left while they were switched on or off came back") from None
+    except DecisionRefused:
+        if (stayed := _without_leaving_now(world, witness)) is None:
+            raise
+        raise HostsLost(stayed, "left in the moment in which they were used, before this was told") from None
     return WorldRun(session, result, decisions, uses_j, witness)
 
 
@@ -354,6 +359,16 @@ def _without_return(world: SmallWorld, witness: Witness) -> SmallWorld | None:
     start_s, _, hosts = outages[min(due)[1]]
     outages[min(due)[1]] = (start_s, math.inf, hosts)
     return world.but(outages=tuple(outages))
+
+
+def _without_leaving_now(world: SmallWorld, witness: Witness) -> SmallWorld | None:
+    """The world in which hosts stay that have left in this moment, which the scheduler could not know."""
+    outages = tuple(
+        (start_s, end_s, hosts)
+        for start_s, end_s, hosts in world.outages
+        if abs(start_s - witness.now) > _MOMENT_S or not witness.here[HostSet.parse(hosts).ids].any()
+    )
+    return world.but(outages=outages) if len(outages) < len(world.outages) else None
 
 
 def session_of(

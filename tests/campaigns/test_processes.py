@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -203,3 +205,28 @@ def test_what_a_killed_campaign_has_left_goes_with_the_next(tmp_path, monkeypatc
     first.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["another", "beasy-campaign-link"]
     assert (tmp_path / "another" / "beasy-run-x").is_dir()
+
+
+SERVER = """
+from beasy_sched.campaigns.workers import Processes, work_through
+
+if __name__ == "__main__":
+    executor = Processes(1, preload=["struck"])
+    done = []
+    work_through(executor, [("a", abs, -1), ("b", abs, -2)], lambda key, result: done.append(result))
+    executor.close()
+    print(done)
+"""
+STRUCK = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+"""A module that is struck while the server imports it, as by Ctrl-C."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals as POSIX has them")
+def test_the_server_does_not_notice_a_sigint(tmp_path: Path) -> None:
+    (tmp_path / "struck.py").write_text(STRUCK)
+    (tmp_path / "server.py").write_text(SERVER)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "server.py"], cwd=tmp_path, capture_output=True, text=True, env=environment
+    )
+    assert (done.stdout, done.stderr) == ("[1, 2]\n", "")

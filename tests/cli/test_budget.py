@@ -141,7 +141,9 @@ def test_check_tells_of_servers_without_powers(
     flags = ("--policy", "energybud", "--budget", "1kWh", "--period", "0:1d")
     for command in ("check", "simulate"):
         assert exit_code(command, *files, *flags) == 2
-        assert "an energy budget requires powers, but servers of kind" in capsys.readouterr().err
+        message = capsys.readouterr().err
+        assert "an energy budget requires powers, but servers of kind" in message
+        assert "add wattage_per_state to the hosts of the platform file, or set the policy's" in message
     states = ("idle", "computing", "sleeping", "switching_off", "switching_on")
     options = [each for state in states for each in ("--option", f"{state}_w=100")]
     assert exit_code("simulate", *files, *flags, *options) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -460,3 +461,12 @@ def test_plans_that_could_not_be_made(
 ) -> None:
     assert check(place, "-q", *arguments, **files) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_walltime_next_to_nothing(made: Path, tmp_path: Path) -> None:
+    """It counts as the shortest there is; no warning of NumPy's shows."""
+    jobs = [job(n, n * 1000, walltime=1e-320) for n in range(3)]
+    file = workload(tmp_path / "w.json", jobs, run=run_for(1e9))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert exit_code("check", "-p", str(made / "p.xml"), "-w", str(file)) == 1

@@ -11,6 +11,8 @@ import pytest
 from command_line import exit_code
 from reports.story_files import write_run
 
+from beasy_sched.limits import LONGEST_ERROR
+
 FULL = Path("/dev/full")
 
 
@@ -56,3 +58,25 @@ def test_a_stream_that_the_shell_has_closed(
     assert ended.returncode == code
     assert ended.stderr.endswith(told)
     assert "Traceback" not in ended.stderr
+
+
+LONG = "a" * 5000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names as POSIX has them")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("report", LONG, "-o", "page.html"),
+        ("explain", LONG),
+        ("campaign", "status", LONG),
+        ("policies", LONG),
+    ],
+)
+def test_a_name_that_no_file_can_have(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(*command) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("beasy-sched: ")
+    assert message.count("\n") == 1
+    assert len(message) < LONGEST_ERROR + 100
+    assert ("File name too long" in message) != (command[0] == "policies")

@@ -12,7 +12,7 @@ from beasy_sched.cli.options import DeclaredOption, Number, Whole
 
 PREFIXES = {"--set": "pv_kw=", "--servers": "gros:", "--host-shares": "1:"}
 """What stands before the number in the text of an option."""
-WRONG = ("nan", "inf", "-inf", "1e308", "-1e308", "9" * 400, "9" * 5000)
+WRONG = ("nan", "inf", "-inf", "1e308", "-1e308", "9" * 400, "9" * 5000, "1_000", "１２")
 
 
 def is_numeric(hint: Any) -> bool:

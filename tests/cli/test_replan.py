@@ -106,6 +106,17 @@ def test_a_signal_ends_the_waiting_and_the_process(site: SmallSite):
     assert started_process.returncode is not None
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="sessions as POSIX has them")
+def test_ctrl_c_does_not_reach_the_process(site: SmallSite):
+    """Or it shows where it was, while it still imports what it needs."""
+    setup = setup_of(site)
+    process = PlannerProcess(setup, HANGS)
+    process.ask(request_of(setup))
+    assert process._process is not None
+    assert os.getpgid(process._process.pid) != os.getpgid(0)
+    process.close()
+
+
 def test_a_request_that_has_no_plan_says_why(site: SmallSite):
     setup = setup_of(site)
     asked = request_of(setup)

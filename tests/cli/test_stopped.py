@@ -16,6 +16,8 @@ import pytest
 from command_line import exit_code
 from processes import PATIENCE_S, free_endpoint, program
 
+import beasy_sched
+
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 POLICIES = """
 import os, resource, signal
@@ -64,6 +66,9 @@ class Greedy(Easy):
         except OSError:
             return {}
 """
+
+
+FOUND_HERE = {**os.environ, "PYTHONPATH": str(Path(beasy_sched.__file__).parents[1])}
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +172,40 @@ def test_a_signal_while_the_program_is_loaded(
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([*command, "policies"], capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (1, f"beasy-sched: stopped by {number.name}\n")
+
+
+ENDING = """
+import atexit, os
+atexit.register(print, "tidied up", flush=True)
+atexit.register(lambda: {first})
+
+class Late:
+    def __del__(self, kill=os.kill, own=os.getpid()):
+        kill(own, {number})
+
+late = Late()
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("first", ["None", "os.kill(os.getpid(), {number})"])
+def test_a_signal_once_the_command_has_ended(tmp_path: Path, number: signal.Signals, first: str) -> None:
+    """Neither in the interpreter's last callbacks nor while it takes itself apart."""
+    text = ENDING.format(first=first.format(number=number.value), number=number.value)
+    (tmp_path / "ending.py").write_text(f"from beasy_sched.policies.easy import Easy\n{text}")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [program("beasy-sched"), "policies", "ending:Easy"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("tidied up\n")
+
+
+def test_little_is_loaded_before_signals_are_answered() -> None:
+    names = "import sys; old = {*sys.modules}; import beasy_sched.__main__; print(*{*sys.modules} - old)"
+    done = subprocess.run([sys.executable, "-S", "-c", names], capture_output=True, text=True, env=FOUND_HERE)
+    loaded = done.stdout.split()
+    assert "beasy_sched.signals" in loaded, done.stderr
+    assert not {"typing", "contextlib", "beasy_sched.errors"} & {*loaded}
 
 
 def sound(folder: Path) -> None:

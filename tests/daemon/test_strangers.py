@@ -21,7 +21,7 @@ from beasy_sched import daemon as daemon_module
 from beasy_sched.daemon import Daemon, too_many
 from beasy_sched.engine import Session
 from beasy_sched.errors import PeerError
-from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES
+from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.policies.registry import make_policy
@@ -252,13 +252,56 @@ def test_a_message_of_endless_parts_is_cut_off(tmp_path: Path) -> None:
         complete(daemon)
 
 
+def begin_and_end(endpoint: str) -> None:
+    """Play a simulation that is over half a second later, if it is answered at all."""
+    with Peer(endpoint) as peer, contextlib.suppress(zmq.Again):
+        peer.socket.setsockopt(zmq.RCVTIMEO, 3000)
+        peer.ask(BEGIN)
+        time.sleep(0.5)
+        peer.run([raw(job("a")), END])
+
+
+def test_many_comings_and_goings_before_the_first_message() -> None:
+    """The simulator is not taken for one of those that had its file descriptor, or for one that has gone."""
+    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+        port = int(served.endpoint.rpartition(":")[2])
+        for _ in range(700):
+            socket.create_connection(("127.0.0.1", port), 10).close()
+        simulator = threading.Thread(target=begin_and_end, args=(served.endpoint,))
+        simulator.start()
+        time.sleep(0.5)  # all of this waits to be read
+        try:
+            served.serve(Session(make_policy("fcfs")))
+        finally:
+            simulator.join()
+        assert served.messages == 3
+
+
+def test_a_crowd_that_was_there_before_the_simulator() -> None:
+    """Its first message has come: it is no longer one of the newest of too many."""
+    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+        crowd = [(ZMTP_1[:1],)] * (MOST_CONNECTIONS + 50)
+        with raw_strangers(served.endpoint, crowd):
+            simulator = threading.Thread(target=begin_and_end, args=(served.endpoint,))
+            simulator.start()
+            time.sleep(0.5)
+            try:
+                served.serve(Session(make_policy("fcfs")))
+            finally:
+                simulator.join()
+        assert served.messages == 3
+
+
 def test_which_connections_are_too_many() -> None:
     assert too_many({}, 10) == []
     assert too_many({5: 3, 6: 7}, 10) == []
     assert too_many({5: 3, 6: 8}, 10) == [6]
     assert too_many({5: 9, 6: 8, 7: 3}, 10) == [5, 6]
     crowd = dict.fromkeys(range(MOST_CONNECTIONS + 3), 1)
-    assert too_many(crowd, MOST_MESSAGE_BYTES) == [MOST_CONNECTIONS + n for n in range(3)]
+    newest = [MOST_CONNECTIONS + n for n in range(3)]
+    assert too_many(crowd, MOST_MESSAGE_BYTES) == newest
+    assert too_many(crowd, MOST_MESSAGE_BYTES, newest[:2]) == newest[2:]
+    assert too_many({5: MOST_OTHERS_BYTES + 1, 6: MOST_OTHERS_BYTES}, 10, {5, 6}) == [5]
 
 
 def decided(peer: Peer, now: int) -> list[bytes]:

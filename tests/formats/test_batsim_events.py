@@ -79,6 +79,8 @@ def test_an_empty_file_is_fine(tmp_path):
     [
         ("not json", "could not be parsed"),
         ('[{"type": "x", "timestamp": 1}]', "could not be parsed"),
+        ('{"timestamp": 1, "type": "x", "timestamp": 2}', "the name 'timestamp' occurs twice in an object"),
+        ('{"timestamp": 1, "type": "a:b", "x": {"y": 1, "y": 1}}', "the name 'y' occurs twice"),
         ('{"timestamp": 1}', "no 'type' text"),
         ('{"type": "x"}', "no 'timestamp' number"),
         ('{"type": "x", "timestamp": true}', "no 'timestamp' number"),

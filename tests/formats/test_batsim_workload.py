@@ -143,6 +143,32 @@ def test_wrong_profiles(tmp_path, profile, message):
             {"nb_res": 4, "jobs": [JOB, JOB], "profiles": {"p": DELAY}},
             r"jobs\[1\]: the id 'w0!a' occurs twice",
         ),
+        (
+            {"nb_res": 4, "jobs": [{**JOB, "id": "a" * 998}], "profiles": {"p": DELAY}},
+            r"workload.json: jobs\[0\]: id: found 'w0!a{37}\.\.\.' with 1,001 characters",
+        ),
+        (
+            {"nb_res": 4, "jobs": [{**JOB, "profile": "p" * 1001}], "profiles": {"p" * 1001: DELAY}},
+            r"jobs\[0\]: profile: found 'p{40}...' with 1,001 characters",
+        ),
+        (
+            {"nb_res": 4, "jobs": [{**JOB, "why": "a" * 1_048_576}], "profiles": {"p": DELAY}},
+            r"workload.json: jobs\[0\]: has 1,048,\d+ bytes, expected 1,048,576 at most",
+        ),
+        (
+            '{"nb_res": 4, "jobs": [], "profiles": {"p": {"type": "delay", "delay": 1}, "p": {"type": "x"}}}',
+            "workload.json: .*the name 'p' occurs twice in an object: remove one of them",
+        ),
+        (
+            '{"nb_res": 4, "jobs": [{"id": 1, "subtime": 0, "subtime": 9, "res": 1, "profile": "p"}],'
+            ' "profiles": {"p": {"type": "delay", "delay": 1}}}',
+            "the name 'subtime' occurs twice",
+        ),
+        (
+            '{"nb_res": 4, "of": "x:y", "jobs": [{"id": 1, "subtime": 0, "res": 1, "profile": "p",'
+            ' "user": "a", "user": "b"}], "profiles": {"p": {"type": "delay", "delay": 1}}}',
+            "the name 'user' occurs twice",
+        ),
         ("[" * 100_000, "workload.json: "),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 from datetime import date, datetime
 from enum import Enum
 from pathlib import Path
@@ -11,8 +13,11 @@ from typing import Literal
 import msgspec
 import pytest
 
+from beasy_sched import limits
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.reading import in_file, parse_toml, read_bytes, read_text
+from beasy_sched.formats.decoding import read_frame_of_lines
+from beasy_sched.formats.reading import in_file, parse_toml, read_bytes, read_lines, read_text
+from beasy_sched.formats.swf import SwfReader
 from beasy_sched.structs import as_type, field_names
 
 
@@ -104,6 +109,10 @@ def test_what_is_right_becomes_the_type() -> None:
     assert field_names(Round) == ["shape", "radius_m"]
 
 
+def swf_rows(path: Path) -> list[object]:
+    return list(SwfReader(path).chunks())
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for read in (read_bytes, read_text):
         with pytest.raises(InputError, match=re.escape(f"{tmp_path / 'no'}: cannot be read: No such file")):
@@ -121,3 +130,17 @@ def test_toml_is_refused_with_its_line() -> None:
 def test_an_error_about_the_contents_names_the_file() -> None:
     with pytest.raises(InputError, match=r"^a\.toml: size: too large"), in_file("a.toml"):
         raise ConfigError("size: too large")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices as POSIX has them")
+@pytest.mark.parametrize("read", [read_bytes, lambda path: list(read_lines(path)), swf_rows])
+def test_a_device_that_never_ends(read: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_UNPACKED_BYTES", 1 << 20)
+    with pytest.raises(InputError, match="/dev/zero: is no plain file, and has more than 1 MiB"):
+        read(Path("/dev/zero"))
+
+
+def test_lines_of_any_number_of_members_are_a_frame(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"time":0}\n{"time":1,"rule":"a, b","facts":{"n":1}}\n')
+    assert [*read_frame_of_lines(log)["time"]] == [0, 1]

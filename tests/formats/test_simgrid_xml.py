@@ -150,6 +150,7 @@ def test_both_names_of_the_powers(tmp_path, properties, powers, notes):
         ),
         ({"wattage_off": "5", "watt_off": "6"}, "wattage_off '5' and watt_off '6' differ"),
         ({"wattage_off": "much"}, "wattage_off: 'much' is not a power"),
+        ({"wattage_off": "1_0"}, "wattage_off: '1_0' is not a power"),
         ({"watt_per_state": "1, 1"}, "watt_per_state: '1' is not 'idle:full' or 'idle:one_core:full'"),
         ({"wattage_per_state": "1, 1"}, "wattage_per_state: '1' is not 'idle:full'"),
         ({"wattage_per_state": "1:2, 1:2,"}, "wattage_per_state: '' is not 'idle:full'"),

@@ -77,6 +77,11 @@ def test_of_a_header_that_is_given_twice_the_first_counts(tmp_path: Path) -> Non
             [1],
             ["line 2: field 2 is -inf", "line 3: field 2 is 1e+300"],
         ),
+        (
+            f"{row(1)}\n{row(2, '1e16')}\n1 0 0 1 3e9 0 0 1 1 0 1 1 1 1 1 1 1 1\n",
+            [1],
+            ["line 2: field 2 is 1e+16", "line 3: field 5 is 3e+09"],
+        ),
         (f"{row(1)}\n{'9' * 30_000}\n{row(2)}\n", [1, 2], ["line 2: 1 field, expected 18"]),
         (f"{row(1)}\n\x00\x01\xff\n{row(2)}\n", [1, 2], ["line 2: 1 field, expected 18"]),
     ],
@@ -153,7 +158,7 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
     assert seen[-1] == (path.stat().st_size, path.stat().st_size)
 
 
-values = st.floats(-1e17, 1e17) | st.integers(-(10**15), 10**15)
+values = st.floats(-(2**31) + 1, 2**31 - 1) | st.integers(-(2**31) + 1, 2**31 - 1)
 
 
 @given(st.lists(st.lists(values, min_size=18, max_size=18), min_size=1, max_size=5), st.data())

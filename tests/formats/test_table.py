@@ -40,6 +40,8 @@ def test_rows_know_their_lines():
         ("time,a\n1,2\n3\n", "f.csv:3: has 1 value where the header names 2 columns: is the file cut off"),
         ("time,a\n1,2,5\n", "f.csv:2: has 3 values where the header names 2 columns (decimal commas?)"),
         ("time,a\n1,2\n3,x\n", "f.csv:3: a: found 'x', expected a number"),
+        ("time,a\n1,2\n3,1_0\n", "f.csv:3: a: found '1_0', expected a number"),
+        ("time,a\n1,2\n3,１２\n", "f.csv:3: a: found '１２', expected a number"),
         ("time,a\n1,inf\n", "f.csv:2: a: found 'inf'"),
         ("nothing\n", "f.csv: no header line was found in 1 line"),
     ],

@@ -204,6 +204,14 @@ def test_processor_counts(tmp_path: Path) -> None:
     assert made.report.notes == ["1 jobs have no requested processors: the allocated ones were used"]
 
 
+def test_a_header_with_an_absurd_size(tmp_path: Path) -> None:
+    path = trace(tmp_path, {}, header="; MaxProcs: 2147483648")
+    with pytest.raises(InputError, match=r"t.swf: its header .* states 2147483648 .*: give .* --hosts"):
+        convert(path)
+    assert convert(path, cores_per_host=2).nb_res == 2**30
+    assert convert(path, hosts=5).nb_res == 5
+
+
 @pytest.mark.parametrize(
     ("header", "options", "site", "remark"),
     [

@@ -54,6 +54,7 @@ def test_the_median_speed_is_the_faster_of_two_middle_ones() -> None:
     ("changes", "told"),
     [
         ({"wattage_per_state": "a:b"}, "'a:b' is not"),
+        ({"wattage_per_state": "1_0:20"}, "'1_0:20' is not"),
         ({"wattage_per_state": "1:2:3:4"}, "is not"),
         ({"wattage_per_state": "100"}, "'100' is not 'idle:full'"),
         ({"watt_per_state": "1:2"}, "wattage_per_state '.*' and watt_per_state '1:2' give different powers"),

@@ -202,6 +202,11 @@ class TestChain:
                 with pytest.raises(ConfigError, match="kg of hydrogen, the site with"):
                     PlanStore([plan]).check_fits(two_kinds(), site)
 
+    def test_another_site_than_the_plan_is_for(self) -> None:
+        site = Site(Storage(replace(PLAN.storage.battery, capacity_j=1.0)), 3600.0)
+        with pytest.raises(ConfigError, match=r"window 0: battery.capacity_j .*: give the .* or plan again"):
+            PlanStore([PLAN]).check_fits(two_kinds(), site)
+
     def test_first_window_starts_elsewhere(self) -> None:
         site = Site(Storage(replace(PLAN.storage.battery, soc_start_pct=60.0)), 3600.0)
         with pytest.raises(ConfigError, match="the plan starts with the battery at 50 %, the site at 60 %"):

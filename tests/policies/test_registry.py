@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from beasy_sched.engine.policy import Policy
-from beasy_sched.errors import ConfigError, PolicyError
+from beasy_sched.errors import ConfigError, Interrupted, PolicyError
 from beasy_sched.policies.registry import (
     OURS,
     check_named_in_data,
@@ -216,3 +216,11 @@ def test_a_file_elsewhere(working: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_no_advice_that_would_not_work(name: str) -> None:
     with pytest.raises(ConfigError, match="choose one of fcfs"):
         policy_class(name)
+
+
+def test_a_signal_during_an_import_is_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from beasy_sched.errors import Interrupted\nraise Interrupted('stopped by SIGTERM')\n"
+    (tmp_path / "struck_policy.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+        policy_class("struck_policy:Mine")

@@ -10,7 +10,10 @@ import pytest
 from worlds import FAST, World, WorldJob, breaking_world, failing_world, green_world, play, policy_of, run
 
 from beasy_sched.engine.lost import GIVEN_UP, IN_SERVICE, MAY_BE_ASKED, NOT_COME, OUT_OF_SERVICE
+from beasy_sched.errors import DecisionRefused
+from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
+from beasy_sched.model.decisions import Reply
 from beasy_sched.model.host_states import HostState
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.testing.invariants import PREDECESSORS, check_jobs, check_workflows
@@ -99,6 +102,45 @@ def test_a_host_that_leaves_in_the_middle_of_a_switch_and_returns_ends_the_run()
     assert "while they were switched on or off" in done.session.warnings[-1]
     early = world.but(outages=((70.0, 75.0, "0"),))
     assert play(early, "easy")[0] == early
+
+
+class Abrupt(SmallWorld):
+    """Its simulator refuses the first start, since a host has left meanwhile: Batsim splits some instants."""
+
+    def simulation(self):
+        simulation = super().simulation()
+
+        def run(decide, play=simulation.run):
+            def refuse(message):
+                reply = decide(message)
+                if any(isinstance(decision, d.ExecuteJob) for decision in reply.decisions):
+                    raise DecisionRefused("its state is 'unavailable'")
+                return reply
+
+            return play(refuse)
+
+        simulation.run = run
+        return simulation
+
+
+@pytest.mark.parametrize("start_s", [61.000001, 62.0])
+def test_a_host_that_leaves_in_the_moment_in_which_it_is_used(start_s: float) -> None:
+    """No policy can know of it, but only of what comes in this moment."""
+    outages = ((10.0, 20.0, "1"), (start_s, 80.0, "0"))
+    world = Abrupt(2, 0, (WorldJob(61.0, 1, 50.0, 30.0),), (300.0,) * 6, outages=outages)
+    with pytest.raises(HostsLost if start_s < 62.0 else DecisionRefused) as caught:
+        run_world(world, policy_of(world, "easy"))
+    if isinstance(caught.value, HostsLost):
+        assert caught.value.world.outages == outages[:1]
+
+
+def test_events_come_in_the_order_in_which_batsim_plays_them() -> None:
+    """Hosts return, then leave, then there is news of the power."""
+    world = World(3, 0, (), (300.0,) * 3, outages=((30.0, 60.0, "0"), (60.0, 70.0, "1-2")))
+    told = []
+    world.simulation().run(lambda message: told.extend(message.events) or Reply(message.now, []))
+    names = [event.kind for event in told if isinstance(event, e.Notify) and event.timestamp == 60.0]
+    assert names[:3] == ["event_machine_available", "event_machine_unavailable", "power"]
 
 
 def test_green_worlds_have_phases_that_come_at_one_time() -> None:

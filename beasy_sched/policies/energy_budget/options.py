@@ -256,7 +256,8 @@ def _stated(
     if np.isnan(watts).any():
         kind = kinds[int(np.flatnonzero(np.isnan(watts))[0])].name
         raise ConfigError(
-            f"an energy budget requires powers, but servers of kind {kind!r} have none: set {name}"
+            f"an energy budget requires powers, but servers of kind {kind!r} have none: add wattage_per_state"
+            f" to the hosts of the platform file, or set the policy's option {name}"
         )
     if not ((watts >= 0) & np.isfinite(watts)).all():
         raise ConfigError(f"{name}: found {value!r}, expected watts, 0 or more")
