@@ -26,6 +26,8 @@ MOST_CONNECTIONS: Final = 100
 """To the daemon, beside its simulator's."""
 MOST_OTHERS_BYTES: Final = 1 << 26
 """That these may have sent together during a simulation."""
+MOST_SCRAPES: Final = 16
+"""Connections to the page of metrics at a time."""
 MOST_CANDIDATES: Final = 100
 """Peers that have been greeted and have not begun a simulation."""
 MOST_UNKNOWN: Final = 100
