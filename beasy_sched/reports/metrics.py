@@ -117,9 +117,9 @@ _GAUGES: Final = (
         _of_power(lambda power: power.held.battery_j if power.storage.battery.exists else None),
     ),
     _Gauge(
-        "beasy_hydrogen_kilograms",
+        "beasy_hydrogen_grams",
         "Hydrogen in the tank when the present step began.",
-        _of_power(lambda power: None if power.storage.hydrogen is None else power.held.hydrogen_kg),
+        _of_power(lambda power: None if power.storage.hydrogen is None else 1000.0 * power.held.hydrogen_kg),
     ),
     _Gauge(
         "beasy_production_watts",
