@@ -90,7 +90,7 @@ def _last_step(name: str, help: str, field: str) -> _Gauge:
     """A power of the last settled step."""
     return _Gauge(
         f"beasy_{name}_watts",
-        f"{help}, mean of the last step that has ended.",
+        f"{help}, mean of the last step.",
         _of_power(lambda power: None if power.last is None else getattr(power.last, field)),
     )
 
@@ -103,7 +103,7 @@ def _soc_ratio(power: _Power) -> float | None:
 _GAUGES: Final = (
     _Gauge(
         "beasy_run_seconds",
-        "Time of the run at its last message: simulated time, or real time on a real cluster.",
+        "Time of the run at its last message.",
         lambda seen: seen.now_s,
     ),
     _Gauge(
@@ -138,7 +138,7 @@ _GAUGES: Final = (
     _last_step("unserved", "Demand that nothing could serve", "unserved_w"),
     _Gauge(
         "beasy_servers_unavailable",
-        "Servers that may not be given to jobs because they are out of service or lost.",
+        "Servers that are out of service or lost.",
         lambda seen: seen.unavailable,
     ),
     _Gauge("beasy_jobs_waiting", "Jobs in the queue.", lambda seen: seen.waiting),
@@ -257,8 +257,7 @@ class Metrics:
         if (age_s := self._staleness_s(seen)) is not None:
             yield make.GaugeMetricFamily(
                 "beasy_power_staleness_seconds",
-                "Age of the last reading of the source of power; in simulations, simulated time since"
-                " production was announced.",
+                "Age of the last reading of the source of power, or simulated time since it was announced.",
                 age_s,
             )
         counts = np.frombuffer(seen.servers, np.int64).reshape(-1, len(_STATES)).sum(axis=0)
@@ -273,7 +272,7 @@ class Metrics:
         yield _by_label(jobs, {JobState(name).name.lower(): number for name, number in ended.items()})
         decisions = make.CounterMetricFamily(
             "beasy_decisions",
-            "Decisions: jobs that were started, rejected or killed, servers that were given another P-state.",
+            "Jobs that were started, rejected or killed, servers that were given another P-state.",
             labels=["action"],
         )
         yield _by_label(decisions, {**self._decided})
