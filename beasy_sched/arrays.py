@@ -19,7 +19,7 @@ StateArray = npt.NDArray[np.int8]
 PStateArray = npt.NDArray[np.int16]
 
 FEW = 64
-"""Up to this many hosts plain Python is faster than NumPy."""
+"""Number of hosts up to which plain Python is faster than NumPy."""
 
 _ADDED_IN_TURN: Final = 8
 """NumPy, too, adds up fewer numbers than these one by one."""

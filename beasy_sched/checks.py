@@ -59,9 +59,9 @@ from beasy_sched.protocol.notices import (
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
 
 _LOW_PEAK_SHARE, _LOW_PEAK_S = 0.5, 180 * SECONDS_PER_DAY
-"""A plant comes near its capacity once in half a year at least: this share of it."""
+"""Share of its capacity that a plant reaches at least once in this time (s, half a year)."""
 _TINY_PEAK_SHARE, _TINY_PEAK_S = 0.02, 7 * SECONDS_PER_DAY
-"""And in any week it exceeds this: less means that the unit was misread."""
+"""Share of its capacity that a plant exceeds in any week (s); less means that the unit was misread."""
 _LOW_WIND_M = 5.0
 """Wind measured below this height (m) is far weaker than at a turbine's hub."""
 _HOLE = 10.0
@@ -101,7 +101,7 @@ class AnnouncedPower:
 
 @dataclass(frozen=True)
 class RunInputs(KnownInputs):
-    """What a run has been given, as far as it is known; None for what is not."""
+    """Inputs of a run, as far as they are known; None for those that are not."""
 
     workloads: Sequence[Workload] = ()
     events: Sequence[ExternalEvent] | None = None
@@ -111,7 +111,7 @@ class RunInputs(KnownInputs):
 
     @property
     def is_whole(self) -> bool:
-        """Whether these are all inputs of a run: it has no site, and no events, where none are here."""
+        """Whether all inputs are known: where a site or events are missing here, the run has none."""
         return self.policy is not None and self.platform is not None and bool(self.workloads)
 
     @cached_property
@@ -182,9 +182,9 @@ class ExpectedJobs:
 
     submit_s: FloatArray
     run_s: FloatArray
-    """At full speed, without regard to the walltime."""
+    """Run times at full speed, s, without regard to the walltimes."""
     walltime_s: FloatArray
-    """Infinite without one."""
+    """Walltimes of the jobs, s; infinite without one."""
     hosts: FloatArray
     computes: FloatArray
     """1 where the run time depends on the hosts' speed, else 0."""

@@ -30,11 +30,11 @@ from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
 _TICK_MS = 200
 _MOST_EVENTS = 1000
-"""Comings and goings that are noted before a message is read."""
+"""Most openings and closings of connections that are noted before a message is read."""
 _FRAMING_BYTES = 11
-"""What a message takes at most on the wire beside its content."""
+"""Bytes that a message takes at most on the wire beside its content."""
 _TCP_INFO_BYTES = 136
-"""Of Linux's TCP_INFO up to and including tcpi_bytes_received."""
+"""Bytes of Linux's TCP_INFO up to and including tcpi_bytes_received."""
 _SEND_TIMEOUT_S = 10.0
 _FIRST_WORD_S = 10.0
 _LONGEST_SILENCE_S = 3600.0
@@ -112,9 +112,9 @@ class Daemon:
         self._sender: int | None = None
         """The connection of the last message before a simulation began; None where none is known."""
         self._peer: int | None = None
-        """The same of the present simulation."""
+        """The connection of the present simulation; None where it is not known."""
         self._read_bytes = 0
-        """What the simulator's connection has brought and was read."""
+        """Bytes of the simulator's connection that have arrived and were read."""
         self._watched_s = -math.inf
         """When the connections were last looked at, by the system's clock."""
         self._stop: str | None = None

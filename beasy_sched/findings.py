@@ -17,7 +17,7 @@ class Level(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be."""
+    """Fact about a run that is not as it should be."""
 
     level: Level
     code: str

@@ -22,18 +22,18 @@ class Range:
     least: float = -LARGEST_NUMBER
     most: float = LARGEST_NUMBER
     whole: bool = False
-    """Whether only whole numbers are meant."""
+    """Whether only whole numbers are in the range."""
     above: bool = False
-    """Whether ``least`` itself is too little."""
+    """Whether ``least`` itself lies outside the range."""
 
     def holds(self, value: object) -> bool:
-        """Whether a value is such a number; true and false are none."""
+        """Whether a value is a number in the range; true and false are none."""
         if isinstance(value, bool) or not isinstance(value, int if self.whole else (int, float)):
             return False
         return self.least <= value <= self.most and not (self.above and value == self.least)
 
     def checked(self, value: Any) -> Any:
-        """Return a value that is such a number. Raises ValueError that says what was found and expected."""
+        """Return a value in the range. Raises ValueError that says what was found and expected."""
         if self.holds(value):
             return value
         raise ValueError(f"found {found_text(value)}, expected {self.expected_not(value)}")
@@ -79,9 +79,9 @@ class Range:
 
 
 ANY_NUMBER: Final = Range()
-"""Whatever is finite, and not absurd."""
+"""Range of whatever is finite, and not absurd."""
 ANY_WHOLE: Final = Range(-LARGEST_WHOLE - 1, LARGEST_WHOLE, whole=True)
-"""Whatever fits into 64 bits."""
+"""Range of whatever fits into 64 bits."""
 
 
 def wrong_number(value: object) -> str | None:

@@ -23,7 +23,7 @@ ENVIRONMENT = (
 
 
 MOST = 1_000_000
-"""Of whatever an option counts: days, seeds, servers, runs at a time."""
+"""Largest number of whatever an option counts: days, seeds, servers, runs at a time."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 BROUGHT = {"report": ("data",), "learn": ("plan",), "dask": ("data",)}
-"""Extras that bring others."""
+"""Extras that bring other extras."""
 PATIENCE_S = 300
 
 SITE = """\
@@ -119,7 +119,7 @@ PLAN = ("plan", *FILES, "--site", "site.toml", "--production", "power.txt", "-o"
 
 
 def without() -> None:
-    """What needs no extra."""
+    """Try what needs no extra."""
     done(beasy("--version"))
     done(beasy("check", *RUN), codes=(0, 1))
     done(beasy("explain", "easy"))
@@ -141,7 +141,7 @@ def plan() -> None:
 
 
 def dask() -> None:
-    """A campaign on a cluster."""
+    """Try a campaign on a cluster."""
     done(python(CLUSTER, *beasy(*CAMPAIGN, "on-dask", "--executor", "dask")))
 
 
@@ -191,7 +191,7 @@ REFUSED: dict[str, Callable[[], list[str]]] = {
     "metrics": lambda: beasy("simulate", *RUN, "--metrics", ":0", "-q"),
 }
 FIRST = {"dask": "data"}
-"""Of two extras that are both missing, the one that is named first."""
+"""The extra that is named first where two are missing."""
 
 
 def done(command: list[str], codes: tuple[int, ...] = (0,)) -> None:

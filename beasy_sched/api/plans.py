@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from beasy_sched.declared import WINDOWS
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.planner.plan import PlanStore
 
@@ -80,9 +81,9 @@ def plan(
         surplus: where power beyond the demand goes first: to the servers (``"envelope"``), or into the
             battery (``"store"``).
         runs: how long jobs are expected to run: as their ``"profile"`` says, or to their ``"walltime"``.
-        load_uncertainty_pct: uncertainty of the demand at the start and after 72 h, percent.
+        load_uncertainty_pct: uncertainty of the demand, at the start and after 72 h, percent.
         renew_uncertainty_pct: the same for the production.
-        minimum_on_s: minimum time that a server stays on after waking, s.
+        minimum_on_s: minimum time that a server stays on after waking, seconds.
         forecast_step_s: plan for the demand's mean over so long, s, a multiple of the site's step; 0: for
             its mean over each step.
         unit: unit of CSV columns whose name states none: ``"W"``, ``"kW"`` or ``"MW"``.
@@ -93,7 +94,7 @@ def plan(
     BeasyError) where there is none.
     """
     from beasy_sched.formats.plan_file import write_plans
-    from beasy_sched.planner.offline import PlanSources, offline_options, plan_from_files
+    from beasy_sched.planner.offline import PlanOptions, PlanSources, plan_from_files
     from beasy_sched.planner.power_problem import Surplus
 
     workloads = [workload] if isinstance(workload, str | os.PathLike) else [*(workload or ())]
@@ -101,8 +102,8 @@ def plan(
     _check_one("the production", {"production": production, "production_forecast": production_forecast})
     _check_choice("surplus", surplus, [each.value for each in Surplus])
     _check_choice("runs", runs, ["profile", "walltime"])
-    if windows < 1:
-        raise ConfigError(f"windows: found {windows}, expected at least 1")
+    if not WINDOWS.holds(windows):
+        raise ConfigError(f"windows: found {windows}, expected {WINDOWS.expected}")
     told: list[str] = []
     sources = PlanSources(
         platform,
@@ -117,16 +118,16 @@ def plan(
         unit=unit,
         tell=lambda kind, text: told.append(text),
     )
-    options = offline_options(
-        Surplus(surplus),
-        load_uncertainty_pct,
-        renew_uncertainty_pct,
-        minimum_on_s,
-        time_limit_s,
-        forecast_step_s,
+    options = PlanOptions(
+        surplus=Surplus(surplus),
+        load_uncertainty_pct=load_uncertainty_pct,
+        renew_uncertainty_pct=renew_uncertainty_pct,
+        minimum_on_s=minimum_on_s,
+        forecast_step_s=forecast_step_s,
+        time_limit_s=time_limit_s,
     )
     try:
-        made = OfflinePlan([*plan_from_files(sources, options, progress)])
+        made = OfflinePlan([*plan_from_files(sources, options.settled(), progress)])
     finally:
         for text in told:
             warnings.warn(text, stacklevel=2)

@@ -102,11 +102,11 @@ def simulate(
         options: options of the policy, as ``{"priority": "slowdown"}``.
         site: site file; ``"default"`` is the one that comes with the program.
         plan: an offline plan, which some policies require: its file, or what `plan` returned.
-        windows: how many of the site's windows the run lasts.
-        forecast: where predictions of the production come from, as ``--forecast`` names it: a file,
+        windows: how many of the site's windows (72 h each by default) the run has.
+        forecast: predictions of the production, as ``--forecast`` names them: a forecast file,
             ``"predictor:FILE"``, or ``"perfect"``, the production of ``events``.
-        replan: make plans during the run, at each ``"window"`` or time such as ``"12h"``; they expect
-            ``workload`` and the forecast, or else ``events``.
+        replan: make plans during the run, from the levels that are really there: at each ``"window"``, or
+            time such as ``"12h"``; they expect ``workload`` and the forecast, or else ``events``.
         export: prefix of the files to write, as ``"out/easy"`` (default: in a new temporary folder).
         progress: called now and then with the share of the jobs submitted, 0 to 1.
 

@@ -50,7 +50,7 @@ from beasy_sched.generate.workload import GeneratedWorkload
 
 Value = TypeVar("Value")
 Progress = Callable[[int, int], None]
-"""Called with the number of runs that have ended and the number of all."""
+"""Function called with the number of runs that have ended and the number of all."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class Outcome:
     folder: Path
     runs: int
     executed: int
-    """Runs executed by this call; the others had ended before."""
+    """Runs that this call executed; runs that had ended before are not among them."""
     failed: int
     warnings: Mapping[str, int] = field(default_factory=dict)
-    """What the runs of this call have warned of, and how many of each: warnings that differ in numbers only
-    are one, in the words of the first."""
+    """Warnings of this call's runs, and the number of each; warnings that differ in figures only count as
+    one, in the words of the first."""
 
 
 def begin(
@@ -128,17 +128,17 @@ class Work:
     progress: Progress | None = None
     executed: int = 0
     warnings: Counter[str] = field(default_factory=Counter)
-    """How many runs warned of what; see `Outcome`."""
+    """Number of runs that gave each warning; see `Outcome`."""
     _pending: list[RunSpec] = field(default_factory=list)
     _ended: int = 0
-    """How many of the runs asked for had ended before."""
+    """Number of the runs asked for that had ended before this call."""
     _total: int = 0
     _no_plan: dict[str, str] = field(default_factory=dict)
-    """Why there is no plan, by recipe."""
+    """Reason why there is no plan, by recipe."""
     _provenance: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Hashes of the runs under way."""
+    """Hashes of the inputs of the runs under way."""
     _first_words: dict[str, str] = field(default_factory=dict)
-    """The first warning of each sort: those that differ in numbers only."""
+    """First warning of each sort; warnings of one sort differ in numbers only."""
 
     def run(self, specs: Sequence[RunSpec], *, retry_failed: bool = False) -> None:
         """Execute those of the runs that have not ended. Raises MachineError."""
@@ -294,7 +294,7 @@ class Preparation:
         return forecast_inputs(scenario, jobs, as_json, production)
 
     def _execution(self, spec: RunSpec, forecast: ForecastInputs) -> tuple[RealInputs, dict[str, str]]:
-        """What really happens, kept in the folder, and its hashes."""
+        """Return what really happens in an execution, kept in the folder, and its hashes."""
         scenario, number, seed = spec.scenario, spec.tuple_number, spec.seed
         workload = self._real_workloads.get(
             (_key(spec, "workload"), seed),

@@ -43,9 +43,9 @@ from beasy_sched.formats.reading import read_bytes
 
 _ENDINGS = {"platform": "xml", "workload": "json", "power": "txt", "plan": "msgpack", "site": "toml"}
 _GLANCE_S = 0.1
-"""`Folder.running_since_s` holds the lock for less than this."""
+"""Longest time for which `Folder.running_since_s` holds the lock, s."""
 _LOCK = ".lock"
-"""Locked as long as a campaign runs in the folder; its time is when that began."""
+"""Lock file, locked as long as a campaign runs in the folder; its time is when the campaign began."""
 
 Row = TypeVar("Row")
 
@@ -95,12 +95,12 @@ class Folder:
 
     @property
     def manifest(self) -> Path:
-        """``campaign.json``."""
+        """Path of ``campaign.json``."""
         return self.path / "campaign.json"
 
     @property
     def table(self) -> Path:
-        """``runs.parquet``."""
+        """Path of ``runs.parquet``."""
         return self.path / "runs.parquet"
 
     @contextlib.contextmanager
@@ -154,7 +154,7 @@ class Folder:
             write_atomic(path, content, folder)
 
     def running_since_s(self) -> float | None:
-        """When the campaign that runs here was started or resumed, s since 1970; None where none runs."""
+        """When the campaign that runs now was started or resumed, s since 1970; None where none runs."""
         if sys.platform == "win32":
             return None
         import fcntl
@@ -167,7 +167,7 @@ class Folder:
         return None
 
     def ended_at_s(self) -> list[float]:
-        """When each run ended, s since 1970, in that order."""
+        """Times at which the runs ended, s since 1970, in ascending order."""
         return sorted(path.stat().st_mtime for path in (self.path / "rows").glob("*.json"))
 
     def add_input(self, kind: str, content: bytes) -> str:
@@ -183,7 +183,7 @@ class Folder:
         self._write(self.input_path("plan", recipe), content)
 
     def has_plan(self, recipe: str) -> bool:
-        """Whether there is a complete plan."""
+        """Whether the folder has a complete plan of this recipe."""
         try:
             read_plans(self.input_path("plan", recipe))
         except BeasyError:

@@ -25,6 +25,7 @@ from beasy_sched.campaigns.scenario import (
     SyntheticWorkload,
     WorkloadPart,
 )
+from beasy_sched.declared import made_of
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
@@ -37,7 +38,7 @@ from beasy_sched.formats.site_file import parse_site
 from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.deadlines import parse_deadlines, with_deadlines
 from beasy_sched.generate.noise import noisy_workload, real_production
-from beasy_sched.generate.platform import load_server, platform_xml, preset_platform
+from beasy_sched.generate.platform import platform_xml, preset_platform
 from beasy_sched.generate.power import (
     Production,
     Window,
@@ -75,7 +76,7 @@ class ForecastProduction:
 
     total_w: FloatArray
     sun_w: FloatArray
-    """The part of it that comes from the sun."""
+    """Part of the production that comes from the sun, W per step."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class ForecastInputs:
     workload: GeneratedWorkload
     production: ForecastProduction
     plan: PlanTask
-    """Everything for its plan, the platform's file included."""
+    """Everything that the tuple's plan is made from, the platform's file included."""
 
 
 @dataclass(frozen=True)
@@ -214,19 +215,7 @@ def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
 def noiseless_workload(scenario: Scenario, part: WorkloadPart) -> GeneratedWorkload:
     """Return the jobs of a workload before noise. Raises InputError and ConfigError."""
     if isinstance(part, SwfWorkload):
-        start_s = start_in_trace_s(part)
-        options = SwfOptions(
-            reference_speed_flops=_reference_speed_flops(scenario.platform),
-            start_s=start_s,
-            end_s=start_s + total_s(scenario),
-            hosts=scenario.servers,
-            cores_per_host=part.cores_per_host,
-            min_run_s=part.min_run_s,
-            max_run_s=math.inf if part.max_run_s is None else part.max_run_s,
-            walltimes="trace" if scenario.noise.walltimes == "keep" else "groups",
-            chains="none" if scenario.deadlines is None else scenario.deadlines.chains,
-        )
-        return workload_from_swf(part.file, options)
+        return workload_from_swf(part.file, swf_options(scenario, part))
     drawn = synthetic_workload(synthetic_options(scenario, part))
     wanted_s = total_s(scenario)
     submit_s = np.floor(drawn.submit_s * (wanted_s / drawn.window_s))
@@ -239,7 +228,7 @@ def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
 
 
 def forecast_production(scenario: Scenario, number: int) -> ForecastProduction:
-    """The same, with the sun's part."""
+    """Return the production forecast for a tuple, with the sun's part."""
     part, site = scenario.tuples[number].production, scenario.parsed_site()
     steps = scenario.windows * site.steps
     start_s = None if part.start is None else _moment_s(part.start)
@@ -276,7 +265,7 @@ def real_workload(
 
 def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, number: int) -> FloatArray:
     """Return the real production (W per step) of the execution ``seed`` of tuple ``number``."""
-    site, planned, band = scenario.parsed_site(), scenario.plan.uncertainty("renew"), scenario.noise
+    site, planned, band = scenario.parsed_site(), scenario.plan.options().uncertainty("renew"), scenario.noise
     at_once, later = (min(u * band.production_band, 1.0) for u in (planned.at_once, planned.at_horizon))
     return real_production(
         forecast_w,
@@ -288,14 +277,29 @@ def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, num
     )
 
 
+def swf_options(scenario: Scenario, part: SwfWorkload) -> SwfOptions:
+    """Return what to take of a trace. Raises ConfigError."""
+    start_s = start_in_trace_s(part)
+    return made_of(
+        SwfOptions,
+        msgspec.structs.asdict(part),
+        reference=_reference(scenario.platform),
+        start_s=start_s,
+        end_s=start_s + total_s(scenario),
+        hosts=scenario.servers,
+        walltimes="trace" if scenario.noise.walltimes == "keep" else "groups",
+        chains="none" if scenario.deadlines is None else scenario.deadlines.chains,
+    )
+
+
 def synthetic_options(scenario: Scenario, part: SyntheticWorkload) -> SyntheticOptions:
     """Return what to draw. Raises ConfigError."""
-    drawn = msgspec.structs.asdict(part)
-    return SyntheticOptions(
-        reference_speed_flops=_reference_speed_flops(scenario.platform),
+    return made_of(
+        SyntheticOptions,
+        msgspec.structs.asdict(part),
+        reference=_reference(scenario.platform),
         hosts=scenario.servers,
-        day_shares=ARRIVAL_SHAPES[drawn.pop("shape")],
-        **drawn,
+        day_shares=ARRIVAL_SHAPES[part.shape],
     )
 
 
@@ -310,9 +314,8 @@ def start_in_trace_s(part: SwfWorkload) -> float:
     return start_s
 
 
-def _reference_speed_flops(platform: PlatformPart) -> float:
-    reference = platform.reference or next(iter(platform.servers))
-    return load_server(reference).kind().reference_speed_flops
+def _reference(platform: PlatformPart) -> str:
+    return platform.reference or next(iter(platform.servers))
 
 
 def _plants(part: ProductionPart, length_s: float) -> list[Production]:
@@ -388,7 +391,7 @@ def make_plan(task: PlanTask) -> bytes:
     plans = plan_windows(
         site,
         *task.expected(site, task.windows),
-        options=options.offline_options(targets_kg),
+        options=options.options().settled(targets_kg),
         provenance=made_by,
     )
     return plan_bytes(plans)

@@ -8,24 +8,29 @@ its *seeds* draw the noise that makes forecasts real. The runs that it stands fo
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
+from beasy_sched.declared import default_of, made_of
 from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.energy.sources import Interpolation
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.generate.declared import default_of
 from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
-from beasy_sched.generate.power import SYNTHETIC_START, Gaps, Route, SyntheticWeather
-from beasy_sched.generate.workload import Chains, SwfOptions, SyntheticOptions
-from beasy_sched.planner.forecast import Uncertainty
+from beasy_sched.generate.power import (
+    SYNTHETIC_START,
+    FileOptions,
+    Gaps,
+    PowerOptions,
+    Route,
+    SyntheticWeather,
+)
+from beasy_sched.generate.workload import ArrivalShape, Chains, SwfOptions, SyntheticOptions
+from beasy_sched.planner.offline import PlanOptions
 from beasy_sched.planner.power_problem import Surplus
-from beasy_sched.planner.servers import ServerRules
-from beasy_sched.planner.windows import OfflineOptions
 from beasy_sched.units import SECONDS_PER_HOUR, parse_duration
 
 SiteSections = dict[str, dict[str, Any]]
@@ -67,7 +72,7 @@ class SyntheticWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag
     """Jobs that are drawn; see `generate.workload`."""
 
     seed: int
-    shape: Literal["begin", "end", "uniform"] = "begin"
+    shape: ArrivalShape = "begin"
     """Which third of the time most jobs arrive in."""
     jobs: int = SyntheticOptions.jobs
     run_median_s: float = SyntheticOptions.run_median_s
@@ -117,8 +122,8 @@ class ProductionSource(Part, frozen=True, kw_only=True):
     """What the sources of production have in common."""
 
     case: ProductionCase = ProductionCase.BETWEEN
-    pv_kw: float = 0.0
-    wind_kw: float = 0.0
+    pv_kw: float = PowerOptions.pv_kw
+    wind_kw: float = PowerOptions.wind_kw
 
 
 class SyntheticProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
@@ -134,8 +139,8 @@ class SyntheticProduction(ProductionSource, frozen=True, kw_only=True, tag_field
     wind_memory_h: float = SyntheticWeather.wind_memory_h
 
     def weather(self) -> SyntheticWeather:
-        """Return the climate. Raises `FieldError`."""
-        return SyntheticWeather(**{part.name: getattr(self, part.name) for part in fields(SyntheticWeather)})
+        """Return the climate. Raises ConfigError."""
+        return made_of(SyntheticWeather, msgspec.structs.asdict(self))
 
 
 class FileProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="files"):
@@ -145,9 +150,9 @@ class FileProduction(ProductionSource, frozen=True, kw_only=True, tag_field="sou
     wind: str | None = None
     start: str | None = None
     """Start in the files, UTC (None: where they begin)."""
-    route: Route = Route.AUTO
-    gaps: Gaps = Gaps.REFUSE
-    interpolation: Interpolation = Interpolation.SMOOTH
+    route: Route = FileOptions.route
+    gaps: Gaps = FileOptions.gaps
+    interpolation: Interpolation = FileOptions.interpolation
 
 
 ProductionPart = SyntheticProduction | FileProduction
@@ -177,11 +182,10 @@ class PlanPart(Part, frozen=True, kw_only=True):
 
     make: bool = True
     """False for policies that need none; the hydrogen then stands still."""
-    surplus: Surplus = Surplus.ENVELOPE
-    load_uncertainty_pct: tuple[float, float] = (5.0, 30.0)
-    """At once, and after 72 h."""
-    renew_uncertainty_pct: tuple[float, float] = (5.0, 30.0)
-    minimum_on_s: float = 3600.0
+    surplus: Surplus = PlanOptions.surplus
+    load_uncertainty_pct: tuple[float, float] = PlanOptions.load_uncertainty_pct
+    renew_uncertainty_pct: tuple[float, float] = PlanOptions.renew_uncertainty_pct
+    minimum_on_s: float = PlanOptions.minimum_on_s
     demand_factor: float = 1.0
     """The demand that is planned for over that of the workload, both above that of a sleeping site."""
     forecast_step: str = ""
@@ -192,21 +196,13 @@ class PlanPart(Part, frozen=True, kw_only=True):
     """Length of the steps, such as ``1h``, of a coarse plan of all windows that gives them their hydrogen
     targets; empty: there is none, and each window has the site's target."""
 
-    def uncertainty(self, name: Literal["load", "renew"]) -> Uncertainty:
-        """Return u of the demand or of the production. Raises ConfigError."""
-        at_once, later = getattr(self, f"{name}_uncertainty_pct")
-        return Uncertainty(at_once / 100.0, later / 100.0)
-
-    def offline_options(self, tank_targets_kg: tuple[float, ...] = ()) -> OfflineOptions:
-        """Return how plans are made. Raises ConfigError and ValueError."""
-        return OfflineOptions(
-            surplus=self.surplus,
-            load_uncertainty=self.uncertainty("load"),
-            renew_uncertainty=self.uncertainty("renew"),
-            rules=ServerRules(minimum_on_s=self.minimum_on_s),
-            forecast_step_s=parse_duration(self.forecast_step) if self.forecast_step else 0.0,
-            tank_targets_kg=tank_targets_kg,
-        )
+    def options(self) -> PlanOptions:
+        """Return how plans are made. Raises ConfigError that begins with the field."""
+        try:
+            forecast_step_s = parse_duration(self.forecast_step) if self.forecast_step else 0.0
+        except ValueError as error:
+            raise ConfigError(f"forecast_step: {error}") from None
+        return made_of(PlanOptions, msgspec.structs.asdict(self), forecast_step_s=forecast_step_s)
 
 
 class ForecastPart(Part, frozen=True, kw_only=True):
@@ -233,7 +229,7 @@ class DeadlinesPart(Part, frozen=True, kw_only=True):
 
     rule: str = "none"
     """Times of day are those of the site's clock; without one, as in the trace, or time 0 is midnight."""
-    chains: Chains = "none"
+    chains: Chains = SwfOptions.chains
 
 
 class PolicyPart(Part, frozen=True, kw_only=True):

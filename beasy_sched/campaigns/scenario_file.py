@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from beasy_sched.campaigns.inputs import start_in_trace_s, synthetic_options
+from beasy_sched.campaigns.inputs import start_in_trace_s, swf_options, synthetic_options
 from beasy_sched.campaigns.scenario import (
     NAMES,
     RATES,
@@ -32,7 +32,8 @@ from beasy_sched.campaigns.scenario import (
     scenario_text,
 )
 from beasy_sched.campaigns.sweep import check_sweep
-from beasy_sched.energy.storage import FieldError, require
+from beasy_sched.declared import WINDOWS
+from beasy_sched.energy.storage import require
 from beasy_sched.engine.findings import rates_too_short
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.formats.forecast_source import read_forecast
@@ -42,7 +43,7 @@ from beasy_sched.formats.table import parse_moment
 from beasy_sched.generate.deadlines import parse_deadlines
 from beasy_sched.generate.noise import gaussian_factors
 from beasy_sched.generate.platform import load_server
-from beasy_sched.limits import MOST_WINDOWS, shortened
+from beasy_sched.limits import shortened
 from beasy_sched.planner.rolling import every_steps
 from beasy_sched.planner.season import season_steps
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
@@ -294,19 +295,15 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
     for name in ("arrivals_sigma", "run_time_sigma"):
         with _at(f"noise.{name}"):
             gaussian_factors(np.empty(0), getattr(scenario.noise, name))
-    with _at("plan.load_uncertainty_pct"):
-        scenario.plan.uncertainty("load")
-    with _at("plan.renew_uncertainty_pct"):
-        scenario.plan.uncertainty("renew")
     for field, factor in (
         ("noise.production_band", scenario.noise.production_band),
         ("plan.demand_factor", scenario.plan.demand_factor),
     ):
         require(0 <= factor <= _LARGEST_FACTOR, field, factor, f"0 to {_LARGEST_FACTOR:g}")
-    least_s = scenario.plan.minimum_on_s
-    require(0 <= least_s < np.inf, "plan.minimum_on_s", least_s, "0 s or more")
+    with _at("plan", joint="."):
+        planned = scenario.plan.options().settled()
     with _at("plan.forecast_step"):
-        scenario.plan.offline_options().forecast_steps(scenario.parsed_site().step_s)
+        planned.forecast_steps(scenario.parsed_site().step_s)
     _check_replan(scenario)
     _check_season(scenario)
     _check_foresight(scenario)
@@ -318,8 +315,7 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
 
 def check_sizes(scenario: Scenario) -> None:
     """Raise ConfigError, naming the field, for numbers of which runs are counted and made."""
-    most = MOST_WINDOWS
-    require(1 <= scenario.windows <= most, "windows", scenario.windows, f"a whole number from 1 to {most}")
+    require(WINDOWS.holds(scenario.windows), "windows", scenario.windows, WINDOWS.expected)
     for seed in scenario.seeds:
         require(0 <= seed < _LARGEST_SEED, "seeds", seed, "whole numbers from 0 to 2**63 - 1")
 
@@ -364,11 +360,11 @@ def _check_workload(scenario: Scenario, part: WorkloadPart, where: str) -> None:
         require(os.path.isfile(part.file), f"{where}.file", part.file, "an existing file")
         with _at(f"{where}.from"):
             start_in_trace_s(part)
-        cores = part.cores_per_host
-        require(cores >= 1, f"{where}.cores_per_host", cores, "1 or more")
+        with _at(where, joint="."):
+            swf_options(scenario, part)
         return
     require(part.jobs <= _MOST_JOBS, f"{where}.jobs", part.jobs, f"{_MOST_JOBS:,} at most")
-    with _at(where):
+    with _at(where, joint="."):
         synthetic_options(scenario, part)
 
 
@@ -399,10 +395,8 @@ def _check_production(part: ProductionPart, where: str) -> None:
         require(known, f"{where}.start", part.start, "a date such as 2024-06-01")
     if not isinstance(part, FileProduction):
         require(part.seed >= 0, f"{where}.seed", part.seed, "0 or more")
-        try:
+        with _at(where, joint="."):
             part.weather()
-        except FieldError as error:
-            raise ConfigError(f"{where}.{error}") from None
         return
     if part.pv is None and part.wind is None:
         raise ConfigError(f"{where}: expected a file for pv, for wind, or for both")
@@ -445,9 +439,9 @@ def _check_name(field: str, name: str) -> None:
 
 
 @contextmanager
-def _at(field: str, advice: str = "") -> Iterator[None]:
-    """Put the field before an error, and advice after it."""
+def _at(field: str, advice: str = "", joint: str = ": ") -> Iterator[None]:
+    """Put the field, or with a point its section, before an error, and advice after it."""
     try:
         yield
     except (BeasyError, ValueError) as error:
-        raise ConfigError(f"{field}: {error}{advice}") from None
+        raise ConfigError(f"{field}{joint}{error}{advice}") from None

@@ -39,33 +39,33 @@ Measure = Literal["work", "jobs"]
 Row = Mapping[str, Any]
 
 MEASURES: Final[dict[Measure, str]] = {"work": "work_finished_pct", "jobs": "finished_pct"}
-"""What a goal is about, and the column of a run that has it."""
+"""Quantity that a goal is about, and the column of a run that has it."""
 NOTE: Final = "size.json"
-"""File of the folder: what was asked last."""
+"""Name of the folder's file that holds the last question asked."""
 _MARK_DIGITS: Final = 12
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a run must reach."""
+    """Goal that a run must reach."""
 
     measure: Measure = "work"
     least_pct: float = 99.0
-    """Of the work (flops), or of the jobs, that are submitted."""
+    """Least share to be finished of the work (flops) or of the jobs submitted, %."""
     of_unlimited: bool = False
-    """Of what the same policy finishes in the same noise where power is unlimited, instead."""
+    """Whether ``least_pct`` is of what the same policy finishes in the same noise with unlimited power."""
     no_kills: bool = False
-    """No job may be killed by the guard or the policy."""
+    """Whether no job may be killed by the guard or the policy."""
     end_at_target: bool = False
-    """The battery, and the hydrogen, may not end below their targets."""
+    """Whether battery and hydrogen must end at their targets or above."""
 
     def value(self, row: Row) -> float:
-        """What a run finished, %; NaN for one that failed."""
+        """Share that a run finished, %; NaN for one that failed."""
         found = row.get(MEASURES[self.measure]) if row["status"] == "ok" else None
         return math.nan if found is None else float(found)
 
     def met(self, row: Row, unlimited_pct: float = 100.0) -> bool:
-        """Whether a run reached it; ``unlimited_pct`` is what an unlimited site does."""
+        """Whether a run reached the goal; an unlimited site finishes ``unlimited_pct``."""
         wanted = self.least_pct * (unlimited_pct / 100.0 if self.of_unlimited else 1.0)
         below = [row.get(name) for name in ("soc_distance_points", "hydrogen_distance_kg")]
         return (
@@ -91,19 +91,19 @@ _ROUNDING: Final = 1e-6
 
 @dataclass(frozen=True)
 class SizeQuestion:
-    """What is asked for."""
+    """Question of a search: the policies, the axis, its rungs and the goal."""
 
     scenario: Scenario
-    """Its policies, tuples and seeds are those that are tried, its other sizes are given."""
+    """Scenario whose policies, tuples and seeds are tried; sizes beside the axis are as it gives them."""
     axis: Axis
     sizes: tuple[float, ...]
-    """Rungs, rising; see `ladder`."""
+    """Rungs of the axis, rising; see `ladder`."""
     goal: Goal
     guard: GuardPart
 
     @property
     def noises(self) -> list[tuple[int, int]]:
-        """Tuple and seed of each."""
+        """Tuple number and seed of each noise."""
         return [(number, seed) for number in range(len(self.scenario.tuples)) for seed in self.scenario.seeds]
 
 
@@ -116,29 +116,29 @@ class NoiseAnswer:
     seed: int
     goal: Goal
     probes: dict[int, Row] = field(default_factory=dict)
-    """Rows of the runs, by rung."""
+    """Rows of the runs that were tried, by rung."""
     unlimited: Row | None = None
-    """That of an unlimited site, where it was asked for."""
+    """Row of the run on an unlimited site, where it was asked for."""
 
     @property
     def unlimited_pct(self) -> float:
-        """What an unlimited site finishes, %; 100 where it was not asked for."""
+        """Share that an unlimited site finishes, %; 100 where no such run was asked for."""
         return 100.0 if self.unlimited is None else self.goal.value(self.unlimited)
 
     @property
     def met(self) -> dict[int, bool]:
-        """Which of the rungs that were tried met the goal."""
+        """Whether each rung that was tried met the goal, by rung."""
         return {rung: self.goal.met(row, self.unlimited_pct) for rung, row in self.probes.items()}
 
     @property
     def found(self) -> Found:
-        """The smallest size."""
+        """The smallest rung that meets the goal."""
         return found_by(self.met)
 
 
 @dataclass(frozen=True)
 class PolicyAnswer:
-    """What came out for a policy."""
+    """Result for one policy, over all noises."""
 
     policy: PolicyPart
     noises: list[NoiseAnswer]
@@ -162,12 +162,12 @@ class PolicyAnswer:
 
 @dataclass(frozen=True)
 class SizeAnswer:
-    """All policies' answers."""
+    """Results of a search for all policies."""
 
     question: SizeQuestion
     policies: list[PolicyAnswer]
     executed: int
-    """Runs that this call executed; the others were there."""
+    """Number of runs that this call executed; the folder had the others before."""
     warnings: Mapping[str, int]
 
 
@@ -332,14 +332,14 @@ class Found:
     """The result of a search."""
 
     rung: int | None
-    """The smallest rung from which on every rung that was tried met the goal; None where the last did not."""
+    """Smallest rung from which on every rung that was tried met the goal; None where the largest did not."""
     met_below: tuple[int, ...]
-    """Smaller rungs that met the goal, although a rung between them and ``rung`` did not."""
+    """Rungs below ``rung`` that met the goal, although a rung between them and ``rung`` did not."""
     failed_above: tuple[int, ...]
-    """Rungs that did not meet it, although a smaller one did."""
+    """Rungs that did not meet the goal, although a smaller rung did."""
 
     def size(self, sizes: Sequence[float]) -> float:
-        """The smallest size, infinite where the largest does not suffice."""
+        """The smallest size that meets the goal, infinite where the largest does not suffice."""
         return math.inf if self.rung is None else sizes[self.rung]
 
     @property

@@ -19,7 +19,7 @@ _CURTAILED_SHARE: Final = 0.05
 
 
 def size_lines(answer: SizeAnswer) -> Iterator[str]:
-    """The table, and remarks below it: sizes that failed above others, failed runs, what limits."""
+    """The table of a search, with remarks on sizes that failed above others, failed runs and what limits."""
     question = answer.question
     yield from _heading(question, f"guard {question.guard.label}")
     rows = [
@@ -37,7 +37,7 @@ def size_lines(answer: SizeAnswer) -> Iterator[str]:
 
 
 def balance_lines(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> Iterator[str]:
-    """The same for the balance."""
+    """The table of the hourly balance, in the form of `size_lines`."""
     yield from _heading(question, "hourly balance, no scheduler")
     found = [answer.found.size(question.sizes) for answer in answers]
     rows = [["balance", *_summary(found, question.sizes), str(len(answers))]]
@@ -63,7 +63,7 @@ def size_json(answer: SizeAnswer) -> dict[str, Any]:
 
 
 def balance_json(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> dict[str, Any]:
-    """The same for the balance."""
+    """The answers of the hourly balance as an object for JSON."""
     found = [answer.found.size(question.sizes) for answer in answers]
     noises = [
         {"tuple": answer.tuple_number, "seed": answer.seed, "size": _finite(size),

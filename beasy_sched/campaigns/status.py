@@ -35,11 +35,11 @@ class CampaignStatus:
     failures: dict[str, str]
     """Why runs failed, by run."""
     running_for_s: float | None
-    """For how long it has been running since it was started or resumed; None where it does not run."""
+    """Time since the campaign was started or resumed, s; None where it does not run."""
     rate_per_s: float | None
-    """How many runs end in a second at present; None where that is not known."""
+    """Number of runs that end in a second at present; None where it is not known."""
     table: Path | None
-    """The table of all runs, once it has been written."""
+    """File with the table of all runs, once it has been written."""
 
     @property
     def runs(self) -> int:
@@ -53,7 +53,7 @@ class CampaignStatus:
 
     @property
     def left_s(self) -> float | None:
-        """How long the rest will take at this rate, s; None where the rate is not known."""
+        """Time until all runs will have ended, at the present rate, s; None where the rate is not known."""
         return None if self.rate_per_s is None else (self.runs - self.ended) / self.rate_per_s
 
 

@@ -41,18 +41,18 @@ class Axis:
     unit: str
     meaning: str
     change: Callable[[Scenario, float], Scenario]
-    """Return a scenario of another size. Raises ConfigError where it has no such thing."""
+    """Return a scenario with another size along the axis. Raises ConfigError where it has no such size."""
     found: Callable[[Scenario], float]
-    """The size in a scenario; NaN where it has none, or several."""
+    """The size along the axis in a scenario; NaN where it has none, or several."""
     shapes: frozenset[Shaped] = frozenset()
-    """Inputs that depend on it, beside the site and the plan."""
+    """Inputs that depend on the axis, beside the site and the plan."""
     whole: bool = False
-    """Whether it is a number of things."""
+    """Whether a size along the axis is a whole number."""
     most: float = 1e6
 
     @property
     def title(self) -> str:
-        """What it is, with its unit."""
+        """Meaning of the axis, with its unit."""
         return f"{self.meaning} [{self.unit}]" if self.unit else self.meaning
 
     def check(self, value: float, field: str) -> None:
@@ -88,7 +88,7 @@ def label_of(point: Point) -> str:
 
 
 def shaping(point: Point, *kinds: Shaped) -> Point:
-    """Return the part of a point that such inputs depend on."""
+    """Return the part of a point that inputs of these ``kinds`` depend on."""
     return tuple((name, value) for name, value in point if AXES[name].shapes.intersection(kinds))
 
 
@@ -179,7 +179,7 @@ def _change_base(scenario: Scenario, value: float) -> Scenario:
 
 
 def _change_servers(scenario: Scenario, value: float) -> Scenario:
-    """Each kind of servers gets its share; the largest remainders are rounded up."""
+    """Return a scenario with ``value`` servers, shared among the kinds as before, by largest remainders."""
     own, total = scenario.platform.servers, scenario.servers
     exact = {kind: count * value / total for kind, count in own.items()}
     counts = {kind: int(share) for kind, share in exact.items()}
@@ -232,7 +232,7 @@ AXES: Final[dict[str, Axis]] = {
         ),
     )
 }
-"""Everything that a sweep may vary, by name."""
+"""Sizes that a sweep may vary, by name."""
 
 
 @dataclass(frozen=True)
@@ -240,18 +240,18 @@ class RunSpec:
     """One run."""
 
     scenario: Scenario
-    """That of its point: it sweeps nothing."""
+    """Scenario at the run's point; it sweeps nothing."""
     tuple_number: int
     seed: int
     guard: GuardPart
     policy: PolicyPart
     point: Point = ()
     mark: str = ""
-    """Distinguishes it from runs of the same name, in folders that may have several."""
+    """Mark that distinguishes the run from others of the same name, in folders that may have several."""
 
     @property
     def key(self) -> str:
-        """Its name, unique in a campaign and fit for a file."""
+        """Name of the run, unique in a campaign and fit for a file."""
         parts = [self.scenario.name, f"t{self.tuple_number}", f"s{self.seed}", label_of(self.point),
                  self.guard.label, self.policy.label, self.mark]  # fmt: skip
         return ".".join(part for part in parts if part)

@@ -129,12 +129,12 @@ DEADLINE_COLUMNS: Final = tuple(
     column if field.startswith("lateness") else replace(column, name=f"deadline_{field}")
     for field, column in _columns_of("deadlines").items()
 )
-"""Further columns, at the end, where a scenario gives its jobs deadlines."""
+"""Further columns of the table of runs, at its end, where a scenario gives its jobs deadlines."""
 SWEEP_COLUMNS: Final = tuple(
     RunColumn(axis.name, "integer" if axis.whole else "number", axis.unit, axis.meaning)
     for axis in AXES.values()
 )
-"""Further columns, at the end: those that a scenario sweeps. Null in runs of scenarios that do not."""
+"""Further columns, at the end of the table of runs: swept sizes, null where a scenario has no sweep."""
 
 
 def columns_of(specs: Iterable[RunSpec]) -> tuple[RunColumn, ...]:
@@ -259,7 +259,7 @@ def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str,
 
 
 _RESULT: Final = Range(-1e300, 1e300)
-"""The numbers that a result of a run can be."""
+"""Range of the numbers that a result of a run can be."""
 _ARROW_TYPES: Final[dict[ColumnType, str]] = {
     "text": "string",
     "integer": "int64",
@@ -272,7 +272,7 @@ _VALUES: Final[dict[ColumnType, tuple[Callable[[object], bool], str]]] = {
     "number": (_RESULT.holds, _RESULT.expected),
     "flag": (lambda value: isinstance(value, bool), "true or false"),
 }
-"""For each kind of column, what a row's value must be, and in words."""
+"""Test of a row's value for each kind of column, and the words for what the test expects."""
 
 
 def _check_row(path: Path, row: dict[str, Any], columns: Mapping[str, RunColumn]) -> None:
@@ -290,7 +290,7 @@ def _check_row(path: Path, row: dict[str, Any], columns: Mapping[str, RunColumn]
 
 
 _NEEDED: Final = ("run", "scenario", "policy", "status", "error", "guard", "veto")
-"""Columns that no row is without."""
+"""Columns that every row has."""
 
 
 def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> bytes:
@@ -338,7 +338,7 @@ class Campaign:
 
     @cached_property
     def timings(self) -> pd.DataFrame:
-        """How long each of them took, s."""
+        """Wall and processor time of each completed run, s."""
         return _frame(_collected(self.folder, self.specs)[1], TIMING_COLUMNS)
 
     @property
@@ -386,7 +386,7 @@ _SHOWN_ON_GREEN_SITES = {
     "green_share": ("green", "share", ""),
     "deadline_jobs_missed": ("past", "due", "jobs"),
 }
-"""Further ones, with the two lines of their heading and their unit, where a run has such a figure."""
+"""Columns shown where a run has such a figure, with the two lines of their heading and their unit."""
 
 
 def result_lines(folder: Path) -> Iterator[str]:

@@ -32,7 +32,7 @@ Keep = Literal["nothing", "trace", "everything"]
 TRACE = "run_energy_trace.csv"
 """Name of the file of a run's trace."""
 WORKLOAD = "workload.json"
-"""Name of the file of its jobs, where it is executed."""
+"""Name of the file of a run's jobs, where it is executed."""
 
 EXPECTED = ("forecast_workload.json", "forecast_power.txt")
 """Names of the files that plans made during a run expect."""
@@ -52,12 +52,12 @@ class RunTask:
     plan: bytes | None
     keep: Keep = "nothing"
     replan: str = ""
-    """When plans are made during the run; empty: never."""
+    """When plans are made during the run; empty where none are."""
     expected: tuple[bytes, bytes] | None = None
-    """Workload and power that these plans expect."""
+    """Workload and power that plans made during the run expect."""
     forecast: ForecastPart | None = None
     forecast_file: bytes | None = None
-    """The forecast that plans are made from, where that is the policies' own."""
+    """Forecast file that plans are made from, where it is also the forecast that policies see."""
 
 
 @dataclass
@@ -65,9 +65,9 @@ class Attempt:
     """How a run went, and what it took."""
 
     error: str | None = None
-    """Why it did not reach its end; None where it did."""
+    """Reason why the run did not reach its end; None where it did."""
     trace: str | None = None
-    """Python's traceback, where there is one."""
+    """Python's traceback of the error, where there is one."""
     wall_s: float = 0.0
     cpu_s: float = 0.0
 
@@ -77,17 +77,17 @@ class RunResult(Attempt):
     """The result of a run."""
 
     version: str = ""
-    """Of the program that executed it."""
+    """Version of the program that executed the run."""
     summary: RunSummary | None = None
     work_finished_pct: float | None = None
-    """Flops of the jobs that finished, percent of all jobs' of the workload; None where those have none."""
+    """Work of the jobs that finished (flops), percent of all jobs'; None where the jobs have no work."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """What was to be kept, by its path in the run's folder."""
+    """Files of the run that are to be kept, by path in the run's folder."""
 
 
 @contextlib.contextmanager
 def attempt(noted: Attempt) -> Iterator[None]:
-    """Note how the block goes. Raises only MachineError, if the machine lacks a resource."""
+    """Note a block's times and error. Raises only MachineError, if the machine lacks a resource."""
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     try:
         yield
@@ -116,7 +116,7 @@ def execute(task: RunTask) -> RunResult:
 
 
 class _WatchedFiles(RunFiles):
-    """Also notes which jobs have finished."""
+    """Files of a run, which also note the jobs that have finished."""
 
     finished: frozenset[str] = frozenset()
 

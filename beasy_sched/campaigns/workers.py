@@ -120,7 +120,7 @@ class _Task:
     key: Any
     process: BaseProcess
     deadline_s: float
-    """Of the monotonic clock."""
+    """Time at which the task is stopped, by the monotonic clock, s."""
 
 
 class Processes:
@@ -266,7 +266,7 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], argument: Any) -> None:
-    """In the process: do the task and send its result, or a `Failure`."""
+    """Do a task, in its process, and send its result, or a `Failure`."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)  # the campaign stops us
     signal.signal(signal.SIGTERM, _leave)

@@ -17,13 +17,13 @@ from beasy_sched.campaigns.workers import Processes, processors
 from beasy_sched.cli import main
 from beasy_sched.cli.options import (
     FOLDER,
-    SEED,
-    WINDOWS,
     CommandOptions,
-    Number,
+    InputOptions,
     Whole,
+    again,
     known_policies,
     option,
+    option_of,
     parsed,
     progress_bar,
     tell,
@@ -34,10 +34,10 @@ from beasy_sched.comparisons.commands import Commands
 from beasy_sched.comparisons.days import (
     HOSTS,
     PV_KW,
-    SIGMA_PCT,
     WIND_KW,
     ComparedDays,
     DayInputs,
+    DayOptions,
     GeneratedDays,
     OwnDays,
     Production,
@@ -51,8 +51,11 @@ from beasy_sched.comparisons.side_by_side import (
     Comparison,
     check_labels,
 )
+from beasy_sched.declared import made_of
 from beasy_sched.errors import Interrupted
+from beasy_sched.generate.workload import ArrivalShape
 from beasy_sched.outputs.tables import Contender, comparison_lines, conditions
+from beasy_sched.run.settings import RunSettings
 
 INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 """A file that is there."""
@@ -87,22 +90,12 @@ class SharedOptions(CommandOptions):
         default=processors,
         show_default="all cores",
     )
-    seed: int = option("Seed of all random numbers.", type=SEED, default=1)
-    sigma_pct: float = option(
-        "How far real arrivals and run times deviate from the forecast: Gaussian noise, percent.",
-        "--sigma",
-        type=Number(0, 100),
-        default=SIGMA_PCT,
-        metavar="PCT",
-    )
-    swf: Path | None = option(
-        "Your trace (SWF, plain or gzip) instead of generated jobs.", type=INPUT, metavar="FILE"
-    )
-    cores_per_host: int | None = option(
-        "Processors of the trace per server. [default: 1]", type=Whole(1, 1_000_000), metavar="N"
-    )
-    ninja_pv: Path | None = option("Your Renewables.ninja export for the sun.", type=INPUT, metavar="FILE")
-    ninja_wind: Path | None = option("Your Renewables.ninja export for the wind.", type=INPUT, metavar="FILE")
+    seed: int = option_of(DayOptions, "seed")
+    sigma_pct: float = option_of(DayOptions, "sigma_pct", "--sigma", metavar="PCT")
+    swf: Path | None = option_of(DayOptions, "swf", type=INPUT, metavar="FILE")
+    cores_per_host: int | None = option_of(DayOptions, "cores_per_host", default=None, metavar="N")
+    ninja_pv: Path | None = option_of(DayOptions, "ninja_pv", type=INPUT, metavar="FILE")
+    ninja_wind: Path | None = option_of(DayOptions, "ninja_wind", type=INPUT, metavar="FILE")
 
 
 class _WhatRuns(CommandOptions):
@@ -151,41 +144,29 @@ class _TheDays(SharedOptions):
         "Instead of these days the week of GreenSlot's paper: 28 workflows with deadlines on 16 servers with"
         f" 2.3 kW of solar panels, and the grid behind them; compares {', '.join(GREENSLOT_RUNS)}."
     )
-    quick: bool = option("One day instead of three.")
-    arrivals: Literal["begin", "end", "uniform"] | None = option("When most jobs arrive. [default: begin]")
-    production: Production = option(
-        "Real production of sun and wind: as forecast, at the upper or the lower bound of the forecast, or"
-        " anywhere between.",
-        default="between",
-    )
+    quick: bool = option_of(GeneratedDays, "quick")
+    arrivals: ArrivalShape | None = option_of(GeneratedDays, "arrivals")
+    production: Production = option_of(GeneratedDays, "production")
     no_plan: bool = option("Do not plan the window. Requires a --policy that needs no plan.")
-    begin: str | None = option("Start within the trace, for example 30d.", "--from", metavar="TIME")
-    start: str | None = option("Start within the exports, for example 2019-06-01.", metavar="TIME")
+    begin: str | None = option_of(GeneratedDays, "begin", "--from", metavar="TIME")
+    start: str | None = option_of(GeneratedDays, "start", metavar="TIME")
     site: Path | None = option(
         "Your site file instead of the site of these days.", type=INPUT, metavar="FILE"
     )
+
+
+_INPUTS: Final[dict[str, Any]] = {"type": INPUT, "multiple": True, "metavar": "FILE"}
 
 
 class _OwnFiles(CommandOptions):
     platform: Path | None = option(
         "Compare on your own files: SimGrid platform (XML).", "-p", type=INPUT, metavar="FILE"
     )
-    workloads: tuple[Path, ...] = option(
-        "Batsim workload (JSON); several are played together.",
-        "-w",
-        "--workload",
-        type=INPUT,
-        multiple=True,
-        metavar="FILE",
-    )
-    events: tuple[Path, ...] = option(
-        "External events, including the production.", type=INPUT, multiple=True, metavar="FILE"
-    )
-    plan: Path | None = option("Plan of the site, which some policies require.", type=INPUT, metavar="FILE")
-    forecast: str | None = option(
-        "Predictions of the production, as for 'beasy-sched simulate'.", metavar="SOURCE"
-    )
-    windows: int = option("How many of the site's windows the runs have.", type=WINDOWS, default=1)
+    workloads: tuple[Path, ...] = again(InputOptions.workloads, **_INPUTS)
+    events: tuple[Path, ...] = again(InputOptions.events, **_INPUTS)
+    plan: Path | None = option_of(RunSettings, "plan", type=INPUT, metavar="FILE")
+    forecast: str | None = option_of(RunSettings, "forecast", metavar="SOURCE")
+    windows: int = option_of(RunSettings, "windows")
     master_host: str | None = option(
         "Host of the platform that runs no jobs. [default: master_host]", "-m", metavar="NAME"
     )
@@ -339,21 +320,7 @@ def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> ComparedDay
         raise click.UsageError(
             "--quick applies to the site of these days only: set window_h in your site file instead"
         )
-    return GeneratedDays(
-        site=days.site,
-        quick=days.quick,
-        planned=not days.no_plan,
-        seed=days.seed,
-        arrivals=days.arrivals,
-        production=days.production,
-        sigma_pct=days.sigma_pct,
-        swf=days.swf,
-        begin=days.begin,
-        cores_per_host=days.cores_per_host,
-        ninja_pv=days.ninja_pv,
-        ninja_wind=days.ninja_wind,
-        start=days.start,
-    )
+    return made_of(GeneratedDays, vars(days), planned=not days.no_plan)
 
 
 _OTHER_DAYS: Final = (

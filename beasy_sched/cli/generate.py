@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import click
 
 from beasy_sched.cli import LazyGroup
 from beasy_sched.cli.options import (
-    ABOVE_0,
     FOLDER,
     SEED,
     CommandOptions,
-    Number,
     option,
+    option_of,
     output_option,
     parsed,
     tell_written,
     with_options,
     write_output,
 )
+from beasy_sched.declared import HOSTS, default_of, made_of
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.platform import ServerSpec, build_platform, load_server, platform_xml, preset_names
+from beasy_sched.generate.platform import (
+    ONE_PSTATE,
+    ServerSpec,
+    build_platform,
+    load_server,
+    platform_xml,
+    preset_names,
+)
+from beasy_sched.generate.site import SiteSizes, site_text
 from beasy_sched.limits import MOST_HOSTS, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
@@ -38,7 +47,6 @@ _COMMANDS = {
     "scenario": __name__,
     "policy": __name__,
 }
-_PCT = Number(0, 100)
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
@@ -55,14 +63,11 @@ def generate() -> None:
     """
 
 
-_SERVERS: Final = Range(1, MOST_HOSTS, whole=True)
-
-
 def _server(text: str) -> tuple[ServerSpec, int]:
     """Read ``gros:50`` or ``my.toml:10``."""
     source, _, number = text.rpartition(":")
     try:
-        count = _SERVERS.read(number)
+        count = HOSTS.read(number)
     except ValueError:
         count = None
     if not source or count is None:
@@ -84,10 +89,7 @@ class _PlatformOptions(CommandOptions):
         required=True,
     )
     output: str = output_option("XML file")
-    one_pstate: bool = option(
-        "Keep the fastest P-state of each server (and its sleep state): a small file for studies "
-        "without DVFS, such as one host per processor of a large machine."
-    )
+    one_pstate: bool = option(ONE_PSTATE.sentence)
     quiet: bool = option("Print no summary.", "-q")
 
 
@@ -176,76 +178,31 @@ def _grid(text: str) -> float:
     return math.inf if text == "unlimited" else _size(text)
 
 
+def _size_option(name: str, metavar: str, read: Callable[[str], float] = _size) -> Any:
+    """Declare a size that may be ``none``, which is 0."""
+    default = default_of(SiteSizes, name)
+    text = f"{default:g}" if default else "none"
+    return option_of(SiteSizes, name, type=parsed(read), default=text, metavar=metavar)
+
+
 class _SiteOptions(CommandOptions):
     output: str = output_option("TOML file")
-    battery_kwh: float = option(
-        "Capacity of the battery; none: a site without one.",
-        type=parsed(_size),
-        default="100",
-        metavar="KWH|none",
-    )
-    charge_kw: float | None = option(
-        "Largest power into the battery. [default: a quarter of the capacity an hour]",
-        type=ABOVE_0,
-        metavar="KW",
-    )
-    discharge_kw: float | None = option(
-        "Largest power out of the battery. [default: half of the capacity an hour]",
-        type=ABOVE_0,
-        metavar="KW",
-    )
-    soc_start_pct: float = option(
-        "State of charge at the start.", "--soc-start", type=_PCT, default=50.0, metavar="PCT"
-    )
-    soc_target_pct: float | None = option(
-        "State of charge where each window should end. [default: as at the start]",
-        "--soc-target",
-        type=_PCT,
-        metavar="PCT",
-    )
-    hydrogen_kg: float = option(
-        "Size of the hydrogen tank, half full at the start; none: a site without hydrogen.",
-        type=parsed(_size),
-        default="none",
-        metavar="KG|none",
-    )
-    electrolyzer_kw: float | None = option(
-        "Largest power of the electrolyzer. [default: 0.5 for each kg of the tank]",
-        type=ABOVE_0,
-        metavar="KW",
-    )
-    fuel_cell_kw: float | None = option(
-        "Largest power of the fuel cell. [default: 0.3 for each kg of the tank]", type=ABOVE_0, metavar="KW"
-    )
-    grid_kw: float = option(
-        "Largest power from the grid, or unlimited; none: a site without a connection.",
-        type=parsed(_grid),
-        default="none",
-        metavar="KW|unlimited|none",
-    )
-    price_per_kwh: float | None = option(
-        "Price of a kWh from the grid, EUR; requires --start. For other currencies, and prices by hour,"
-        " change the file.",
-        "--price",
-        type=Number(),
-        metavar="EUR",
-    )
-    base_kw: float = option(
-        "What is always drawn beside the servers.", type=Number(0), default=0.0, metavar="KW"
-    )
-    step_s: float = option("Length of a step.", "--step", type=ABOVE_0, default=300.0, metavar="S")
-    window_h: float = option("Length of a window.", type=ABOVE_0, default=72.0, metavar="H")
-    start: str | None = option(
-        "What time 0 is, with its offset from UTC, such as 2024-07-01T00:00:00+02:00.",
-        type=parsed(_moment),
-        metavar="TIME",
-    )
-    guard: Literal["shed", "kill-all"] = option(
-        "What the storage guard does where energy is short: kill some jobs, or all.", default="shed"
-    )
-    veto: bool = option(
-        "Whether starts must fit into what is left in the step.", "--veto/--no-veto", default=True
-    )
+    battery_kwh: float = _size_option("battery_kwh", "KWH|none")
+    charge_kw: float | None = option_of(SiteSizes, "charge_kw", metavar="KW")
+    discharge_kw: float | None = option_of(SiteSizes, "discharge_kw", metavar="KW")
+    soc_start_pct: float = option_of(SiteSizes, "soc_start_pct", "--soc-start", metavar="PCT")
+    soc_target_pct: float | None = option_of(SiteSizes, "soc_target_pct", "--soc-target", metavar="PCT")
+    hydrogen_kg: float = _size_option("hydrogen_kg", "KG|none")
+    electrolyzer_kw: float | None = option_of(SiteSizes, "electrolyzer_kw", metavar="KW")
+    fuel_cell_kw: float | None = option_of(SiteSizes, "fuel_cell_kw", metavar="KW")
+    grid_kw: float = _size_option("grid_kw", "KW|unlimited|none", _grid)
+    price_per_kwh: float | None = option_of(SiteSizes, "price_per_kwh", "--price", metavar="EUR")
+    base_kw: float = option_of(SiteSizes, "base_kw", metavar="KW")
+    step_s: float = option_of(SiteSizes, "step_s", "--step", metavar="S")
+    window_h: float = option_of(SiteSizes, "window_h", metavar="H")
+    start: str | None = option_of(SiteSizes, "start", type=parsed(_moment), metavar="TIME")
+    guard: Literal["shed", "kill-all"] = option_of(SiteSizes, "guard")
+    veto: bool = option_of(SiteSizes, "veto", "--veto/--no-veto")
     quiet: bool = option("Do not report what was written.", "-q")
 
 
@@ -264,10 +221,8 @@ def site(given: _SiteOptions) -> None:
       beasy-sched check --site site.toml
     """
     from beasy_sched.formats.site_file import parse_site
-    from beasy_sched.generate.site import SiteSizes, site_text
 
-    sizes = {name: value for name, value in vars(given).items() if name not in ("output", "quiet")}
-    text = site_text(SiteSizes(**sizes))
+    text = site_text(made_of(SiteSizes, vars(given)))
     parse_site(text, "generate site" if given.output == "-" else given.output)  # refuses what makes no sense
     write_output(given.output, [text])
     tell_written(given.output, quiet=given.quiet)

@@ -14,7 +14,6 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.cli.options import (
-    SEED,
     CommandOptions,
     Number,
     Whole,
@@ -25,7 +24,7 @@ from beasy_sched.cli.options import (
     with_options,
     write_output,
 )
-from beasy_sched.energy.sources import Interpolation
+from beasy_sched.energy.sources import Interpolation, PvPlant, WindTurbine
 from beasy_sched.engine.findings import rates_too_short
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
@@ -37,7 +36,9 @@ from beasy_sched.formats.table import DateOrder, TimeSeries, parse_moment, time_
 from beasy_sched.generate.noise import ProductionCase, real_production
 from beasy_sched.generate.power import (
     SYNTHETIC_START,
+    FileOptions,
     Gaps,
+    PowerOptions,
     Production,
     Route,
     SyntheticWeather,
@@ -63,18 +64,7 @@ def _moment(text: str) -> int:
     return moment
 
 
-def _moment_option(help: str) -> Any:
-    return option(help, type=parsed(_moment), metavar="TIME")
-
-
-_LARGEST_SITE_KW: Final = 1e6
-_LARGEST_FLEET_KW: Final = 1e9
-"""All plants of a country, whose production ENTSO-E publishes."""
-
-
-def _power_option(name: str, help: str, most_kw: float = _LARGEST_SITE_KW) -> Any:
-    """A power in kW; the command gets it in W."""
-    return option(help, name, type=_Kilowatts(0, most_kw, above=True), metavar="KW")
+_MOMENT: Final[dict[str, Any]] = {"type": parsed(_moment), "metavar": "TIME"}
 
 
 class _Kilowatts(Number):
@@ -85,45 +75,42 @@ class _Kilowatts(Number):
         return kw_to_w(super().convert(value, param, ctx))
 
 
+_SITE: Final[dict[str, Any]] = {"type": _Kilowatts(0, 1e6, above=True), "metavar": "KW"}
+_FLEET: Final[dict[str, Any]] = {"type": _Kilowatts(0, 1e9, above=True), "metavar": "KW"}
+"""All plants of a country, whose production ENTSO-E publishes."""
+
+
+def _plant_option(name: str) -> Any:
+    return option_of(PowerOptions, name, f"--{name.replace('_', '-')}", default=None, **_SITE)
+
+
 class _PowerOptions(CommandOptions):
     output: str = output_option("events file")
     pv: str | None = option("Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file.", metavar="FILE")
     wind: str | None = option("Wind: the same kinds of file.", metavar="FILE")
-    pv_w: float | None = _power_option("--pv-kw", "Size of the site's PV plant (peak power).")
-    wind_w: float | None = _power_option("--wind-kw", "Size of the site's turbines (rated power).")
-    start: int | None = _moment_option("Start of the window, UTC. [default: the file's]")
-    days: float = option(
-        "Length of the window.", type=Number(0, 36_600, above=True), metavar="DAYS", default=3.0
-    )
+    pv_w: float | None = _plant_option("pv_kw")
+    wind_w: float | None = _plant_option("wind_kw")
+    start: int | None = option_of(PowerOptions, "start", **_MOMENT)
+    days: float = option_of(PowerOptions, "days", metavar="DAYS")
     dt: float = option("Step, seconds.", type=Number(1, 86_400), metavar="S", default=300.0)
     events_format: BatsimFormat = option(
         "For Batsim 5, generic events, whose data is a JSON text.", "--format", default="batsim4"
     )
-    interpolation: Interpolation = option(
-        "Shape of the power within an hour; its energy is preserved either way.", default="smooth"
-    )
-    gaps: Gaps = option(
-        "What to do about hours missing from a file: interpolate fills up to six.", default="refuse"
-    )
-    route: Route = option(
-        "Take the file's electricity, or compute it from the file's weather.", default="auto"
-    )
-    pv_efficiency: float = option(
-        "Weather route: eta_pv in Eq. 2.2.", type=Number(0, 1, above=True), default=0.9
-    )
-    cut_in: float = option("Weather route: m/s, Eq. 2.1.", type=Number(0, 1000), default=3.0)
-    rated_speed: float = option("Weather route: m/s.", type=Number(0, 1000), default=12.0)
-    cut_out: float = option("Weather route: m/s.", type=Number(0, 1000), default=25.0)
-    pv_capacity_w: float | None = _power_option(
-        "--pv-capacity-kw",
+    interpolation: Interpolation = option_of(FileOptions, "interpolation")
+    gaps: Gaps = option_of(FileOptions, "gaps")
+    route: Route = option_of(FileOptions, "route")
+    pv_efficiency: float = option_of(PvPlant, "efficiency", "--pv-efficiency")
+    cut_in: float = option_of(WindTurbine, "cut_in_m_s", "--cut-in")
+    rated_speed: float = option_of(WindTurbine, "rated_m_s", "--rated-speed")
+    cut_out: float = option_of(WindTurbine, "cut_out_m_s", "--cut-out")
+    pv_capacity_w: float | None = option(
         "Capacity that the file's electricity is for, where the file does not state it.",
-        _LARGEST_FLEET_KW,
+        "--pv-capacity-kw",
+        **_FLEET,
     )
-    wind_capacity_w: float | None = _power_option(
-        "--wind-capacity-kw", "The same for wind.", _LARGEST_FLEET_KW
-    )
-    pv_start: int | None = _moment_option("Start in the PV file, if different from --start.")
-    wind_start: int | None = _moment_option("Start in the wind file, if different from --start.")
+    wind_capacity_w: float | None = option("The same for wind.", "--wind-capacity-kw", **_FLEET)
+    pv_start: int | None = option("Start in the PV file, if different from --start.", **_MOMENT)
+    wind_start: int | None = option("Start in the wind file, if different from --start.", **_MOMENT)
     pv_column: str | None = option("Column of a CSV or ENTSO-E file, or a part of its name.", metavar="NAME")
     wind_column: str | None = option("The same for wind; for NASA POWER, for example WS10M.", metavar="NAME")
     unit: str | None = option(
@@ -132,13 +119,13 @@ class _PowerOptions(CommandOptions):
     interval: int | None = option(
         "Time between rows of a CSV file without times, seconds.", type=Whole(1, 86_400 * 366), metavar="S"
     )
-    first_time: int | None = _moment_option("Date of the first row of a CSV file without dates.")
+    first_time: int | None = option("Date of the first row of a CSV file without dates.", **_MOMENT)
     date_order: DateOrder | None = option("How to read 03/04/2019. [default: whichever fits]")
     synthetic: bool = option("Generate the weather from --seed; no files needed.")
-    seed: int = option("Seed of synthetic weather, and of --case between.", type=SEED, default=0)
-    latitude: float = option_of(SyntheticWeather, "latitude_deg")
+    seed: int = option_of(PowerOptions, "seed")
+    latitude: float = option_of(SyntheticWeather, "latitude_deg", "--latitude")
     cloudiness: float = option_of(SyntheticWeather, "cloudiness")
-    wind_mean: float = option_of(SyntheticWeather, "wind_mean_m_s")
+    wind_mean: float = option_of(SyntheticWeather, "wind_mean_m_s", "--wind-mean")
     write_ninja: str | None = option(
         "Synthetic: also write PREFIX_pv.csv and PREFIX_wind.csv, like Renewables.ninja exports.",
         metavar="PREFIX",

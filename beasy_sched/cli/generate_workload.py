@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, get_type_hints
 
 import click
@@ -12,10 +12,8 @@ import numpy as np
 from click.core import ParameterSource
 
 from beasy_sched.cli.options import (
-    SEED,
     CommandOptions,
     Number,
-    Whole,
     option,
     option_of,
     parsed,
@@ -23,10 +21,10 @@ from beasy_sched.cli.options import (
     with_options,
     write_output,
 )
+from beasy_sched.declared import HOSTS, default_of, made_of, meaning_of
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
-from beasy_sched.generate.deadlines import DeadlineRule, parse_deadlines, with_deadlines
-from beasy_sched.generate.declared import default_of
+from beasy_sched.generate.deadlines import DEADLINES, DeadlineRule, parse_deadlines, with_deadlines
 from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
 from beasy_sched.generate.log_normal_fit import fit_log_normal
 from beasy_sched.generate.noise import WalltimeRule, noisy_workload
@@ -35,15 +33,17 @@ from beasy_sched.generate.workload import (
     ARRIVAL_SHAPES,
     EXTRA_FIELDS,
     FILTER_FIELDS,
+    ArrivalShape,
     Chains,
     GeneratedWorkload,
     ProfileType,
     SwfOptions,
     SyntheticOptions,
+    WorkloadOptions,
     synthetic_workload,
 )
 from beasy_sched.generate.workload_swf import workload_from_swf
-from beasy_sched.limits import LARGEST_NUMBER, MOST_HOSTS, shortened
+from beasy_sched.limits import LARGEST_NUMBER, shortened
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.units import counted, format_duration, parse_duration
 
@@ -80,18 +80,14 @@ def _missing(text: str) -> float | Literal["drop", "none"]:
     if text == "drop" or text == "none":
         return "drop" if text == "drop" else "none"
     try:
-        multiple: float = _MULTIPLE.read(text)
+        multiple: float = (meaning_of(SwfOptions, "missing_walltime").range or ANY_NUMBER).read(text)
     except ValueError:
         raise ValueError(
-            f"{shortened(text, 40)!r} is not 'drop', 'none' or a multiple of the run time such as 2"
+            f"{shortened(text, 40)!r} is not 'drop', 'none' or a multiple of the run time, 1 or more"
         ) from None
     return multiple
 
 
-_MULTIPLE: Final = Range(0, 1e6)
-
-
-_HOSTS: Final = Range(1, MOST_HOSTS, whole=True)
 _SHARE: Final = Range(0)
 
 
@@ -100,7 +96,7 @@ def _host_shares(text: str) -> dict[int, float]:
     for part in text.split(","):
         count, _, share = part.partition(":")
         try:
-            shares[_HOSTS.read(count)] = _SHARE.read(share)
+            shares[HOSTS.read(count)] = _SHARE.read(share)
         except ValueError:
             raise ValueError(
                 f"{shortened(part, 40)!r} is not HOSTS:SHARE; write such as 1:70,2:15,4:15"
@@ -114,10 +110,6 @@ def _shares_text(shares: Mapping[int, float]) -> str:
 
 
 _TIME: Final[dict[str, Any]] = {"type": parsed(parse_duration), "metavar": "TIME"}
-
-
-def _time_option(help: str, *names: str) -> Any:
-    return option(help, *names, **_TIME)
 
 
 def _filter_option(field: str) -> Any:
@@ -142,33 +134,21 @@ class _Common(CommandOptions):
     workflows: bool = option(
         "Generate the three workloads of GreenSlot's paper: 28 workflows with deadlines, on 16 hosts."
     )
-    hosts: int | None = option(
-        "Hosts of the site (default: the trace's size; 50).", type=Whole(1, MOST_HOSTS)
+    hosts: int | None = option_of(WorkloadOptions, "hosts")
+    reference: str | None = option_of(
+        WorkloadOptions, "reference", "--platform-preset", default=None, metavar="SERVER"
     )
-    platform_preset: str | None = option(
-        "Take the median P-state's speed of this preset or server file as the reference speed "
-        "(default: gros; greenslot-xeon for --workflows).",
-        metavar="SERVER",
+    reference_speed_flops: float | None = option_of(
+        WorkloadOptions, "reference_speed_flops", "--reference-speed", type=parsed(_speed), metavar="SPEED"
     )
-    reference_speed: float | None = option(
-        "Speed at which a job takes its run time, such as 25.57Gf: cpu = run time x speed.",
-        type=parsed(_speed),
-        metavar="SPEED",
-    )
-    profile_type: ProfileType = option(
-        "A delay takes the same time at every speed and draws only idle power.",
-        default="parallel_homogeneous",
-    )
-    walltimes: Literal["trace", "groups", "none"] | None = option(
-        "The trace's requested time; or five equal groups of jobs with 5, 3.33, 2, 1.43 and 1.11 times "
-        "the run time; or no limit. (default: trace; groups for --synthetic)"
-    )
+    profile_type: ProfileType = option_of(WorkloadOptions, "profile_type")
+    walltimes: Literal["trace", "groups", "none"] | None = option_of(WorkloadOptions, "walltimes")
     form: BatsimFormat = option(
         "For Batsim 5, other names of profile types, and extra fields in 'extra_data'.",
         "--format",
         default="batsim4",
     )
-    seed: int = option("Seed of all random numbers.", type=SEED, default=0)
+    seed: int = option_of(WorkloadOptions, "seed")
     noise: float = option(
         "Write what really comes if this had been forecast: Gaussian noise of this many percent on the "
         "times between arrivals and on run times. Grouped walltimes are based on the real run times.",
@@ -177,12 +157,7 @@ class _Common(CommandOptions):
         metavar="PCT",
     )
     deadlines: DeadlineRule | None = option(
-        "Give jobs deadlines. factor:3: submission + 3 x walltime; factor:2..10: a number between these, "
-        "drawn for each job; hours:24: submission + 24 h; clock:09:00,14:00: the first of these local times "
-        "that leaves the job its walltime.",
-        type=parsed(parse_deadlines),
-        metavar="RULE",
-        default="none",
+        DEADLINES.sentence, type=parsed(parse_deadlines), metavar="RULE", default="none"
     )
     clock_at_0: float | None = option(
         "Local time of day at time 0, for clock deadlines. [default: from the trace's header; midnight for "
@@ -194,38 +169,34 @@ class _Common(CommandOptions):
 
 
 class _ForTrace(CommandOptions):
-    start_s: float | None = _time_option(
-        "Start of the window after the trace's first submission: seconds, or such as 3d or 12h.", "--from"
-    )
-    end_s: float | None = _time_option("End of the window.", "--to")
-    duration: float | None = _time_option("Length of the window, for --to.")
+    start_s: float | None = option_of(SwfOptions, "start_s", "--from", **_TIME)
+    end_s: float | None = option_of(SwfOptions, "end_s", "--to", **_TIME)
+    duration: float | None = option("Length of the window, for --to.", **_TIME)
     absolute: bool = option_of(SwfOptions, "absolute")
     carry_over: bool = option_of(SwfOptions, "carry_over")
     cores_per_host: int = option_of(SwfOptions, "cores_per_host")
     processors: Literal["allocated", "requested"] = option_of(SwfOptions, "processors")
     keep_oversize: bool = option_of(SwfOptions, "keep_oversize")
     max_hosts: int | None = option_of(SwfOptions, "max_hosts")
-    min_run_s: float | None = _time_option("Drop jobs that ran for less.", "--min-run-time")
-    max_run_s: float | None = _time_option("Drop jobs that ran for longer.", "--max-run-time")
+    min_run_s: float | None = option_of(SwfOptions, "min_run_s", "--min-run-time", default=None, **_TIME)
+    max_run_s: float | None = option_of(SwfOptions, "max_run_s", "--max-run-time", **_TIME)
     zero_run_time_s: float | None = option_of(SwfOptions, "zero_run_time_s", "--zero-run-time", **_TIME)
     status: tuple[float, ...] | None = _filter_option("status (1 completed, 0 failed, 5 cancelled)")
     user: tuple[float, ...] | None = _filter_option("user")
     group: tuple[float, ...] | None = _filter_option("group")
     queue: tuple[float, ...] | None = _filter_option("queue")
     partition: tuple[float, ...] | None = _filter_option("partition")
-    missing_walltime: float | Literal["drop", "none"] = option(
-        "Walltime of jobs that requested none: a multiple of the run time, 'none' (no limit) or 'drop'.",
+    missing_walltime: float | Literal["drop", "none"] = option_of(
+        SwfOptions,
+        "missing_walltime",
         type=parsed(_missing),
         metavar="RULE",
-        default="2",
+        default=f"{SwfOptions.missing_walltime:g}",
     )
     requested_time_field: int = option_of(SwfOptions, "requested_time_field")
     clip_run_time: bool = option_of(SwfOptions, "clip_run_time")
-    extras: tuple[str, ...] | None = option(
-        f"Give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}.",
-        "--extra",
-        type=parsed(_names),
-        metavar="NAME,...",
+    extras: tuple[str, ...] | None = option_of(
+        SwfOptions, "extras", "--extra", type=parsed(_names), default=None, metavar="NAME,..."
     )
     chains: Chains = option_of(SwfOptions, "chains")
     accept_damaged: bool = option_of(SwfOptions, "accept_damaged")
@@ -233,10 +204,9 @@ class _ForTrace(CommandOptions):
 
 class _ForSynthetic(CommandOptions):
     jobs: int = option_of(SyntheticOptions, "jobs")
-    arrivals: str = option(
+    arrivals: ArrivalShape = option(
         "Three days with 75, 17 and 8 % of the arrivals; the same backwards; or three equal days with a "
         "day and night cycle.",
-        type=click.Choice(list(ARRIVAL_SHAPES)),
         default="begin",
     )
     day_shares: tuple[float, ...] | None = option_of(
@@ -270,28 +240,18 @@ class _ForSynthetic(CommandOptions):
 
 
 class _ForWorkflows(CommandOptions):
-    staggered: bool = option("Submit workflows on the day before they are due, not all on Monday.")
-    multi_node: bool = option("Make the second phase of W3 one job on 8 hosts.")
-    copies: int = option(
-        "Further copies of W3, each of which adds 5 % of the hosts' time.", type=SEED, default=0
-    )
-    estimate_error_pct: tuple[float, ...] = option(
-        "Least and largest deviation of run times from their estimates, percent.",
+    staggered: bool = option_of(WorkflowOptions, "staggered")
+    multi_node: bool = option_of(WorkflowOptions, "multi_node")
+    copies: int = option_of(WorkflowOptions, "copies")
+    estimate_error_pct: tuple[float, ...] = option_of(
+        WorkflowOptions,
+        "estimate_error_pct",
         "--estimate-error",
         type=parsed(_numbers(float, "two numbers such as -20,20")),
         metavar="LOW,HIGH",
         default="0,0",
     )
-    deadline_shift_h: float = option(
-        "Add this to all deadlines, hours.",
-        "--deadline-shift",
-        type=Number(-1e6, 1e6),
-        metavar="H",
-        default=0.0,
-    )
-
-
-_DEFAULT_PRESET = "gros"
+    deadline_shift_h: float = option_of(WorkflowOptions, "deadline_shift_h", "--deadline-shift", metavar="H")
 
 
 class _SectionedCommand(click.Command):
@@ -412,13 +372,13 @@ def _check_section(context: click.Context, given: _Common) -> None:
 
 
 def _reference_speed(given: _Common) -> tuple[float, str]:
-    if given.reference_speed is None:
-        usual = "greenslot-xeon" if given.workflows else _DEFAULT_PRESET
-        kind = load_server(given.platform_preset or usual).kind()
+    if given.reference_speed_flops is None:
+        usual = "greenslot-xeon" if given.workflows else WorkloadOptions.reference
+        kind = load_server(given.reference or usual).kind()
         return kind.reference_speed_flops, f"median P-state of {kind.name}"
-    if given.platform_preset is not None:
+    if given.reference is not None:
         raise click.UsageError("Give either --reference-speed or --platform-preset.")
-    return given.reference_speed, "as given"
+    return given.reference_speed_flops, "as given"
 
 
 def _swf_options(given: _Common, cut: _ForTrace, speed: float) -> SwfOptions:
@@ -433,7 +393,7 @@ def _swf_options(given: _Common, cut: _ForTrace, speed: float) -> SwfOptions:
         raise click.UsageError("--carry-over needs --from.")
     keep = {name: frozenset(kept) for name in FILTER_FIELDS if (kept := getattr(cut, name)) is not None}
     settled = {"reference_speed_flops": speed, "end_s": end_s, "keep": keep}
-    return SwfOptions(**_fields_of(SwfOptions, vars(given) | vars(cut) | settled))
+    return made_of(SwfOptions, vars(given) | vars(cut) | settled)
 
 
 def _synthetic_options(given: _Common, drawn: _ForSynthetic, speed: float) -> SyntheticOptions:
@@ -448,20 +408,13 @@ def _synthetic_options(given: _Common, drawn: _ForSynthetic, speed: float) -> Sy
         "night_ratio": night,
         "walltimes": given.walltimes != "none",
     }
-    return SyntheticOptions(**_fields_of(SyntheticOptions, vars(given) | vars(drawn) | settled))
+    return made_of(SyntheticOptions, vars(given) | vars(drawn) | settled)
 
 
 def _workflow_options(given: _Common, flows: _ForWorkflows, speed: float) -> WorkflowOptions:
     if len(flows.estimate_error_pct) != 2:
         raise click.UsageError("--estimate-error: give two numbers such as -20,20")
-    settled = {"reference_speed_flops": speed}
-    return WorkflowOptions(**_fields_of(WorkflowOptions, vars(given) | vars(flows) | settled))
-
-
-def _fields_of(kind: type[Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The values of the fields of a dataclass, but for those that are not given."""
-    names = [field.name for field in fields(kind)]
-    return {name: values[name] for name in names if values.get(name) is not None}
+    return made_of(WorkflowOptions, vars(given) | vars(flows) | {"reference_speed_flops": speed})
 
 
 def _with_noise(made: GeneratedWorkload, given: _Common, clip: bool) -> GeneratedWorkload:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_or
 
 import click
 
+from beasy_sched import declared
+from beasy_sched.declared import default_of, meaning_of
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.site_file import read_site_text
-from beasy_sched.generate.declared import default_of, meaning_of
-from beasy_sched.limits import LATEST_S, MOST_WINDOWS, shortened
+from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.run.settings import ReplanSettings, RunSettings, read_options
 
@@ -73,11 +75,21 @@ class DeclaredOption(click.Option):
         self.hint = hint
 
 
-ABOVE_0: Final = Number(0, above=True)
 SECONDS: Final = Number(0, LATEST_S, above=True)
 COUNT: Final = Whole(1)
 SEED: Final = Whole(0)
-WINDOWS: Final = Whole(1, MOST_WINDOWS)
+
+
+def number_type(numbers: Range) -> _Number:
+    """The type of an option with these numbers."""
+    least = None if numbers.least <= ANY_NUMBER.least else numbers.least
+    most = None if numbers.most >= ANY_NUMBER.most else numbers.most
+    if numbers.whole:
+        return Whole(None if least is None else int(least), None if most is None else int(most))
+    return Number(least, most, above=numbers.above)
+
+
+WINDOWS: Final = number_type(declared.WINDOWS)
 T = TypeVar("T", bound="CommandOptions")
 _LONGEST_FOUND: Final = 60
 """Characters of an option's text that a message repeats."""
@@ -105,30 +117,21 @@ def option_of(kind: type[Any], name: str, *names: str, **attributes: Any) -> Any
     """Declare an option that is a field of a generator's class: its help, default and range stand there.
 
     ``attributes`` are those of `option` that only the command line has; for a type that reads a text, also
-    the default as text is made of the field's.
+    the default as text.
     """
     means, default = meaning_of(kind, name), default_of(kind, name)
     given = dict(attributes)
-    if isinstance(means.range, Range) and "type" not in given:
-        given["type"] = _type_of(means.range)
-    if "default" not in given and default is not None and default is not False:
-        given["default"] = default
-    return option(means.told or None, *names, **given)
+    if means.range is not None and "type" not in given:
+        given["type"] = number_type(means.range)
+    if "default" not in given and default is not None and default is not False and default != math.inf:
+        given["default"] = default.value if isinstance(default, Enum) else default
+    return option(means.sentence, *names, **given)
 
 
-def _type_of(numbers: Range) -> _Number:
-    """The type of an option with these numbers."""
-    least = None if numbers.least <= ANY_NUMBER.least else numbers.least
-    most = None if numbers.most >= ANY_NUMBER.most else numbers.most
-    if numbers.whole:
-        return Whole(None if least is None else int(least), None if most is None else int(most))
-    return Number(least, most, above=numbers.above)
-
-
-def required(declared: Any) -> Any:
-    """Declare an option again, as one that must be given."""
-    names, attributes = declared
-    return names, {**attributes, "required": True}
+def again(before: Any, **attributes: Any) -> Any:
+    """Declare an option again, with other attributes."""
+    names, own = before
+    return names, {**own, **attributes}
 
 
 def with_options(kind: type[T]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -273,24 +276,15 @@ class InputOptions(CommandOptions):
 class PolicyOptions(CommandOptions):
     """Which policy decides, and its options."""
 
-    policy: str = option(
-        "Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
-        default="easy",
-        metavar="NAME",
-        shell_complete=known_policies,
-    )
+    policy: str = option_of(RunSettings, "policy", metavar="NAME", shell_complete=known_policies)
     single_options: tuple[str, ...] = option(
         "An option of the policy, such as prices=flat; repeat it for several ('beasy-sched policies NAME'"
         " lists them).",
         "--option",
         metavar="NAME=VALUE",
     )
-    policy_options: str = option(
-        "All options of the policy as a JSON object, or @ and the name of a file that contains one.",
-        "--options",
-        metavar="JSON|@FILE",
-        default="{}",
-        show_default=False,
+    policy_options: str = option_of(
+        RunSettings, "options", "--options", metavar="JSON|@FILE", default="{}", show_default=False
     )
     budget: str | None = option(
         "Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers would use"
@@ -311,60 +305,22 @@ class PolicyOptions(CommandOptions):
 class SiteOptions(CommandOptions):
     """Where a run takes place, for how long, and by which plans and forecasts."""
 
-    site: Path | None = option(
-        "Site file (TOML): battery, hydrogen, steps, guard. Without it, power is unlimited."
-        " 'default' selects the file that comes with the program."
-    )
-    plan: str | None = option(
-        "Plan of the site ('beasy-sched plan'): the hydrogen follows it, results compare planned with"
-        " real values, and some policies require it.",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-    )
-    forecast: str | None = option(
-        "Predictions of the production, for policies that plan ahead: a forecast file, 'predictor:FILE'"
-        " (training data, or a TOML file), 'perfect:EVENTS' (the real production, for studies; 'perfect'"
-        " alone is the run's own --events) or 'none'.",
-        metavar="SOURCE",
-    )
-    windows: int = option(
-        "How many of the site's windows (72 h each by default) the run has.",
-        type=WINDOWS,
-        default=1,
-    )
-    replan: str | None = option(
-        "Make plans during the run, from the levels that are really there: 'window', at the start of every"
-        " window, or a time such as 12h. Expected are the demand and production of --plan, if given, or else"
-        " (simulate) the run's own.",
-        metavar="window|TIME",
-    )
-    replan_workload: tuple[Path, ...] = option("With --replan: Batsim workload (JSON) that is expected.")
-    replan_demand: Path | None = option(
-        "With --replan, instead: the expected demand, powers (CSV or events)."
-    )
-    replan_production: Path | None = option(
-        "With --replan: the expected production, powers (events or CSV). Default: --forecast, if given."
-    )
-    replan_season: Path | None = option(
-        "With --replan: plan of the season (of 'plan --season') that the windows take their hydrogen targets"
-        " from."
-    )
-    replan_limit: float | None = option(
-        "With --replan: real time after which a plan is given up, and the one before goes on."
-        " [default: 60 for serve, 600 for simulate]",
-        type=SECONDS,
-        metavar="S",
-    )
+    site: Path | None = option_of(RunSettings, "site")
+    plan: str | None = option_of(RunSettings, "plan", type=click.Path(dir_okay=False), metavar="FILE")
+    forecast: str | None = option_of(RunSettings, "forecast", metavar="SOURCE")
+    windows: int = option_of(RunSettings, "windows")
+    replan: str | None = option_of(ReplanSettings, "every", metavar="window|TIME")
+    replan_workload: tuple[Path, ...] = option_of(ReplanSettings, "workloads", default=None)
+    replan_demand: Path | None = option_of(ReplanSettings, "demand")
+    replan_production: Path | None = option_of(ReplanSettings, "production")
+    replan_season: Path | None = option_of(ReplanSettings, "season")
+    replan_limit: float | None = option_of(ReplanSettings, "limit_s", metavar="S")
 
 
 class RunOptions(SiteOptions, PolicyOptions):
     """What `serve` and `simulate` share."""
 
-    energy: EnergySource = option(
-        "Source of the energy used: the simulator's answers (needs its -E), or the daemon's own model (always"
-        " with a Batsim 5).",
-        default="batsim",
-    )
+    energy: EnergySource = option_of(RunSettings, "energy")
     no_power_actions: bool = option("Never change P-states: for a Batsim without -E, which aborts on them.")
     decisions: bool = option("Whether to write the decision log.", "--decisions/--no-decisions", default=True)
     watch: bool = option(

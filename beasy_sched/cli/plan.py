@@ -16,26 +16,29 @@ from beasy_sched.cli.options import (
     InputOptions,
     Number,
     option,
+    option_of,
     parsed,
     progress_bar,
     tell_written,
     with_options,
 )
+from beasy_sched.declared import made_of
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import DEFAULT_SITE
-from beasy_sched.limits import LATEST_S
-from beasy_sched.planner.offline import PlanSources, offline_options, plan_from_files, season_from_files
+from beasy_sched.planner.offline import PlanOptions, PlanSources, plan_from_files, season_from_files
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.planner.power_problem import Surplus
 from beasy_sched.planner.season import Season
 from beasy_sched.units import parse_duration
 
 _Planned = TypeVar("_Planned", PlanStore, Season)
-_UNCERTAINTY: Final[dict[str, Any]] = {
-    "type": (Number(0, 100), Number(0, 100)),
-    "default": (5.0, 30.0),
-    "metavar": "PCT PCT",
-}
+
+
+def _uncertainty_option(name: str) -> Any:
+    pct = (Number(0, 100), Number(0, 100))
+    return option_of(
+        PlanOptions, f"{name}_uncertainty_pct", f"--{name}-uncertainty", type=pct, metavar="PCT PCT"
+    )
 
 
 _WHOLE: Final = ""
@@ -87,36 +90,23 @@ class _PlanOptions(CommandOptions):
         "With --season alone: the production of another possible year; each year is planned for itself, and "
         "the targets are the means of their levels."
     )
-    surplus: Surplus = option(
-        "Where power beyond the demand goes first: to the servers, or into the battery.", default="envelope"
-    )
+    surplus: Surplus = option_of(PlanOptions, "surplus")
     runs: Literal["profile", "walltime"] = option(
         "How long jobs are expected to run: as their profiles say, or to their walltimes.", default="profile"
     )
-    forecast_step: float = option(
-        "Plan for the demand's mean over this time, such as 1h, since no forecast knows when single jobs"
-        " begin and end. [default: the site's step]",
+    forecast_step_s: float = option_of(
+        PlanOptions,
+        "forecast_step_s",
+        "--forecast-step",
         type=parsed(parse_duration),
-        default=0.0,
         show_default=False,
         metavar="TIME",
     )
-    load_uncertainty: tuple[float, float] = option(
-        "Uncertainty of the demand, at the start and after 72 h, percent.", **_UNCERTAINTY
-    )
-    renew_uncertainty: tuple[float, float] = option("The same for the production.", **_UNCERTAINTY)
-    minimum_on: float = option(
-        "Minimum time that a server stays on after waking, seconds.",
-        type=Number(0, LATEST_S),
-        default=3600.0,
-        metavar="S",
-    )
+    load_uncertainty_pct: tuple[float, float] = _uncertainty_option("load")
+    renew_uncertainty_pct: tuple[float, float] = _uncertainty_option("renew")
+    minimum_on_s: float = option_of(PlanOptions, "minimum_on_s", "--minimum-on", metavar="S")
     unit: str | None = option("Unit of CSV columns whose name states none: W, kW or MW.", metavar="UNIT")
-    time_limit: float | None = option(
-        "Stop each search after this time; plans then depend on the machine, and say so.",
-        type=Number(0, LATEST_S),
-        metavar="S",
-    )
+    time_limit_s: float | None = option_of(PlanOptions, "time_limit_s", "--time-limit", metavar="S")
     master_host: str = InputOptions.master_host
 
 
@@ -171,14 +161,7 @@ def _plan_windows(given: _PlanOptions, exports: _Exports, out: Path, sources: Pl
 
     if given.other_year or given.season_end is not None:
         raise ConfigError("--other-year and --season-end are for --season without a file")
-    options = offline_options(
-        given.surplus,
-        given.load_uncertainty,
-        given.renew_uncertainty,
-        given.minimum_on,
-        given.time_limit,
-        given.forecast_step,
-    )
+    options = made_of(PlanOptions, vars(given)).settled()
     with progress_bar("windows planned", quiet=exports.quiet) as report:
         plans = plan_from_files(sources, options, report)
     write_plans(out, plans)
@@ -209,7 +192,7 @@ def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: Pla
             given.season_step,
             given.windows,
             least_end_kg=given.season_end,
-            time_limit_s=given.time_limit,
+            time_limit_s=given.time_limit_s,
             report=report,
         )
     write_season(out, season)

@@ -10,11 +10,11 @@ import click
 from beasy_sched.cli.options import (
     InputOptions,
     RunOptions,
+    again,
     exporting,
     option,
     prefix_option,
     progress_bar,
-    required,
     settings_of,
     tell_written,
     watching,
@@ -26,8 +26,8 @@ from beasy_sched.units import format_duration
 
 
 class _SimulateOptions(InputOptions):
-    platform: Path = required(InputOptions.platform)
-    workloads: tuple[Path, ...] = required(InputOptions.workloads)
+    platform: Path = again(InputOptions.platform, required=True)
+    workloads: tuple[Path, ...] = again(InputOptions.workloads, required=True)
     prefix: str | None = prefix_option(
         "Write Batsim's CSV files and those of beasy-sched as PREFIX_... (default: no files)."
     )

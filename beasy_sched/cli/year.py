@@ -21,10 +21,10 @@ from beasy_sched.cli import main
 from beasy_sched.cli.compare import INPUT, SharedOptions, print_text, with_signal_code
 from beasy_sched.cli.options import (
     FOLDER,
-    Number,
     Whole,
     known_policies,
     option,
+    option_of,
     parsed,
     tell,
     width,
@@ -41,6 +41,7 @@ from beasy_sched.comparisons.year import (
     YEAR_WIND_KW,
     Year,
 )
+from beasy_sched.declared import made_of
 from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_bytes
@@ -52,7 +53,6 @@ _MOST_DAYS: Final = 3660
 """Ten years."""
 _TABLE: Final = "months.txt"
 _PICTURE: Final = "year.png"
-_SIZE_KW: Final = Number(0, 1e6)
 _PRELOADED: Final = ("beasy_sched.comparisons.year",)
 
 
@@ -78,11 +78,9 @@ class _YearOptions(SharedOptions):
         "Number of days.", type=Whole(1, _MOST_DAYS), metavar="N", show_default=str(YEAR_DAYS)
     )
     quick: bool = option(f"{_QUICK_DAYS} days.")
-    servers: int = option(
-        "Number of servers; generated jobs are proportional.", type=Whole(1, 1_000_000), default=YEAR_SERVERS
-    )
-    pv_kw: float = option("Size of the solar plant.", type=_SIZE_KW, default=YEAR_PV_KW, metavar="KW")
-    wind_kw: float = option("Size of the wind plant.", type=_SIZE_KW, default=YEAR_WIND_KW, metavar="KW")
+    servers: int = option_of(Year, "servers")
+    pv_kw: float = option_of(Year, "pv_kw", metavar="KW")
+    wind_kw: float = option_of(Year, "wind_kw", metavar="KW")
     site: Path | None = option(
         "Your site file, with battery and hydrogen, instead of the site of this year.",
         type=INPUT,
@@ -139,22 +137,11 @@ def _chosen(given: _YearOptions) -> Year:
     """Read what is compared. Raises a usage error for options that do not go together."""
     if given.days and given.quick:
         raise click.UsageError("--quick has its own number of days: omit --days")
-    return Year(
-        out=given.out,
-        policies=tuple(dict.fromkeys(given.policies or YEAR_POLICIES)),
-        days=given.days or (_QUICK_DAYS if given.quick else YEAR_DAYS),
-        seed=given.seed,
-        sigma_pct=given.sigma_pct,
-        servers=given.servers,
-        pv_kw=given.pv_kw,
-        wind_kw=given.wind_kw,
-        site=given.site,
-        swf=given.swf,
-        cores_per_host=given.cores_per_host or 1,
-        ninja_pv=given.ninja_pv,
-        ninja_wind=given.ninja_wind,
-        start=given.start,
-    )
+    settled = {
+        "policies": tuple(dict.fromkeys(given.policies or YEAR_POLICIES)),
+        "days": given.days or (_QUICK_DAYS if given.quick else YEAR_DAYS),
+    }
+    return made_of(Year, vars(given) | settled)
 
 
 def _show_months(chosen: Year, policies: Sequence[str]) -> None:

@@ -10,22 +10,26 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final, Literal, NamedTuple, Protocol
+from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Protocol
 
+from beasy_sched import declared
 from beasy_sched.comparisons.commands import Commands, StepFailed
+from beasy_sched.declared import SEEDS, Means
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.extras import is_installed, require
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import package_text, read_text
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.generate.noise import SIGMA
+from beasy_sched.generate.workload import ArrivalShape, SwfOptions
+from beasy_sched.numbers import Range
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 HOSTS: Final = 50
 JOBS_PER_DAY: Final = 300
 PV_KW: Final = 10
 WIND_KW: Final = 7
-SIGMA_PCT: Final = 20.0
 QUICK_H: Final = 24
 SHAPED_DAYS: Final = 3
 """Length of a workload with most arrivals at its start or end, days."""
@@ -33,10 +37,10 @@ POLICIES: Final = (
     "bid-price", "beasy", "follow-plan", "peak", "next", "last", "workload", "power-reactive",
     "workload-reactive",
 )  # fmt: skip
-"""Ours, and those that the BEASY paper compares."""
+"""Policies compared by default: ours, and those that the BEASY paper compares."""
 
 Production = Literal["exact", "best", "worst", "between"]
-"""Where the real production lies in the band of its forecast."""
+"""Place of the real production in the band of its forecast."""
 
 
 class MadeFiles(NamedTuple):
@@ -60,7 +64,7 @@ def files_in(folder: Path) -> MadeFiles:
 
 @dataclass(frozen=True)
 class DayInputs:
-    """What the runs of all policies read."""
+    """Inputs that the runs of all policies read."""
 
     platform: str
     workloads: Sequence[str]
@@ -68,15 +72,15 @@ class DayInputs:
     site: str | None = None
     plan: str | None = None
     forecast: str | None = None
-    """Source of predictions, as ``--forecast`` names it."""
+    """Source of predictions of the production, as ``--forecast`` names it."""
     windows: int = 1
     master_host: str | None = None
     made: Sequence[str] = ()
-    """Those files that the comparison made."""
+    """Input files that the comparison made."""
 
     @property
     def simulator(self) -> list[str]:
-        """The arguments that give them to the simulator."""
+        """Arguments that give the inputs to the simulator."""
         words = ["-p", self.platform]
         words += [word for path in self.workloads for word in ("-w", path)]
         words += [word for path in self.events for word in ("--events", path)]
@@ -117,36 +121,57 @@ class ComparedDays(Protocol):
 
     @property
     def given(self) -> DayInputs | None:
-        """The inputs where they are the user's own; None where they are still to be made."""
+        """Inputs of the runs where they are the user's own; None where they are still to be made."""
 
     def make(self, folder: Path, commands: Commands) -> DayInputs:
         """Write what is missing to ``folder``; return the inputs of the runs. Raises BeasyError."""
 
 
-@dataclass(frozen=True)
-class GeneratedDays:
-    """Generated servers, jobs and weather, or the user's own trace and weather on generated servers."""
+@dataclass(frozen=True, kw_only=True)
+class DayOptions:
+    """What generated days and a generated year have in common."""
 
     site: Path | None = None
-    """None: the site of this package."""
-    quick: bool = False
-    """One day instead of three, on the site of this package."""
+    """Site file; None for the site of this package."""
+    seed: Annotated[int, Means("seed of all random numbers", range=SEEDS)] = 1
+    sigma_pct: Annotated[
+        float,
+        Means(
+            "how far real arrivals and run times deviate from the forecast: Gaussian noise, percent",
+            range=Range(0, 100),
+        ),
+    ] = 100.0 * SIGMA
+    swf: Annotated[Path | None, Means("your trace (SWF, plain or gzip) instead of generated jobs")] = None
+    cores_per_host: Annotated[
+        int,
+        Means(
+            f"processors of the trace per server. [default: {SwfOptions.cores_per_host}]",
+            range=declared.HOSTS,
+        ),
+    ] = SwfOptions.cores_per_host
+    ninja_pv: Annotated[Path | None, Means("your Renewables.ninja export for the sun")] = None
+    ninja_wind: Annotated[Path | None, Means("your Renewables.ninja export for the wind")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratedDays(DayOptions):
+    """Generated servers, jobs and weather, or the user's own trace and weather on generated servers."""
+
+    quick: Annotated[bool, Means("one day instead of three")] = False
+    """One day is only on the site of this package."""
     planned: bool = True
-    """Whether the window is planned."""
-    seed: int = 1
-    arrivals: Literal["begin", "end", "uniform"] | None = None
-    """When most jobs arrive; None: at the beginning, where the window is long enough for that."""
-    production: Production = "between"
-    sigma_pct: float = SIGMA_PCT
-    """Noise of real arrivals and run times."""
-    swf: Path | None = None
-    begin: str | None = None
-    """Where in the trace the days begin."""
-    cores_per_host: int | None = None
-    ninja_pv: Path | None = None
-    ninja_wind: Path | None = None
-    start: str | None = None
-    """Where in the exports the days begin."""
+    """Whether a plan of the window is made."""
+    arrivals: Annotated[ArrivalShape | None, Means("when most jobs arrive. [default: begin]")] = None
+    """None means at the beginning, where the window is long enough for that."""
+    production: Annotated[
+        Production,
+        Means(
+            "real production of sun and wind: as forecast, at the upper or the lower bound of the forecast,"
+            " or anywhere between"
+        ),
+    ] = "between"
+    begin: Annotated[str | None, Means("start within the trace, for example 30d")] = None
+    start: Annotated[str | None, Means("start within the exports, for example 2019-06-01")] = None
 
     policies: ClassVar[Mapping[str, tuple[str, Sequence[str]]]] = {name: (name, ()) for name in POLICIES}
     example_job = "17"
@@ -201,7 +226,7 @@ class GeneratedDays:
         """Return the arguments of `generate workload`. Raises ConfigError for arrivals without a shape."""
         shared = ["--hosts", str(HOSTS), "--seed", str(self.seed)]
         if self.swf is not None:
-            cut = ["--duration", f"{days:g}d", "--cores-per-host", str(self.cores_per_host or 1)]
+            cut = ["--duration", f"{days:g}d", "--cores-per-host", str(self.cores_per_host)]
             return ["--swf", str(self.swf), *cut, *(["--from", self.begin] if self.begin else []), *shared]
         if days == SHAPED_DAYS:
             shape = ["--arrivals", self.arrivals or "begin"]
@@ -245,7 +270,7 @@ class OwnDays:
 
     @property
     def given(self) -> DayInputs:
-        """The files."""
+        """Inputs of the runs: the user's own files."""
         return self.inputs
 
     @property

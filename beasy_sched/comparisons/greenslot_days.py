@@ -31,9 +31,9 @@ class GreenslotDays:
     """GreenSlot's workflows, Monday to Friday, on 16 servers; the sun as it was measured, and predicted."""
 
     site: Path | None = None
-    """None: the site of the paper."""
+    """Site file; None for the site of the paper."""
     exact: bool = False
-    """Whether the predictions are what comes, instead of those of the paper's predictor."""
+    """Whether the predictions are the real production, instead of those of the paper's predictor."""
 
     policies = GREENSLOT_RUNS
     example_job = "W2.5.1.8"

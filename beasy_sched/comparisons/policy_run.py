@@ -30,7 +30,7 @@ class PolicyRun:
     commands: tuple[list[str], ...]
     """`simulate`; or the scheduler's (`serve`) and the simulator's (`batsim`)."""
     logged: bool
-    """Whether their output goes to a file in the folder."""
+    """Whether the output of the commands goes to a file in the folder."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from beasy_sched.reports.paired import blocks_of, difference_table, means_table
 from beasy_sched.reports.text_tables import TextTable, markdown_of
 
 RUNS: Final = "campaign"
-"""The folder of the runs, in that of the comparison."""
+"""Name of the folder of the runs, in the folder of the comparison."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class ComparedPolicy:
     label: str
     policy: str
     arguments: tuple[str, ...] = ()
-    """Its options, as ``--option NAME=VALUE`` and ``--options JSON`` give them."""
+    """Options of the policy, as ``--option NAME=VALUE`` and ``--options JSON`` give them."""
 
     @classmethod
     def of(cls, text: str) -> ComparedPolicy:
@@ -44,7 +44,7 @@ class ComparedPolicy:
 
     @property
     def folder_name(self) -> str:
-        """Its folder's name: the label, made safe for a path."""
+        """Name of the policy's folder: the label, made safe for a path."""
         return re.sub(r"[^\w.-]", "_", self.label)
 
     def check(self, *, site: bool, plan: bool) -> None:
@@ -53,14 +53,14 @@ class ComparedPolicy:
         check_needs(policy, self.policy, site=site, plan=plan)
 
     def options(self) -> dict[str, Any]:
-        """Read its options. Raises ConfigError and InputError."""
+        """Read the options of the policy. Raises ConfigError and InputError."""
         given = [*zip(self.arguments[::2], self.arguments[1::2], strict=True)]
         text = dict(given).get("--options", "{}")
         return read_options(text, [value for option, value in given if option == "--option"])
 
 
 class RunProgress(Protocol):
-    """Is told which policies run."""
+    """Listener that is told which policies run."""
 
     def began(self, policy: str) -> None:
         """A policy has started."""
@@ -71,12 +71,12 @@ class RunProgress(Protocol):
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of a comparison."""
+    """Outcome of a comparison."""
 
     contenders: Sequence[Contender]
     inputs: DayInputs
     stop: Interrupted | None = None
-    """The signal that stopped it early."""
+    """Signal that stopped the comparison early; None where none did."""
 
 
 @dataclass(frozen=True)

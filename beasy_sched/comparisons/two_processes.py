@@ -17,11 +17,11 @@ from beasy_sched.comparisons.commands import StepFailed
 
 LISTENING: Final = "listening on "
 START_LIMIT_S = 60.0
-"""Limit for the scheduler to print its endpoint."""
+"""Limit for the scheduler to print its endpoint, s."""
 FAREWELL_S = 15.0
-"""Limit for a process to end after it was asked to, and for the scheduler to end without a simulator."""
+"""Limit for a process to end after it was asked to, and for the scheduler to end without a simulator, s."""
 ORPHAN_S = 2.0
-"""Limit for a simulator to notice that its scheduler has died."""
+"""Limit for a simulator to notice that its scheduler has died, s."""
 _TICK_S: Final = 0.05
 
 Process = subprocess.Popen[str]
@@ -57,7 +57,7 @@ class SchedulerProcess:
     """The scheduler's process; its standard error is passed on, its standard output is kept for the end."""
 
     def __init__(self, command: Sequence[str], log: TextIO | None = None) -> None:
-        """Start it; ``log`` is where its standard error goes, ours without one."""
+        """Start the scheduler; ``log`` is where its standard error goes, ours without one."""
         self.process = _start(command, subprocess.PIPE, subprocess.PIPE)
         self._log = log
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -78,7 +78,7 @@ class SchedulerProcess:
         raise StepFailed(f"the scheduler printed no endpoint within {START_LIMIT_S:g} s")
 
     def output(self) -> str:
-        """Return what it has printed on its standard output, once it has ended."""
+        """Return what the scheduler has printed on its standard output, once it has ended."""
         for reader in self._readers:
             reader.join(FAREWELL_S)
         return "".join(self._output)

@@ -9,19 +9,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from beasy_sched.campaigns.workers import Failure, Task, work_through
 from beasy_sched.comparisons.commands import Commands, StepFailed
-from beasy_sched.comparisons.days import MadeFiles, files_in, make_folder, power_sources, shipped_site
+from beasy_sched.comparisons.days import (
+    DayOptions,
+    MadeFiles,
+    files_in,
+    make_folder,
+    power_sources,
+    shipped_site,
+)
 from beasy_sched.comparisons.policy_run import summary_in
 from beasy_sched.comparisons.side_by_side import RunProgress
+from beasy_sched.declared import HOSTS, Means
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import Interrupted
 from beasy_sched.extras import require
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.numbers import Range
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.tables import Contender
 from beasy_sched.policies.registry import make_policy
@@ -44,7 +53,7 @@ _TELL_S: Final = 0.5
 
 @dataclass(frozen=True)
 class YearInputs:
-    """What the runs of all policies read."""
+    """Inputs that the runs of all policies read."""
 
     files: MadeFiles
     windows: int
@@ -53,27 +62,20 @@ class YearInputs:
     """File of the coarse plan of the whole time, where the site has hydrogen."""
 
 
-@dataclass(frozen=True)
-class Year:
+@dataclass(frozen=True, kw_only=True)
+class Year(DayOptions):
     """Which policies are compared, over which days, and where the results go."""
 
     out: Path
     policies: Sequence[str] = YEAR_POLICIES
     days: int = YEAR_DAYS
-    seed: int = 1
-    sigma_pct: float = 20.0
-    """Noise of real arrivals and run times."""
-    servers: int = YEAR_SERVERS
-    pv_kw: float = YEAR_PV_KW
-    wind_kw: float = YEAR_WIND_KW
-    site: Path | None = None
-    """None: the site of this package."""
-    swf: Path | None = None
-    cores_per_host: int = 1
-    ninja_pv: Path | None = None
-    ninja_wind: Path | None = None
+    servers: Annotated[int, Means("number of servers; generated jobs are proportional", range=HOSTS)] = (
+        YEAR_SERVERS
+    )
+    pv_kw: Annotated[float, Means("size of the solar plant", range=Range(0, 1e6))] = YEAR_PV_KW
+    wind_kw: Annotated[float, Means("size of the wind plant", range=Range(0, 1e6))] = YEAR_WIND_KW
     start: datetime | None = None
-    """First day within the exports; None: the first of 2024."""
+    """First day within the weather exports; None for the first of 2024."""
 
     def prepare(self, commands: Commands) -> YearInputs:
         """Check the policies, write platform and site, workload and power as expected and as they occur.
@@ -190,7 +192,7 @@ class Year:
 
 @dataclass(frozen=True)
 class _YearRun:
-    """What a process is to run."""
+    """Run that a process executes."""
 
     settings: RunSettings
     inputs: Inputs

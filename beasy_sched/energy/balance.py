@@ -55,7 +55,7 @@ class StepRecord(Struct, frozen=True, gc=False):
 
     dt_s: float
     consumed_j: float
-    """E_tot: what the servers used."""
+    """E_tot: energy that the servers used, J."""
     renew_w: float
     demand_w: float
     """``consumed_j / dt_s``."""
@@ -76,15 +76,15 @@ class StepRecord(Struct, frozen=True, gc=False):
     hydrogen_before_kg: float
     hydrogen_after_kg: float
     deviations: tuple[Deviation, ...] = ()
-    """Empty where the hydrogen followed the plan."""
+    """Deviations of the hydrogen from the plan; empty where it followed the plan."""
     base_w: float = 0.0
-    """What always runs beside the servers; not part of ``demand_w``."""
+    """Power of the base load, which always runs beside the servers, W; not part of ``demand_w``."""
     import_w: float = 0.0
     export_w: float = 0.0
 
     @property
     def consumed_kwh(self) -> float:
-        """What the servers used, kWh."""
+        """Energy that the servers used, kWh."""
         return j_to_kwh(self.consumed_j)
 
     @property

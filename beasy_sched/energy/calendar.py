@@ -13,7 +13,7 @@ class Calendar:
     start: datetime
     """The moment of time 0, with its offset from UTC."""
     zone: tzinfo | None = None
-    """The site's time zone; None: the offset of ``start``, all year."""
+    """Time zone of the site; None means the offset of ``start`` all year."""
 
     def __post_init__(self) -> None:
         if self.start.tzinfo is None:

@@ -103,7 +103,7 @@ class Tariff(Rate):
 
     @property
     def span_s(self) -> tuple[float, float]:
-        """All time: a tariff has no end."""
+        """Length after which the tariff ends, s: infinite."""
         return -math.inf, math.inf
 
     def _expanded(self) -> Signal:
@@ -158,7 +158,7 @@ class Known(str, Enum):
     """How far ahead a price or carbon intensity is known."""
 
     DAY_AHEAD = "day-ahead"
-    """To the end of the local day; from 13:00 on, to the end of the next day."""
+    """Known to the end of the local day; from 13:00 on, to the end of the next day."""
     DAY = "24h"
     """The coming 24 hours."""
     ALL = "all"
@@ -213,9 +213,9 @@ class Grid:
     feed_in_per_kwh: float = 0.0
     currency: str = "USD"
     price: Foreseen | None = None
-    """Import price per kWh; None: energy from the grid costs nothing."""
+    """Import price per kWh; None where energy from the grid costs nothing."""
     carbon: Foreseen | None = None
-    """Carbon intensity of the grid, g/kWh; None: unknown."""
+    """Carbon intensity of the grid, g/kWh; None where it is not known."""
 
     def __post_init__(self) -> None:
         for field in ("import_limit_w", "export_limit_w"):
@@ -232,7 +232,7 @@ class Grid:
 
     @property
     def unlimited(self) -> bool:
-        """Whether the servers can always be fed: there is no import limit."""
+        """Whether the grid can always feed the servers: it has no import limit."""
         return math.isinf(self.import_limit_w)
 
 

@@ -28,7 +28,7 @@ class HourlyBalance:
     unserved_j: FloatArray
     curtailed_j: FloatArray
     soc_lowest_pct: FloatArray
-    """At the end of an hour; NaN where there is no battery."""
+    """Lowest state of charge at the end of an hour, %; NaN where there is no battery."""
 
 
 def balance_hours(
@@ -112,7 +112,7 @@ class _Tanks:
     electrolyzer_max_w: FloatArray
     fuel_cell_max_w: FloatArray
     made_kg: FloatArray
-    """Of a watt in a step."""
+    """Hydrogen that a watt of the electrolyzer makes in a step, kg."""
     used_kg: FloatArray
 
     @classmethod

@@ -67,7 +67,7 @@ class CellEnergies:
         """Speed of a server's cores, flops/s: [kind, P-state], 0 where it does not compute."""
         kinds, uses, self._width = self.awake_w.shape
         self._row_of: IndexArray = power.kind_of * (2 * uses * self._width)
-        """Where a host's cells begin in a table, [N]."""
+        """Place in a table where the cells of each host begin, [N]."""
         self._flops_row_of: IndexArray = power.kind_of * (2 * self._width)
         self._tables: dict[float, FloatArray] = {}
         self._asleep = (np.arange(self._width) == power.sleep_pstate[:, None])[:, None, None, :]

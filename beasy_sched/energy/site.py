@@ -14,7 +14,7 @@ class GuardMode(str, Enum):
     """Which running jobs the storage guard kills when there is no energy for them."""
 
     SHED = "shed"
-    """As few as keep the battery at SoC_min, those that have spent the least energy first."""
+    """As few running jobs as keep the battery at SoC_min, those that have spent the least energy first."""
     KILL_ALL = "kill-all"
     """Every running job: the papers' wording."""
 
@@ -37,15 +37,15 @@ class Site:
     window_s: float = 259_200.0
     guard: GuardSettings = GuardSettings()
     grid: Grid | None = None
-    """The grid beside sun and wind; None for a site that has none."""
+    """Grid beside sun and wind; None for a site without a grid."""
     base_w: float = 0.0
-    """What always runs beside the servers: switches, the scheduler's own host."""
+    """Power of what always runs beside the servers (switches, the scheduler's own host), W."""
     calendar: Calendar | None = None
-    """What time 0 is, and the local clock; None where the site file does not say."""
+    """Calendar of the site; None where the site file does not say what time 0 is."""
 
     @property
     def metered(self) -> bool:
-        """Whether results tell base load, import and export."""
+        """Whether the results of the site tell base load, import and export."""
         return self.grid is not None or self.base_w > 0.0
 
     @property

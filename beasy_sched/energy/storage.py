@@ -308,11 +308,12 @@ class Hold(str, Enum):
     """When the planned hydrogen is held, since the days are not those that were planned for."""
 
     NEVER = "never"
-    """It follows the plan, as far as the tank allows and the servers leave energy for the electrolyzer."""
+    """The hydrogen follows the plan as far as the tank and the servers' need of energy allow."""
     CURTAILMENT = "curtailment"
     """The fuel cell is lowered by what would be curtailed; servers may count on the electrolyzer's power."""
     SURPLUS = "surplus"
-    """The same, and as long as the battery is above its planned level, which is used up first."""
+    """The fuel cell is lowered as with ``curtailment``, and also while the battery is above its planned
+    level, which is used up first."""
 
 
 @dataclass(frozen=True)
@@ -320,17 +321,17 @@ class HydrogenSpec:
     """Sizes, limits and efficiencies. Raises `FieldError` (a ConfigError) when out of range."""
 
     tank_kg: float
-    """LoH_max."""
+    """LoH_max: size of the tank, kg."""
     level_start_kg: float
     level_target_kg: float
     electrolyzer_max_w: float
     fuel_cell_max_w: float
     electrolyzer_min_w: float = 0.0
-    """The electrolyzer is off, or between this and ``electrolyzer_max_w``."""
+    """Least power of a running electrolyzer, W: it is off, or between this and ``electrolyzer_max_w``."""
     electrolyzer_efficiency: float = 0.65
     fuel_cell_efficiency: float = 0.5
     hold: Hold = Hold.SURPLUS
-    """When the plan's powers are held, against surplus and shortage."""
+    """When the plan's hydrogen powers are held, against surplus and shortage."""
 
     def __post_init__(self) -> None:
         require_positive("tank_kg", self.tank_kg)

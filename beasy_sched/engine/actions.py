@@ -23,7 +23,7 @@ FactDict: TypeAlias = dict[str, float | int | str]
 NO_FACTS: Facts = MappingProxyType({})
 
 DecisionLog: TypeAlias = Callable[[float, str, str, str, str, Facts], None]
-"""Called with (now in s, action, job id or "", hosts, rule, the numbers behind it)."""
+"""Function called for each log row: (now in s, action, job id or "", hosts, rule, numbers behind it)."""
 
 
 class Start(Struct, frozen=True, gc=False):

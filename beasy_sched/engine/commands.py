@@ -29,7 +29,7 @@ class Commander:
     """Sends the requests to one cluster's hosts as commands, when they may be sent."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Nothing sent yet."""
+        """Begin with no command sent."""
         self.cluster = cluster
         self.switches = 0
         """Number of times that hosts were sent to sleep or woken."""
@@ -171,7 +171,7 @@ class Calls:
         """Nothing pending, nothing wanted."""
         self._pending: list[float] = []
         self.wanted_s = math.inf
-        """When the next call is needed, s; infinite if none is."""
+        """Time at which the next call is needed, s; infinite if none is."""
 
     def want(self, at: float, now: float) -> None:
         """Request a call at a time (s), at the earliest a moment from now."""
@@ -222,12 +222,12 @@ class BusyLoop:
 
 
 class Kills:
-    """Jobs to be killed, from the decision until the simulator reports their end."""
+    """Jobs with a kill pending: from the decision until the simulator reports their end."""
 
     def __init__(self) -> None:
-        """None."""
+        """Begin with no kill pending."""
         self.jobs: dict[str, Job] = {}
-        """All of them, by id."""
+        """Jobs with a kill pending, by id."""
         self._rules: dict[str, str] = {}
         self._sent: set[str] = set()
         self._counted: set[str] = set()

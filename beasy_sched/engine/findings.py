@@ -27,7 +27,7 @@ _LARGE_BATTERY_S, _SMALL_BATTERY_S = 30 * SECONDS_PER_DAY, 60.0
 
 
 class ChecksInputs(Protocol):
-    """A policy, as far as it is asked here."""
+    """Policy, as far as the checks of inputs ask it."""
 
     def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
         """Return what is odd about inputs for this policy."""
@@ -40,7 +40,7 @@ class DueJob:
 
     submit_s: float
     walltime_s: float
-    """Infinite without one."""
+    """Walltime of the job, s; infinite without one."""
     terms: Terms
 
 
@@ -54,7 +54,7 @@ class KnownInputs:
     site: Site | None = None
     windows: int = 1
     policy: ChecksInputs | None = None
-    """None where the scheduler's side is not known: a site may belong to the run all the same."""
+    """Policy of the run; None where the scheduler's side is not known, so that the run may have a site."""
     came: Sequence[Job] = ()
     """Jobs with a deadline that came, where the workloads are not seen."""
 
@@ -65,7 +65,7 @@ class KnownInputs:
 
     @property
     def end_s(self) -> float | None:
-        """When the run ends, s; None without a site: it then ends with the last job."""
+        """Time at which the run ends, s; None without a site: the run then ends with the last job."""
         return None if self.site is None else self.site.window_s * self.windows
 
 
@@ -75,7 +75,7 @@ def look_at_start(inputs: KnownInputs) -> list[Finding]:
 
 
 def of_policy(inputs: KnownInputs) -> Iterable[Finding]:
-    """What the policy finds odd."""
+    """Return what the policy finds odd about the inputs."""
     return () if inputs.policy is None else inputs.policy.check_inputs(inputs)
 
 

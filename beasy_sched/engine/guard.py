@@ -60,13 +60,13 @@ class StepBudget:
     start_s: float
     end_s: float
     renew_w: float
-    """Production of the step, as known now."""
+    """Production of the step as known now, W."""
     soc_pct: float
-    """State of charge at the start of the step."""
+    """State of charge at the start of the step, %."""
     supply_j: float
-    """What may be drawn in the whole step without taking the battery below SoC_min."""
+    """Energy that may be drawn in the whole step without taking the battery below SoC_min, J."""
     headroom_j: float
-    """What is left of the supply after the servers' present use and everything granted since.
+    """Energy left of the supply after the servers' present use and everything granted since.
 
     Negative if even sleeping servers need more than the supply.
     """
@@ -110,7 +110,7 @@ class StepBudget:
         return costs_j[platform.kind_of[hosts]]
 
     def _wake_cost_j(self, kind: int, pstate: int) -> float:
-        """The same of one server of a kind."""
+        """Energy that waking one server of a kind adds in this step, J."""
         power, left_s = self.cluster.power, self.remaining_s
         waking_s, idle_w = min(power.on_s.item(kind), left_s), power.idle_w[kind, pstate]
         awake_j = stretch_energy_j(power, kind, idle_w, left_s, on_s=waking_s)
@@ -135,7 +135,7 @@ NO_ENERGY = "guard: no energy for it"
 def committed_energy_j(cluster: Cluster, now: float, dt_s: float) -> FloatArray:
     """Energy of each server over the next ``dt_s`` seconds if nothing more is decided, J.
 
-    Assumes that jobs keep running, at the requested speeds, except those about to be killed, and that
+    Assumes that jobs keep running, at the requested speeds, except those with a kill pending, and that
     transitions under way or requested are completed.
     """
     power, kinds, state = cluster.power, cluster.platform.kind_of, cluster.state

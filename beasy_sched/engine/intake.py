@@ -20,13 +20,13 @@ class Intake:
         self.is_complete = False
         """Whether all jobs have been submitted."""
         self.has_delays = False
-        """Whether a profile may load no host."""
+        """Whether a job may have a profile that loads no host."""
         self._present = present
         self._characters = self._characters_for_good = 0
-        """At most how many characters ids and members of jobs have; those of members that are kept to the
-        end of the run."""
+        """Upper bound of the characters of all jobs' ids and members, and the characters of members that are
+        kept to the end of the run."""
         self._with_terms = 0
-        """How many jobs had terms: those are kept to the end."""
+        """Number of jobs that had terms, which are kept to the end."""
         self._delays: dict[str, set[str]] = {}
         """Names of the profiles that load no host, by workload that has any."""
 

@@ -14,11 +14,11 @@ class Measuring:
     """Energy queries under way, and who asked."""
 
     def __init__(self) -> None:
-        """Nothing asked."""
+        """Begin with nothing asked."""
         self._asked: deque[bool] = deque()
         """Unanswered queries; True if the power side sent the query."""
         self.account: PowerAccount | None = None
-        """What answers where the simulator answers no queries; else None."""
+        """Account that answers where the simulator answers no queries; else None."""
 
     def ask(self, *, for_power_side: bool) -> None:
         """Note a query that is being sent."""

@@ -17,7 +17,7 @@ class Notes:
         self.has_log = log is not None
         self._log = log
         self._told: dict[str, set[str]] = {}
-        """Warnings that may be many, by what they are about."""
+        """Warnings given of subjects that may have many, by subject."""
 
     def warn(self, text: str) -> None:
         """Warn, once."""

@@ -61,15 +61,16 @@ class Policy:
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     words: ClassVar[Sentences] = {}
-    """How its rules are told by ``explain``, reports and tables; a rule without words is shown as it is."""
+    """Words for the policy's rules in ``explain``, reports and tables; a rule without words is shown as it
+    is."""
     options_type: ClassVar[type[Options]] = Options
     needs_power: ClassVar[bool] = False
-    """Whether it requires a site (storage and production)."""
+    """Whether the policy requires a site (storage and production)."""
     needs_plan: ClassVar[bool] = False
-    """Whether it requires an offline plan of servers, and so a site."""
+    """Whether the policy requires an offline plan of servers, and so a site."""
 
     needs_speeds: ClassVar[bool] = False
-    """Whether it requires the servers' speeds, which Batsim itself does not send."""
+    """Whether the policy requires the servers' speeds, which Batsim itself does not send."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError that names the option."""
@@ -143,7 +144,7 @@ class View:
         self.site = site = options.site
         """Storage, step length and window length; None without a site."""
         self.end_s = math.inf if site is None else site.window_s * options.windows
-        """When the run ends: the end of its last window, s; infinite without a site."""
+        """Time at which the run ends, s: the end of its last window; infinite without a site."""
         self.has_site = site is not None
         """Whether the run has a site: storage, production, steps."""
         self.storage_state = None if site is None else site.storage.start()
@@ -163,7 +164,7 @@ class View:
         self.state_since_s = read_only(cluster.state_since_s)
         """When each host entered its present state, s."""
         self.available = read_only(cluster.available)
-        """False for hosts that were taken out of service."""
+        """Whether each host is in service, and not taken out of it."""
         self._sleep_requested = read_only(cluster.sleep_requested)
         self._wake_requested = read_only(cluster.wake_requested)
         self.state_counts = read_only(cluster.state_counts)

@@ -56,9 +56,9 @@ class SessionOptions:
     site: Site | None = None
     """Storage, steps and guard; None for a run without power limits."""
     plans: PlanStore | None = None
-    """Offline plans of the site by window; hydrogen follows them, and results show them."""
+    """Offline plans of the site by window, which hydrogen follows and results show; None without plans."""
     forecast: ForecastSource | None = None
-    """Where predictions of the production come from; None: there are none."""
+    """Source of predictions of the production; None where there are none."""
     windows: int = 1
     """Number of windows of the site's length; the run ends with the last one."""
     energy: EnergySource = EnergySource.BATSIM
@@ -69,7 +69,7 @@ class SessionOptions:
     Without them, energy comes from the daemon's own account whatever ``energy`` says.
     """
     replan: ReplanRule | None = None
-    """When plans are made anew during the run; None: never."""
+    """Rule by which plans are made anew during the run; None where none are."""
     platform: Platform | None = None
     """Speeds and powers by host name, if the simulator's properties do not contain them."""
     inputs_checked: bool = False
@@ -101,7 +101,7 @@ class Asking:
 
     budget: StepBudget
     answer_j: float | None = None
-    """The answer: energy used since time 0, J."""
+    """Answer of the simulator: energy used since time 0, J; None before it comes."""
 
 
 @final
@@ -138,17 +138,17 @@ class TraceRow(Struct, frozen=True, gc=False):
 
     @property
     def price_per_kwh(self) -> float | None:
-        """Mean import price; None without a grid, as are the next two."""
+        """Mean import price of the step; None without a grid."""
         return None if self.metered is None else self.metered.price_per_kwh
 
     @property
     def cost(self) -> float | None:
-        """What the import cost."""
+        """Cost of the step's import; None without a grid."""
         return None if self.metered is None else self.metered.cost
 
     @property
     def carbon_g(self) -> float | None:
-        """Carbon of the import; None where the intensity is unknown, too."""
+        """Carbon of the step's import, g; None without a grid or where the intensity is unknown."""
         return None if self.metered is None else self.metered.carbon_g
 
 
@@ -160,9 +160,9 @@ class Settled:
     by_use_j: FloatArray
     """Energy of every use since time 0, J."""
     running: tuple[Job, ...]
-    """The jobs running at that time."""
+    """Jobs running at `time_s`."""
     spent_j: FloatArray
-    """What each busy host had spent on its job by then, J; undefined for other hosts."""
+    """Energy that each busy host had spent on its job by `time_s`, J; undefined for other hosts."""
 
     @cached_property
     def running_j(self) -> dict[str, float]:
@@ -203,11 +203,11 @@ class PowerSide:
         self._forecast = ForecastRecord(options.forecast, site.step_s)
         self._step_start_s = 0.0
         self._planned = NO_HYDROGEN
-        """What the plan sets for the present step."""
+        """Powers of hydrogen that the plan sets for the present step."""
         self._committed_j = np.zeros(cluster.size)
         """Energy of each server over the present step, as committed when it was opened, J."""
         self._headroom_j = 0.0
-        """What the step's supply exceeded all of that by then, J."""
+        """Energy left of the present step's supply after `_committed_j` when the step was opened, J."""
         self._consumed_j = 0.0
         self._reserve_j = 0.0
         self.settled = Settled(0.0, self.account.energy_by_use_j, (), self.account.spent_j(0.0))

@@ -11,7 +11,7 @@ class Produced(NamedTuple):
 
     power_w: float
     sun_w: float | None
-    """What of it came from the sun; None where that is not known for all of the step."""
+    """Part of the production that came from the sun, W; None where it is not known for all of the step."""
 
 
 class ProductionMeter:
@@ -22,17 +22,17 @@ class ProductionMeter:
         self.power_w = 0.0
         """The present production, W."""
         self.since_s = 0.0
-        """When the production changed last, or was counted up to, s."""
+        """Time at which the production changed last, or up to which it was counted, s."""
         self.announced_s = -math.inf
-        """When production was announced last, s."""
+        """Time at which production was announced last, s."""
         self.lasting_s = 0.0
-        """Time from the announcement before to that one, s."""
+        """Time between the last two announcements of production, s."""
         self.sun_told = False
         """Whether an announcement has told what comes from the sun."""
         self._energy_j = 0.0
         """Energy produced from the beginning of the step to `since_s`."""
         self._sun_w = self._sun_j = 0.0
-        """The same of the sun alone; NaN where that is not known."""
+        """Power of the sun alone, W (and its energy in the step, J); NaN where it is not known."""
 
     def announce(self, power_w: float, now: float, sun_w: float | None) -> None:
         """Note that ``power_w`` is produced from now on, ``sun_w`` of it by the sun (None: not known)."""

@@ -15,17 +15,17 @@ _SAME_RATE: Final = 2e-6
 
 
 class AnnouncedRates:
-    """What was announced for the present step and for the next one; it counts instead of the files."""
+    """Rates announced for the present step and the next one; they count instead of the files' rates."""
 
     def __init__(self, site: Site) -> None:
         """Nothing is announced."""
         self.present = Announced()
         self.warnings: list[str] = []
         self._next = Announced()
-        """Those announced for the next step, before it was opened."""
+        """Rates announced for the next step, before it was opened."""
         self._site = site
         self._differing: set[str] = set()
-        """Which of them have been warned of: they were not what the files say."""
+        """Rates that have been warned of because the announcement differed from the files."""
 
     def announce(self, announced: Announced, now: float, *, step_is_open: bool) -> None:
         """Note what holds in the step that ``now`` (s) belongs to: the present one where it is open."""

@@ -44,7 +44,7 @@ class PlanOutcome(str, Enum):
     MADE = "made"
     FAILED = "failed"
     LATE = "late"
-    """It took longer than its limit, and was given up."""
+    """The planning took longer than its limit, and was given up."""
 
 
 PLAN_RULES: Final = {
@@ -52,7 +52,7 @@ PLAN_RULES: Final = {
     PlanOutcome.FAILED: "not planned anew: planning failed",
     PlanOutcome.LATE: "not planned anew: planning took too long",
 }
-"""What the decision log says."""
+"""Rules under which the decision log tells the outcomes."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class PlanAnswer:
 
     outcome: PlanOutcome
     plans: tuple[Plan, ...] = ()
-    """The plans, where they were made."""
+    """Plans that were made; empty where planning did not succeed."""
     problem: str = ""
-    """Why they were not."""
+    """Reason why no plans were made; empty where they were."""
     took_s: float = 0.0
     """Real time that the solver took, s."""
 

@@ -86,8 +86,8 @@ class Session:
         self.workflows = Workflows(self.outcomes)
         """Jobs that wait for others, and those with a deadline."""
         self.reasons: dict[JobState, Counter[str]] = {state: Counter() for state in _REASONED}
-        """How many jobs were rejected, postponed and killed for each rule. For postponed ones it is the last
-        rule why they waited: empty where others were before them, and known only with a decision log."""
+        """How many jobs were rejected, postponed and killed for each rule. A postponed job counts for the
+        last rule why it waited: empty where other jobs were before it, and known only with a decision log."""
         self.windows: list[dict[str, int]] = []
         """Outcomes so far at the end of each window but the last."""
         self._notes = Notes(log)
@@ -106,7 +106,7 @@ class Session:
         self._ended: list[Job] = []
         """Jobs that have ended since the policy's `schedule` was last called."""
         self._ended_in_step: list[Job] = []
-        """The same for its `power_actions`."""
+        """Jobs that have ended since the policy's `power_actions` was last called."""
         self._apply_event, self._carry_out = self._handlers(), self._hands()
         self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
 

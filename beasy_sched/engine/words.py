@@ -22,7 +22,7 @@ class Words(NamedTuple):
     """Why jobs were postponed, rejected or killed, in a few words for tables and overviews: "they" are the
     jobs; of a rejection they are the subject; of a kill it reads after "killed"."""
     in_short: str = ""
-    """What a compensation did, in a few words with facts, for those who look at its effects."""
+    """Effect of a compensation in a few words with facts, for lists of compensations."""
 
 
 Sentences: TypeAlias = Mapping[tuple[str, str], Words]
@@ -35,7 +35,7 @@ _SHED: Final = (
 )
 
 QUEUED: Final = ""
-"""Stands for the rule of a job that waits without one of its own: others are before it."""
+"""Key of the words for a job that waits without a rule of its own: others are before it."""
 
 ENGINE_WORDS: Final[Sentences] = {
     ("postpone", QUEUED): Words(of_jobs="others were before them in the queue"),

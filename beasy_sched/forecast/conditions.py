@@ -26,16 +26,16 @@ class ConditionScheme:
 
     name: str
     labels: tuple[str, ...]
-    """One label a class, the sunniest first."""
+    """Labels of the classes, one for each, the sunniest first."""
     upper: tuple[float, ...] = ()
-    """Where the classes come from a number: upper bounds (included), ascending, of all but the last."""
+    """Upper bounds (included) of all classes but the last, ascending, for classes of numbers."""
     descending: bool = False
-    """Whether small numbers are dark."""
+    """Whether small numbers stand for dark hours."""
     most: float = np.inf
-    """The largest number that is possible."""
+    """The largest number that a condition can have."""
 
     def impossible(self, values: FloatArray) -> BoolArray:
-        """Which numbers have no class because they are negative or too large."""
+        """Return which numbers have no class because they are negative or too large."""
         return (values < 0) | (values > self.most)
 
     def classes(self, values: npt.ArrayLike) -> IntArray:
@@ -57,21 +57,21 @@ class ConditionScheme:
 
 
 NO_CONDITIONS: Final = ConditionScheme("nothing", ())
-"""For data without conditions: every hour is `UNKNOWN`."""
+"""Scheme for data without conditions: every hour is `UNKNOWN`."""
 CLOUD_COVER: Final = ConditionScheme(
     "cloud cover",
     ("up to 1/8", "up to 3/8", "up to 5/8", "up to 7/8", "overcast"),
     upper=(1 / 8, 3 / 8, 5 / 8, 7 / 8),
     most=1.0,
 )
-"""From the covered share of the sky, 0 to 1."""
+"""Scheme by the covered share of the sky, 0 to 1."""
 CLEARNESS: Final = ConditionScheme(
     "clearness",
     ("above 0.85", "up to 0.85", "up to 0.7", "up to 0.5", "up to 0.3", "up to 0.15"),
     upper=(0.15, 0.3, 0.5, 0.7, 0.85),
     descending=True,
 )
-"""From irradiance (or modelled production) relative to what it would be under a clear sky."""
+"""Scheme by irradiance (or modelled production) relative to what it would be under a clear sky."""
 
 _GROUPS: Final = {
     "clear, sunny": "clear; sunny; hot; clear sky",
@@ -101,7 +101,7 @@ _GROUPS: Final = {
     "heavy snow showers; blizzard",
 }
 WORDS: Final = ConditionScheme("words", tuple(_GROUPS))
-"""From the texts of weather services, in 13 groups (those of the authors' code)."""
+"""Scheme by the texts of weather services, in 13 groups (those of the authors' code)."""
 _CLASS_OF: Final = {text: code for code, texts in enumerate(_GROUPS.values()) for text in texts.split("; ")}
 _SYNONYMS: Final = (
     (r"\bt(?:hunder)?[- ]?storms?\b", "thunderstorms"),

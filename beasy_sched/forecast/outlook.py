@@ -58,9 +58,9 @@ class ForecastSource(ABC):
     """Predictions that are fed with what happens. Subclasses give a curve of constant pieces."""
 
     name: ClassVar[str]
-    """As users and results name it."""
+    """Name of the source, by which users choose it and results name it."""
     notes: tuple[str, ...] = ()
-    """What a reader of the results must know of the predictions."""
+    """Notes on the predictions for readers of the results."""
 
     def __init__(self, hours: LocalHours, capacity_w: float) -> None:
         """``capacity_w`` (W) is the scale for what counts as an adjustment."""
@@ -81,7 +81,7 @@ class ForecastSource(ABC):
 
     @property
     def outlook(self) -> Outlook:
-        """What to give to a policy."""
+        """Return the outlook that a policy gets."""
         return Outlook(self)
 
     @property
@@ -107,7 +107,7 @@ class ForecastSource(ABC):
         self._advance(now_s)
 
     def renewable_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray:
-        """As `Outlook.renewable_w`."""
+        """Predicted production; see `Outlook.renewable_w`."""
         edges = _slot_edges(now_s, slot_s, slots)
         means = slot_means_w(edges, *self._curve(now_s, now_s, float(edges[-1])))
         if slots and self._announced is not None:
@@ -117,7 +117,7 @@ class ForecastSource(ABC):
         return means
 
     def clear_sky_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray:
-        """As `Outlook.clear_sky_w`."""
+        """Production on the best day; see `Outlook.clear_sky_w`."""
         edges = _slot_edges(now_s, slot_s, slots)
         first = self.hours.whole_hour(now_s)
         count = self.hours.whole_hour(float(edges[-1])) + 1 - first

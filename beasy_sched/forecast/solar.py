@@ -27,7 +27,7 @@ SEASON_DAYS: Final = 15
 _YEAR_DAYS: Final = 365.2425
 _LEAST_DAYS: Final = 28
 _FEW_DAYS: Final = 7
-"""With fewer days than this in H, the nearest days in the season are taken instead."""
+"""Number of days in H below which the nearest days in the season are taken instead."""
 _FEW_VALUES: Final = 5
 """A factor of the middle of the day, or of the rest, needs this many values; else one is used for both."""
 _MIDDAY: Final = slice(10, 16)
@@ -78,7 +78,7 @@ class SolarHistory:
         return len(self.production_w)
 
     def scaled_to(self, capacity_w: float) -> SolarHistory:
-        """The same history for panels of another nominal power (W)."""
+        """Return the history for panels of another nominal power (W)."""
         require_positive("capacity_w", capacity_w)
         factor = capacity_w / self.capacity_w
         return replace(self, production_w=self.production_w * factor, capacity_w=capacity_w)
@@ -114,7 +114,7 @@ class DayFactors:
     """What was learned for one day: B, and f for each hour of the day and class."""
 
     ideal_w: FloatArray
-    """B, [24]."""
+    """B: ideal production of each hour of the day, W, [24]."""
     factors: FloatArray
     """f, [24, classes + 1]; NaN for a class not seen in H. The last column (`UNKNOWN`) is over all."""
     sunniest: FloatArray
@@ -127,11 +127,11 @@ class SolarModel:
 
     history: SolarHistory
     leave_out: int | None = None
-    """None: H has only days before the day of the prediction (the paper's: the year before). k: the
-    days of all years but those from k days before the day of the prediction to k days after the predicted
-    one: for data of one year."""
+    """Days left out of H around the predicted day. None: H has only days before the day of the prediction
+    (the paper's: the year before). k: the days of all years but those from k days before the day of the
+    prediction to k days after the predicted one: for data of one year."""
     sticky: bool = False
-    """As in the authors' code: method 2, once chosen, stays until night; chosen from 9:00 to 16:00 only."""
+    """Whether method 2, once chosen (from 9:00 to 16:00), stays until night, as in the authors' code."""
     _known: dict[tuple[int, int], DayFactors] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -226,7 +226,7 @@ class SolarModel:
 
 
 def choose_leave_out(history: SolarHistory, start: datetime) -> int | None:
-    """None where the history reaches back a year from the run's ``start``, else 1: see `SolarModel`.
+    """Return None where the history reaches back a year from the run's ``start``, else 1: see `SolarModel`.
 
     Half of the season is enough: a history of 350 days.
     """

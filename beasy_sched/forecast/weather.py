@@ -29,7 +29,7 @@ class LocalHours:
     """Times of a run (seconds since its time 0) as hours since 1970 in local standard time."""
 
     start: datetime
-    """What time 0 is; must know its UTC offset."""
+    """Moment of time 0, which must know its UTC offset."""
     utc_offset_h: float = 0.0
     """Hours by which local standard time is ahead of UTC."""
 
@@ -67,7 +67,7 @@ class IssuedTable:
 
     issued_s: FloatArray
     valid_s: FloatArray
-    """On a grid of ``interval_s``, and not before the forecast was issued."""
+    """Times from which the forecasts hold, s: on a grid of ``interval_s``, and not before the issue."""
     values: FloatArray
     """Classes of ``scheme``, or W where that is None."""
     interval_s: float
@@ -165,7 +165,7 @@ class ForecastNoise:
     """
 
     chance_at_once: float = 0.1
-    """For a prediction one hour ahead."""
+    """Chance of a wrong condition in a prediction one hour ahead."""
     chance_at_horizon: float = 0.3
     horizon_h: float = 24.0
     seed: int = 0

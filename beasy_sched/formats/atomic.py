@@ -65,16 +65,16 @@ class PartFile:
     """
 
     def __init__(self, path: PathLike, *, alone: bool = False, folder: HeldFolder | None = None) -> None:
-        """Open it under a temporary name. Raises InputError where that cannot be.
+        """Open the file under a temporary name. Raises InputError where that cannot be.
 
         With ``alone``, not while another process, or another part of this one, writes the same file.
         """
         self.path = Path(path)
         self._open = True
         self._folder: HeldFolder | None = None
-        """Its folder; None for a device or a pipe that is written directly."""
+        """Folder of the file; None for a device or a pipe that is written directly."""
         self._part = ""
-        """The temporary name; empty where there is none, or none any more."""
+        """Temporary name of the file; empty where there is none, or none any more."""
         with _explained(self.path):
             if _is_written_directly(self.path, folder):
                 self._file: BinaryIO = self.path.open("wb")  # may wait for whoever reads the pipe
@@ -270,7 +270,7 @@ def remove_if_dead(part: PathLike, folder: HeldFolder | None = None) -> None:
 
 
 def _is_written_directly(path: Path, folder: HeldFolder | None) -> bool:
-    """Whether this is a name of the system's, such as /dev/stdout."""
+    """Whether ``path`` is a name of the system's, such as /dev/stdout."""
     place = os.path.realpath(path.parent) if folder is None else os.fspath(folder.path)
     return (place == "/dev" or place.startswith("/proc/")) and path.exists()
 

@@ -34,11 +34,11 @@ from beasy_sched.structs import check_numbers, has_usual_numbers
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
 """Batsim 4 sorts events of one timestamp so, and all others after these; Batsim 5 leaves their order."""
 _KEPT_IN_ORDER = 16
-"""Of more events than this, Batsim 4 may mix up equal ones: its sort, C++'s ``std::sort``, is not stable."""
+"""Most events whose equal ones Batsim 4 keeps in order: its sort, C++'s ``std::sort``, is not stable."""
 
 
 class ExternalEvent(Struct, gc=False):
-    """One event of the file."""
+    """One event of an events file."""
 
     timestamp: float
     kind: str
@@ -47,11 +47,11 @@ class ExternalEvent(Struct, gc=False):
     hosts: HostSet | None = None
     """The machines of a machine event."""
     where: str = ""
-    """File and line, for messages."""
+    """File and line of the event, for messages."""
     text: str | None = None
     """The data of a generic event, as Batsim 5 forwards it; None in files of Batsim 4."""
     number: int = 0
-    """Which event of its file it is, from 0: part of the name that Batsim 5 gives it."""
+    """Number of the event in its file, from 0: part of the name that Batsim 5 gives it."""
 
 
 def read_external_events(

@@ -25,14 +25,14 @@ _ANY: Final[JsonDecoder[Any]] = JsonDecoder(Any)
 
 
 class BatsimFormat(str, Enum):
-    """Whose input files to write."""
+    """Version of Batsim whose input files are read or written."""
 
     BATSIM4 = "batsim4"
     BATSIM5 = "batsim5"
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
+        """Name of the version in messages."""
         return "Batsim 4" if self is BatsimFormat.BATSIM4 else "Batsim 5"
 
 
@@ -53,7 +53,7 @@ DEFAULT_EVENT_TYPE: Final = "user_specific_type"
 
 
 def is_of_batsim5(profiles: Mapping[str, Any]) -> bool:
-    """Whether a workload with these profiles is one of Batsim 5: a profile has one of its types."""
+    """Whether a workload with these profiles is one of Batsim 5: a profile has a type of Batsim 5."""
     types = [profile.get("type") for profile in profiles.values() if isinstance(profile, Mapping)]
     return any(isinstance(kind, str) and kind in PROFILE_FIELDS for kind in types)
 

@@ -234,14 +234,14 @@ def check_sequence(profiles: Mapping[str, Profile], name: str) -> None:
 
 
 NO_WALLTIME = -1
-"""How a file may say that a job has no time limit."""
+"""Walltimes in a file that stand for no time limit."""
 
 
 class WorkloadJob(Struct, gc=False):
     """One job of a workload; numbers are as in the file (an integer stays one)."""
 
     id: str
-    """With its workload: ``"w0!7"``."""
+    """Job id with its workload: ``"w0!7"``."""
     subtime: float | int
     res: int
     """Number of hosts; 0 is possible with Batsim 5 (no scheduler can start such a job)."""
@@ -256,17 +256,17 @@ class Workload:
     """One workload file."""
 
     name: str
-    """Batsim's name for it: w0, w1, ..."""
+    """Batsim's name for the workload: w0, w1, ..."""
     path: str
     nb_res: int
     jobs: list[WorkloadJob]
-    """Sorted by submission time, then by id as text: the order in which Batsim submits them."""
+    """Jobs sorted by submission time, then by id as text: the order in which Batsim submits them."""
     profiles: dict[str, Profile]
-    """Those that jobs refer to, directly or within a sequence."""
+    """Profiles that jobs refer to, directly or within a sequence."""
     raw_profiles: dict[str, dict[str, Any]]
-    """The same as objects, for the scheduler, in Batsim 4's form."""
+    """Profiles as objects for the scheduler, in Batsim 4's form."""
     form: BatsimFormat = BatsimFormat.BATSIM4
-    """Whose file it is."""
+    """Version of Batsim that the file is for."""
     dropped: tuple[str, ...] = ()
     """Members of jobs that Batsim 5 does not forward to the scheduler."""
 

@@ -61,9 +61,9 @@ class _Predictor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     conditions: str | None = None
     unit: str | None = None
     capacity_kw: float | None = None
-    """Size of the site's panels; None: that of the training data."""
+    """Size of the site's panels, kW; None for that of the training data."""
     weather: str | None = None
-    """File of issued conditions; None: those of the training data themselves, where it covers the run."""
+    """File of issued conditions; None for the conditions of the training data, where these cover the run."""
     noise: float = 0.0
     """Chance that a class forecast a day ahead is wrong, for weather from the training data."""
     noise_seed: int = 0

@@ -36,24 +36,24 @@ _HOUR_COLUMNS: Final = ("hour", "hora", "h")
 
 
 class RateGaps(str, Enum):
-    """What fills an hour without a value between hours that have one."""
+    """Filling of an hour without a value between hours that have one."""
 
     REFUSE = "refuse"
     HOLD = "hold"
-    """The value before."""
+    """A gap has the value before it."""
     INTERPOLATE = "interpolate"
     """A straight line between the values beside the gap."""
 
 
 @dataclass(frozen=True)
 class RateQuantity:
-    """What a file is read for."""
+    """Quantity that a file is read for."""
 
     name: str
     columns: re.Pattern[str]
-    """Names of columns that hold it."""
+    """Names of columns that hold the quantity."""
     largest: float
-    """Largest credible value, per kWh."""
+    """Largest credible value of the quantity, per kWh."""
 
 
 PRICE: Final = RateQuantity("price", re.compile(r"price|precio|preis|prix|per_[km]wh", re.I), MOST_PER_KWH)
@@ -72,12 +72,12 @@ class RateFile:
     path: Path
     quantity: RateQuantity
     column: str | None = None
-    """Which column holds it; needed where several might."""
+    """Column that holds the quantity; needed where several might."""
     unit: str | None = None
-    """Such as ``EUR/MWh``, where the column does not state it."""
+    """Unit such as ``EUR/MWh``, where the column does not state it."""
     gaps: RateGaps = RateGaps.REFUSE
     start: datetime | None = None
-    """The moment of the first value of a file without times."""
+    """Moment of the first value, for a file without times."""
 
 
 def read_rate(source: RateFile, calendar: Calendar) -> Signal:
@@ -156,14 +156,14 @@ def _check_size(table: Table, values: FloatArray, column: str, quantity: RateQua
 
 
 class _Times(NamedTuple):
-    """When each row of a file holds."""
+    """Times of the rows of a file."""
 
     starts_s: FloatArray
-    """Simulated time at which it begins, s."""
+    """Simulated time at which each row begins, s."""
     exists: BoolArray
-    """False for a local hour that the change of clocks skips."""
+    """Whether each row's local time exists: False for an hour that the change of clocks skips."""
     lasting: FloatArray
-    """How many intervals it lasts: 1, or 2 for an hour that the clocks show twice."""
+    """Number of intervals that each row lasts: 1, or 2 for an hour that the clocks show twice."""
 
 
 def _times(table: Table, source: RateFile, calendar: Calendar) -> _Times:

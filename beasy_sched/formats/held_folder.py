@@ -35,7 +35,7 @@ class HeldFolder:
     """
 
     def __init__(self, path: PathLike, outer: HeldFolder | None = None) -> None:
-        """Open it: links on the way to it count as they are now. Within ``outer``, ``path`` is a name.
+        """Open the folder: links on the way count as they are now. Within ``outer``, ``path`` is a name.
 
         Raises OSError; within ``outer`` also for a link.
         """
@@ -54,7 +54,7 @@ class HeldFolder:
         return other
 
     def inner(self, name: str) -> HeldFolder:
-        """Hold a folder in it, which is made where it is missing.
+        """Hold a folder in this one, which is made where it is missing.
 
         Raises InputError where it cannot be made, or a link or a file has its name.
         """
@@ -69,15 +69,15 @@ class HeldFolder:
         raise InputError(self.path / name, f"is {kind_of(mode)}, expected a folder: remove it")
 
     def _at(self, name: str) -> str:
-        """Return how a file in it is named: by itself where the folder is open, by its path where not."""
+        """Return a file's name for the system: by itself where the folder is open, by its path where not."""
         return name if self._descriptor is not None else os.fspath(self.path / name)
 
     def open(self, name: str, flags: int) -> int:
-        """Open a file in it; return its descriptor. Raises OSError."""
+        """Open a file in the folder; return its descriptor. Raises OSError."""
         return os.open(self._at(name), flags, 0o666, dir_fd=self._descriptor)
 
     def stat(self, name: str) -> os.stat_result:
-        """Look at what has a name in it. Raises OSError."""
+        """Return the status of what has a name in the folder. Raises OSError."""
         return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def mode(self, name: str) -> int | None:
@@ -88,20 +88,20 @@ class HeldFolder:
             return None
 
     def rename(self, name: str, new: str) -> None:
-        """Give a file another name in it; what had that is replaced. Raises OSError."""
+        """Give a file another name in the folder; what had that is replaced. Raises OSError."""
         folder = self._descriptor
         os.replace(self._at(name), self._at(new), src_dir_fd=folder, dst_dir_fd=folder)
 
     def remove(self, name: str) -> None:
-        """Remove a file from it, or a link. Raises OSError."""
+        """Remove a file, or a link, from the folder. Raises OSError."""
         os.unlink(self._at(name), dir_fd=self._descriptor)
 
     def names(self) -> list[str]:
-        """All names in it, in order. Raises OSError."""
+        """All names in the folder, in order. Raises OSError."""
         return [name for name, _ in self._entries()]
 
     def files(self) -> Iterator[tuple[HeldFolder, str]]:
-        """What is in it and in the folders in it, but for these, each with its folder. Raises OSError.
+        """Yield all files in the folder and in its inner ones, each with its folder. Raises OSError.
 
         Folders that may not be listed count as empty.
         """
@@ -117,7 +117,7 @@ class HeldFolder:
                 yield from inner.files()
 
     def clear(self) -> None:
-        """Remove everything in it. Raises OSError."""
+        """Remove everything in the folder. Raises OSError."""
         for name, is_folder in self._entries():
             if not is_folder:
                 self.remove(name)
@@ -127,7 +127,7 @@ class HeldFolder:
             os.rmdir(self._at(name), dir_fd=self._descriptor)
 
     def _entries(self) -> list[tuple[str, bool]]:
-        """The names in it, in order, and which are folders."""
+        """The names in the folder, in order, and which are folders."""
         if self._descriptor is None:
             listed: int | Path = self.path
         else:
@@ -140,7 +140,7 @@ class HeldFolder:
                 os.close(listed)
 
     def close(self) -> None:
-        """Let it go; a second call does nothing."""
+        """Let the folder go; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

@@ -71,7 +71,7 @@ class PackedFormat:
             raise InputError(path, shortened(str(error))) from None
 
     def describes(self, path: PathLike) -> bool:
-        """Whether the file begins as one of this kind does. Raises InputError where it cannot be read."""
+        """Whether a file begins as files of this kind do. Raises InputError where it cannot be read."""
         return self._begins(read_bytes(path))
 
     def _begins(self, content: bytes) -> bool:

@@ -27,7 +27,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a figure of the summary means, and its unit; empty for none."""
+    """Meaning of a figure of the summary, and its unit; empty for none."""
 
     unit: str
     meaning: str
@@ -38,20 +38,20 @@ class _Part(msgspec.Struct, omit_defaults=True):
 
 
 class SettingsPart(_Part, kw_only=True):
-    """What the user chose."""
+    """Settings of the run, as the user chose them."""
 
     policy: str
     options: dict[str, Any]
     site: str | None
-    """Name of the site's file."""
+    """Name of the site's file; None without a site."""
     plan: str | None
-    """Plan file."""
+    """Plan file; None without a plan."""
     forecast: str | None = None
     """Source of predictions of the production, as ``--forecast`` names it."""
     replan: dict[str, Any] | None = None
     """Plans that were made during the run: the fields of `run.settings.ReplanSettings`."""
     windows: int | None
-    """None without a site."""
+    """Number of windows in the run; None without a site."""
     energy: str
     """Where the energy used came from: ``batsim``'s answers, or the daemon's own account, ``model``."""
     power_actions: bool
@@ -69,11 +69,11 @@ class JobsPart(_Part):
     postponed: Annotated[Count, Meaning("jobs", "of these, never started")]
     rejected: Annotated[Count, Meaning("jobs", "of these, could never have fit")]
     still_waiting: Count
-    """How many waited when the run was left; 0 of a run that is complete."""
+    """Number of jobs that waited when the run was left; 0 for a run that is complete."""
     still_running: Count
 
     def counts(self) -> dict[str, int]:
-        """The counts by name."""
+        """Number of jobs by the name of each count."""
         return msgspec.structs.asdict(self)
 
 
@@ -81,7 +81,7 @@ class QualityPart(_Part):
     """Waits of the jobs that started, and the use of the servers."""
 
     started: Count
-    """How many jobs started."""
+    """Number of jobs that started."""
     host_seconds: Number
     """Time of hosts that jobs used, up to the end of the last window, s."""
     waiting_s_mean: Annotated[Number | None, Meaning("s", "waiting time of jobs that started: mean")]
@@ -96,7 +96,7 @@ class QualityPart(_Part):
     bounded_slowdown_max: Annotated[Number | None, Meaning("", "bounded slowdown (tau = 10 s): largest")]
     utilization: Annotated[Number | None, Meaning("", "host-seconds of jobs over those of the site, 0 to 1")]
     server_switches: Annotated[Count | None, Meaning("", "servers put to sleep or woken")] = None
-    """Here and below: None of a run that never began."""
+    """Number of times that servers slept or woke; like ``speed_changes``, None of a run that never began."""
     speed_changes: Annotated[Count | None, Meaning("", "changes of a server's speed")] = None
 
 
@@ -137,7 +137,7 @@ class HydrogenLevels(msgspec.Struct, frozen=True):
 
     @property
     def target_kg(self) -> float:
-        """Where it should have ended, kg."""
+        """Target level of the tank at the run's end, kg."""
         return self.hydrogen_final_kg - self.hydrogen_distance_kg
 
 
@@ -152,14 +152,14 @@ class SitePart(_Part, kw_only=True):
     guard: str
     veto: bool
     steps: Count
-    """Steps that were settled."""
+    """Number of steps that were settled."""
     battery_kwh: Number | None = None
     """Capacity of the battery, kWh."""
     soc_start_pct: Annotated[Number | None, Meaning("%", "state of charge at the start")] = None
     soc_final_pct: Annotated[Number | None, Meaning("%", "state of charge at the end")] = None
     soc_target_pct: Annotated[Number | None, Meaning("%", "where it should have ended")] = None
     soc_min_pct: Number | None = None
-    """Limits of the state of charge, %."""
+    """Least state of charge, %; the greatest is ``soc_max_pct``."""
     soc_max_pct: Number | None = None
     soc_distance_points: Annotated[Number | None, Meaning("points", "final less target")] = None
     soc_lowest_pct: Annotated[Number | None, Meaning("%", "lowest state of charge at the end of a step")] = (
@@ -177,12 +177,12 @@ class SitePart(_Part, kw_only=True):
 
     @property
     def battery(self) -> BatteryLevels | None:
-        """What it tells of its battery; None without one."""
+        """Levels of the site's battery; None without one."""
         return _levels(self, BatteryLevels)
 
     @property
     def hydrogen(self) -> HydrogenLevels | None:
-        """What it tells of its hydrogen; None without a tank."""
+        """Levels of the site's hydrogen; None without a tank."""
         return _levels(self, HydrogenLevels)
 
 
@@ -197,9 +197,9 @@ class EnergyPart(_Part):
 
     production: Annotated[Number, Meaning("kWh", "renewable energy that came")]
     consumed: Annotated[Number, Meaning("kWh", "energy of the servers")]
-    """As the simulator answered."""
+    """Energy of the servers as the simulator answered, kWh."""
     consumed_by_own_account: Number
-    """The same as the daemon calculated it: what the parts from ``finished_jobs`` to ``wasted`` divide."""
+    """Energy of the servers by the daemon's account, kWh: divided into ``finished_jobs`` to ``wasted``."""
     finished_jobs: Annotated[Number, Meaning("kWh", "of it, in jobs that finished")]
     other_jobs: Annotated[Number, Meaning("kWh", "in jobs that did not")]
     idle: Annotated[Number, Meaning("kWh", "in idle servers")]
@@ -213,11 +213,11 @@ class EnergyPart(_Part):
     curtailed: Annotated[Number, Meaning("kWh", "production that nothing could take")]
     unserved: Annotated[Number, Meaning("kWh", "demand that nothing could serve")]
     base: Number | None = None
-    """Of the base load; here and below: None of a site without a grid and a base load."""
+    """Energy of the base load, kWh; like imports and exports, None without a grid and a base load."""
     imported: Number | None = msgspec.field(default=None, name="import")
-    """From the grid."""
+    """Energy from the grid, kWh."""
     exported: Number | None = msgspec.field(default=None, name="export")
-    """Into the grid."""
+    """Energy into the grid, kWh."""
 
 
 class GridPart(_Part):
@@ -225,12 +225,12 @@ class GridPart(_Part):
 
     currency: str
     import_limit_w: Number | None
-    """The most that it gives, W; None without a limit."""
+    """Most power that the grid gives, W; None without a limit."""
     import_kwh: Annotated[Number, Meaning("kWh", "energy from the grid")]
     export_kwh: Annotated[Number, Meaning("kWh", "energy into the grid")]
     cost: Annotated[Number, Meaning("currency", "what the import cost")]
     export_revenue: Annotated[Number, Meaning("currency", "what the export earned")]
-    """It is not subtracted from the cost."""
+    """Revenue of the export, which is not subtracted from the cost."""
     carbon_kg: Annotated[
         Number | None, Meaning("kg", "carbon of the import; null where the intensity is not known")
     ]
@@ -252,10 +252,10 @@ class PlannedEnergyPart(_Part):
 
 
 class PlannedPart(_Part):
-    """What the plan had foreseen."""
+    """What the plan had foreseen of the settled steps, and of the levels at the end."""
 
     steps: Count
-    """Settled steps that it has; with none of them, the fields with a default are None."""
+    """Number of settled steps that the plan has; where it has none, the fields with a default are None."""
     energy_kwh: PlannedEnergyPart
     soc_final_pct: Annotated[Number | None, Meaning("%", "what the plan had foreseen")] = None
     hydrogen_final_kg: Number | None = None
@@ -266,7 +266,7 @@ class ReplanningPart(_Part):
     """Plans that were made during the run: how many were asked for, and their outcomes."""
 
     every_steps: Count
-    """How many steps lie between."""
+    """Number of steps between two plans."""
     asked: Count
     made: Count
     failed: Count
@@ -277,14 +277,14 @@ class BudgetFigures(msgspec.Struct):
     """What the section of a policy with an energy budget tells; see docs/policies.md."""
 
     budget_j: Number | None
-    """None without a limit."""
+    """Energy budget, J; None without a limit."""
     used_j: Number | None
-    """Used in the budget's period, J, as far as that was measured."""
+    """Energy used in the budget's period, J, as far as it was measured."""
     measured_to_the_end: bool = True
     share: Number | None = None
-    """Of the energy that all servers would use computing, 0 to 1."""
+    """Energy used as a share of what all servers would use computing, 0 to 1."""
     excess_j: Number | None = None
-    """More than the budget, J."""
+    """Energy used beyond the budget, J."""
 
 
 class RunSummary(_Part, kw_only=True):
@@ -293,16 +293,16 @@ class RunSummary(_Part, kw_only=True):
     version: str
     complete: bool
     error: str | None
-    """Why the run ended early, where it did."""
+    """Reason why the run ended early; None where it did not."""
     settings: SettingsPart
     end_s: Annotated[
         Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)] | None, Meaning("s", "when the run ended")
     ]
     hosts: Annotated[int, msgspec.Meta(ge=0, le=MOST_HOSTS)] | None
-    """Number of servers; None of a run that never began."""
+    """Number of servers; None for a run that never began."""
     jobs: JobsPart
     reasons: dict[str, dict[str, Count]]
-    """Of the jobs rejected, postponed and killed: how many for which rule of the decision log."""
+    """Number of jobs rejected, postponed and killed, by outcome and rule of the decision log."""
     killed_as_in_paper: Annotated[
         Count, Meaning("jobs", "killed, reached their walltime or still ran at the end")
     ]
@@ -310,20 +310,21 @@ class RunSummary(_Part, kw_only=True):
     """Outcomes so far at the end of each window except the last."""
     quality: QualityPart | None = None
     deadlines: DueJobsPart | None = None
-    """None where no job had a deadline."""
+    """Deadlines kept and missed; None where no job had a deadline."""
     site: SitePart | None = None
-    """Here and below: None of a run without a site."""
+    """Site of the run; like the sections up to ``replanning``, None where the run has none."""
     energy_kwh: EnergyPart | None = None
     grid: GridPart | None = None
     planned: PlannedPart | None = None
     replanning: ReplanningPart | None = None
     words: dict[str, dict[str, tuple[str, ...]]] | None = None
-    """How rules of a policy of one's own are told: `engine.words.Words`, by what was done and the rule."""
+    """Words for the rules of a policy of one's own (`engine.words.Words`), by what was done and the rule."""
     warnings: list[str]
     by_policy: dict[str, Any] = {}
-    """Sections that the policy added; they stand beside the others in the file, before the warnings."""
+    """Sections that the policy added; they stand in the file after the other sections, before the
+    warnings."""
     unmade: tuple[str, ...] = ()
-    """Sections that could not be made."""
+    """Names of the sections that could not be made."""
 
     @property
     def budget(self) -> BudgetFigures | None:

@@ -33,7 +33,7 @@ from beasy_sched.model.platform import (
 from beasy_sched.numbers import Range
 
 _CORES = Range(1, 2**31 - 1, whole=True)
-"""Of a host."""
+"""Numbers of cores that a host may have."""
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18, "Z": 1e21, "Y": 1e24}
 _SPEED = re.compile(r"([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(?:([kMGTPEZY]?)(?:f|flops|Flops))?")
 
@@ -57,7 +57,7 @@ ROLES = ("compute_node", "storage", "master")
 """Roles that a host can have; no role means compute_node."""
 
 NO_MASTER_HOST = "none"
-"""What to give as the master host, where the platform file itself says which host it is."""
+"""Value to give as the master host where the platform file itself says which host it is."""
 
 _POWER_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, OFF_PROPERTY, OLD_OFF_PROPERTY)
 
@@ -84,7 +84,7 @@ class SimGridPlatform:
     has_network: bool = False
     """Whether the file describes links, so that a real Batsim's own messages would take time."""
     notes: tuple[str, ...] = ()
-    """Where Batsim 4.2 would take the file otherwise: to be told to the user."""
+    """Notes for the user on what Batsim 4.2 would take from the file otherwise."""
 
 
 @dataclass
@@ -223,7 +223,7 @@ class _Kinds:
         self.built: list[ServerKind] = []
         """The kinds of compute hosts, in the order of their first hosts."""
         self.note: str | None = None
-        """What to tell of the first compute host whose powers Batsim 4.2 would not find."""
+        """Note for the user on the first compute host whose powers Batsim 4.2 would not find."""
 
     def index(self, host: _Host) -> int:
         """Return the number of a compute host's kind. Raises InputError."""

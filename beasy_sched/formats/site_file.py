@@ -145,7 +145,7 @@ class _Rate(_Section, frozen=True, kw_only=True):
     unit: str | None = None
     gaps: Literal["refuse", "hold", "interpolate"] = "refuse"
     start: datetime | None = None
-    """The moment of the first value of a file without times."""
+    """Moment of the first value, for a file without times."""
     known: Known = Known.DAY_AHEAD
 
 

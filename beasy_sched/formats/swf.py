@@ -24,7 +24,7 @@ from beasy_sched.limits import LARGEST_NUMBER, MOST_UNPACKED_BYTES
 from beasy_sched.units import counted
 
 Progress = Callable[[int, int], object]
-"""Called from time to time with the bytes read and the size of the file (0: not known)."""
+"""Function called from time to time with the bytes read and the size of the file (0: not known)."""
 
 _NAMES = (
     "job_number submit_s wait_s run_s allocated_processors cpu_time_s used_memory_kb requested_processors"
@@ -45,7 +45,7 @@ _OTHER_FILES: Final = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"PK\x03\x04": "zip",
 
 @dataclass
 class SwfFindings:
-    """What was met while reading."""
+    """Findings of a reader about the trace's file."""
 
     rows: int = 0
     """Lines that are neither blank nor comments."""
@@ -56,7 +56,7 @@ class SwfFindings:
     long_rows: int = 0
     """Rows with more than 18 fields; the first 18 were taken."""
     damage: str | None = None
-    """How a damaged gzip file ends, where it was accepted."""
+    """Description of how a damaged gzip file ends, where it was accepted."""
 
     def bad(self, line: int, reason: str) -> None:
         """Count a row that cannot be read."""
@@ -181,7 +181,7 @@ class SwfReader:
 
 
 class _Capped(io.RawIOBase):
-    """What a gzip file unpacks to, up to a cap."""
+    """Unpacked content of a gzip file, up to a cap."""
 
     def __init__(self, path: PathLike, file: gzip.GzipFile) -> None:
         self._path = path

@@ -28,7 +28,7 @@ from beasy_sched.numbers import ANY_NUMBER
 from beasy_sched.units import counted
 
 _NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
-"""What files write where there is no value, in lower case."""
+"""Texts, in lower case, that files write where there is no value."""
 DELIMITERS = (",", ";", "\t")
 """Possible delimiters of the cells of a line."""
 
@@ -223,7 +223,7 @@ _YEAR_LAST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})" + _CLOCK + r"$")
 
 
 class DateOrder(str, Enum):
-    """How to read 03/04/2019."""
+    """Order of day and month in dates such as 03/04/2019."""
 
     DAY_FIRST = "dmy"
     MONTH_FIRST = "mdy"
@@ -294,7 +294,7 @@ CLEARNESS_INDEX = "clearness_index"
 CLEAR_SKY = "clear_sky_w_m2"
 """Irradiance as it would be without clouds."""
 FLAGGED = "flagged"
-"""Above 0 where the provider marked the row as filled in by itself."""
+"""Column above 0 where the provider marked the row as filled in by itself."""
 
 _LONGEST_INTERVAL_S = 6 * 3600
 _PLAUSIBLE = {
@@ -313,27 +313,27 @@ class TimeSeries:
     path: str
     interval_s: int
     columns: Mapping[str, FloatArray]
-    """By the names of this module: ``power_w``, ``irradiance_w_m2``, ``wind_speed_m_s``, ..."""
+    """Values by the names of this module: ``power_w``, ``irradiance_w_m2``, ``wind_speed_m_s``, ..."""
     lines: IntArray
-    """The file's line of each interval, 0 where it has none."""
+    """Line of each interval in the file, 0 where it has none."""
     start_s: int | None = None
     """Start of the first interval, seconds since 1970 (UTC); None for a file without dates."""
     capacity_w: float | None = None
     """Capacity that ``power_w`` is for, where the file states it."""
     technology: str | None = None
-    """``"pv"``, ``"wind"``, ``"weather"``, or None if the file does not say."""
+    """Technology: ``"pv"``, ``"wind"``, ``"weather"``, or None if the file does not say."""
     notes: tuple[str, ...] = ()
-    """What the reader repaired or assumed, for the user to see."""
+    """Notes for the user on what the reader repaired or assumed."""
     wind_height_m: float | None = None
     """Height above the ground of the wind speed, where the file states it."""
     longitude_deg: float | None = None
-    """East of Greenwich, where the file states it."""
+    """Longitude, degrees east of Greenwich, where the file states it."""
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def time_text(self, index: int) -> str:
-        """When interval ``index`` starts, for messages."""
+        """Return the start of interval ``index`` as text for messages."""
         return time_text(self.start_s, index * self.interval_s)
 
 

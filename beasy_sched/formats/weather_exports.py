@@ -60,11 +60,11 @@ _NINJA_UNITS = {
 }
 """The quantities, and the units of exports that do not say, or that say "unknown" (version 1.4)."""
 MOST_OVER_CAPACITY = 1.2
-"""Of its capacity, that a plant's power may reach."""
+"""Largest share of its capacity that a plant's power may reach."""
 
 
 def is_ninja_header(cells: list[str]) -> bool:
-    """Whether a header line is that of a ninja export; it may be commented out, as the lines above it are."""
+    """Whether a header line is that of a ninja export; such a line may be commented out."""
     return cells[0].lstrip("# ") == "time" and any(cell in _NINJA_UNITS for cell in cells[1:])
 
 

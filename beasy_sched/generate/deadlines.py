@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.declared import Means
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.random_streams import Stream, uniforms
 from beasy_sched.generate.workload import Chains, GeneratedWorkload
@@ -20,6 +21,13 @@ from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 RULES: Final = "factor:3, factor:2..10, hours:24, clock:09:00,14:00 or none"
+DEADLINES: Final = Means(
+    'a rule such as ``"factor:2..10"``, ``"hours:24"`` or ``"clock:09:00"``',
+    "Give jobs deadlines. factor:3: submission + 3 x walltime; factor:2..10: a number between these, "
+    "drawn for each job; hours:24: submission + 24 h; clock:09:00,14:00: the first of these local times "
+    "that leaves the job its walltime.",
+)
+"""The option that has one of `RULES`."""
 _FACTOR: Final = re.compile(r"factor:(\d+(?:\.\d+)?)(?:\.\.(\d+(?:\.\d+)?))?$")
 _HOURS: Final = re.compile(r"hours:(\d+(?:\.\d+)?)$")
 _CLOCK: Final = re.compile(r"clock:(\d{1,2}:\d{2}(?:,\d{1,2}:\d{2})*)$")

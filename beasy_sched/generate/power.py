@@ -28,13 +28,12 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.checks import low_wind, peak_far_below
+from beasy_sched.declared import ABOVE_0, SEEDS, Means, check
 from beasy_sched.energy.sources import Interpolation, PvPlant, WindTurbine, resample
-from beasy_sched.energy.storage import require, require_positive
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.findings import Finding
 from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text
 from beasy_sched.formats.weather_exports import MOST_OVER_CAPACITY, ninja_lines
-from beasy_sched.generate.declared import Means, outside
 from beasy_sched.generate.random_streams import Stream, normals, uniforms
 from beasy_sched.numbers import Range
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, w_to_kw
@@ -62,6 +61,21 @@ class Gaps(str, Enum):
     REFUSE = "refuse"
     INTERPOLATE = "interpolate"
     """A straight line over up to six intervals; longer gaps are refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions:
+    """What is made of files of weather or power."""
+
+    route: Annotated[Route, Means("take the file's electricity, or compute it from the file's weather")] = (
+        Route.AUTO
+    )
+    gaps: Annotated[
+        Gaps, Means("what to do about hours missing from a file: interpolate fills up to six")
+    ] = Gaps.REFUSE
+    interpolation: Annotated[
+        Interpolation, Means("shape of the power within an hour; its energy is preserved either way")
+    ] = Interpolation.SMOOTH
 
 
 @dataclass(frozen=True)
@@ -95,8 +109,8 @@ def pv_production(
     *,
     installed_w: float | None = None,
     stated_w: float | None = None,
-    route: Route = Route.AUTO,
-    efficiency: float = 0.9,
+    route: Route = FileOptions.route,
+    efficiency: float = PvPlant.efficiency,
 ) -> Production:
     """Power of a PV plant of ``installed_w`` W (default: the capacity that the series is for).
 
@@ -114,10 +128,10 @@ def wind_production(
     *,
     installed_w: float | None = None,
     stated_w: float | None = None,
-    route: Route = Route.AUTO,
-    cut_in_m_s: float = 3.0,
-    rated_m_s: float = 12.0,
-    cut_out_m_s: float = 25.0,
+    route: Route = FileOptions.route,
+    cut_in_m_s: float = WindTurbine.cut_in_m_s,
+    rated_m_s: float = WindTurbine.rated_m_s,
+    cut_out_m_s: float = WindTurbine.cut_out_m_s,
 ) -> Production:
     """Power of turbines of ``installed_w`` W together; the speeds are for the weather route.
 
@@ -154,8 +168,8 @@ def step_power(
     production: Production,
     window: Window,
     *,
-    method: Interpolation = Interpolation.SMOOTH,
-    gaps: Gaps = Gaps.REFUSE,
+    method: Interpolation = FileOptions.interpolation,
+    gaps: Gaps = FileOptions.gaps,
 ) -> FloatArray:
     """Mean power (W) in each step of the window; without a start, from the start of the series.
 
@@ -323,35 +337,54 @@ SYNTHETIC_START = "2024-10-01"
 """Default start of a synthetic window: days are as long as nights."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class PowerOptions:
+    """The plants whose power is generated, and when."""
+
+    pv_kw: Annotated[float, Means("size of the site's PV plant (peak power)", unit="kW; 0: none")] = 0.0
+    wind_kw: Annotated[float, Means("size of the site's turbines (rated power)", unit="kW; 0: none")] = 0.0
+    start: Annotated[
+        str | None,
+        Means(
+            'when the power begins, such as ``"2024-06-01"``, UTC (default: the start of the files)',
+            "Start of the window, UTC. [default: the file's]",
+        ),
+    ] = None
+    days: Annotated[float, Means("length of the window", unit="days", range=Range(0, 36_600, above=True))] = (
+        3.0
+    )
+    seed: Annotated[
+        int,
+        Means("seed of the synthetic weather", "Seed of synthetic weather, and of --case between.", SEEDS),
+    ] = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class SyntheticWeather:
-    """The climate of a place. Raises `FieldError` when out of range."""
+    """The climate of a place. Raises ConfigError when out of range."""
 
     latitude_deg: Annotated[
         float,
-        Means("latitude of the place, degrees ({default})", "Synthetic: degrees north.", Range(-90, 90)),
+        Means("latitude of the place, degrees", "Synthetic: degrees north.", Range(-90, 90)),
     ] = 43.6
-    cloudiness: Annotated[
-        float, Means("mean cloud cover, 0 to 1 ({default})", "Synthetic: 0 to 1.", Range(0, 1))
-    ] = 0.5
+    cloudiness: Annotated[float, Means("mean cloud cover, 0 to 1", "Synthetic: 0 to 1.", Range(0, 1))] = 0.5
     cloud_memory_h: Annotated[
-        float, Means("hours after which the clouds' correlation has fallen to 1/e ({default})")
+        float, Means("hours after which the clouds' correlation has fallen to 1/e", range=ABOVE_0)
     ] = 6.0
     wind_mean_m_s: Annotated[
         float,
-        Means("mean wind speed at the hub, m/s ({default})", "Synthetic: mean wind, m/s.", Range(0, 1000)),
+        Means("mean wind speed at the hub, m/s", "Synthetic: mean wind, m/s.", Range(0, 1000, above=True)),
     ] = 4.0
     """By default that of an inland site with small turbines."""
-    wind_shape: Annotated[float, Means("shape of the Weibull distribution of wind speeds ({default})")] = 2.0
+    wind_shape: Annotated[float, Means("shape of the Weibull distribution of wind speeds", range=ABOVE_0)] = (
+        2.0
+    )
     wind_memory_h: Annotated[
-        float, Means("hours after which the wind's correlation has fallen to 1/e ({default})")
+        float, Means("hours after which the wind's correlation has fallen to 1/e", range=ABOVE_0)
     ] = 8.0
 
     def __post_init__(self) -> None:
-        require(not outside(self, "latitude_deg"), "latitude_deg", self.latitude_deg, "between -90 and 90")
-        require(not outside(self, "cloudiness"), "cloudiness", self.cloudiness, "between 0 and 1")
-        for field in ("cloud_memory_h", "wind_mean_m_s", "wind_shape", "wind_memory_h"):
-            require_positive(field, getattr(self, field))
+        check(self)
 
 
 def synthetic_series(

@@ -6,10 +6,12 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
+from beasy_sched.declared import ABOVE_0, Means
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import default_site_text
+from beasy_sched.numbers import ANY_NUMBER, Range
 
 _HEADER: Final = """\
 # A site, made by 'beasy-sched generate site'. Change it as you like, and pass it with --site FILE;
@@ -25,31 +27,80 @@ _LEAST_ELECTROLYZER: Final = 0.1
 _COMMENT_COLUMN: Final = 34
 
 
+_PCT: Final = Range(0, 100)
+
+
 @dataclass(frozen=True)
 class SiteSizes:
     """What a site file is made from; what is None follows from the other sizes."""
 
-    battery_kwh: float = 100.0
-    """Capacity of the battery; 0 for a site without one."""
-    charge_kw: float | None = None
-    discharge_kw: float | None = None
-    soc_start_pct: float = 50.0
-    soc_target_pct: float | None = None
-    """None: as at the start."""
-    hydrogen_kg: float = 0.0
-    """Size of the tank; 0 for a site without hydrogen."""
-    electrolyzer_kw: float | None = None
-    fuel_cell_kw: float | None = None
-    grid_kw: float = 0.0
-    """Largest power from the grid; 0 for a site without one, infinity for one without a limit."""
-    price_per_kwh: float | None = None
-    base_kw: float = 0.0
-    step_s: float = 300.0
-    window_h: float = 72.0
-    start: str | None = None
-    """What time 0 is: a time with its offset from UTC (ISO 8601)."""
-    guard: str = "shed"
-    veto: bool = True
+    battery_kwh: Annotated[float, Means("capacity of the battery; none: a site without one")] = 100.0
+    """0 for a site without one."""
+    charge_kw: Annotated[
+        float | None,
+        Means(
+            f"largest power into the battery. [default: {_CHARGE_PER_H:g} of the capacity an hour]",
+            range=ABOVE_0,
+        ),
+    ] = None
+    discharge_kw: Annotated[
+        float | None,
+        Means(
+            f"largest power out of the battery. [default: {_DISCHARGE_PER_H:g} of the capacity an hour]",
+            range=ABOVE_0,
+        ),
+    ] = None
+    soc_start_pct: Annotated[float, Means("state of charge at the start", range=_PCT)] = 50.0
+    soc_target_pct: Annotated[
+        float | None,
+        Means(
+            "state of charge where each window should end. [default: as at the start]",
+            range=_PCT,
+        ),
+    ] = None
+    hydrogen_kg: Annotated[
+        float,
+        Means("size of the hydrogen tank, half full at the start; none: a site without hydrogen"),
+    ] = 0.0
+    electrolyzer_kw: Annotated[
+        float | None,
+        Means(
+            "largest power of the electrolyzer. "
+            f"[default: {_ELECTROLYZER_KW_PER_KG:g} for each kg of the tank]",
+            range=ABOVE_0,
+        ),
+    ] = None
+    fuel_cell_kw: Annotated[
+        float | None,
+        Means(
+            f"largest power of the fuel cell. [default: {_FUEL_CELL_KW_PER_KG:g} for each kg of the tank]",
+            range=ABOVE_0,
+        ),
+    ] = None
+    grid_kw: Annotated[
+        float, Means("largest power from the grid, or unlimited; none: a site without a connection")
+    ] = 0.0
+    """0 for a site without a connection, infinity for one without a limit."""
+    price_per_kwh: Annotated[
+        float | None,
+        Means(
+            "price of a kWh from the grid, EUR; requires --start. For other currencies, and prices by hour,"
+            " change the file",
+            range=ANY_NUMBER,
+        ),
+    ] = None
+    base_kw: Annotated[float, Means("what is always drawn beside the servers", range=Range(0))] = 0.0
+    step_s: Annotated[float, Means("length of a step", range=ABOVE_0)] = 300.0
+    window_h: Annotated[float, Means("length of a window", range=ABOVE_0)] = 72.0
+    start: Annotated[
+        str | None,
+        Means("what time 0 is, with its offset from UTC, such as 2024-07-01T00:00:00+02:00"),
+    ] = None
+    guard: Annotated[
+        Literal["shed", "kill-all"],
+        Means("what the storage guard does where energy is short: kill some jobs, or all"),
+    ] = "shed"
+    veto: Annotated[bool, Means("whether starts must fit into what is left in the step")] = True
 
 
 def site_text(sizes: SiteSizes) -> str:

@@ -20,12 +20,14 @@ import msgspec
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.declared import ABOVE_0, AT_LEAST_1, HOSTS, SEEDS, Means, check
+from beasy_sched.energy.storage import require
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_versions import BatsimFormat, job_for_batsim5, profile_for_batsim5
 from beasy_sched.formats.batsim_workload import LARGEST_INT
 from beasy_sched.formats.swf import FIELDS_A_ROW, SWF_FIELDS
-from beasy_sched.generate.declared import AT_LEAST_1, HOSTS, Means, outside
+from beasy_sched.generate.platform import load_server
 from beasy_sched.generate.random_streams import Stream, grouped_walltimes, log_normal, uniforms
 from beasy_sched.numbers import Range
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
@@ -214,86 +216,141 @@ FILTER_FIELDS: Final = ("status", "user", "group", "queue", "partition")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwfOptions:
+class WorkloadOptions:
+    """What synthetic workloads and those of traces have in common."""
+
+    reference: Annotated[
+        str,
+        Means(
+            "server (preset or file) whose median P-state's speed turns run times into flops",
+            "Take the median P-state's speed of this preset or server file as the reference speed "
+            "(default: gros; greenslot-xeon for --workflows).",
+        ),
+    ] = "gros"
+    reference_speed_flops: Annotated[
+        float | None,
+        Means(
+            "that speed itself",
+            "Speed at which a job takes its run time, such as 25.57Gf: cpu = run time x speed.",
+            ABOVE_0,
+            "flops/s per host",
+        ),
+    ] = None
+    hosts: Annotated[
+        int | None,
+        Means(
+            "hosts of the site (synthetic: 50; trace: as its header says, or its largest job needs)",
+            "Hosts of the site (default: the trace's size; 50).",
+            HOSTS,
+        ),
+    ] = None
+    walltimes: Annotated[
+        bool | Literal["trace", "groups", "none"],
+        Means(
+            "synthetic: whether jobs have walltimes, from five groups of overestimation (True). Trace: "
+            '``"trace"`` (the requested time), ``"groups"`` or ``"none"``',
+            "The trace's requested time; or five equal groups of jobs with 5, 3.33, 2, 1.43 and 1.11 times "
+            "the run time; or no limit. (default: trace; groups for --synthetic)",
+        ),
+    ]
+    profile_type: Annotated[
+        ProfileType,
+        Means(
+            '``"parallel_homogeneous"`` (run times depend on the speed) or ``"delay"``',
+            "A delay takes the same time at every speed and draws only idle power.",
+        ),
+    ] = "parallel_homogeneous"
+    seed: Annotated[int, Means("seed of all random numbers", range=SEEDS)] = 0
+
+    @property
+    def speed_flops(self) -> float:
+        """The speed at which a job takes its run time, flops/s per host.
+
+        Raises ConfigError and InputError for a server that there is not.
+        """
+        if self.reference_speed_flops is not None:
+            return self.reference_speed_flops
+        return load_server(self.reference).kind().reference_speed_flops
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwfOptions(WorkloadOptions):
     """Selection and mapping of `workload_from_swf`; the defaults take every job that ran."""
 
-    reference_speed_flops: float
-    """Speed of a host at which run times are converted to flops, flops/s."""
-    start_s: float | None = None
-    """Start of the window, after the first submission of the trace (None: that submission)."""
-    end_s: float = math.inf
-    """End of the window (not in it), counted in the same way."""
+    start_s: Annotated[
+        float | None,
+        Means(
+            "start of the window after the trace's first submission",
+            "Start of the window after the trace's first submission: seconds, or such as 3d or 12h.",
+            Range(0),
+            "s",
+        ),
+    ] = None
+    """None means that submission."""
+    end_s: Annotated[float, Means("end of the window", unit="s")] = math.inf
+    """The window ends before it; it is counted in the same way."""
     absolute: Annotated[
         bool,
         Means(
-            "``start_s`` and ``end_s`` are in the trace's own time ({default})",
+            "``start_s`` and ``end_s`` are in the trace's own time",
             "Read --from and --to in the trace's own time.",
         ),
     ] = False
     carry_over: Annotated[
         bool,
         Means(
-            "take along the jobs that run or wait when the part starts ({default})",
-            "Include jobs that the trace shows running at --from (submitted at 0, with what is left of "
-            "them) or waiting then (submitted at 0.1).",
+            "include jobs that the trace shows running when the window starts (submitted at 0, with what is "
+            "left of them) or waiting then (submitted at 0.1)"
         ),
     ] = False
-    cores_per_host: Annotated[
-        int,
-        Means(
-            "processors of the trace per host ({default})",
-            "Processors of the trace per host; rounded up.",
-            HOSTS,
-        ),
-    ] = 1
-    hosts: int | None = None
-    """Hosts of the site; None: as the header says, or as the largest job needs."""
+    cores_per_host: Annotated[int, Means("processors of the trace per host; rounded up", range=HOSTS)] = 1
     keep_oversize: Annotated[
         bool,
         Means(
-            "keep jobs that need more hosts than the site has ({default})",
+            "keep jobs that need more hosts than the site has",
             "Keep jobs larger than --hosts (dropped otherwise).",
         ),
     ] = False
     processors: Annotated[
         Literal["allocated", "requested"],
         Means(
-            'which count to take, ``"allocated"`` or ``"requested"``',
+            'which count to take, ``"allocated"`` or ``"requested"``; the other one where it is missing',
             "Which count of the trace to use; the other one is used where it is missing.",
         ),
     ] = "allocated"
     requested_time_field: Annotated[
         int,
         Means(
-            "number of the field that has the requested time ({default})",
-            "Field with the requested time; conversions of ALCF logs have it in 6.",
-            Range(1, FIELDS_A_ROW, whole=True),
+            "number of the field with the requested time; conversions of ALCF logs have it in 6",
+            range=Range(1, FIELDS_A_ROW, whole=True),
         ),
     ] = SWF_FIELDS["requested_time_s"]
-    keep: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """Values to keep of some of `FILTER_FIELDS`, such as ``{"status": {1}}``."""
-    min_run_s: float = 0.0
-    max_run_s: float = math.inf
-    max_hosts: Annotated[
-        int | None, Means("most hosts of a job", "Drop jobs that need more hosts.", HOSTS)
-    ] = None
+    keep: Annotated[
+        Mapping[str, Collection[int]],
+        Means('values to keep of fields such as status, as ``{"status": {1}}``'),
+    ] = field(default_factory=dict)
+    """The names are some of `FILTER_FIELDS`."""
+    min_run_s: Annotated[float, Means("drop jobs that ran for less", unit="s")] = 0.0
+    max_run_s: Annotated[float, Means("drop jobs that ran for longer", unit="s")] = math.inf
+    max_hosts: Annotated[int | None, Means("drop jobs that need more hosts", range=HOSTS)] = None
     zero_run_time_s: Annotated[
         float | None,
         Means(
             "run time, s, for jobs whose run time is 0 ({default}: leave them out)",
             "Run time for jobs whose run time is 0 (otherwise dropped). Jobs without one are always dropped.",
+            ABOVE_0,
         ),
     ] = None
     walltimes: Literal["trace", "groups", "none"] = "trace"
-    """The trace's requested time, five random groups of overestimation, or no limit."""
-    missing_walltime: float | Literal["drop", "none"] = 2.0
-    """Where the trace has no requested time: a multiple of the run time, no limit, or drop the job."""
-    clip_run_time: Annotated[
-        bool,
+    missing_walltime: Annotated[
+        float | Literal["drop", "none"],
         Means(
-            "shorten run times to the walltimes ({default})",
-            "Shorten jobs that ran longer than their walltime (otherwise Batsim kills them).",
+            "walltime of jobs that requested none: a multiple of the run time, 'none' (no limit) or 'drop'",
+            range=Range(1, 1e6),
         ),
+    ] = 2.0
+    clip_run_time: Annotated[
+        bool, Means("shorten jobs that ran longer than their walltime (otherwise Batsim kills them)")
     ] = False
     chains: Annotated[
         Chains,
@@ -304,46 +361,27 @@ class SwfOptions:
             "18).",
         ),
     ] = "none"
-    profile_type: ProfileType = "parallel_homogeneous"
-    extras: tuple[str, ...] = ()
-    """Some of `EXTRA_FIELDS`, to travel with the jobs."""
-    seed: int = 0
-    """Seed of the walltime groups."""
-    accept_damaged: Annotated[
-        bool,
-        Means(
-            "take what comes before the damage in a gzip file that is cut ({default})",
-            "Use what comes before the damage in a truncated gzip file.",
-        ),
-    ] = False
+    extras: Annotated[
+        Sequence[str], Means(f"give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}")
+    ] = ()
+    accept_damaged: Annotated[bool, Means("use what comes before the damage in a truncated gzip file")] = (
+        False
+    )
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""
-        begin_s, zero_s, factor = self.start_s or 0.0, self.zero_run_time_s, self.missing_walltime
-        _refuse(
-            {
-                "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
-                f"the window ends ({self.end_s:g} s) where it starts or before": self.end_s <= begin_s,
-                "cores_per_host must be 1 or more": self.cores_per_host < 1,
-                "the window's start must not be negative": begin_s < 0,
-                "hosts must be 1 or more": self.hosts is not None and self.hosts < 1,
-                "max_hosts must be 1 or more": self.max_hosts is not None and self.max_hosts < 1,
-                "the largest run time is below the least": self.max_run_s < self.min_run_s,
-                "zero_run_time_s must be above 0": zero_s is not None and not zero_s > 0,
-                f"requested_time_field must be 1 to {FIELDS_A_ROW}": (
-                    not 1 <= self.requested_time_field <= FIELDS_A_ROW
-                ),
-                "missing_walltime must be 1 or more times the run time": (
-                    not isinstance(factor, str) and not 1 <= factor < math.inf
-                ),
-                f"extras must be among {', '.join(EXTRA_FIELDS)}": not set(self.extras) <= set(EXTRA_FIELDS),
-                f"keep takes {', '.join(FILTER_FIELDS)}": not set(self.keep) <= set(FILTER_FIELDS),
-                "the seed must be 0 or more": self.seed < 0,
-            }
+        check(self)
+        start_s, fields = self.start_s or 0.0, ", ".join(EXTRA_FIELDS)
+        require(self.end_s > start_s, "end_s", self.end_s, f"a time after the window's start, {start_s:g} s")
+        require(self.max_run_s >= self.min_run_s, "max_run_s", self.max_run_s, "no less than min_run_s")
+        require(set(self.extras) <= set(EXTRA_FIELDS), "extras", self.extras, f"some of {fields}")
+        require(
+            set(self.keep) <= set(FILTER_FIELDS), "keep", [*self.keep], f"some of {', '.join(FILTER_FIELDS)}"
         )
 
 
-ARRIVAL_SHAPES: Final[Mapping[str, tuple[float, ...]]] = {
+ArrivalShape = Literal["begin", "end", "uniform"]
+ARRIVAL_SHAPES: Final[Mapping[ArrivalShape, tuple[float, ...]]] = {
     "begin": (75.0, 17.0, 8.0),
     "end": (8.0, 17.0, 75.0),
     "uniform": (1.0, 1.0, 1.0),
@@ -354,19 +392,13 @@ BUSIEST_HOUR: Final = 14.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyntheticOptions:
+class SyntheticOptions(WorkloadOptions):
     """Parameters of `synthetic_workload`; the defaults are those of the project's scenarios."""
 
-    reference_speed_flops: float
-    """Speed at which a job takes its run time, flops/s per host."""
-    jobs: Annotated[int, Means("number of jobs ({default})", "Number of jobs.", AT_LEAST_1)] = 900
-    hosts: Annotated[int, Means("hosts of the site ({default})", range=AT_LEAST_1)] = 50
+    jobs: Annotated[int, Means("number of jobs", range=AT_LEAST_1)] = 900
+    hosts: int = 50
     day_shares: Annotated[
-        tuple[float, ...],
-        Means(
-            "relative number of arrivals of each day ({default}); as many days as numbers",
-            "Share of the arrivals of each day, for any number of days.",
-        ),
+        Sequence[float], Means("share of the arrivals of each day, for any number of days")
     ] = ARRIVAL_SHAPES["begin"]
     night_ratio: Annotated[
         float,
@@ -377,72 +409,36 @@ class SyntheticOptions:
         ),
     ] = 1.0
     quiet_end_h: Annotated[
-        float,
-        Means(
-            "hours at the end of the last day in which no job arrives ({default})",
-            "Hours at the end of the last day in which no job arrives.",
-            Range(0, 23),
-        ),
+        float, Means("hours at the end of the last day in which no job arrives", range=Range(0, 23))
     ] = 0.0
     """The jobs of that day come before them."""
     gap_log_sd: Annotated[
         float,
         Means(
-            "standard deviation of the logarithm of the gaps between arrivals ({default})",
-            "Log-sd of the gaps between arrivals: 0 is even, 1 is as irregular as real users.",
-            Range(0, 10),
+            "standard deviation of the logarithm of the gaps between arrivals: 0 is even, 1 is as irregular "
+            "as real users",
+            range=Range(0, 10),
         ),
     ] = 1.0
-    run_median_s: Annotated[float, Means("median run time, s ({default})", "Median run time.")] = 1800.0
+    run_median_s: Annotated[float, Means("median run time", range=Range(1), unit="s")] = 1800.0
     run_log_sd: Annotated[
-        float,
-        Means("standard deviation of the logarithm of the run times ({default})", range=Range(0, 10)),
+        float, Means("standard deviation of the logarithm of the run times", range=Range(0, 10))
     ] = 1.3
-    run_cap_s: Annotated[float, Means("longest run time, s ({default})", "Longest run time.")] = (
-        6 * SECONDS_PER_HOUR
-    )
+    run_cap_s: Annotated[float, Means("longest run time", range=Range(1), unit="s")] = 6 * SECONDS_PER_HOUR
     """Longer ones are cut to it."""
     host_shares: Annotated[
-        Mapping[int, float],
-        Means(
-            "relative number of jobs by the hosts that they ask for ({default})",
-            "Numbers of hosts that jobs request, and the share of each.",
-        ),
+        Mapping[int, float], Means("numbers of hosts that jobs request, and the share of each")
     ] = field(default_factory=lambda: {1: 70.0, 2: 15.0, 4: 15.0})
     walltimes: bool = True
-    """Five groups of overestimation; False: no limit."""
-    profile_type: ProfileType = "parallel_homogeneous"
-    seed: int = 0
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""
-        _refuse(
-            {
-                "the reference speed must be above 0": not 0 < self.reference_speed_flops < math.inf,
-                "jobs must be 1 or more": outside(self, "jobs"),
-                "hosts must be 1 or more": outside(self, "hosts"),
-                "the shares of the days must be 0 or more, and one above 0": not _are_shares(self.day_shares),
-                "the night ratio must be above 0, and 1 at most": outside(self, "night_ratio"),
-                "the quiet end must be 0 to 23 h": outside(self, "quiet_end_h"),
-                "the log-sd of gaps and run times must be 0 to 10": outside(self, "gap_log_sd", "run_log_sd"),
-                "the median run time must be 1 s or more": not 1 <= self.run_median_s < math.inf,
-                "the run time cap must be 1 s or more": not 1 <= self.run_cap_s < math.inf,
-                "the shares of the host counts must be 0 or more, and one above 0": (
-                    not _are_shares(self.host_shares.values())
-                ),
-                f"host counts must be 1 to {self.hosts}, the site's size": not all(
-                    1 <= count <= self.hosts for count in self.host_shares
-                ),
-                "the seed must be 0 or more": self.seed < 0,
-            }
-        )
-
-
-def _refuse(problems: Mapping[str, bool]) -> None:
-    """Raise ConfigError for the first that is true."""
-    for message, wrong in problems.items():
-        if wrong:
-            raise ConfigError(message)
+        check(self)
+        shares, counts = "numbers of 0 or more, one of them above 0", [*self.host_shares]
+        require(_are_shares(self.day_shares), "day_shares", self.day_shares, shares)
+        require(_are_shares(self.host_shares.values()), "host_shares", self.host_shares, shares)
+        fit = all(1 <= count <= self.hosts for count in counts)
+        require(fit, "host_shares", counts, f"counts from 1 to {self.hosts}, the site's hosts")
 
 
 def _are_shares(shares: Collection[float]) -> bool:
@@ -463,13 +459,13 @@ def synthetic_workload(options: SyntheticOptions) -> GeneratedWorkload:
         run_s=run_s,
         hosts=_hosts(options),
         walltime_s=grouped_walltimes(run_s, options.seed) if options.walltimes else no_limit,
-        reference_speed_flops=options.reference_speed_flops,
+        reference_speed_flops=options.speed_flops,
         profile_type=options.profile_type,
         report=Report(rows=options.jobs),
     )
 
 
-def split_by_shares(total: int, shares: tuple[float, ...]) -> list[int]:
+def split_by_shares(total: int, shares: Sequence[float]) -> list[int]:
     """Split ``total`` into whole numbers in proportion to ``shares`` (largest remainders first)."""
     exact = [total * share / sum(shares) for share in shares]
     counts = [math.floor(value) for value in exact]

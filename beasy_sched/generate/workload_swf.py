@@ -178,7 +178,7 @@ def workload_from_swf(
         run_s=rows["run_s"],
         hosts=rows["hosts"].astype(np.int64),
         walltime_s=rows["walltime_s"],
-        reference_speed_flops=options.reference_speed_flops,
+        reference_speed_flops=options.speed_flops,
         profile_type=options.profile_type,
         extras=_extras(rows, options.extras if from_trace else [*options.extras, "job_number"]),
         report=rows.report,

@@ -23,7 +23,7 @@ class AgentOptions(EnvelopeOptions, frozen=True, kw_only=True):
 
 
 class Agent(ChoosingEnvelope):
-    """Each step is compensated as a trained agent of stable-baselines3 says, without chance."""
+    """Policy that compensates each step as a trained agent of stable-baselines3 says, without chance."""
 
     name = "agent"
     summary = "follows the plan; balances the battery as a policy that an agent of stable-baselines3 chooses"

@@ -43,14 +43,14 @@ from beasy_sched.run.in_process import run_in_process
 Observation = npt.NDArray[np.float32]
 
 DAYS: Final = 20
-"""How many pairs of jobs and sky episodes are drawn from; each has a plan, which is made once."""
+"""Number of pairs of jobs and sky that episodes are drawn from; each has a plan, which is made once."""
 
 
 class _Moment(NamedTuple):
-    """Where the simulation waits for an action, or has ended."""
+    """Moment at which the simulation waits for an action, or has ended."""
 
     features: Features | None
-    """None at the end."""
+    """Features of the step; None at the end."""
     error: BaseException | None = None
 
 

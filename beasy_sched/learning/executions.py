@@ -19,13 +19,14 @@ from beasy_sched.campaigns.scenario import (
 )
 from beasy_sched.campaigns.tasks import RunTask
 from beasy_sched.errors import ConfigError
+from beasy_sched.generate.workload import ARRIVAL_SHAPES
 
 FIRST_SEED: Final = 10_000
 SEEDS_END: Final = 500_000
 """Training uses seeds from the first to below this one; those below are for tuning and for tables."""
 NOISES_PER_DAY: Final = 4
 """Executions on the same days, which share a plan."""
-_SHAPES: Final = ("begin", "end", "uniform")
+_SHAPES: Final = tuple(ARRIVAL_SHAPES)
 
 
 @dataclass(frozen=True)

@@ -63,30 +63,30 @@ class OtherLesson(ConfigError):
 
 @dataclass(frozen=True)
 class Lesson:
-    """How to learn."""
+    """Settings of a training: learner, episodes, rewards and options."""
 
     learner: LearnerName
     episodes: int
     seed: int = 1
     first_seed: int = FIRST_SEED
     gamma: float = HALF_LIFE_GAMMA
-    """Discount of five minutes."""
+    """Discount of the rewards, for five minutes."""
     double: bool = False
-    """Double Q-learning."""
+    """Whether Q-learning is double Q-learning."""
     none: bool = False
-    """Whether to change nothing is an action."""
+    """Whether changing nothing is one of the actions."""
     reward: RewardName = "jobs"
-    """What counts: jobs, or their work."""
+    """Unit of the rewards: jobs, or their work."""
     shaped: bool = True
-    """Whether the potential is part of the reward."""
+    """Whether rewards include the potential."""
     reference: str = "last"
-    """Policy whose rewards in the same execution are taken from the agent's; empty: none's."""
+    """Policy whose rewards in the same execution are subtracted from the agent's; empty for none."""
     trace: float = 1.0
-    """Lambda of Q-learning; 0: Watkins' own."""
+    """Lambda of Q-learning; 0 for Watkins' own algorithm."""
     rules: bool = True
-    """Whether what is drawn to explore stands for a whole episode, for each class of E_comp."""
+    """Whether an action drawn to explore stands for a whole episode, for each class of E_comp."""
     without: tuple[str, ...] = ()
-    """Features that are not seen."""
+    """Features that the agent does not see."""
 
     def new_agent(self) -> Agent:
         """An agent that has learned nothing."""
@@ -103,7 +103,7 @@ class Lesson:
         return 0.0 if episode >= until else 1.0 + (_LEAST_EPSILON - 1.0) * episode / until
 
     def described(self) -> dict[str, str]:
-        """All but learner, episodes and seeds, as texts."""
+        """Return the settings as texts, all but learner, episodes and seeds."""
         return {
             "planned_episodes": str(self.episodes),
             "gamma": f"{self.gamma:g}",
@@ -123,32 +123,32 @@ class Episode:
 
     run: RunTask
     agent: Agent | str
-    """Or the name of the action that is always taken, or ``random``."""
+    """Agent that chooses, or the name of the action that is always taken, or ``random``."""
     epsilon: float
     rng: tuple[int, ...]
-    """Seeds of the choices."""
+    """Seeds of the random choices in the episode."""
     lesson: Lesson
 
 
 @dataclass(frozen=True)
 class Experience:
-    """What came of an episode."""
+    """Experience that an episode gave."""
 
     trail: Trail
     reference: Trail | None = None
-    """What came of the same execution under the reference."""
+    """Trail of the same execution under the reference; None without a reference."""
 
     @property
     def reward(self) -> float:
-        """Mean of all steps."""
+        """Mean reward of all steps."""
         return mean_reward(self.trail)
 
     def windows(self) -> list[list[Transition]]:
-        """What there is to learn, window by window."""
+        """Return the transitions to learn from, window by window."""
         return self.trail.steps(() if self.reference is None else self.reference.rewards())
 
     def retold(self, before: Lesson, lesson: Lesson) -> Experience:
-        """The same as another lesson than that of ``before`` rewards it: its discount, its potential."""
+        """Return the experience as ``lesson`` rewards it instead of ``before``: by discount and potential."""
         gamma = self.trail.gamma
         if lesson.gamma != before.gamma:
             gamma = lesson.gamma ** (math.log(gamma) / math.log(before.gamma))

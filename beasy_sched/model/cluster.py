@@ -25,20 +25,20 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class Progress(NamedTuple):
-    """How far jobs are that run or have ended: arrays with one entry per job."""
+    """Progress of jobs that run or have ended: arrays with one entry per job."""
 
     run_s: FloatArray
-    """How long each has run, s; NaN for one that has not started."""
+    """Time that each job has run, s; NaN for one that has not started."""
     work_flops: FloatArray
-    """Flops done on each of its hosts: the slowest one sets the pace. NaN if speeds are not known, 0 for a
-    ``delay`` job."""
+    """Flops done on each of a job's hosts: the slowest host sets the pace. NaN if speeds are not known, 0 for
+    a ``delay`` job."""
     work_share: FloatArray
     """The work done as a share of what fits into the walltime at the reference speed, the median P-state's
     (Eq. 3.29 of the thesis with epsilon_u = 1): above 1 for a job that has outrun its walltime on faster
     P-states. For a ``delay`` job, whose run time does not depend on its hosts, the share of the walltime
     that has passed. NaN without a walltime."""
     energy_j: FloatArray
-    """Energy of its hosts since it started, their idle power included, J; NaN if energy is not counted."""
+    """Energy of a job's hosts since its start, idle power included, J; NaN if energy is not counted."""
 
 
 class Cluster(HostTable):
@@ -50,20 +50,20 @@ class Cluster(HostTable):
         self.queue = JobQueue()
         self.running: dict[str, Job] = {}
         self.kill_pending = np.zeros(self.size, dtype=np.bool_)
-        """Hosts of jobs that are about to be killed."""
+        """Whether a kill is pending for the job on each host, [N]."""
         self._some_kill_pending = False
-        """Whether any host was ever one of these."""
+        """Whether a kill was ever pending."""
         self._starts = 0
         self._job_on: dict[int, Job] = {}
         """Running jobs by their order of start, in that order."""
         self._order_on = np.zeros(self.size, dtype=np.int64)
-        """Which job is on each host, by its order of start; 0 for none."""
+        """Order of start of the job on each host; 0 where there is none."""
         self._ends: list[tuple[float, int, Job]] = []
-        """What `ends` told last."""
+        """Result of the last call of `ends`."""
         self._ends_at = 0
-        """How many jobs had been started then."""
+        """Number of jobs that had been started when `ends` was last called."""
         self._ended: list[Job] = []
-        """Those of `_ends` that have ended since."""
+        """Jobs in `_ends` that have ended since `ends` was last called."""
         self._has_speeds = platform.has_speeds
         self._reference_flops = np.array(
             [kind.reference_speed_flops if kind.speeds_flops else np.nan for kind in platform.kinds]
@@ -154,7 +154,7 @@ class Cluster(HostTable):
         return job
 
     def set_kill_pending(self, job: Job) -> None:
-        """Note that a running job is about to be killed."""
+        """Note that a kill is pending for a running job."""
         self._some_kill_pending = True
         self.kill_pending[job.hosts.ids] = True
 

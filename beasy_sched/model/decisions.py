@@ -27,7 +27,7 @@ class ExecuteJob(Decision, frozen=True, gc=False):
     mapping: dict[str, str] | None = None
     """Executor number to the position of its host in ``alloc``; None maps them one to one."""
     placement: dict[str, Any] | None = None
-    """Batsim 5's other members, as on the wire: ``strategy``, ``profile_allocation_override``,
+    """Further members of Batsim 5, as on the wire: ``strategy``, ``profile_allocation_override``,
     ``storage_placement``."""
 
 
@@ -49,8 +49,8 @@ class SetResourceState(Decision, frozen=True, gc=False):
     resources: HostSet
     state: int
     switch: bool | None = None
-    """Whether it switches hosts on or off, and does not just change their speed; None where the protocol
-    makes no difference."""
+    """Whether the decision switches hosts on or off, and does not just change their speed; None where the
+    protocol makes no difference."""
 
 
 class CallMeLater(Decision, frozen=True, gc=False):
@@ -58,7 +58,7 @@ class CallMeLater(Decision, frozen=True, gc=False):
 
     at: float
     id: str = ""
-    """Repeated in the `RequestedCall`, where the protocol has it."""
+    """Id that the `RequestedCall` repeats, where the protocol has it."""
 
 
 class CallPeriodically(Decision, frozen=True, gc=False):
@@ -68,7 +68,7 @@ class CallPeriodically(Decision, frozen=True, gc=False):
     period_ms: int
     offset_ms: int = 0
     count: int | None = None
-    """Number of periods; None for all."""
+    """Number of periods; None for calls without end."""
 
 
 class StopCalls(Decision, frozen=True, gc=False):
@@ -81,7 +81,7 @@ class ProbeRequest(Decision, frozen=True, gc=False):
     """Create, stop, trigger or reset a probe (Batsim 5), in the words of the wire."""
 
     kind: str
-    """Name of the event."""
+    """Name of the event on the wire."""
     data: dict[str, Any]
 
 

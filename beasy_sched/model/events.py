@@ -14,7 +14,7 @@ from beasy_sched.model.hosts import NO_HOSTS, HostSet
 
 
 class JobEnd(str, Enum):
-    """How a job's execution ended, in Batsim's words."""
+    """End of a job's execution, in Batsim's words."""
 
     __hash__ = str.__hash__  # Enum's own is a Python function
 
@@ -33,7 +33,7 @@ class Resource(Struct, frozen=True):
     properties: dict[str, str] = {}
     zone_properties: dict[str, str] = {}
     pstate: int | None = None
-    """The P-state in which the host starts; None where the simulator does not tell."""
+    """P-state in which the host starts; None where the simulator does not tell."""
     speeds_flops: tuple[float, ...] = ()
     """Speed of one core in each P-state, flops/s; empty where the simulator does not tell."""
     cores: int = 1
@@ -43,13 +43,13 @@ class JobRequest(Struct, frozen=True, gc=False):
     """A job as its user submitted it: no run time, no flops."""
 
     id: str
-    """Including its workload: ``"w0!7"``."""
+    """Id of the job with its workload: ``"w0!7"``."""
     subtime: float | int
     """Submission time, s."""
     res: int
     """Number of hosts requested."""
     profile: str = ""
-    """Its name, without the workload where that is the job's own."""
+    """Name of the job's profile, without the workload where that is the job's own."""
     walltime: float | int | None = None
     """Requested time, s; None means no limit. A job is ended after this time whatever the speed of its hosts;
     as a measure of work, it counts at their reference speed (`ServerKind.reference_speed_flops`)."""
@@ -114,7 +114,7 @@ class JobsKilled(Event, frozen=True, gc=False):
     job_ids: tuple[str, ...]
     progress: dict[str, Any] = {}
     profiles: dict[str, dict[str, dict[str, Any]]] | None = None
-    """By workload and name, if the simulator forwards them."""
+    """Profiles of the killed jobs by workload and name, if the simulator forwards them."""
 
 
 class ResourceStateChanged(Event, frozen=True, gc=False):
@@ -139,7 +139,7 @@ class Notify(Event, frozen=True, gc=False):
     kind: str
     data: dict[str, Any]
     id: str = ""
-    """Of the external event, where the simulator gives it one."""
+    """Id of the external event, where the simulator gives it one."""
 
 
 class NoMoreJobs(Notify, frozen=True, gc=False):
@@ -158,7 +158,7 @@ class PowerAnnounced(Notify, frozen=True, gc=False):
 
     power_w: float = 0.0
     sun_w: float | None = None
-    """The part of it that comes from the sun; None where that is not told."""
+    """Part of the production that comes from the sun, W; None where it is not told."""
     price_per_kwh: float | None = None
     """Price of energy from the grid; None where it is not told."""
     carbon_g_per_kwh: float | None = None
@@ -169,20 +169,20 @@ class UnreadableNotice(Notify, frozen=True, gc=False):
     """A notice of machines or of power with a field that cannot be read."""
 
     problem: str = ""
-    """Which field, what was found, and what was expected."""
+    """Description of the field that cannot be read: its name, what was found, and what was expected."""
 
 
 NOTICES = (Notify, NoMoreJobs, MachinesChanged, PowerAnnounced, UnreadableNotice)
-"""`Notify` and what it may be."""
+"""`Notify` and its kinds."""
 
 
 class RequestedCall(Event, frozen=True, gc=False):
     """The call that CallMeLater asked for."""
 
     id: str = ""
-    """As given to CallMeLater, where the simulator repeats it."""
+    """Id given to CallMeLater, where the simulator repeats it."""
     is_last: bool = False
-    """Whether it is the last one of a number of periods."""
+    """Whether the call is the last one of a number of periods."""
 
 
 class EnergyAnswer(Event, frozen=True, gc=False):

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class HostState(IntEnum):
-    """What a server is doing."""
+    """State of a server: what it is doing."""
 
     IDLE = 0
     BUSY = 1
@@ -16,7 +16,7 @@ class HostState(IntEnum):
 
 
 IDLE, BUSY, ASLEEP, SWITCHING_OFF, SWITCHING_ON = (int(state) for state in HostState)
-"""The same as plain integers: comparing arrays with them is several times as fast."""
+"""Members of `HostState` as plain integers: comparing arrays with them is several times as fast."""
 
 USES = ("idle", "computing", "sleeping", "switching off", "switching on")
 """Names of the energy uses, by `HostState`."""

@@ -19,7 +19,7 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerAccount, PowerModel
 
 NOT_REQUESTED: Final = -1
-"""In place of a requested P-state: nothing is requested."""
+"""Value in place of a requested P-state where none is requested."""
 _OUT_OF_TRANSITION = {SWITCHING_OFF: ASLEEP, SWITCHING_ON: IDLE}
 _INTO_TRANSITION = {after: before for before, after in ((IDLE, SWITCHING_OFF), (ASLEEP, SWITCHING_ON))}
 
@@ -35,17 +35,17 @@ class HostTable:
         self.state = np.zeros(size, dtype=np.int8)
         """`HostState` of each host."""
         self.pstate = platform.initial_pstates.astype(np.int16)
-        """Present P-state; the target while switching."""
+        """Present P-state of each host; the target while it is switching."""
         self.state_counts = np.zeros((len(platform.kinds) or 1, len(HostState)), dtype=np.int64)
         """How many hosts of each kind are in each `HostState`, [kind, state]."""
         self._counts = self.state_counts[0].data if len(self.state_counts) == 1 else None
-        """The same of the only kind, for changing single numbers in a fraction of the array's time."""
+        """View of the only kind's counts, for changing single numbers in a fraction of the array's time."""
         self.load = np.zeros(size)
         """Share of full load that a job puts on each host: 1 on its slowest, 0 if it does not compute."""
         self.available = np.ones(size, dtype=np.bool_)
         self.all_available = True
         self.free = np.ones(size, dtype=np.bool_)
-        """Idle and available: may be given to a job now."""
+        """Whether each host is idle and available, so that it may be given to a job now."""
         self.free_count = size
         self.availability_version = 0
         """Changes whenever a waiting job may have become able to start: a host has become free, a waiting job
@@ -55,20 +55,20 @@ class HostTable:
         self.requests = 0
         """Number of hosts with a request."""
         self.sleep_requested = np.zeros(size, dtype=np.bool_)
-        """Requested to sleep: not given to new jobs."""
+        """Whether each host is requested to sleep, so that it is not given to new jobs."""
         self.wake_requested = np.zeros(size, dtype=np.bool_)
-        """Asleep and requested to wake: the command has not been sent yet."""
+        """Whether each host is asleep and requested to wake by a command that has not been sent yet."""
         self._some_requested = False
-        """Whether anything was ever requested."""
+        """Whether any P-state was ever requested."""
         self.state_since_s = np.zeros(size)
         """When each host entered its present state, s."""
         self.switch_end_s = np.zeros(size)
-        """When a host in transition will complete it, s."""
+        """Time at which the transition of each switching host will end, s."""
         self._wakes: list[tuple[float, int]] | None = None
-        """What `wakes` tells, until hosts change."""
+        """Result of the last call of `wakes`, until hosts change."""
         self.power = PowerModel(platform)
         self._account: PowerAccount | None = None
-        """Energy by use; None if it is not counted."""
+        """Account of energy by use; None if energy is not counted."""
         self.uniform_speed = True
         """Whether all hosts run at the same speed."""
         paces_flops = _paces_flops(platform)

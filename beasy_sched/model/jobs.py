@@ -33,15 +33,15 @@ class JobState(Enum):
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
-    """Ended by itself with an error code: counted with the finished jobs and shown separately."""
+    """The job ended by itself with an error code: counted with the finished jobs and shown separately."""
     WALLTIME_REACHED = "reached walltime"
     KILLED = "killed"
     UNFINISHED = "not completely finished"
-    """Still running when the run ended."""
+    """The job was still running when the run ended."""
     POSTPONED = "postponed"
-    """Never started in the run."""
+    """The job never started in the run."""
     REJECTED = "rejected"
-    """Could never fit."""
+    """The job could never have fit."""
 
 
 _NEXT: Final[dict[JobState, frozenset[JobState]]] = {
@@ -78,15 +78,15 @@ class Terms(Struct, frozen=True, gc=False):
     workflow: str = ""
     """The workflow with its workload: ``"w0!blast"``; empty for a job on its own."""
     phase: int | None = None
-    """Jobs of a workflow wait for all jobs of lower phases."""
+    """Phase in the workflow, whose jobs wait for all jobs of lower phases; None without one."""
     after: tuple[str, ...] = ()
-    """Ids of jobs that must have finished first."""
+    """Ids of jobs that must have finished before the job starts."""
     think_time_s: float = 0.0
     """Time between the end of the last predecessor and the earliest start, s."""
     estimate_s: float | None = None
-    """The user's estimate of the run time, s, for a job whose walltime is none."""
+    """User's estimate of the run time, s, for a job without a walltime."""
     power_w: float | None = None
-    """Power of one of its hosts while it computes, W, where the user knows it."""
+    """Power of one of the job's hosts while it computes, W, where the user knows it."""
 
 
 NO_TERMS: Final = Terms()
@@ -188,26 +188,26 @@ class Job:
         """Deadline, workflow and predecessors."""
         self.state = JobState.WAITING
         self.hosts: HostSet = NO_HOSTS
-        """Hosts on which it was started; empty before."""
+        """Hosts on which the job was started; empty before."""
         self.start_s = math.nan
         self.end_s = math.nan
         self.expected_end_s = math.inf
-        """Start plus walltime: the latest end."""
+        """Latest end of the job: its start plus its walltime, s."""
         self.place = -1
-        """Its place in the queue; -1 if it is not in the queue."""
+        """Place of the job in the queue; -1 if it is not in the queue."""
         self.postponed_for = ""
-        """The last logged rule why it waits."""
+        """Last logged rule why the job waits."""
         self.computes = True
-        """Whether it loads its hosts: a ``delay`` job leaves them at idle power."""
+        """Whether the job loads its hosts: a ``delay`` job leaves them at idle power."""
         self.energy_j = math.nan
-        """Energy of its hosts while it ran, J; NaN until it has ended, or if energy is not counted."""
+        """Energy of the job's hosts while it ran, J; NaN until it has ended, or if energy is not counted."""
         self.work_flops = 0.0
-        """Flops done on each of its hosts: all of them once it has ended; while it runs, those up to
+        """Flops done on each of the job's hosts: all of them once it has ended; while it runs, those up to
         ``worked_until_s`` (`View.progress` has those up to now). NaN if speeds are not known."""
         self.worked_until_s = math.nan
-        """Up to when its work has been counted, s."""
+        """Time up to which the job's work has been counted, s."""
         self.start_order = 0
-        """Its position in the order of starts, from 1; 0 if not started."""
+        """Position of the job in the order of starts, from 1; 0 if it has not started."""
 
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.state.value}, res={self.res}, walltime={self.walltime_s:g} s)"
@@ -267,13 +267,13 @@ class JobQueue:
         self._seen = self._read_only()
         """Read-only views of the four arrays."""
         self._filled = 0
-        """How many places the arrays hold."""
+        """Number of places that the arrays hold."""
         self._head = 0
         self._count = 0
         self.hosts_asked = 0
         """Hosts that all waiting jobs ask for together."""
         self._places: IndexArray | None = None
-        """What `places` has found, until the queue changes."""
+        """Result of the last call of `places`, until the queue changes."""
 
     def _read_only(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
         times_s = read_only(self._walltime_s), read_only(self._subtime_s)

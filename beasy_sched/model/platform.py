@@ -24,7 +24,7 @@ SPEEDS_PROPERTY = "speed_per_state"
 POWERS_PROPERTY = "wattage_per_state"
 """Host property with the powers of each P-state, W; the name that Batsim 4.2 reads."""
 OLD_POWERS_PROPERTY = "watt_per_state"
-"""Its name up to Batsim 4.0; Batsim 4.2 passes it on but meters 0 W."""
+"""Host property with the P-states' powers, W, up to Batsim 4.0; Batsim 4.2 passes it on but meters 0 W."""
 OFF_PROPERTY, OLD_OFF_PROPERTY = "wattage_off", "watt_off"
 """Host property with the power of a host that is off, W, and its name up to Batsim 4.0."""
 
@@ -46,7 +46,7 @@ class SleepState:
 
     @property
     def pstates(self) -> tuple[int, int, int]:
-        """All three."""
+        """P-states of sleeping and of both transitions."""
         return self.pstate, self.off_pstate, self.on_pstate
 
 

@@ -43,7 +43,7 @@ class PowerModel:
         """Power by state, kind and P-state, without a job's load."""
         cores = np.array([kind.cores for kind in kinds], dtype=np.float64)
         self._core_w = (self.full_w - self.epsilon_w) / cores[:, None]
-        """What one core adds at full load."""
+        """Power that one core adds at full load, W."""
         self._loaded_w = self.epsilon_w + self._core_w
         """Power with one core at full load, as `busy_w` adds it up."""
         self._full_job_w = self._loaded_w - self.idle_w

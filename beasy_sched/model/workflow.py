@@ -91,7 +91,7 @@ _NAMED: Final = 5
 """How many jobs a warning names."""
 
 SETTLED_S: Final = 1e-3
-"""How long after a submission all jobs of its instant have come, s: they may come in several messages."""
+"""Time after a submission when all jobs of its instant have come, s: they may come in several messages."""
 
 
 class Workflows:
@@ -107,7 +107,7 @@ class Workflows:
         self.held: dict[str, Job] = {}
         """Jobs held back, by id, in order of submission."""
         self.with_deadline: list[Job] = []
-        """Every job that has a deadline, in order of submission."""
+        """Jobs that have a deadline, in order of submission."""
         self._outcomes = outcomes
         self.watches_all = False
         """Whether the end of every job counts: a job has named its predecessors."""

@@ -20,7 +20,7 @@ _HEADER: Final = (
 
 
 OUTCOMES: Final = ("met", "missed", "refused")
-"""What becomes of a deadline."""
+"""Outcomes of a deadline."""
 
 
 def deadlines_csv(jobs: Iterable[Job]) -> str:

@@ -177,7 +177,7 @@ class DecisionLogFile(PartFile):
             buffer.clear()
 
     def keep(self) -> int:
-        """As `PartFile.keep`, with the last lines."""
+        """Keep the file as `PartFile.keep` does, with the last lines."""
         self._write_all()
         return super().keep()
 
@@ -209,10 +209,10 @@ class RunFiles:
         self._trace: PartFile | None = None
         self._summary: PartFile | None = None
         self._folder: HeldFolder | None = None
-        """That of the prefix."""
+        """Folder of the prefix; None without a prefix."""
         self._begun = False
         self._traced = 0
-        """How many rows of the energy trace have been written."""
+        """Number of rows of the energy trace that have been written."""
         self._sun = False
         """Whether the energy trace has the sun's column."""
         self._windows_kept = 0
@@ -389,7 +389,7 @@ def _recover(prefix: str, folder: HeldFolder) -> list[Path]:
 
 
 class _Kept(msgspec.Struct):
-    """What stands in the place of the summary until the run ends."""
+    """Content of the summary's file until the run ends."""
 
     sizes: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
     summary: dict[str, Any]

@@ -29,7 +29,7 @@ _ENERGIES: Final = (
 
 
 def season_calendar(season: Season) -> Calendar | None:
-    """What time 0 of a coarse plan is; None where its site file did not say."""
+    """Return the calendar of a coarse plan; None where its site file did not say what time 0 is."""
     from beasy_sched.energy.calendar import Calendar
 
     start = season.provenance.settings.get("start")

@@ -37,7 +37,7 @@ from beasy_sched.run.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 
 LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
-"""What the BEASY paper's tables call killed."""
+"""Outcomes that the BEASY paper's tables call killed."""
 DONE = (JobState.FINISHED, JobState.FAILED)
 """Jobs whose energy is not wasted."""
 _ACCOUNTS_APART = 0.01

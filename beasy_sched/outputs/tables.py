@@ -303,40 +303,40 @@ class Column:
     """A figure of a run's summary."""
 
     name: str
-    """What it is called in files, with its unit."""
+    """Name of the figure in files, with its unit."""
     heading: tuple[str, str]
-    """Its two lines above a table on a terminal; the unit stands below them."""
+    """Heading of the column above a table on a terminal, in two lines; the unit stands below them."""
     title: str
-    """Its name for people, written out."""
+    """Name of the figure for people, written out."""
     unit: str
     part: str
-    """The part of the summary that it is read off."""
+    """Part of the summary that has the figure."""
     field: str
-    """Its name there; in ``jobs`` it counts jobs, and is shown as their share of those submitted."""
+    """Name of the figure in its part; in ``jobs`` a number of jobs, shown as a share of those submitted."""
     digits: int = 1
     signed: bool = False
     where_any: bool = False
-    """Whether it is shown only where a run has something other than 0 in it."""
+    """Whether the column is shown only where a run has something other than 0 in it."""
     where_known: bool = False
-    """Whether it is shown only where a run has a figure, such as that of a battery."""
+    """Whether the column is shown only where a run has a figure for it, such as that of a battery."""
     scale: float = 1.0
-    """What the summary's figure is multiplied by."""
+    """Factor by which the summary's figure is multiplied."""
 
     def value(self, summary: RunSummary) -> float | None:
-        """Read it off a summary; None where the run has no such figure."""
+        """Read the figure off a summary; None where the run has no such figure."""
         if self.part == "jobs":
             return job_share_pct(summary.jobs.counts(), self.field)
         found = value_at(summary, self.part, self.field)
         return None if found is None else self.scale * float(found)
 
     def unit_in(self, summaries: Sequence[RunSummary]) -> str:
-        """Return its unit in these runs: for a cost, the currencies of their sites."""
+        """Return the figure's unit in these runs: for a cost, the currencies of their sites."""
         if self.unit != _CURRENCY:
             return self.unit
         return "/".join(dict.fromkeys(each.grid.currency for each in summaries if each.grid is not None))
 
     def shown(self, summaries: Sequence[RunSummary]) -> bool:
-        """Whether a table of these runs has this column."""
+        """Whether a table of ``runs`` has the column."""
         if self.where_any:
             return any(round(self.value(summary) or 0.0, 2) for summary in summaries)
         return not self.where_known or any(self.value(summary) is not None for summary in summaries)
@@ -354,7 +354,7 @@ class Column:
 
 
 _CURRENCY = "currency"
-"""Stands for the unit of a cost, which is that of the site."""
+"""Stand-in for the unit of a cost, which is that of the site."""
 
 COMPARISON_COLUMNS = (
     Column("finished_pct", ("fin-", "ished"), "finished", "%", "jobs", "finished"),
@@ -385,7 +385,7 @@ COMPARISON_COLUMNS = (
     Column("bounded_slowdown_mean", ("slow-", "down"), "bounded slowdown, mean", "",
            "quality", "bounded_slowdown_mean", digits=2),
 )  # fmt: skip
-"""What policies are compared by; jobs in percent of those submitted."""
+"""Figures by which policies are compared; jobs in percent of those submitted."""
 
 
 @dataclass(frozen=True)
@@ -394,13 +394,13 @@ class Contender:
 
     policy: str
     summary: RunSummary | None = None
-    """None where the run has left none."""
+    """Summary of the run; None where the run has left none."""
     failure: str | None = None
-    """Why the run failed, where it did."""
+    """Reason why the run failed; None where it did not."""
 
     @property
     def problem(self) -> str | None:
-        """Why there are no figures to compare: the run failed or ended early; None where all is well."""
+        """Why a run has no figures to compare: it failed or ended early; None where all is well."""
         if self.failure is not None:
             return f"failed: {self.failure}"
         if self.summary is None:

@@ -80,7 +80,7 @@ class Forecast:
 CURVES: Final = tuple(
     (demand, production) for demand in ("low", "median", "high") for production in ("low", "median", "high")
 )
-"""Which demand and which production each of the nine curves is for, in the order of the rows."""
+"""Demand and production of each of the nine curves, in the order of the rows."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Predictions:
     energy_j: FloatArray
     """Battery energy at the end of each step, of shape (9, T); rows in the order of `CURVES`."""
     below: IndexArray
-    """How many of the curves are below SoC_min at the end of each step."""
+    """Number of curves that are below SoC_min at the end of each step, [T]."""
 
     @cached_property
     def dangerous(self) -> BoolArray:

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Literal
 
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
+from beasy_sched.declared import Means, check
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.batsim_workload import workload_demand_w
@@ -20,7 +22,9 @@ from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
+from beasy_sched.limits import LATEST_S
 from beasy_sched.model.platform import Platform
+from beasy_sched.numbers import Range
 from beasy_sched.planner.forecast import Uncertainty, full_draw_w
 from beasy_sched.planner.plan import PlanStore, Provenance
 from beasy_sched.planner.power_problem import PowerProblem, Surplus, check_sizes
@@ -47,19 +51,19 @@ class PlanSources:
     """Site file, or the name of the one that comes with the program."""
     workloads: Sequence[PathLike] = ()
     demand: PathLike | None = None
-    """Powers: events or CSV."""
+    """File with the powers of the demand: events or CSV."""
     production: PathLike | None = None
-    """Powers: events or CSV."""
+    """File with the powers of the production: events or CSV."""
     production_forecast: str | None = None
-    """As ``--forecast`` names a source."""
+    """Source of the production's forecast, as ``--forecast`` names it."""
     windows: int = 1
-    """How many of the site's windows are planned."""
+    """Number of the site's windows that are planned."""
     season: PathLike | None = None
     """Coarse plan that the windows take their hydrogen targets from."""
     other_years: Sequence[PathLike] = ()
-    """Production of other possible years."""
+    """Files with the production of other possible years."""
     walltimes: bool = False
-    """Jobs are expected to run to their walltimes, not as their profiles say."""
+    """Whether jobs are expected to run to their walltimes, and not as their profiles say."""
     unit: str | None = None
     """Unit of CSV columns whose name states none."""
     master_host: str = "master_host"
@@ -148,28 +152,71 @@ def season_targets_kg(path: PathLike, site: Site, windows: int) -> tuple[float, 
         return season.targets_for(windows)
 
 
-def offline_options(
-    surplus: Surplus,
-    load_uncertainty_pct: tuple[float, float],
-    renew_uncertainty_pct: tuple[float, float],
-    minimum_on_s: float,
-    time_limit_s: float | None,
-    forecast_step_s: float = 0.0,
-) -> OfflineOptions:
-    """Return the options of plans as people give them: uncertainties at the start and after 72 h, percent."""
-    load, renew = (
-        Uncertainty(*(share / 100.0 for share in pct))
-        for pct in (load_uncertainty_pct, renew_uncertainty_pct)
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """How plans are made, as people say it. Raises ConfigError."""
+
+    surplus: Annotated[
+        Surplus,
+        Means(
+            'where power beyond the demand goes first: to the servers (``"envelope"``), or into the battery'
+            ' (``"store"``)',
+            "Where power beyond the demand goes first: to the servers, or into the battery.",
+        ),
+    ] = OfflineOptions.surplus
+    load_uncertainty_pct: Annotated[
+        tuple[float, float], Means("uncertainty of the demand, at the start and after 72 h, percent")
+    ] = (100.0 * Uncertainty.at_once, 100.0 * Uncertainty.at_horizon)
+    renew_uncertainty_pct: Annotated[tuple[float, float], Means("the same for the production")] = (
+        load_uncertainty_pct
     )
-    limits = _limits(time_limit_s)
-    return OfflineOptions(
-        surplus=surplus,
-        load_uncertainty=load,
-        renew_uncertainty=renew,
-        limits=limits,
-        rules=ServerRules(minimum_on_s=minimum_on_s, time_s=limits.time_s),
-        forecast_step_s=forecast_step_s,
-    )
+    minimum_on_s: Annotated[
+        float,
+        Means("minimum time that a server stays on after waking, seconds", range=Range(0, LATEST_S)),
+    ] = ServerRules.minimum_on_s
+    forecast_step_s: Annotated[
+        float,
+        Means(
+            "plan for the demand's mean over so long, s, a multiple of the site's step; {default}: for its"
+            " mean over each step",
+            "Plan for the demand's mean over this time, such as 1h, since no forecast knows when single jobs"
+            " begin and end. [default: the site's step]",
+        ),
+    ] = OfflineOptions.forecast_step_s
+    time_limit_s: Annotated[
+        float | None,
+        Means(
+            "stop each search after this time, s; the plan then depends on the machine",
+            "Stop each search after this time; plans then depend on the machine, and say so.",
+            Range(0, LATEST_S),
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check(self)
+        self.uncertainty("load")
+        self.uncertainty("renew")
+
+    def uncertainty(self, name: Literal["load", "renew"]) -> Uncertainty:
+        """Return u of the demand or of the production. Raises ConfigError."""
+        at_once, later = getattr(self, f"{name}_uncertainty_pct")
+        try:
+            return Uncertainty(at_once / 100.0, later / 100.0)
+        except ConfigError as error:
+            raise ConfigError(f"{name}_uncertainty_pct: {error}") from None
+
+    def settled(self, tank_targets_kg: tuple[float, ...] = ()) -> OfflineOptions:
+        """Return what planning takes; the hydrogen targets are those of `OfflineOptions`."""
+        limits = _limits(self.time_limit_s)
+        return OfflineOptions(
+            surplus=self.surplus,
+            load_uncertainty=self.uncertainty("load"),
+            renew_uncertainty=self.uncertainty("renew"),
+            limits=limits,
+            rules=ServerRules(minimum_on_s=self.minimum_on_s, time_s=limits.time_s),
+            forecast_step_s=self.forecast_step_s,
+            tank_targets_kg=tank_targets_kg,
+        )
 
 
 def _limits(time_limit_s: float | None) -> SolverLimits:

@@ -27,7 +27,7 @@ _NOT_COMPARED = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_tar
 
 @dataclass(frozen=True)
 class Solved:
-    """How one of the optimizations behind a plan ended."""
+    """End of one of the optimizations behind a plan."""
 
     name: str
     status: str
@@ -37,24 +37,24 @@ class Solved:
 
 @dataclass(frozen=True)
 class Rolled:
-    """How a plan came about that was made during a run."""
+    """Origin of a plan that was made during a run."""
 
     number: int
-    """How many were asked for in the run before it; 0 for the one that the run began with."""
+    """Number of plans asked for in the run before this one; 0 for the plan that the run began with."""
     asked_s: float
-    """Moment of the run at which it was asked for."""
+    """Moment of the run at which the plan was asked for, s."""
     battery_j: float
-    """Energy that the battery held then."""
+    """Energy that the battery held when the plan was asked for, J."""
     hydrogen_kg: float
     jobs_running: int
     jobs_waiting: int
     production: str = ""
-    """Where the production that it expects comes from."""
+    """Source of the production that the plan expects."""
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a plan came from."""
+    """Origin of a plan."""
 
     program: str
     """Name and version of the program that made it."""
@@ -85,7 +85,7 @@ class PlannedServers:
 
     @property
     def asleep(self) -> BoolArray:
-        """Which servers sleep, of shape (T, N)."""
+        """Whether each server is asleep in each step, of shape (T, N)."""
         return np.asarray(self.states == sleep_pstates(self.kinds)[self.kind_of])
 
     @property
@@ -99,7 +99,7 @@ class Plan:
     """One window's plan. `check` tests whether it is consistent; file readers call it."""
 
     start_s: float
-    """When the window starts, on the run's clock."""
+    """Start of the window on the run's clock, s."""
     step_s: float
     storage: Storage
     power: PowerPlan
@@ -108,7 +108,7 @@ class Plan:
     renew_uncertainty: FloatArray
     """u_renew of each step."""
     servers: PlannedServers | None
-    """None where only the power was planned."""
+    """Plan of the servers; None where only the power was planned."""
     provenance: Provenance
 
     @property
@@ -118,7 +118,7 @@ class Plan:
 
     @property
     def end_s(self) -> float:
-        """When the window ends, on the run's clock."""
+        """End of the window on the run's clock, s."""
         return self.start_s + self.steps * self.step_s
 
     @property
@@ -144,7 +144,7 @@ class Plan:
 
     @property
     def asked_level(self) -> StorageState:
-        """The levels that it was asked to start from.
+        """The levels that the plan was asked to start from.
 
         They are those at its start, but for a plan that a run began with on a site that cannot stay above
         SoC_min even with all servers asleep: such a plan starts higher than the battery is.
@@ -329,7 +329,7 @@ class PlanStore:
             raise ConfigError("the plan has no windows")
         self._plans: list[Plan] = []
         self._starts_s: list[float] = []
-        """When each window starts, less the tolerance of times."""
+        """Start of each window, less the tolerance of times, s."""
         for plan in plans:
             self.add(plan)
 
@@ -344,12 +344,12 @@ class PlanStore:
 
     @property
     def start_s(self) -> float:
-        """When the first window starts."""
+        """Start of the first window, s."""
         return self._plans[0].start_s
 
     @property
     def end_s(self) -> float:
-        """When the last known window ends: nothing is planned from then on."""
+        """End of the last known window, s: nothing is planned from then on."""
         return self._plans[-1].end_s
 
     def add(self, plan: Plan) -> None:

@@ -37,12 +37,12 @@ from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
 @dataclass(frozen=True)
 class Exclusions:
-    """Which exclusions the model carries as whole numbers: those that the plain model was found to break."""
+    """Exclusions that the model carries as whole numbers: those that the plain model was found to break."""
 
     battery: bool = False
-    """Charging excludes discharging."""
+    """Whether charging excludes discharging by a whole number."""
     electrolyzer: bool = False
-    """The electrolyzer is off or at least at its minimum."""
+    """Whether a whole number keeps the electrolyzer off or at least at its minimum."""
 
 
 NO_EXCLUSIONS = Exclusions()
@@ -56,21 +56,22 @@ class HydrogenColumns(NamedTuple):
 
     spec: HydrogenSpec
     hour_kg: float
-    """What an hour of electrolysis at the model's unit of power makes: its unit of hydrogen."""
+    """Hydrogen from an hour of electrolysis at the model's unit of power, kg: the model's unit of
+    hydrogen."""
     electrolyzer: IntArray
     fuel_cell: IntArray
     level: IntArray
     on: IntArray
-    """Whether the electrolyzer runs, in whole numbers; empty where the model leaves it open."""
+    """Columns of whether the electrolyzer runs, in whole numbers; empty where the model leaves it open."""
 
 
 class TankMisses(NamedTuple):
     """Columns of what the tank lacks at the end, where its target may be missed."""
 
     held: IntArray
-    """Below the part of the target that was there at the start."""
+    """Columns of what the tank lacks of the part of its target that was there at the start."""
     wished: IntArray
-    """Below the target."""
+    """Columns of what the tank lacks of its target."""
 
 
 class PowerFlowModel:
@@ -146,7 +147,7 @@ class PowerFlowModel:
         return HydrogenColumns(hydrogen, hour_kg, electrolyzer, fuel_cell, level, on)
 
     def _add_tank_misses(self) -> TankMisses | None:
-        """By how much the tank's last level may be below what is held, and below what is wished for."""
+        """Add by how much the tank's last level may be below what is held, and below what is wished for."""
         if self.hydrogen is None:
             return None
         misses = self.model.columns(1), self.model.columns(1)
@@ -382,18 +383,18 @@ def sleep_shortage(problem: PowerProblem) -> str:
 
 
 _TILT = 1e-3
-"""How much more a watt of throughput costs at the end of a window than at its start (twice that for
-hydrogen): of plans of equal throughput, the one that acts earlier, and the battery before hydrogen."""
+"""Cost of a watt of throughput at the end of a window beyond that at its start (twice that for hydrogen): of
+plans of equal throughput, the one that acts earlier, and the battery before hydrogen."""
 
 _IMPORT = 10.0
-"""What a watt from the grid costs in watts of throughput: it is used where the storage does not suffice."""
+"""Cost of a watt from the grid in watts of throughput: import serves where the storage does not suffice."""
 
 _SLACK = 1e-7
-"""By how much a later stage may miss what an earlier one reached, scaled: above the solver's tolerance."""
+"""Largest amount, scaled, by which a stage may miss an earlier one's result: above the solver's tolerance."""
 
 
 CostsOf = Callable[[PowerFlowModel], list[Term]]
-"""Columns and what they cost."""
+"""Function that returns columns and their costs."""
 
 
 @dataclass(frozen=True)
@@ -401,10 +402,10 @@ class PowerDecision:
     """The power decisions of a window, or why there are none."""
 
     outcome: SolverOutcome
-    """Its objective is rf; its gap the largest of the stages."""
+    """Outcome of the solver: its objective is rf, its gap the largest of the stages."""
     plan: PowerPlan | None
     whole_numbers: Exclusions = NO_EXCLUSIONS
-    """Which exclusions had to be branched on."""
+    """Exclusions that had to be branched on."""
 
 
 def plan_power(
@@ -466,7 +467,7 @@ class _Stages:
         self.model = model
         self.solver = Solver(model.model, limits, tolerance=TOLERANCE)
         self.solvers = [(self.solver, model)]
-        """Every solver at work, with its model."""
+        """Solvers at work, each with its model."""
         self.values: FloatArray | None = None
         self.gaps: dict[str, float] = {}
         """Proven relative distance to the best, by stage."""

@@ -27,9 +27,9 @@ class Surplus(str, Enum):
     """What happens to power beyond the demand. Shortfalls are the same in both cases."""
 
     ENVELOPE = "envelope"
-    """The servers may use it, up to what they can draw (Eq. 3.11 as printed)."""
+    """The servers may use power beyond the demand, up to what they can draw (Eq. 3.11 as printed)."""
     STORE = "store"
-    """Into the battery, up to SoC_max, first; the servers may use the rest."""
+    """Power beyond the demand goes into the battery first, up to SoC_max; the servers may use the rest."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class PowerProblem:
     """The most that the servers can draw: anything beyond it is curtailed."""
     surplus: Surplus = Surplus.ENVELOPE
     start: StorageState | None = None
-    """Levels at the start of the window; None takes the site's."""
+    """Levels at the start of the window; None for the site's."""
     import_limit_w: float = 0.0
-    """What the grid may give to the servers and the base load; 0 without one."""
+    """Most power that the grid may give to the servers and the base load, W; 0 without a grid."""
     base_w: float = 0.0
     """Power of what always runs beside the servers."""
     tank_from_surplus: bool = False
@@ -117,7 +117,7 @@ class PowerProblem:
 
     @property
     def held_kg(self) -> float:
-        """How much of it is stored at the start: the fuel cell leaves it if it can."""
+        """Part of the tank's target that is stored at the start, kg: the fuel cell leaves it if it can."""
         return min(self.wished_kg, self.start_state.hydrogen_kg)
 
     def hour(self, step: int) -> float:
@@ -238,9 +238,9 @@ class Violation(NamedTuple):
 
     constraint: str
     step: int
-    """The last of the T + 1 levels is step T."""
+    """Step of the violation; the last of the T + 1 levels is step T."""
     amount: float
-    """In the constraint's unit (W, J or kg)."""
+    """Amount by which the constraint is broken, in its unit (W, J or kg)."""
 
     def __str__(self) -> str:
         return f"{self.constraint}: broken by {self.amount:.6g} at step {self.step}"

@@ -54,7 +54,7 @@ class PlannerSetup:
     window_s: float
     base_w: float
     import_limit_w: float | None
-    """None for a site without a grid."""
+    """Most power that the grid gives, W; None for a site without a grid."""
     platform: Platform
     options: OfflineOptions
     inputs: dict[str, str]
@@ -64,7 +64,7 @@ class PlannerSetup:
     def of(
         cls, site: Site, platform: Platform, options: OfflineOptions, inputs: dict[str, str] | None = None
     ) -> PlannerSetup:
-        """What the plans for ``site`` and ``platform`` depend on."""
+        """Return the setup of the plans for ``site`` and ``platform``."""
         limit_w = None if site.grid is None else site.grid.import_limit_w
         bare = Platform(platform.kinds, platform.kind_of, platform.names)
         return cls(
@@ -84,9 +84,9 @@ class PlannerReply:
 
     plans: tuple[Plan, ...] = ()
     problem: str = ""
-    """Why there are none."""
+    """Reason why there are no plans; empty where there are."""
     cpu_s: float = 0.0
-    """Processor time that it took."""
+    """Processor time that the planning took, s."""
 
 
 def solve(setup: PlannerSetup, request: PlanRequest) -> PlannerReply:

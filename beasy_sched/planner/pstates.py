@@ -44,8 +44,8 @@ class PstateNumbers:
         """Energy that is left of the budget: [..., T]."""
         *starts, count = problem.first_rows
         self.rows: IntArray = np.zeros((count, *self.spare_j.shape), dtype=np.int64)
-        """For each kind, a row for each useful P-state of servers that are on for the whole step, then
-        of those that wake: [rows, ..., T]."""
+        """Number of servers by P-state, for each kind a row for each useful P-state of servers that are on
+        for the whole step, then of those that wake: [rows, ..., T]."""
         for table, first, path in zip(problem.tables, starts, trajectories, strict=True):
             self.rows[first], self.rows[first + len(table.pstates)] = path[0], path[1]
 
@@ -63,7 +63,7 @@ class PstateNumbers:
             self.spare_j -= number * more_j
 
     def spend_what_is_left(self) -> None:
-        """Spend it on every change of P-state that it pays for and that gains, most flops first."""
+        """Spend what is left on every change of P-state that it pays for and that gains, most flops first."""
         source, target, energy_j = self._problem.gaining
         cheapest_j = np.full(len(self.rows), np.inf)
         np.minimum.at(cheapest_j, source, energy_j)

@@ -57,7 +57,7 @@ LIMIT_IN_PROCESS_S: Final = 600.0
 """How long a simulation waits for a plan by default: so long that no ordinary plan is late, which would make
 its results depend on the machine."""
 LIMIT_SERVING_S: Final = 60.0
-"""The same for the daemon."""
+"""Time that the daemon waits for a plan by default, s."""
 
 
 class Replanner:
@@ -73,7 +73,7 @@ class Replanner:
     ) -> None:
         """``planner`` makes the planner for a platform; a plan that takes longer than ``limit_s`` is late."""
         self.rule = rule
-        """For the session's options; None if no plans are made during the run."""
+        """Rule for the session's options; None if no plans are made during the run."""
         self.plans = plans
         """The plans that the run begins with; None if the settings name them."""
         self._start_planner = planner
@@ -234,10 +234,10 @@ def _no_planner(_: Platform) -> PlannerProcess:
 
 
 class _Sources:
-    """What plans are made from: the files that the settings name, or else what the plan file expects."""
+    """Sources of plans: the files that the settings name, or else what the plan file expects."""
 
     def __init__(self, settings: RunSettings, replan: ReplanSettings, site: Site) -> None:
-        """Raises ConfigError where they say nothing of what to expect, or twice."""
+        """Raises ConfigError where the settings say nothing of what to expect, or say it twice."""
         self.settings, self.replan, self.site = settings, replan, site
         self.every_steps = every_steps(replan.every, site)
         self.plans = None if settings.plan is None else read_plans(settings.plan)
@@ -253,7 +253,7 @@ class _Sources:
             )
 
     def rule(self, platform: Platform | None) -> ReplanRule:
-        """What the session is told."""
+        """Return the rule that the session is told."""
         options, season = self._options(), self.replan.season
         if season is not None:
             targets_kg = season_targets_kg(season, self.site, self.settings.windows)
@@ -287,7 +287,7 @@ class _Sources:
         return np.concatenate([getattr(plan.power, name) for plan in self.plans])
 
     def _options(self) -> OfflineOptions:
-        """Those that the plan file was made with, or else the usual ones."""
+        """Return the options that the plan file was made with, or else the usual ones."""
         if self.plans is None:
             return OfflineOptions()
         plan, options = self.plans[0], self.plans[0].provenance.settings

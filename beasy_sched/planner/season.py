@@ -41,21 +41,21 @@ from beasy_sched.planner.solver import (
 )
 from beasy_sched.units import SECONDS_PER_HOUR, format_duration
 
-# Prices of a unit of energy. Each kind is far dearer than all that follows it together.
+# Prices of a unit of energy. Each kind is far more expensive than all that follow it together.
 _DARK: Final = 2e4
-"""What sleeping servers and the base load lack; also what the battery lacks of its target."""
+"""Price of what sleeping servers and the base load lack, and of what the battery lacks of its target."""
 _UNMET: Final = 1e3
-"""Demand that is not met, where it is the first tenth of its window's."""
+"""Price of demand that is not met, for the first tenth of its window's."""
 _UNEVEN: Final = 1.0
-"""How much dearer each further tenth is: shortages are spread over the windows."""
+"""Increase of the price for each further tenth of unmet demand: shortages are spread over the windows."""
 _IMPORT: Final = 20.0
-"""Import from the grid."""
+"""Price of energy from the grid."""
 _KEPT: Final = 0.4
 """Worth of a unit of the fuel cell's energy that is stored for the whole horizon: surplus is stored early."""
 _LEFT: Final = 0.4
-"""Worth of such a unit that is left at the end."""
+"""Worth of a unit of the fuel cell's energy that is left at the end of the horizon."""
 _CYCLE: Final = 0.01
-"""Throughput of battery, electrolyzer and fuel cell."""
+"""Price of the throughput of battery, electrolyzer and fuel cell."""
 
 _TENTHS: Final = 10
 
@@ -93,13 +93,13 @@ class SeasonProblem:
     window_s: float
     """Length of the windows whose targets are wanted, s."""
     floor_w: float = 0.0
-    """What sleeping servers draw: the last of the demand that is given up."""
+    """Power that sleeping servers draw, W: the last of the demand that is given up."""
     base_w: float = 0.0
     """Power of what always runs beside the servers."""
     import_limit_w: float = 0.0
-    """What the grid may give to servers and base load; 0 without one."""
+    """Most power that the grid may give to servers and base load, W; 0 without a grid."""
     end_kg: float | None = None
-    """Least hydrogen at the end of the horizon; None: as much as at its start."""
+    """Least hydrogen at the end of the horizon, kg; None for as much as at its start."""
 
     def __post_init__(self) -> None:
         load, renew = checked_forecasts(self.load_w, self.renew_w)
@@ -311,7 +311,7 @@ def _broken(
 
 
 class _Columns(NamedTuple):
-    """Where the model's quantities are."""
+    """Columns of the model's quantities."""
 
     charge: IntArray
     discharge: IntArray

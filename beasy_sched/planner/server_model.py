@@ -37,11 +37,11 @@ class KindColumns:
     start: int
     """Servers that are on in the step before the first."""
     states: IntArray
-    """Which useful P-states have columns: D of them."""
+    """Useful P-states that have columns: D of them."""
     busy: IntArray
-    """[T, 2 D]: those of ``whole`` by P-state, then those of ``waking``."""
+    """Columns of busy servers, [T, 2 D]: those of ``whole`` by P-state, then those of ``waking``."""
     flops: FloatArray
-    """[2 D]: what one server computes, and draws (``energy_j``), in the units of its table."""
+    """Flops of one server in each column, [2 D], in the unit of the kind's table."""
     energy_j: FloatArray
     woken: IntArray
     slept: IntArray
@@ -51,13 +51,13 @@ class ServerModel:
     """The linear model of a problem, in units of one server's step at the highest speed and power."""
 
     def __init__(self, problem: ServerProblem, *, integer: bool) -> None:
-        """Put it together: in whole numbers with all useful P-states, or relaxed with those on the hull."""
+        """Build the model: in whole numbers with all useful P-states, or relaxed with those on the hull."""
         self.problem = problem
         self.linear = LinearModel()
         self.flops_unit = max(float(table.on_flops[-1]) for table in problem.tables)
         self.energy_unit_j = max(float(table.on_j[-1]) for table in problem.tables)
         self._before = np.where(np.arange(problem.steps) == 0, 0.0, 1.0)
-        """The coefficient of what was a step earlier."""
+        """Coefficient of a quantity of the step before: 0 for the first step, else 1, [T]."""
         kinds = zip(problem.tables, problem.on_at_start, problem.obliged, strict=True)
         self.columns = tuple(self._kind(table, start, obliged, integer) for table, start, obliged in kinds)
         self.reserve = self.linear.columns(problem.steps, 0.0, 0.0)
@@ -131,7 +131,7 @@ def _rounded(values: FloatArray) -> IntArray:
 
 
 _MOST_COMBINATIONS = 6000
-"""Up to this number of combinations of numbers of servers, all are examined."""
+"""Most combinations of numbers of servers of which all are examined."""
 _CELLS_A_PIECE = 100_000
 """Size of the pieces in which large tables are worked through."""
 _VIOLATION = 1e-6
@@ -161,7 +161,7 @@ class PriceRows:
         through = [(t.on_flops - each * t.on_j).max(axis=1) for t in tables]
         waking = [(t.waking_flops - each * t.waking_j).max(axis=1) for t in tables]
         self._through, self._waking = np.add((through, waking), asleep).transpose(0, 2, 1).copy()
-        """What a server that is on through, or wakes, gains at most, by price and kind: g and h."""
+        """Most that a server gains that is on through (g), or wakes (h), by price and kind."""
         self._spare_j = model.problem.allowed_j - sum(t.servers * t.rest_j for t in tables)
         self._most = self._tabulate()
 
@@ -210,7 +210,7 @@ class PriceRows:
 
 
 _MOST_SERVERS = 120
-"""Up to this number of servers, all pairs (n, w) are examined."""
+"""Most servers of which all pairs (n, w) are examined."""
 
 
 class WholeServerRows:
@@ -232,7 +232,7 @@ class WholeServerRows:
         self._most_on = np.where(np.isfinite(self._steady_flops), steady, -1).max(axis=1)
         pairs = np.array([(n, w) for n in range(servers + 1) for w in range(1, n + 1)])
         self._on, self._waking = pairs[:, 0], pairs[:, 1]
-        """All pairs (n, w) with w > 0, by n."""
+        """Numbers of servers that are on (n) and waking (w): all pairs with w > 0, by n."""
         self._least_j = self._least_energy_j(self._on, self._waking)
         self._most_on_slope = self._slopes_of_most_on()
 
@@ -293,7 +293,7 @@ class WholeServerRows:
         return np.where(np.isfinite(most), most, 0.0)[steps]  # no server can wake: any slope holds
 
     def _slopes_of_most_on(self) -> FloatArray:
-        """By how much each wake-up raises the greatest number of servers on at most, in each step."""
+        """Return by how much each wake-up raises the greatest number of servers on at most, in each step."""
         slopes = np.zeros(len(self._steps))
         for piece, pairs in self._pieces(self._steps):
             more = slice(int(np.searchsorted(self._on, self._most_on[piece].min(), side="right")), pairs.stop)

@@ -32,20 +32,20 @@ class KindTable:
 
     step_s: float
     servers: int
-    """How many servers there are of this kind."""
+    """Number of servers of this kind."""
     can_sleep: bool
     pstates: StateArray
     """Numbers of the useful P-states in the platform file."""
     on_j: FloatArray
-    """Busy for the whole step, by useful P-state."""
+    """Energy of a server that is busy for the whole step, by useful P-state, J."""
     on_flops: FloatArray
     waking_j: FloatArray
-    """Wakes at the beginning of the step and is busy for the rest, by useful P-state."""
+    """Energy of a server that wakes as the step begins and is busy for the rest, by useful P-state, J."""
     waking_flops: FloatArray
     asleep_j: float
-    """Asleep for the whole step (0 for servers that cannot sleep)."""
+    """Energy of a server that is asleep for the whole step, J (0 for servers that cannot sleep)."""
     falling_j: float
-    """Falls asleep at the beginning of the step."""
+    """Energy of a server that falls asleep at the beginning of the step, J."""
 
     @property
     def rest_j(self) -> float:
@@ -128,7 +128,7 @@ class StepMove(NamedTuple):
     """Whether the server wakes in the step."""
     source: int
     target: int
-    """Its P-states before and after: rows of `pstates.PstateNumbers`."""
+    """P-states of the server before (``source``) and after the move: rows of `pstates.PstateNumbers`."""
 
 
 class GainingMoves(NamedTuple):
@@ -153,7 +153,7 @@ class ServerProblem:
     obliged: tuple[IntArray, ...]
     """Servers of each kind that are on at the start and must be on in each step: [T], falling."""
     switch_cost_flops: tuple[float, ...]
-    """What waking one server of each kind costs the objective, in addition to its energy and time."""
+    """Cost of waking one server of each kind for the objective, flops, beside its energy and time."""
 
     @property
     def steps(self) -> int:
@@ -196,7 +196,7 @@ class ServerProblem:
 
     @cached_property
     def first_rows(self) -> list[int]:
-        """Where each kind begins in `pstates.PstateNumbers.rows`, and how many rows there are."""
+        """Place where each kind begins in `pstates.PstateNumbers.rows`, and the number of rows."""
         return [0, *accumulate(2 * len(table.pstates) for table in self.tables)]
 
     @cached_property
@@ -238,11 +238,11 @@ class KindCounts:
 
     @cached_property
     def trajectory(self) -> Trajectory:
-        """The same numbers without P-states."""
+        """Number of servers by what they do, without P-states: [3, T]."""
         return np.array([self.whole.sum(axis=1), self.waking.sum(axis=1), self.falling])
 
     def at(self, number: int) -> KindCounts:
-        """One of several plans at once, whose arrays have one more axis, the first."""
+        """Return the counts of one of several plans at once, whose arrays have one more axis, the first."""
         return KindCounts(self.whole[number], self.waking[number], self.falling[number])
 
 

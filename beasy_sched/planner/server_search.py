@@ -58,11 +58,11 @@ class BestPlan:
         self.problem = problem
         self.counts = fill(problem, all_asleep(problem))
         self.objective = objective_flops(problem, self.counts)
-        """Flops less the cost of wake-ups."""
+        """Flops of the plan less the cost of its wake-ups."""
         self.bound = math.inf
-        """No plan has a higher objective."""
+        """Bound that no plan's objective exceeds."""
         self.ending = SearchEnd.DONE
-        """How the first optimization that was not finished ended."""
+        """End of the first optimization that was not finished."""
 
     @property
     def gap(self) -> float:
@@ -121,11 +121,11 @@ class Relaxation:
     """The relaxed model in the solver, its latest point, and the least bound so far."""
 
     def __init__(self, best: BestPlan, limits: SolverLimits) -> None:
-        """Plans that come out of it are offered to ``best``."""
+        """Begin; plans that come out of the relaxation are offered to ``best``."""
         self.best = best
         self.model = ServerModel(best.problem, integer=False)
         self.bound = math.inf
-        """No plan has a higher objective, flops."""
+        """Bound that no plan's objective exceeds, flops."""
         self._solver = Solver(self.model.linear, limits)
         self._point = np.zeros(self.model.linear.column_count)
 

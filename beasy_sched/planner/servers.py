@@ -127,7 +127,7 @@ class ServerSetup:
         return cls(platform, tables, hosts, starts, least_steps)
 
     def free(self) -> ServerSetup:
-        """The same without the on-times that still run."""
+        """Return the setup without the on-times that still run."""
         starts = tuple(replace(s, obliged_steps=np.zeros_like(s.obliged_steps)) for s in self.starts)
         return replace(self, starts=starts)
 
@@ -193,12 +193,12 @@ class ServerPlan:
     flops: FloatArray
     """[T] flops that the servers can compute in each step (Eq. 3.22)."""
     wakeups: int
-    """How often a server is woken."""
+    """Number of times that a server is woken."""
     shortfall_w: FloatArray
     """[T] what the envelope lacks, W: above zero only where the outcome is infeasible."""
     outcome: SolverOutcome
-    """Its objective is in flops, less the cost of wake-ups. Where it is infeasible, the states are those
-    of a plan within the envelope raised by ``shortfall_w``."""
+    """Outcome of the solver: its objective is in flops, less the cost of wake-ups. Where it is infeasible,
+    the states are those of a plan within the envelope raised by ``shortfall_w``."""
     end: ServerStart
     """The servers after the last step: the start of the next window."""
 

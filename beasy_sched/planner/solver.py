@@ -115,17 +115,17 @@ def _joined(blocks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class SolverLimits:
-    """When to stop. Only ``time_s`` makes a result depend on the machine."""
+    """Limits of the solver. Only ``time_s`` makes a result depend on the machine."""
 
     relative_gap: float = 5e-5
     nodes: int = 20_000
-    """Branch-and-bound nodes of one optimization."""
+    """Most branch-and-bound nodes of one optimization."""
     time_s: float = math.inf
     """Seconds for all optimizations of one model together."""
 
 
 class SearchEnd(str, Enum):
-    """How one optimization ended."""
+    """End of one optimization."""
 
     DONE = "done"
     INFEASIBLE = "infeasible"
@@ -154,7 +154,7 @@ class Solution:
 
 
 class SolverStatus(str, Enum):
-    """How an optimization ended."""
+    """Status of an optimization that has ended."""
 
     OPTIMAL = "optimal"
     """A point within the gap that was asked for."""
@@ -176,7 +176,7 @@ class SolverOutcome:
 
     status: SolverStatus
     message: str = ""
-    """For the user; empty only if the status is `OPTIMAL`."""
+    """Message for the user; empty only if the status is `OPTIMAL`."""
     objective: float = math.nan
     """Value of the point found; NaN without one."""
     gap: float = math.inf

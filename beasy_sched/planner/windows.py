@@ -144,12 +144,12 @@ def plan_windows(
 
 @dataclass(frozen=True)
 class WindowStart:
-    """How a window begins."""
+    """Start of a window."""
 
     window: int
     """Number of the window in the run."""
     start_s: float
-    """When what is planned starts, on the run's clock: with the window, or within it."""
+    """Time from which the window is planned, on the run's clock, s: its start, or a moment within it."""
     storage: StorageState
     servers: ServerStart
 
@@ -231,7 +231,7 @@ def _planned_power(
 
 
 PLANNED_AHEAD: Final = 2
-"""For how many windows there is a plan as a window begins: that one, and the next."""
+"""Number of windows for which there is a plan as a window begins: the window itself, and the next one."""
 
 
 @dataclass(frozen=True)
@@ -240,10 +240,10 @@ class KnownJobs:
 
     hosts: IntArray
     left_s: FloatArray
-    """How long each is expected to run from the start of the plan on, s."""
+    """Time that each job is expected to run from the start of the plan on, s."""
     late_s: FloatArray
-    """How much of its run each would have behind it by then, had it started when it was submitted, but has
-    not, s."""
+    """Time of its run that each waiting job would have behind it at the start of the plan, had it started
+    when it was submitted, s."""
 
 
 NO_JOBS = KnownJobs(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
@@ -261,7 +261,7 @@ class Span:
 
 
 class DemandForecast(Protocol):
-    """What the servers are expected to be asked for."""
+    """Demand that servers are expected to meet."""
 
     def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
         """Demand of each step of ``span``, W, with the jobs that are known."""
@@ -279,7 +279,7 @@ class JobForecast:
     hosts: IntArray
 
     def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
-        """As `DemandForecast.load_w`: known jobs continue, or start at once; the others start on arrival."""
+        """See `DemandForecast.load_w`: known jobs continue, or start at once; the others start on arrival."""
         later = self.submit_s > span.asked_s
         submit_s = np.concatenate((np.zeros(len(known.hosts)), self.submit_s[later] - span.start_s))
         run_s = np.concatenate((known.left_s, self.run_s[later]))
@@ -299,7 +299,7 @@ class PowerForecast:
     powers_w: FloatArray
 
     def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
-        """As `DemandForecast.load_w`; steps without a forecast have only what is added."""
+        """See `DemandForecast.load_w`; the load of steps without a forecast is only what is added."""
         draw_w = draw_by_busy_w(platform)
         expected_w = part_of(self.powers_w, span, draw_w[0])
         late = wanted_hosts(
@@ -319,19 +319,19 @@ def part_of(values_w: FloatArray, span: Span, beyond_w: float = 0.0) -> FloatArr
 
 @dataclass(frozen=True)
 class ReplanRule:
-    """When plans are made during a run, and from what."""
+    """Rule of when plans are made during a run, and from what."""
 
     every_steps: int
     """A plan is made for every so-many-th step, counted from time 0."""
     demand: DemandForecast
     renew_w: FloatArray | None
-    """Expected production of each step from time 0 on, W; None: what the run's forecast says on the day."""
+    """Expected production of each step from time 0 on, W; None for the run's forecast at each planning."""
     options: OfflineOptions = field(default_factory=OfflineOptions)
 
 
 @dataclass(frozen=True)
 class WindowForecast:
-    """What is expected in a window, or in the rest of one: W for each step."""
+    """Forecast for a window, or for the rest of one: W for each step."""
 
     window: int
     load_w: FloatArray
@@ -343,19 +343,19 @@ class PlanRequest:
     """Everything that a plan made during a run depends on."""
 
     start_s: float
-    """When the plan is to take effect."""
+    """Time from which the plan is to take effect, s."""
     level: StorageState
-    """Levels expected by then."""
+    """Levels expected at ``start_s``."""
     servers: ServerStart
-    """The servers just before."""
+    """State of the servers just before ``start_s``."""
     parts: tuple[WindowForecast, ...]
-    """The rest of a window, and the next one where there is one."""
+    """Forecasts for the rest of a window, and for the next one where there is one."""
     rolled: Rolled
-    """What its provenance is to say."""
+    """Origin that the plan's provenance is to state."""
 
     @property
     def asked_s(self) -> float:
-        """When it was asked for."""
+        """Moment of the run at which the plan was asked for, s."""
         return self.rolled.asked_s
 
 

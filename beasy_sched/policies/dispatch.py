@@ -26,13 +26,13 @@ from beasy_sched.policies.easy import EASY_WORDS, WANTED, headroom_j, sleep, spe
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 ESTIMATE_TOLERANCE: Final = 1.2
-"""What is reserved of a user's estimate: the paper adds 20 %."""
+"""Factor by which a user's estimate is multiplied for the reservation: the paper adds 20 %."""
 NOT_NEEDED: Final = "idle at the start of a slot"
 SLOT_WORDS: Final[Sentences] = {
     ("P-state", NOT_NEEDED): Words("No job starts on it in this slot."),
     ("P-state", WANTED): EASY_WORDS["P-state", WANTED],
 }
-"""How the rules that the policies of slots share are told."""
+"""Words for the rules that the policies of slots share."""
 
 
 class SlotOptions(Options, frozen=True):
@@ -43,16 +43,16 @@ class SlotOptions(Options, frozen=True):
     sleep: Literal["slot", "at-once", "never"] = "slot"
     """When idle servers are put to sleep: at the start of a slot, at once, or never."""
     default_slack_h: float | None = 24.0
-    """A job without a deadline gets its submission, walltime and this, in hours; null: it gets none."""
+    """Slack of a job without a deadline, hours, after its submission and walltime; null: it is never due."""
     internal_deadlines: Literal["slots", "exact"] = "slots"
     """Whether a phase's deadline leaves the next one whole slots, or its duration only."""
 
 
 class Deadlines:
-    """By when each waiting job must end: its own deadline, or what its successors leave it."""
+    """Deadlines of waiting jobs: their own, or what their successors leave them."""
 
     def __init__(self, options: SlotOptions) -> None:
-        """No jobs yet."""
+        """Begin with no jobs."""
         self._options = options
         self._due_s: dict[str, float] = {}
         self._order: dict[str, int] = {}
@@ -162,13 +162,13 @@ class Dispatcher:
     """Jobs that are due: they start, in order, when enough servers are awake."""
 
     def __init__(self, options: SlotOptions) -> None:
-        """No jobs are due."""
+        """Begin with no jobs due."""
         self._options = options
         self.due: dict[str, tuple[Job, str, Callable[[], Facts]]] = {}
         """Jobs that are to start, the most urgent first: job, rule, the numbers behind it."""
 
     def replace(self, jobs: Iterable[tuple[Job, str, Callable[[], Facts]]]) -> None:
-        """Let these jobs be due, and no others."""
+        """Let the jobs ``due`` be due, and no others."""
         self.due = {job.id: (job, rule, facts) for job, rule, facts in jobs}
 
     def actions(self, view: View, *, at_slot: bool) -> list[Action]:
@@ -215,7 +215,7 @@ class SlotClock:
 
     @property
     def next_s(self) -> float:
-        """When the next slot starts, s."""
+        """Start of the next slot, s."""
         return (self.index + 1) * self.slot_s
 
     def starts(self, now: float) -> bool:

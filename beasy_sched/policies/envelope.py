@@ -29,7 +29,7 @@ from beasy_sched.policies.planned.rest import compensation_j
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 
 TOLERANCE_J = 1e-3
-"""Smaller amounts are neither spent nor saved."""
+"""Smallest amount of energy that is spent or saved, J."""
 
 Situations = npt.NDArray[np.int64]
 """Numbers of situations."""
@@ -69,7 +69,7 @@ END_WORDS: Final[Sentences] = {
         in_short="[saved_j? (a shortage: {saved_j} saved)]",
     ),
 }
-"""How the rules of policies are told that balance the battery for the end of the plan's window."""
+"""Words for the rules of policies that balance the battery for the end of the plan's window."""
 
 
 class Move(NamedTuple):
@@ -78,7 +78,7 @@ class Move(NamedTuple):
     worth: float
     """Flops gained for each joule spent; flops lost for each joule saved, negative."""
     energy_j: float
-    """What it costs where it moves up, what it saves where it moves down; with the step after."""
+    """Energy that a move up costs, or a move down saves, the step after included, J."""
     switches: int
     """Times that the server falls asleep or wakes at the step or after it, once moved."""
     row: int
@@ -101,9 +101,9 @@ class MoveTables:
         self._sleep_of = platform.sleep_of_kind.tolist()
         self._choices = [kind.plannable for kind in platform.kinds]
         self.no_state = count = cells.awake_w.shape[2]
-        """Stands for a state where there is none."""
+        """Number that stands for a state where there is none."""
         self._slept_counts = count * (count + 1)
-        """How many situations there are of the servers of a kind that are on in the step before."""
+        """Number of situations of the servers of a kind that are on in the step before."""
         self._first_of = platform.kind_of * (2 * self._slept_counts)
         """The first situation of each server's kind, [N]."""
         energy_j, flops = _outcomes(cells, step_s)
@@ -113,7 +113,7 @@ class MoveTables:
         rises = (more_j > TOLERANCE_J) & (self._gained > 0.0)
         falls = -more_j > TOLERANCE_J
         self._spent_j = {True: np.where(rises, more_j, np.inf), False: np.where(falls, -more_j, np.inf)}
-        """What a move up (True) or down takes: [situation, new state], infinite where there is none."""
+        """Energy that a move up (True) or down takes, J: [situation, new state]; infinite where none is."""
         self.least_j = np.stack([self._spent_j[up].min(axis=1) for up in (False, True)])
         """Least energy of any move down or up (second row) by situation; infinite where none is."""
         self._moves: dict[bool, dict[int, list[Move]]] = {True: {}, False: {}}
@@ -153,7 +153,7 @@ class MoveTables:
 
 
 def _differences(values: FloatArray) -> FloatArray:
-    """By how much each state differs from the present one: [situation, state]; ``values`` as `_outcomes`."""
+    """Return each state's difference from the present one: [situation, state]; ``values`` as `_outcomes`."""
     more = values[:, :, None] - values.swapaxes(2, 3)[..., None]
     return more.reshape(-1, more.shape[-1])
 
@@ -273,7 +273,7 @@ _IDLE, _BUSY = True, False
 
 
 _STEPS_A_PIECE: Final = 64
-"""As many steps are looked at together, so that arrays stay small."""
+"""Number of steps that are looked at together, so that arrays stay small."""
 
 
 class EnvelopeRefit:
@@ -305,7 +305,7 @@ class EnvelopeRefit:
         self._window = range(0)
 
     def can_change(self, steps: IntArray, energy_j: float) -> BoolArray:
-        """For each of ``steps``: whether some server has a move in it that takes at most ``energy_j``."""
+        """Return for each of ``steps`` whether some server has a move that takes at most ``energy_j``."""
         least_j = self._least_j[int(energy_j > 0)][steps - self._window.start]
         return np.asarray(least_j <= abs(energy_j))
 
@@ -398,12 +398,12 @@ class EnvelopeRefit:
 
 
 def _by_peak(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:
-    """By envelope, the largest first; the earlier of equals."""
+    """Order the steps by envelope, the largest first; of equals, the earlier first."""
     return steps[(-plan.energy_j[steps]).argsort(kind="stable")]
 
 
 def _by_unmet(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:
-    """By predicted demand minus envelope: the largest first for a surplus, else the smallest."""
+    """Order steps by predicted demand minus envelope: the largest first for a surplus, else the smallest."""
     unmet_w = plan.load_w[steps] - plan.energy_j[steps] / plan.step_s
     return steps[(-unmet_w if surplus else unmet_w).argsort(kind="stable")]
 
@@ -414,14 +414,14 @@ ORDERS: Final[dict[str, Callable[[WorkingPlan, IntArray, bool], IntArray]]] = {
     "last": lambda plan, steps, surplus: steps[::-1],
     "workload": _by_unmet,
 }
-"""By policy: the order in which it changes steps, given from first to last, for a surplus or a shortage."""
+"""Order in which each policy changes steps, given from first to last, for a surplus or a shortage."""
 
 NOWHERE: Final = "none"
-"""Stands for an order: nothing is changed, and the difference stays in the battery."""
+"""Name in place of an order where nothing is changed, and the difference stays in the battery."""
 
 
 class EndOfWindow(NamedTuple):
-    """How a window is going to end, as seen in one of its steps."""
+    """Expected end of a window, as seen in one of its steps."""
 
     step: int
     """The present step of the working plan."""
@@ -440,8 +440,8 @@ class EnvelopeOptions(Options, frozen=True):
     """Whether the server of a running job stays on where the plan has it asleep: always, only while E_comp
     is above 0, or never, so that its job is killed."""
     shortage: Literal["idle-first", "by-step"] = "idle-first"
-    """What a shortage is taken out of: the idle servers of all remaining steps before any busy one, or the
-    idle and then the busy servers of one step after the other."""
+    """Servers that a shortage is taken out of: the idle servers of all remaining steps before any busy one,
+    or the idle and then the busy servers of one step after the other."""
 
 
 class EnvelopePolicy(FollowPlan):
@@ -468,7 +468,7 @@ class EnvelopePolicy(FollowPlan):
         self._refit.forget()
 
     def place(self, view: View, ending: EndOfWindow) -> tuple[str, FactDict]:
-        """Where E_comp goes: one of `ORDERS`, or `NOWHERE`; and facts that say why."""
+        """Return where E_comp goes: one of `ORDERS`, or `NOWHERE`; and facts that say why."""
         return self.name, {}
 
     def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:

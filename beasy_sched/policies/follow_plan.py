@@ -24,7 +24,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 _LOOKS_AHEAD = (24, 192)
 """Numbers of steps that are searched for a reservation first, as most reservations are near."""
 _A_WHILE_S = 1.0
-"""How long servers must stay on to be promised without a search, s: more than one moment."""
+"""Time for which servers must stay on to be promised without a search, s: more than one moment."""
 
 PLAN_WORDS: Final[Sentences] = {
     **EASY_WORDS,
@@ -42,7 +42,7 @@ PLAN_WORDS: Final[Sentences] = {
         of_jobs="would outlast the plan",
     ),
 }
-"""How the rules of policies that follow a plan are told."""
+"""Words for the rules of policies that follow a plan."""
 
 
 class _PlannedRuns(NamedTuple):
@@ -50,9 +50,9 @@ class _PlannedRuns(NamedTuple):
 
     host: HostIds
     opens_s: FloatArray
-    """When the server has woken for the run, s."""
+    """Time at which the server has woken for the run, s."""
     closes_s: FloatArray
-    """When it falls asleep; infinite where the run reaches the step."""
+    """Time at which the server falls asleep, s; infinite where the run reaches the step."""
     under_way: IndexArray
     """Places of the runs that the present step belongs to."""
 
@@ -64,17 +64,17 @@ class PlannedRuns:
         """Look at ``plan``, which may change."""
         self._plan = plan
         self.on_s = view.power_model.on_s[view.platform.kind_of]
-        """How long each server takes to wake, s."""
+        """Time that each server takes to wake, s."""
         self.longest_on_s = float(self.on_s.max(initial=0.0))
-        """How long the slowest of them takes, s."""
+        """Time that the slowest server takes to wake, s."""
         self._seen = (-1, -1)
         self._known: dict[int, _PlannedRuns] = {}
         self.promised: Reservation | None = None
         """The last reservation that was found."""
         self._reserved: Reservation | None = None
-        """What was last reserved in a pass that had started no job before."""
+        """Last reservation made in a pass that had started no job before."""
         self._reserved_in: tuple[int, ...] = ()
-        """In which situation."""
+        """Situation in which `_reserved` was made, as `_situation` returns it."""
 
     def reserved(self, view: View, job: Job, step: int) -> Reservation | None:
         """What was last reserved for ``job``, if it still holds: nothing has changed but the time."""
@@ -116,7 +116,7 @@ class PlannedEasyPass(EasyPass):
         self.plan, self._runs = plan, runs
 
     def needs_reservation(self, job: Job) -> bool:
-        """Not if no other job could be backfilled, and it was told why ``job`` waits."""
+        """Whether to reserve for ``job``: not if none could be backfilled, and why it waits was told."""
         if self.refused_by or not self.is_alone(job):
             return not self.is_told_and_alone(job)
         return self.view.wants_facts and not (job.postponed_for == RESERVED and self._is_still_promised(job))
@@ -202,7 +202,7 @@ class PlannedEasyPass(EasyPass):
         return None
 
     def _free_from_until(self, step: int, end_step: int, ready: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """From when and until when servers are free and planned on, s: one entry per run of steps.
+        """Return from when and until when servers are free and planned on, s: one entry per run of steps.
 
         Leaves out what is planned for ``end_step`` and later: runs that reach it do not close.
         """

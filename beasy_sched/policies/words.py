@@ -8,7 +8,7 @@ HEAD_TOLD: Final = (
     "It was the first of the queue[, with the largest bounded slowdown ({slowdown})]"
     "[, the smallest ({size_host_s})][dangerous? in a dangerous step][; {hosts_free:host} free]."
 )
-"""How the first job of the queue started in an EASY pass."""
+"""Sentence on how the first job of the queue started in an EASY pass."""
 FILLER: Final = (
     "It was backfilled ahead of {reserved_for}[, whose hosts are reserved for {reserved_at_s}]"
     "[, which has its hosts and waits for {reserved_lacks}][; {hosts_free:host} free]."
@@ -16,13 +16,13 @@ FILLER: Final = (
     "[ It may run longer, on hosts that the reservation leaves over ({hosts_extra}).]"
     "[ It may run longer, but leaves the {hosts_left_alone:reserved host} alone.]"
 )
-"""How another job started."""
+"""Sentence on how a job started that was not the first of the queue."""
 LACKS: Final = "It asks for {hosts_asked:host}, with {hosts_free} free"
-"""Why a job waits; what it is promised follows."""
+"""Beginning of a sentence on why a job waits; the promise made to it follows."""
 STEP: Final = "[ It takes up to {cost_j} of the {headroom_j} left in the step.]"
-"""What a start takes of the energy of a step."""
+"""Sentence on the energy of a step that a start takes."""
 SPARE: Final = (
     "[ It could have waited for {slack_s} more and still ended by {deadline_s}.]"
     "[ To end by {deadline_s} it should have started {overdue_s} ago.]"
 )
-"""How long a job with a deadline could have waited."""
+"""Sentence on how long a job with a deadline could have waited."""

@@ -404,7 +404,7 @@ _EVENT_READERS: dict[str, Callable[[float, Any, str, Unknown], e.Event | None]] 
     "RequestedCallEvent": _read_call,
     **{name: _telling(kind) for kind, name in NO_MORE.items()},
 }
-"""They return None for what has no place among the typed events."""
+"""Readers of event types, which return None for what has no place among the typed events."""
 
 
 def _event(event: e.Event) -> tuple[str, Any]:

@@ -37,7 +37,7 @@ class Rules:
         self._running: dict[str, HostSet] = {}
         """Jobs whose end has not been announced."""
         self._killed: set[str] = set()
-        """Those of them that are being killed."""
+        """Running jobs that are being killed."""
         self._ended = False
         self._sorts = np.full((1, 1), _NONE, dtype=np.int8)
         """Sort of each P-state, [kind, P-state]; the last column stands for all that there is not."""

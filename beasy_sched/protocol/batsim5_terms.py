@@ -91,7 +91,7 @@ _FIELD_OF = {
     _HOMOGENEOUS: {"cpu": "computation_amount", "com": "communication_amount"},
     "SequentialCompositionProfile": {"repeat": "repetition_count", "seq": "profile_ids"},
 }
-"""Their fields: Batsim 4's names, and Batsim 5's."""
+"""Fields of profiles by type of Batsim 5: Batsim 4's names, and Batsim 5's."""
 
 
 def read_profile(x: WireProfile) -> dict[str, Any]:

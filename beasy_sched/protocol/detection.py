@@ -16,26 +16,26 @@ from beasy_sched.protocol.batsim5_rules import Rules
 
 
 class HostsText(str, Enum):
-    """What stands between the parts of a set of hosts in messages to Batsim 5."""
+    """Separator between the parts of a set of hosts in messages to Batsim 5."""
 
     SPACE = "space"
-    """``0-3 5-5``: from 5.0.0-rc2 on."""
+    """Sets such as ``0-3 5-5``, as Batsim writes them from 5.0.0-rc2 on."""
     COMMA = "comma"
-    """``0-3,5-5``: before."""
+    """Sets such as ``0-3,5-5``, as Batsim wrote them before 5.0.0-rc2."""
 
 
 class Talk(NamedTuple):
-    """How one simulator is understood and answered."""
+    """Protocol of one simulator: how it is understood and answered."""
 
     protocol: str
     decode: Callable[[bytes], Message]
-    """Read its message. Raises ProtocolError."""
+    """Read a message of the simulator. Raises ProtocolError."""
     encode: Callable[[Reply], bytes]
     """Write the reply to the message that was read last. Raises DecisionRefused where it must not be sent."""
     decode_reply: Callable[[bytes], Reply]
     """Read a reply that was written before."""
     greeting: bytes | None = None
-    """The answer to the first message, where that was no ordinary one but only opened the talk."""
+    """Answer to the first message, where that was no ordinary one but only opened the talk."""
 
 
 def meet(first: bytes, hosts: HostsText | None = None) -> Talk:

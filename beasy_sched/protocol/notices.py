@@ -18,13 +18,13 @@ from beasy_sched.numbers import found_text
 POWER_FIELD = "power_available"
 """Field of an event (and of the NOTIFY that forwards it) with the production, W."""
 PRICE_FIELD = "import_price_per_kwh"
-"""Field beside it with the price of energy from the grid for the step that begins."""
+"""Field of an event with the price of energy from the grid for the step that begins."""
 CARBON_FIELD = "carbon_g_per_kwh"
-"""Field beside it with the grid's carbon intensity in that step, g/kWh."""
+"""Field of an event with the grid's carbon intensity for the step that begins, g/kWh."""
 SUN_FIELD = "sun_available"
-"""Field beside it with the part of the production that comes from the sun, W; the rest is wind."""
+"""Field of an event with the part of the production that comes from the sun, W; the rest is wind."""
 SUN_ROUNDING = 2e-6
-"""The share of the production, or watts if that is more, by which rounding may put the sun above it."""
+"""Share of the production (or watts, if more) by which rounding may put the sun's part above all of it."""
 
 NO_MORE_JOBS = "no_more_static_job_to_submit"
 MACHINES_LEAVE, MACHINES_RETURN = "event_machine_unavailable", "event_machine_available"

@@ -30,11 +30,11 @@ class Heard(NamedTuple):
     raw: bytes
     message: Message
     greeting: tuple[bytes, bytes] | None = None
-    """With its first message: what it said before, and was answered, to open the talk."""
+    """Opening of the talk (what the simulator sent, and the answer), with its first message only."""
 
 
 class _Candidate(NamedTuple):
-    """One that has been greeted, as a Batsim 5 is, and has not begun a simulation yet."""
+    """Peer that has been greeted, as a Batsim 5 is, and has not begun a simulation yet."""
 
     talk: Talk
     greeting: tuple[bytes, bytes]
@@ -53,11 +53,11 @@ class Peers:
         self._talk: Talk | None = None
         self._candidates: dict[bytes, _Candidate] = {}
         self.refused = 0
-        """How many messages were refused before the simulation began."""
+        """Number of messages that were refused before the simulation began."""
         self.reason = ""
-        """Why the last of them was."""
+        """Reason why the last of the messages was refused before the simulation began."""
         self._later: dict[str, None] = {}
-        """What is to be told of messages of others during the simulation."""
+        """Notices on messages of other peers during the simulation."""
 
     @property
     def begun(self) -> bool:
@@ -73,7 +73,7 @@ class Peers:
 
     @property
     def notices(self) -> list[str]:
-        """What the user should know of the others: a few lines, however many messages came."""
+        """Return what the user should know of other peers: a few lines, however many messages came."""
         if not self.refused:
             return [*self._later]
         count = "a message was" if self.refused == 1 else f"{self.refused} messages were"

@@ -260,7 +260,7 @@ def add_hosts(count: int, told: e.Event | d.Decision, path: str) -> int:
 
 
 ReadDecision = Callable[[float, Any, str], d.Decision]
-"""Makes a decision of its timestamp and data; the text is their place in the message."""
+"""Function that makes a decision of its timestamp and data; the text is their place in the message."""
 
 
 def read_reply(

@@ -42,7 +42,7 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
     policy: str = "easy"
     """A name of ``beasy-sched policies``, or ``package.module:Class``."""
     options: dict[str, Any] = {}
-    """The policy's own options."""
+    """Options of the policy."""
     site: str | None = None
     """Site file or ``"default"``; None for a run without power limits."""
     plan: str | None = None
@@ -52,11 +52,11 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
     windows: int = 1
     """Number of the site's windows in the run."""
     forecast: str | None = None
-    """Where predictions of the production come from, as ``--forecast`` names it."""
+    """Source of predictions of the production, as ``--forecast`` names it."""
     energy: EnergySource = EnergySource.BATSIM
     """``"batsim"`` asks the simulator (requires its ``-E``), ``"model"`` keeps its own account."""
     power_actions: bool = True
-    """False if Batsim runs without ``-E``, when it aborts on P-state changes."""
+    """Whether P-states may be changed: not if Batsim runs without ``-E``, when it aborts on that."""
     platform: str | None = None
     """Batsim's platform file, if the properties of its hosts do not contain their speeds, or to plan for."""
     export: str | None = None
@@ -213,4 +213,4 @@ _SENDERS: dict[type[d.Decision], Callable[[Any, Any], None]] = {
     d.QueryEnergy: lambda bs, x: bs.request_consumed_energy(),
     d.FinishRegistration: lambda bs, x: bs.notify_registration_finished(),
 }
-"""How each decision of a session is passed to pybatsim."""
+"""Functions that pass each kind of decision of a session to pybatsim."""

@@ -115,9 +115,9 @@ def compared_policies(runs: Any, policies: Sequence[str]) -> tuple[list[Compared
 
 _MATTERS_MOST = ("finished_pct", "killed_as_in_paper_pct", "soc_distance_points", "wasted_kwh")
 _MOST_ERRORS = 20
-"""Different errors that are shown."""
+"""Most errors that are shown, if they differ."""
 _MOST_NAMED = 8
-"""Runs that are named with an error."""
+"""Most runs that are named with an error."""
 
 
 def campaign_html(

@@ -18,7 +18,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.reports.intervals import NOT_NEGATIVE, PERCENT, UNLIMITED, RunMean, ValueRange, mean_of
 
 BEST_MARK = "\u2605"
-"""What stands in a cell that no other one beats."""
+"""Mark in a cell that no other one beats."""
 
 
 _FEW = 12
@@ -26,13 +26,13 @@ _FEW = 12
 
 
 class Better(IntEnum):
-    """Which values of a column are better."""
+    """Values of a column that are better."""
 
     LOW = -1
     NEITHER = 0
     HIGH = 1
     NOT_NEGATIVE = 2
-    """From 0 on all are as good; below that, higher ones."""
+    """All values from 0 on are equally good; below 0, higher ones are better."""
 
     def rank(self, value: float) -> float:
         """A number that is larger for better values."""
@@ -41,7 +41,7 @@ class Better(IntEnum):
 
 @dataclass(frozen=True)
 class ComparedColumn:
-    """What is compared. Values are as good as each other where they are shown alike."""
+    """Column of figures that are compared. Values that are shown alike are equally good."""
 
     title: str
     unit: str
@@ -49,14 +49,14 @@ class ComparedColumn:
     digits: int = 2
     """Digits after the point that are shown, and that count."""
     signed: bool = False
-    """Whether a plus is written, too."""
+    """Whether positive values are shown with a plus."""
 
     def shown(self, value: float) -> float:
         """The value that is shown; never -0.0."""
         return round(value, self.digits) + 0.0
 
     def text(self, value: float) -> str:
-        """The same as text, without its unit."""
+        """Return the value as text, without its unit."""
         return f"{self.shown(value):{'+' if self.signed else ''},.{self.digits}f}"
 
 
@@ -66,11 +66,11 @@ class ComparedRow:
 
     name: str
     values: Sequence[float | None]
-    """One per column; None where it is not known."""
+    """Values of the row, one per column; None where a value is not known."""
     texts: Sequence[str] | None = None
-    """Shown in the place of the columns' own texts."""
+    """Texts shown in the place of the columns' own."""
     note: str = ""
-    """Stands below the name."""
+    """Note below the row's name."""
 
     def value(self, place: int) -> float | None:
         """The value in a column; None where it is not known, or is no number."""
@@ -166,9 +166,9 @@ class Figure:
     digits: int = 2
     better: Better = Better.NEITHER
     range: ValueRange = UNLIMITED
-    """The values that it can have; intervals of means do not go beyond."""
+    """Values that the figure can have; intervals of means do not go beyond."""
     signed: bool = False
-    """Whether a plus is written, too."""
+    """Whether positive values are shown with a plus."""
 
     def text(self, mean: RunMean) -> str:
         """A mean as it is shown, without its unit, with its interval where that is known; ``-`` for none."""
@@ -180,7 +180,7 @@ class Figure:
 
     @property
     def as_column(self) -> ComparedColumn:
-        """Its column in a table of policies."""
+        """Return the figure as a column in a table of policies."""
         return ComparedColumn(self.title, self.unit, self.better, self.digits, self.signed)
 
     def mean_of(self, runs: Any, policy: str) -> RunMean:
@@ -192,7 +192,7 @@ SOC_POINTS_DIGITS: Final = 1
 """Digits after the point to which a state of charge is compared with its target: a target that is missed by
 less than can be seen is reached."""
 HYDROGEN_KG_DIGITS: Final = 3
-"""The same of the hydrogen in the tank."""
+"""Digits after the point to which the hydrogen in the tank is compared with its target."""
 MEASURES: Final = {
     figure.column: figure
     for figure in (
@@ -223,9 +223,9 @@ FIGURES: Final = tuple(
         "wasted_kwh", "curtailed_kwh", "unserved_kwh", "bounded_slowdown_mean", "waiting_s_mean",
     )
 )  # fmt: skip
-"""What policies are compared by."""
+"""Figures by which policies are compared."""
 GRID_FIGURES: Final = tuple(MEASURES[column] for column in ("green_share", "import_kwh", "cost", "carbon_kg"))
-"""The same of runs with a grid; costs are in the site's currency."""
+"""Further figures by which policies are compared in runs with a grid; costs are in the site's currency."""
 
 
 def figures_of(runs: Any) -> tuple[Figure, ...]:

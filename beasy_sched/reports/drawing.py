@@ -21,12 +21,12 @@ OKABE_ITO: Final = {"blue": "#0072b2", "vermillion": "#d55e00", "green": "#009e7
                     "sky": "#56b4e9", "orange": "#e69f00", "black": "#000000"}  # fmt: skip
 """Okabe and Ito's colours, which colour-blind readers can tell apart, by name."""
 PALETTE: Final = tuple(OKABE_ITO.values())
-"""The same for curves, in this order."""
+"""Colours of curves, in order."""
 PRODUCTION, DEMAND, SHORTAGE = OKABE_ITO["orange"], OKABE_ITO["blue"], OKABE_ITO["vermillion"]
 BATTERY, HYDROGEN, LIMIT = OKABE_ITO["green"], OKABE_ITO["purple"], "#888888"
 """Colours of what runs and plans have in common."""
 LEGEND: Final = {"loc": "upper right", "fontsize": 8, "framealpha": 0.9}
-"""Where a panel's legend is, and its size."""
+"""Place and size of a panel's legend."""
 
 
 def new_figure(suffix: str, size: tuple[float, float]) -> Any:

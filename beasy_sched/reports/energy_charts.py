@@ -22,7 +22,7 @@ SOURCES: Final = {
     "grid_import_w": ("grid import", "import"),
     "unserved_w": ("unserved", "unserved"),
 }
-"""Where power comes from: columns of the energy trace, with name and colour."""
+"""Sources of power: columns of the energy trace, with name and colour."""
 USES: Final = {
     "demand_w": ("demand of the servers", "demand"),
     "base_w": ("base load", "base"),
@@ -31,9 +31,9 @@ USES: Final = {
     "grid_export_w": ("grid export", "export"),
     "curtailed_w": ("curtailed", "curtailed"),
 }
-"""Where it goes."""
+"""Uses of power: columns of the energy trace, with name and colour."""
 _APART: Final = {"sun_w": ("sun", "production"), "wind_w": ("wind", "wind")}
-"""Sun and wind, in the place of the production where the trace has them apart."""
+"""Columns of sun and wind, in the place of the production where the trace has them apart."""
 
 
 def sources_of(trace: Any) -> dict[str, tuple[str, str]]:
@@ -203,7 +203,7 @@ SERVER_USES: Final = {
     "transitions": ("switching on and off", "switching-on"),
     "sleeping": ("sleeping servers", "sleeping"),
 }
-"""What the energy of the servers went into: fields of the summary, with name and colour."""
+"""Uses of the servers' energy: fields of the summary, with name and colour."""
 _NOTHING: Final = 1e-7
 """Flows below this share of all are left out: 1 Wh of 10 MWh."""
 _ACCOUNTS_APART: Final = 1e-4

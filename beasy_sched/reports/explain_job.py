@@ -115,7 +115,7 @@ def _late_phases(life: Life) -> list[Entry]:
 
 
 def _terms_data(life: Life) -> dict[str, object]:
-    """The same as data; nothing for a job without a deadline."""
+    """Return what the job depends on and its deadline, as data; nothing for a job without a deadline."""
     own = life.deadline
     if own is None:
         return {}
@@ -242,22 +242,23 @@ class Life:
     row: JobRow | None
     own: list[LogLine]
     others: int = 0
-    """Jobs that started while it waited."""
+    """Number of jobs that started while this one waited."""
     came_later: int = 0
-    """Of those: how many had come after it."""
+    """Number of jobs that started while this one waited and had come after it."""
     holders: list[str] = field(default_factory=list)
-    """Jobs that had a reservation before it was its turn, in the order in which they got them."""
+    """Jobs that had a reservation before this one's turn, in the order in which they got them."""
     deadline: DeadlineRow | None = None
-    """Its deadline, where it has one."""
+    """Deadline of the job; None where it has none."""
     workflow: list[DeadlineRow] = field(default_factory=list)
-    """The jobs of its workflow, itself included."""
+    """Jobs of the job's workflow, itself included."""
     teller: Teller = field(default_factory=Teller)
     changes: list[tuple[LogLine, int, str]] = field(default_factory=list)
-    """P-states of its servers while it ran, of how many, and in short the compensation behind it."""
+    """Changes of P-state of the job's servers while it ran: the line, the number of servers, and in short the
+    compensation behind it."""
 
     @property
     def predecessors(self) -> list[DeadlineRow]:
-        """The jobs of earlier phases of its workflow."""
+        """The jobs of earlier phases of the job's workflow."""
         phase = None if self.deadline is None else self.deadline.phase
         if phase is None:
             return []
@@ -265,12 +266,12 @@ class Life:
 
     @property
     def start(self) -> LogLine | None:
-        """The line that starts it."""
+        """The line that starts the job; None where there is none."""
         return next((each for each in self.own if each.kind == "start"), None)
 
     @property
     def came_s(self) -> float:
-        """When it was submitted, s."""
+        """Time at which the job was submitted, s."""
         if self.row is not None:
             return self.row.subtime_s
         first = self.start or self.own[0]
@@ -278,7 +279,7 @@ class Life:
 
     @property
     def end_s(self) -> float:
-        """When it ended, s; infinite where that is not known."""
+        """Time at which the job ended, s; infinite where it is not known."""
         return np.inf if self.row is None or self.row.end_s is None else self.row.end_s
 
 
@@ -355,9 +356,9 @@ class _WaitingLine:
         self._starts: list[tuple[int, float, float]] = []
         """Line, time and time of submission (s; NaN where it is not known) of each start."""
         self._reserved: dict[str, float] = {}
-        """Since when a job has a reservation, s."""
+        """Time since which each job has a reservation, s."""
         self._gone: dict[str, float] = {}
-        """When it started, or was rejected, s."""
+        """Time at which each job started, or was rejected, s."""
 
     def take(self, number: int, line: LogLine) -> None:
         if line.kind == "start":

@@ -20,15 +20,15 @@ from beasy_sched.run.results import RUN_OVER, JobRow, LogLine, read_jobs, read_l
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 LONGEST = 5
-"""How many of the longest waits the overview tells."""
+"""Number of the longest waits that the overview tells."""
 _NEAR_MIN_POINTS = 1.0
-"""A battery that is closer to SoC_min than this is tight, points."""
+"""Distance from SoC_min below which a battery is tight, points."""
 _APART_S = SECONDS_PER_HOUR
-"""Tight moments that are closer than this are told as one."""
+"""Time between tight moments below which they are told as one, s."""
 _TOLD_J = 36.0
-"""Less energy than this is not worth a word, J."""
+"""Energy below which nothing is told, J."""
 _NAMED = 6
-"""How many jobs of a group are named."""
+"""Most jobs of a group that are named."""
 
 
 @dataclass
@@ -38,16 +38,16 @@ class Wait:
     job: str
     came_s: float
     ended_s: float
-    """When it started, or was refused."""
+    """Time at which the job started, or was refused, s."""
     refused_for: str | None
-    """The rule by which it was refused; None if it started."""
+    """Rule by which the job was refused; None if it started."""
     hosts: int | None
     by_rule_s: dict[str, float]
-    """How long it waited for each rule; the empty one stands for the jobs before it."""
+    """Time that the job waited for each rule, s; the empty rule stands for the jobs before it."""
 
     @property
     def length_s(self) -> float:
-        """How long it waited, s."""
+        """Length of the wait, s."""
         return self.ended_s - self.came_s
 
 
@@ -58,14 +58,14 @@ class Tight:
     start_s: float
     end_s: float
     lowest_pct: float | None = None
-    """The lowest state of charge in it; None without a battery."""
+    """Lowest state of charge in the stretch, %; None without a battery."""
     unserved_j: float = 0.0
     killed: int = 0
     vetoed: set[str] = field(default_factory=set)
     """Jobs that did not start because the step had no energy left for them."""
 
     def add(self, other: Tight) -> None:
-        """Extend it to ``other``, which begins later."""
+        """Extend the stretch to ``other``, which begins later."""
         self.end_s = max(self.end_s, other.end_s)
         levels = [each for each in (self.lowest_pct, other.lowest_pct) if each is not None]
         self.lowest_pct = min(levels, default=None)
@@ -76,14 +76,14 @@ class Tight:
 
 @dataclass(frozen=True)
 class RunStory:
-    """What a run's files say of it as a whole."""
+    """Story of a whole run, as its files tell it."""
 
     prefix: str
     summary: RunSummary | None
-    """None where there is none."""
+    """Summary of the run; None where it has left none."""
     teller: Teller
     waits: Sequence[Wait]
-    """Of all jobs that waited, the longest first."""
+    """Waits of all jobs that waited, the longest first."""
     kills: Sequence[LogLine]
     unfinished: int
     """Jobs that still ran at the end."""
@@ -347,7 +347,7 @@ def _tight_entry(tight: Tight) -> Entry:
 
 
 def _data(run: RunStory) -> dict[str, Any]:
-    """The same for tools."""
+    """Return the story as data for tools."""
     return {
         "policy": None if run.summary is None else run.summary.settings.policy,
         "jobs": None if run.summary is None else run.summary.jobs.counts(),

@@ -23,7 +23,7 @@ from beasy_sched.run.results import LogLine, read_log, read_trace
 from beasy_sched.units import TIME_TOLERANCE_S
 
 NO_SITE_STEP_S = 300.0
-"""What is told together where there is no site, and so no steps."""
+"""Length of the spans that are told together where there is no site, and so no steps, s."""
 
 MADE = "planned anew"
 """The rule of a plan that was made during the run; the last one is in effect."""
@@ -38,9 +38,9 @@ class _Step:
     start_s: float
     end_s: float
     row: Row | None = None
-    """Of the energy trace; None without a site."""
+    """Row of the step in the energy trace; None without a site."""
     before: Row | None = None
-    """The row before that."""
+    """Row of the step before in the energy trace; None without one."""
     plans: Sequence[LogLine] = ()
     """The plan in effect, and those that were to follow it."""
     lines: Sequence[LogLine] = ()

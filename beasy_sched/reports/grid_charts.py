@@ -22,14 +22,14 @@ _SERVED: Final = {
     "grid_import_w": ("from the grid", "import"),
     "unserved_w": ("unserved", "unserved"),
 }
-"""What serves the load beside sun and wind: columns of the energy trace, with name and colour."""
+"""Sources that serve the load beside sun and wind: columns of the energy trace, with name and colour."""
 _LEFT: Final = {
     "charge_w": ("into the battery", "charge"),
     "electrolyzer_w": ("into the electrolyzer", "electrolyzer"),
     "grid_export_w": ("exported", "export"),
     "curtailed_w": ("not used (curtailed)", "curtailed"),
 }
-"""Where sun and wind go that the load does not take."""
+"""Uses of what the load does not take of sun and wind: columns of the energy trace, with name and colour."""
 _NEEDED: Final = {
     *("base_w", "carbon_g", "import_price_per_kwh", "import_cost", "predicted_renewable_w"),
     *(_SERVED | _LEFT),

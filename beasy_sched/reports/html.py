@@ -38,7 +38,7 @@ from beasy_sched.reports.why import explanations
 from beasy_sched.run.results import find_runs
 
 MOST_DETAILED = 12
-"""With more runs than this only the comparison is shown: a page with all charts would not open."""
+"""Number of runs above which only the comparison is shown: a page with all charts would not open."""
 
 
 def report_html(
@@ -146,7 +146,7 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
 
 
 _MOST_NAMED: Final = 8
-"""Runs that a warning names."""
+"""Most runs that a warning names."""
 
 
 def _warnings(runs: Sequence[RunData]) -> list[str]:
@@ -191,7 +191,7 @@ def _why_html(run: RunData, prefix: str, share: float) -> str:
 
 
 _MOST_COLUMNS: Final = 8
-"""Runs beside each other in one table of all figures."""
+"""Most runs beside each other in one table of all figures."""
 
 
 def _all_figures(runs: Sequence[RunData]) -> str:
@@ -249,7 +249,7 @@ def _ended_early(run: RunData) -> str:
 
 
 RUN_COLORS: Final = len(PALETTE)
-"""How many colours the page has for runs."""
+"""Number of colours that the page has for runs."""
 
 
 def overall_bars(runs: Sequence[RunData]) -> list[Chart]:

@@ -10,7 +10,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 
 METHOD: Final = "95 % intervals of the mean (Student's t), cut to the range that the figure can have"
-"""What is said of the intervals where they are shown."""
+"""Sentence on the intervals, for the places where they are shown."""
 _T975: Final = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
                 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
                 2.052, 2.048, 2.045, 2.042)  # fmt: skip

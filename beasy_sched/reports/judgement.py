@@ -21,7 +21,7 @@ from beasy_sched.reports.run_data import RunData
 
 
 class Grade(Enum):
-    """How good a figure is: the style sheet's name of it, and its sign."""
+    """Grade of a figure: the style sheet's name of it, and its sign."""
 
     GOOD = ("good", "\u2713")
     FAIR = ("fair", "\u25b2")
@@ -36,14 +36,14 @@ class Card:
     value: str
     detail: str
     verdict: Grade | None = None
-    """None: whether it is good depends on the site."""
+    """Verdict on the figure; None where it depends on the site whether the figure is good."""
     word: str = ""
     """The verdict in words."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """From where on a figure is good or fair, with the words for each verdict.
+    """Bounds from which on a figure is good or fair, with the words for each verdict.
 
     They are upper bounds, or with ``least`` lower ones.
     """
@@ -61,27 +61,27 @@ class Bounds:
 
 
 FINISHED: Final = Bounds(100.0, 95.0, ("all", "nearly all", "many did not"), least=True)
-"""Share of the submitted jobs, %."""
+"""Bounds of the finished share of the submitted jobs, %."""
 KILLED: Final = Bounds(0.0, 1.0, ("none", "a few", "many"))
-"""Share of the submitted jobs, %."""
+"""Bounds of the killed share of the submitted jobs, %."""
 LOWEST: Final = Bounds(
     1.0, -0.5, ("above its minimum", "down to its minimum", "below its minimum"), least=True
 )
-"""Lowest state of charge less the minimum, points."""
+"""Bounds of the lowest state of charge less the minimum, points."""
 FINAL: Final = Bounds(0.0, -5.0, ("target reached", "just below target", "target missed"), least=True)
-"""Final state of charge less the target, points, rounded to what is compared."""
+"""Bounds of the final state of charge less the target, points, rounded to what is compared."""
 HYDROGEN: Final = Bounds(0.0, 0.0, ("target reached", "", "target missed"), least=True)
-"""Final hydrogen less the target, kg, rounded to what is compared."""
+"""Bounds of the final hydrogen less the target, kg, rounded to what is compared."""
 SUFFICIENT: Final = Bounds(99.995, 99.0, ("all of the load", "nearly all", "power was missing"), least=True)
-"""Share of the load that the site's own sources served, %; not judged where there is a grid."""
+"""Bounds of the share of the load that the site's own sources served, %; not judged where there is a grid."""
 CURTAILED: Final = Bounds(1.0, 10.0, ("hardly any", "some", "much"))
-"""Share of the production, %."""
+"""Bounds of the curtailed share of the production, %."""
 WASTED: Final = Bounds(10.0, 25.0, ("little", "some", "much"))
-"""Share of the energy of the servers, %."""
+"""Bounds of the wasted share of the servers' energy, %."""
 SLOWDOWN: Final = Bounds(2.0, 10.0, ("short waits", "some wait", "long waits"))
-"""Mean bounded slowdown."""
+"""Bounds of the mean bounded slowdown."""
 DEADLINES: Final = Bounds(100.0, 95.0, ("all kept", "nearly all", "many missed"), least=True)
-"""Share of the jobs that have one, %."""
+"""Bounds of the share of the jobs with a deadline that kept it, %."""
 
 
 def share_pct(part: float, whole: float) -> float | None:
@@ -106,7 +106,7 @@ def cards(run: RunData) -> list[Card]:
 
 
 def _submitted(run: RunData) -> int:
-    """How many jobs came, as far as the files tell."""
+    """Return the number of jobs submitted, as far as the files tell."""
     return sum(run.outcome_counts().values()) if run.summary is None else run.summary.jobs.submitted
 
 

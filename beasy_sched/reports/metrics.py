@@ -47,7 +47,7 @@ _ACTIONS: Final[dict[type[Decision], tuple[str, Callable[[Any], int]]]] = {
 
 
 class _Power(Struct, frozen=True, gc=False):
-    """What is seen of the power side of a run."""
+    """A picture of the power side of a run; nothing of it changes later."""
 
     storage: Storage
     held: StorageState
@@ -59,7 +59,7 @@ class _Power(Struct, frozen=True, gc=False):
 
 
 class _Seen(Struct, frozen=True, gc=False):
-    """What is seen of a session after a message; nothing of it changes later."""
+    """A picture of a session after a message; nothing of it changes later."""
 
     now_s: float = 0.0
     servers: bytes = b""
@@ -70,7 +70,7 @@ class _Seen(Struct, frozen=True, gc=False):
     running: int = 0
     submitted: int = 0
     ended: int = 0
-    """How many of the session's outcomes there are."""
+    """Number of the session's outcomes."""
     power: _Power | None = None
 
 
@@ -161,16 +161,16 @@ class Metrics:
         self._seen = _Seen()
         self._outcomes = Outcomes()
         self._submitted_before = 0
-        """Jobs of the sessions before."""
+        """Number of jobs that were submitted in the sessions before."""
         self._ended: Counter[str] = Counter()
         """Ended jobs by their state, so far as they are counted, of all sessions."""
         self._counted = 0
-        """How many of the present session's outcomes are in ``_ended``."""
+        """Number of the present session's outcomes that are in ``_ended``."""
         self._ending = threading.Lock()
         """Guards the four above."""
         self._decided = {label: 0 for label, _ in _ACTIONS.values()}
         self._took = [0] * (len(_BOUNDS_S) + 1)
-        """How many messages took up to each bound."""
+        """Number of messages in each bucket of the histogram."""
         self._took_s = 0.0
         self._reading_s: float | None = None
         self._registry = self._client.CollectorRegistry()

@@ -25,19 +25,19 @@ _EXPECTED: Final = (
     "expected HOST:PORT, such as 127.0.0.1:9100 or :9100 for this machine only, or *:9100 for all"
 )
 _LONGEST_SILENCE_S: Final = 5.0
-"""What a connection is waited for."""
+"""Time after which a connection that says nothing is closed."""
 _POLL_S: Final = 0.1
 """Time until the server notices that it is to end, s."""
 _PATHS: Final = ("/", "/metrics")
 
 
 class Address(NamedTuple):
-    """Where a page is served."""
+    """The place where a page is served."""
 
     host: str
-    """A name, an IPv4 or IPv6 address without brackets; empty for every IPv4 address of this machine."""
+    """The machine: a name, an IPv4 or IPv6 address without brackets; empty for every IPv4 address of this machine."""
     port: int
-    """0 for any free one."""
+    """Number of the port; 0 for any free one."""
 
 
 def parse_address(text: str) -> Address:
@@ -152,7 +152,7 @@ class MetricsPage:
 
     @property
     def url(self) -> str:
-        """Where the page is, for a program on this machine."""
+        """Address of the page for a program on this machine."""
         host, port = self._server.server_address[:2]
         text = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(str(host), str(host))
         return f"http://{f'[{text}]' if ':' in text else text}:{port}/metrics"

@@ -26,23 +26,23 @@ _BLOCK_DAYS: Final = 30
 
 @dataclass(frozen=True)
 class Month:
-    """What a run did in a month: jobs by their submission, energies, levels; NaN where there is no value."""
+    """Results of a run in a month: jobs (by submission), energies, levels; NaN where there is no value."""
 
     name: str
     """``2019-07``; ``days 31-60`` where the date of time 0 is unknown."""
     jobs: int
     """Number of jobs submitted."""
     finished_pct: float
-    """Share of these jobs that finished, whenever."""
+    """Share of the month's jobs that finished, whenever, %."""
     killed_pct: float
-    """Share of these jobs that started but did not finish, as the BEASY paper's tables count them."""
+    """Share of the month's jobs that started but did not finish, %, as the BEASY paper's tables count."""
     production_kwh: float
     consumed_kwh: float
     curtailed_kwh: float
     unserved_kwh: float
     soc_lowest_pct: float
     hydrogen_kg: float
-    """At the end of the month."""
+    """Hydrogen in the tank at the end of the month, kg."""
 
 
 def months_of(run: RunData) -> list[Month]:
@@ -102,8 +102,9 @@ def _month_edges(run: RunData) -> tuple[FloatArray, list[str]]:
 
 
 def _days(run: RunData) -> float:
-    """Length of the run, days; a last step of a moment, in which the run ended, does not count."""
-    return float(run.trace["start_s"].iloc[-1] + run.trace["duration_s"].round().iloc[-1]) / SECONDS_PER_DAY
+    """Length of the run, days; moments by which a step began late, or the run ended late, do not count."""
+    start_s, duration_s = (run.trace[name].round().iloc[-1] for name in ("start_s", "duration_s"))
+    return float(start_s + duration_s) / SECONDS_PER_DAY
 
 
 def _longest(runs: Sequence[RunData]) -> RunData:
@@ -196,7 +197,7 @@ class _Stretches:
         whole = _days(run)
         self.days = days
         self.edges = np.minimum(np.arange(math.ceil(whole / self.days) + 1) * self.days, whole)
-        """Where they begin and end, days."""
+        """Times at which the stretches begin and end, days."""
         self._trace = run.trace
         start_s, self._duration_s = (run.trace[name].to_numpy() for name in ("start_s", "duration_s"))
         self._place = (start_s // (self.days * SECONDS_PER_DAY)).astype(np.int64)

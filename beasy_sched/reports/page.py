@@ -27,7 +27,7 @@ class Chart:
     """One figure of the page."""
 
     key: str
-    """Its id in the page, unique there."""
+    """Id of the chart, unique in its page."""
     title: str
     spec: dict[str, Any]
     """``traces`` and ``layout`` of plotly, or the Gantt chart's arrays; ``kind`` says which."""

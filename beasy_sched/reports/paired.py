@@ -49,9 +49,9 @@ COMPARED: Final[Mapping[str, Measure]] = {
 """``killed`` is the paper's (killed, reached the walltime or still running); the slowdown is bounded, and
 only of jobs that started."""
 _EXACT_UP_TO: Final = 16
-"""Up to this number of clusters, all sign patterns are tried."""
+"""Number of clusters up to which all sign patterns are tried."""
 _DRAWN: Final = 1 << 16
-"""Sign patterns that are drawn where there are more."""
+"""Number of sign patterns drawn where not all are tried."""
 _PATTERNS_AT_ONCE: Final = 1 << 12
 _TIE: Final = 1e-9
 SIGNIFICANT: Final = 0.05
@@ -170,9 +170,9 @@ class PairedDifference:
     high: float
     """The interval of the mean (95 %)."""
     p: float
-    """Of the permutation test on the means of independent clusters; NaN where there is only one."""
+    """P-value of the permutation test on the means of independent clusters; NaN where there is only one."""
     as_good: float
-    """Share of the executions in which it is at least as good, 0 to 1; NaN where a value is missing."""
+    """Share of executions in which the policy is at least as good, 0 to 1; NaN where a value is missing."""
     higher_is_better: bool
 
     @property

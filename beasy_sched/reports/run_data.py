@@ -43,27 +43,27 @@ OUTCOME_COLORS = tuple(state.value.replace(" ", "-") for state in OUTCOMES)
 
 _BATSIM_STATES = {end.value: state for end, state in ENDS.items()} | {"REJECTED": JobState.REJECTED}
 _CUT_OFF = _BATSIM_STATES | {JobEnd.KILLED.value: JobState.UNFINISHED, "REJECTED": JobState.POSTPONED}
-"""The same for jobs that the run's end cut off: Batsim's table cannot tell, the decision log can."""
+"""Outcomes by Batsim's states of jobs cut off by the run's end, which only the decision log can tell."""
 
 
 @dataclass(frozen=True)
 class RunJobs:
-    """One entry per job; times in s, NaN where a job never started."""
+    """Jobs of a run, one entry per job; times in s, NaN where a job never started."""
 
     ids: list[str]
     submit_s: FloatArray
     start_s: FloatArray
     end_s: FloatArray
     servers: IntArray
-    """How many servers each asked for."""
+    """Number of servers that each job asked for."""
     outcome: StateArray
-    """Index into `OUTCOMES`."""
+    """Outcome of each job: an index into `OUTCOMES`."""
     hosts: list[str]
-    """The servers of each as Batsim writes them; empty for a job that never started."""
+    """Servers of each job as Batsim writes them; empty for a job that never started."""
     walltime_s: FloatArray | None = None
-    """How long each may run; NaN for a job without a limit. None where the table does not say."""
+    """Longest run time of each job, s; NaN for a job without a limit. None where the table does not say."""
     energy_j: FloatArray | None = None
-    """What the servers of each used; NaN where that is not known. None where the table does not say."""
+    """Energy of each job's servers, J; NaN where it is not known. None where the table does not say."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ class RunData:
     name: str
     prefix: str
     summary: RunSummary | None
-    """None where there is none."""
+    """Summary of the run; None where it has left none."""
     jobs: RunJobs | None
     trace: Any
     """The energy trace, a data frame, or None."""
     states: Any
-    """How many servers are in each state over time, a data frame, or None."""
+    """Number of servers in each state over time, a data frame, or None."""
     pstates: Any
     """Changes of P-state, a data frame, or None."""
     endings: list[LogLine] | None
@@ -133,7 +133,7 @@ class RunData:
 
     @property
     def end_s(self) -> float:
-        """When the run ended, as far as its files tell."""
+        """Time at which the run ended, s, as far as its files tell."""
         if self.summary is not None and self.summary.end_s is not None:
             return self.summary.end_s
         times = [0.0]
@@ -144,7 +144,7 @@ class RunData:
         return max(times)
 
     def outcome_counts(self) -> dict[str, int]:
-        """How many jobs ended in which way, in the order of `OUTCOMES`; empty where no file tells."""
+        """Number of jobs by outcome, in the order of `OUTCOMES`; empty where no file tells."""
         if self.summary is not None:
             counts = self.summary.jobs.counts()
             return {state.value: counts[state.value.replace(" ", "_")] for state in OUTCOMES}
@@ -198,7 +198,7 @@ class StepCurve:
     edges_s: FloatArray
     values: FloatArray
     notes: list[str] = field(default_factory=list)
-    """What has to be said of it below its chart."""
+    """Notes on the curve that are shown below its chart."""
 
     def mean_over(self, edges_s: FloatArray) -> StepCurve:
         """The time-weighted means between ``edges_s``: sums over time stay what they were.
@@ -215,7 +215,7 @@ class StepCurve:
         return StepCurve(edges_s, means.reshape(-1, *self.values.shape[1:]))
 
     def thinned(self, most: int = MOST_POINTS) -> StepCurve:
-        """Itself where it has at most ``most`` values, means over that many equal spans elsewhere."""
+        """Return the curve, as means over ``most`` equal spans where it has more values than that."""
         if len(self.values) <= most or self.edges_s[-1] <= self.edges_s[0]:
             return self
         edges_s = np.linspace(self.edges_s[0], self.edges_s[-1], most + 1)

@@ -67,9 +67,9 @@ class Sample(Generic[Condition]):
 
     conditions: tuple[Condition, ...]
     values: Mapping[str, FloatArray]
-    """Shape (executions, conditions), by measure."""
+    """Values of shape (executions, conditions), by measure."""
     executions: tuple[Any, ...]
-    """What each is called."""
+    """Name of each execution."""
     weights: FloatArray
     left_out: int = 0
     """Executions left out because a run failed or has not ended."""
@@ -82,7 +82,7 @@ class Sample(Generic[Condition]):
         return self.conditions.index(condition)
 
     def of(self, measure: str, condition: Condition) -> FloatArray:
-        """One value per execution."""
+        """Values of a measure under a condition, one per execution."""
         return self.values[measure][:, self.column(condition)]
 
     def means(self, measure: str) -> FloatArray:

@@ -22,11 +22,11 @@ from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs, last_of_eac
 from beasy_sched.reports.wait_charts import queue
 
 _TO_ON, _TO_SLEEP = -1, -2
-"""How Batsim writes P-states of servers under way."""
+"""Batsim's numbers for P-states of servers that are waking, and falling asleep."""
 
 
 class ServerState(IntEnum):
-    """What a server does, as the chart tells states apart."""
+    """State of a server, as the chart tells states apart."""
 
     ON = 0
     SLEEPING = 1
@@ -43,9 +43,9 @@ class Rectangles:
     low: IntArray
     high: IntArray
     what: IntArray
-    """Of jobs: the place in `RunJobs`. Of states: a `ServerState`."""
+    """Content of each rectangle: for jobs, the place in `RunJobs`; for states, a `ServerState`."""
     pstate: IntArray
-    """Of states: the P-state of servers that are on; -1 elsewhere."""
+    """P-state of each rectangle of a server that is on; -1 elsewhere."""
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -120,7 +120,7 @@ STATES = {
 }
 """Batsim's columns of server states, with name and colour, from the bottom of the stack."""
 BATSIMS: Final = "or an empty one (Batsim writes it; export under the same prefix with 'batsim -e')"
-"""What is said of a file of Batsim's that is missing."""
+"""Sentence on a file of Batsim's that is missing."""
 
 
 def server_charts(run: RunData, prefix: str) -> list[Chart | Absent]:

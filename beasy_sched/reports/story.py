@@ -16,7 +16,7 @@ from beasy_sched.reports.explain_rules import clock, sentence
 from beasy_sched.run.results import LogLine
 
 _MOST = 12
-"""Entries of a chapter that are told; the others are counted."""
+"""Most entries of a chapter that are told; the others are counted."""
 STORY_WIDTH = 110
 """The widest that a story is told, in columns."""
 
@@ -36,12 +36,12 @@ class Chapter:
     title: str
     entries: list[Entry]
     whole: bool = False
-    """Whether all of its entries are told, however many there are."""
+    """Whether all entries of the chapter are told, however many there are."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """What is told, and the same as data for tools."""
+    """Story of a run, in chapters, and as data for tools."""
 
     title: str
     chapters: list[Chapter]
@@ -84,7 +84,7 @@ class Teller:
     own: Sentences = field(default_factory=dict)
     """Words of a policy of one's own."""
     currency: str = ""
-    """That of the costs that jobs are planned by, where it is known."""
+    """Currency of the costs that jobs are planned by, where it is known."""
 
 
 def teller_of(prefix: str) -> Teller:

@@ -24,7 +24,7 @@ SWEEP_FIGURES: Final = tuple(
         ("soc_lowest_pct", 0),
     )
 )
-"""What is drawn over the axes."""
+"""Columns of the table of runs that are drawn over the axes."""
 WITH_A_GOAL: Final = ("work_finished_pct", "finished_pct")
 """Figures whose maps have a line where the wanted value is reached."""
 WANTED_PCT: Final = 99.0
@@ -38,7 +38,7 @@ class SweptAxis:
 
     column: str
     title: str
-    """With its unit."""
+    """Title of the axis, with its unit."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class Surface:
     x: FloatArray
     y: FloatArray
     means: FloatArray
-    """Of shape (y, x); NaN where no run has a value."""
+    """Means of the figure, of shape (y, x); NaN where no run has a value."""
     runs: int
-    """Most runs of a cell."""
+    """Largest number of runs of a cell."""
 
     @property
     def written(self) -> bool:
-        """Whether the cells are few enough for their values."""
+        """Whether the cells are few enough for their values to be written in."""
         return self.means.size <= MOST_WRITTEN
 
     def reaches(self, wanted: float) -> bool:
-        """Whether some cells reach a value, and others do not: there is a line between them."""
+        """Whether some cells reach ``wanted`` and others do not: there is a line between the two."""
         known = self.means[np.isfinite(self.means)]
         return min(self.means.shape) > 1 and bool((known >= wanted).any() and (known < wanted).any())
 

@@ -24,7 +24,7 @@ class TextTable:
         return f"### {self.title}\n{note}\n" + "\n".join(rows) + "\n"
 
     def print(self, width: int) -> None:
-        """Print it, cells wrapped to ``width`` columns."""
+        """Print the table, cells wrapped to ``width`` columns."""
         from rich import box
         from rich.console import Console
         from rich.table import Table

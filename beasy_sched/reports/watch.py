@@ -38,7 +38,7 @@ _MOST_S: Final = 1.0
 _MOST_SHARE: Final = 0.01
 """The largest share of the processor time that pictures may take; up to ``_MOST_S``."""
 _DECISIONS: Final = 8
-"""How many of the last decisions are shown."""
+"""Number of the last decisions that are shown."""
 _LABEL: Final = 12
 _BAR: Final = 16
 _AHEAD_H: Final = 12.0
@@ -73,7 +73,7 @@ class Watch:
         self._decided: deque[Decided] = deque(maxlen=_DECISIONS)
         self._show: Callable[[Session], None] | None = None
         self._drawn_s = self._began_s = -math.inf
-        """When the last picture was drawn, and the run was begun, real time, s."""
+        """Real times at which the last picture was drawn, and the run was begun, s."""
         self._again_at_s = -math.inf
         """The processor time from which on the next picture is due."""
         self._share: float | None = None

@@ -28,7 +28,7 @@ from beasy_sched.reports.story import Chapter
 MOST_JOBS: Final = 30_000
 """Jobs of a page that are explained in it; several runs share them."""
 MOST_STEPS: Final = 20_000
-"""Steps of a page, likewise."""
+"""Most steps of a page that are explained in it; several runs share them."""
 MOST_ENTRIES: Final = 30
 """Entries of a chapter that are told; the others are counted."""
 _IN_A_CHUNK: Final = 100

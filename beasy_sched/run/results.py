@@ -43,7 +43,7 @@ _COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "h
 RUN_OVER = "the run is over"
 """The rule under which a run's end kills what still runs, and rejects what still waits."""
 _SAME_START_S = 10.0
-"""How far the start times of scheduler and simulator may differ: by the latency of messages."""
+"""Difference that the start times of scheduler and simulator may have, s: the latency of messages."""
 
 
 def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_property[pd.DataFrame]:
@@ -104,7 +104,7 @@ class RunTables:
 
 
 Places: TypeAlias = RunTables | PathLike | Sequence[RunTables | PathLike]
-"""One run or several: their tables, prefixes, or folders."""
+"""Path of one run, or paths of several: tables, prefixes, or folders."""
 
 
 def find_runs(places: Sequence[PathLike]) -> dict[str, str]:
@@ -228,7 +228,7 @@ class LogLine(msgspec.Struct, gc=False):
         return self.action.partition(" ")[0]
 
     def host_set(self) -> HostSet:
-        """The hosts it concerns."""
+        """The hosts that the line concerns."""
         return HostSet.parse(self.hosts)
 
 
@@ -307,11 +307,11 @@ class DeadlineRow:
 
     job: str
     workflow: str
-    """Empty for a job of no workflow."""
+    """Workflow of the job; empty for a job of no workflow."""
     phase: int | None
     end_s: float | None
     internal_deadline_s: float | None
-    """By when it must end so that the jobs after it can keep their deadlines."""
+    """Time by which the job must end so that the jobs after it can keep their deadlines."""
     deadline_s: float
     lateness_s: float | None
     outcome: str

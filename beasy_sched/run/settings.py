@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from msgspec import Struct
 
+from beasy_sched.declared import WINDOWS, Means
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.findings import rates_too_short
@@ -16,7 +17,7 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.limits import MOST_WINDOWS, shortened
+from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model.platform import Platform
 from beasy_sched.numbers import Range
 from beasy_sched.planner.plan import PlanStore
@@ -24,44 +25,112 @@ from beasy_sched.planner.windows import ReplanRule
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.structs import check_numbers
 
-_WINDOWS: Final = Range(1, MOST_WINDOWS, whole=True)
-
 
 class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Plans that are made during the run: when, and from what."""
 
-    every: str
-    """``window``, or a time such as ``12h``."""
-    workloads: tuple[str, ...] = ()
-    """Workloads that are expected."""
-    demand: str | None = None
-    """File of the demand that is expected, instead of a workload."""
-    production: str | None = None
-    """File of the production that is expected, instead of a forecast."""
-    limit_s: float | None = None
-    """Real time after which a plan is late, s."""
-    season: str | None = None
-    """File of the coarse plan that the windows take their hydrogen targets from."""
+    every: Annotated[
+        str,
+        Means(
+            'make plans during the run, from the levels that are really there: at each ``"window"``, or time'
+            ' such as ``"12h"``; they expect ``workload`` and the forecast, or else ``events``',
+            "Make plans during the run, from the levels that are really there: 'window', at the start of"
+            " every window, or a time such as 12h. Expected are the demand and production of --plan, if"
+            " given, or else (simulate) the run's own.",
+        ),
+    ]
+    workloads: Annotated[
+        tuple[str, ...],
+        Means("with --replan: Batsim workload (JSON) that is expected"),
+    ] = ()
+    demand: Annotated[
+        str | None,
+        Means("with --replan, instead: the expected demand, powers (CSV or events)"),
+    ] = None
+    production: Annotated[
+        str | None,
+        Means(
+            "with --replan: the expected production, powers (events or CSV). Default: --forecast, if given"
+        ),
+    ] = None
+    limit_s: Annotated[
+        float | None,
+        Means(
+            "with --replan: real time after which a plan is given up, and the one before goes on."
+            " [default: 60 for serve, 600 for simulate]",
+            range=Range(0, LATEST_S, above=True),
+        ),
+    ] = None
+    season: Annotated[
+        str | None,
+        Means(
+            "with --replan: plan of the season (of 'plan --season') that the windows take their hydrogen"
+            " targets from",
+        ),
+    ] = None
 
 
 class RunSettings(Struct, frozen=True):
     """The user's settings, kept in summaries and recordings so that a run can be repeated."""
 
-    policy: str = "easy"
-    options: dict[str, Any] = {}
-    site: str | None = None
+    policy: Annotated[
+        str,
+        Means(
+            'a policy\'s name, ``"package.module:Class"``, or a class of your own',
+            "Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
+        ),
+    ] = "easy"
+    options: Annotated[
+        dict[str, Any],
+        Means(
+            'options of the policy, as ``{"priority": "slowdown"}``',
+            "All options of the policy as a JSON object, or @ and the name of a file that contains one.",
+        ),
+    ] = {}
+    site: Annotated[
+        str | None,
+        Means(
+            'site file; ``"default"`` is the one that comes with the program',
+            "Site file (TOML): battery, hydrogen, steps, guard. Without it, power is unlimited."
+            " 'default' selects the file that comes with the program.",
+        ),
+    ] = None
     """Text of the site file."""
     site_name: str = "site.toml"
-    """Its name, for error messages."""
-    plan: str | None = None
+    """Name of the site file, for error messages."""
+    plan: Annotated[
+        str | None,
+        Means(
+            "an offline plan, which some policies require: its file, or what `plan` returned",
+            "Plan of the site ('beasy-sched plan'): the hydrogen follows it, results compare planned with"
+            " real values, and some policies require it.",
+        ),
+    ] = None
     """Plan file."""
-    forecast: str | None = None
-    """Source of predictions of the production, as ``--forecast`` names it."""
-    windows: int = 1
-    energy: EnergySource = EnergySource.BATSIM
+    forecast: Annotated[
+        str | None,
+        Means(
+            "predictions of the production, as ``--forecast`` names them: a forecast file,"
+            ' ``"predictor:FILE"``, or ``"perfect"``, the production of ``events``',
+            "Predictions of the production, for policies that plan ahead: a forecast file, 'predictor:FILE'"
+            " (training data, or a TOML file), 'perfect:EVENTS' (the real production, for studies; 'perfect'"
+            " alone is the run's own --events) or 'none'.",
+        ),
+    ] = None
+    windows: Annotated[
+        int, Means("how many of the site's windows (72 h each by default) the run has", range=WINDOWS)
+    ] = 1
+    energy: Annotated[
+        EnergySource,
+        Means(
+            "source of the energy used: the simulator's answers (needs its -E), or the daemon's own model"
+            " (always with a Batsim 5)",
+        ),
+    ] = EnergySource.BATSIM
     power_actions: bool = True
+    """Whether P-states may be changed."""
     replan: ReplanSettings | None = None
-    """None: no plans are made during the run."""
+    """None means that no plans are made during the run."""
 
 
 def build_session(
@@ -84,8 +153,8 @@ def build_session(
     policy = policy or make_policy(settings.policy, settings.options)
     planned = settings.plan is not None or plans is not None
     check_needs(policy, settings.policy, site=settings.site is not None, plan=planned)
-    if not _WINDOWS.holds(settings.windows):
-        raise ConfigError(f"windows: found {settings.windows}, expected {_WINDOWS.expected}")
+    if not WINDOWS.holds(settings.windows):
+        raise ConfigError(f"windows: found {settings.windows}, expected {WINDOWS.expected}")
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
     if site is not None and (short := rates_too_short(site, site.window_s * settings.windows)) is not None:
         raise InputError(settings.site_name, short.text)

@@ -32,13 +32,13 @@ class Sender:
     times_s: Sequence[float]
     entries: Sequence[Any]
     handle: Callable[[Any], None]
-    """What the server does with an entry."""
+    """Function by which the server takes an entry."""
     say_goodbye: Callable[[], None]
-    """What it does in the end."""
+    """Function by which the server ends the sender."""
     say_hello: Callable[[], None] | None = None
-    """What the server does when it first hears of the file, if anything."""
+    """Function by which the server first hears of the file; None where it does nothing."""
     meters: bool = False
-    """Whether energy is measured before the first group is sent, unless another sender has done so."""
+    """Whether the sender has energy measured before its first group, unless another sender has done so."""
     next: int = 0
     """Position of the first entry that has not been sent."""
     over: bool = False
@@ -134,7 +134,7 @@ class Arrivals:
         return events
 
     _hello: Callable[[], None] | None = None
-    """What the server does when it hears from a sender for the first time."""
+    """Function by which the server hears from a sender for the first time."""
 
     def _one_is_over(self) -> None:
         if all(sender.over for sender in self._submitters):
@@ -151,7 +151,7 @@ class Arrivals:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come, and the scheduler has been told."""
+        """Whether no more jobs or events will come, and the scheduler has been told."""
         return all(sender.over for sender in self._senders)
 
     @property

@@ -65,7 +65,7 @@ class Batsim5PowerStates(PowerStates):
         super().__init__(world, execution)
         self._names = names
         self._switches: list[Action] = []
-        """Those under way, and some that are over."""
+        """Transitions under way, and some that are over."""
 
     def _begin(self, ids: IntArray, through: int, state: int, target: int) -> Action:
         self._switches = [action for action in self._switches if not action.over]
@@ -426,7 +426,7 @@ class Batsim5Tracer(Tracer):
     """Batsim 5's files: the prefix is taken literally, names of profiles are complete, summaries are JSON."""
 
     storage_hosts = 0
-    """They are counted among the machines."""
+    """Number of storage hosts, which are counted among the machines."""
 
     def begin(self) -> None:
         """Remove the files of an earlier run under the same prefix."""

@@ -27,10 +27,10 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.limits import LATEST_S
 
 TIMING_PRECISION_S: Final = 1e-9
-"""A wait that has less left than this has ended (SimGrid's ``precision/timing``)."""
+"""Time below which the rest of a wait counts as none, s (SimGrid's ``precision/timing``)."""
 
 WORK_PRECISION: Final = 1e-14
-"""Work of which a smaller fraction is left has ended (``precision/work-amount`` times that of time)."""
+"""Fraction of the work below which its rest counts as none (``precision/work-amount`` times that of time)."""
 
 _MARGIN_S: Final = 1e-5
 _MARGIN: Final = 1e-9
@@ -39,7 +39,7 @@ step rounds a rest by 2.3e-16 of it at most, so that the share covers four milli
 
 
 _FEW_STEPS: Final = 24
-"""Up to so many steps are applied faster one by one."""
+"""Number of steps up to which they are applied faster one by one."""
 
 _FOREVER: Final = float("inf")
 _OVER: Final = -1
@@ -53,27 +53,27 @@ class Action(Struct, eq=False):
     left: float
     """Fraction of the work, or seconds, left after the first ``_since`` steps."""
     rate: float
-    """Per second."""
+    """Fraction of the work done per second; 1 for a wait."""
     _precision: float
     number: int
-    """Order of creation."""
+    """Place of the action in the order of creation."""
     _since: int
     _ticket: int = _OVER
     _limit: Action | None = None
-    """A wait that cannot come sooner at this rate, and therefore is not in the clock's agenda."""
+    """Wait that cannot end sooner at this rate, and therefore is not in the clock's agenda."""
 
     @property
     def over(self) -> bool:
-        """Whether it has ended or was cancelled."""
+        """Whether the action has ended or was cancelled."""
         return self._ticket == _OVER
 
     def cancel(self) -> None:
-        """Stop it (nothing happens if it is over)."""
+        """Cancel the action (nothing happens if it is over)."""
         self._ticket = _OVER
 
 
 _Entry = tuple[float, int, Action]
-"""The earliest end of an action, by a clock without rounding, and its ticket."""
+"""Entry of the agenda: the earliest end of an action, by a clock without rounding, and its ticket."""
 
 
 class StepClock:
@@ -83,17 +83,17 @@ class StepClock:
 
     def __init__(self) -> None:
         self.now = 0.0
-        """Seconds."""
+        """Time of the clock, s."""
         self._drift = 0.0
         """What rounding has taken from the clock, s: estimates are made without it."""
         self._steps = 0
-        """How many steps there were so far."""
+        """Number of steps so far."""
         self._lengths: FloatArray = np.empty(1 << 10)
-        """Their lengths, s; then room for further ones."""
+        """Lengths of the steps so far, s; then room for further ones."""
         self._rests: FloatArray = np.empty(1 + (1 << 10))
-        """For calculations, with room for all steps."""
+        """Buffer for calculating what is left of an action, with room for all steps."""
         self._agenda: list[_Entry] = []
-        """A heap of earliest ends; an entry counts only while its action has that ticket."""
+        """Heap of earliest ends; an entry counts only while its action has the entry's ticket."""
         self.short: list[Action] = []
         """Actions made with nothing to do: a zero step ends them."""
         self._numbers = 0
@@ -230,13 +230,13 @@ class Item:
     """Something in the mailbox."""
 
     handle: Callable[[], None] | None = None
-    """What the server does with it."""
+    """Function by which the server takes the item."""
     then: Callable[[], None] | None = None
-    """What its sender does once it is taken."""
+    """Function of the sender that is called once the item is taken."""
     number: int = 0
-    """When it set out, in the order of actions."""
+    """Place of the item in the order of actions, by when it was sent."""
     met: bool = False
-    """Whether the server was waiting for it; then the server goes on before the sender."""
+    """Whether the server was waiting for the item; then the server goes on before the sender."""
 
 
 class Mailbox:
@@ -252,7 +252,7 @@ class Mailbox:
     def __init__(self, clock: StepClock) -> None:
         self._clock = clock
         self.items: deque[Item] = deque()
-        """What waits for the server."""
+        """Items that wait for the server."""
         self._awaited = False
         """Whether the server waits for the next item."""
         self._late: list[Item] = []

@@ -22,7 +22,7 @@ from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.machines import ModeTable
 
 SUBMITTED, RUNNING, BY_HAND, ENDED = range(4)
-"""Life of a job; BY_HAND: its scheduler said that it runs (CHANGE_JOB_STATE)."""
+"""States in the life of a job; BY_HAND: the scheduler has said that it runs (CHANGE_JOB_STATE)."""
 
 STATE_WORDS = ("SUBMITTED", "RUNNING", "RUNNING", "COMPLETED")
 
@@ -38,17 +38,17 @@ class SimJob(Struct, eq=False):
     request: JobRequest
     subtime: float
     walltime: float
-    """Below 0: none."""
+    """Walltime of the job, s; below 0: none."""
     leaf: Profile
     """The present leaf, once it runs."""
     state: int = SUBMITTED
     end: JobEnd = JobEnd.SUCCESS
-    """How it ended, once it has run."""
+    """End of the job, once it has run."""
     return_code: int = -1
     kill_asked: bool = False
     metadata: str = ""
     moved: bool = False
-    """Whether some of its hosts became unavailable under it."""
+    """Whether some of the job's hosts became unavailable under it."""
     alloc: HostSet = NO_HOSTS
     executors: IndexArray | None = None
     """Position in the allocation of each executor's host, with a custom mapping."""
@@ -61,14 +61,14 @@ class SimJob(Struct, eq=False):
     task: Task | None = None
     """The present leaf's computation, or None in a delay."""
     run: Action | None = None
-    """The present leaf on the clock."""
+    """Action of the present leaf on the clock."""
     limit: Action | None = None
-    """The walltime of the present leaf, if that is a task."""
+    """Action of the present leaf's walltime, if the leaf is a task."""
     size: int = 0
-    """Number of hosts."""
+    """Number of the job's hosts."""
     slot: int = -1
     uniform_mode: int = -1
-    """Mode of the hosts if all have the same, else -1."""
+    """Mode of the job's hosts if all have the same, else -1."""
     idle_w: float = 0.0
     power_w: float = 0.0
     energy_j: float = 0.0
@@ -98,22 +98,22 @@ class Task(Struct, eq=False, gc=False):
     """A parallel task in execution."""
 
     amount: float
-    """Flops on each host, or 0 where the arrays say them."""
+    """Flops on each host, or 0 where `flops` has them."""
     flops: FloatArray | None = None
-    """Sum of the executors on each host."""
+    """Flops on each host, added up over the executors."""
     largest: FloatArray | None = None
-    """Largest executor on each host."""
+    """Flops of the largest executor on each host."""
     sharers: FloatArray | None = None
-    """How many executors are on each host, where all have the same amount of flops."""
+    """Number of executors on each host, where all have the same amount of flops."""
     rate: float = 0.0
-    """Fraction per second."""
+    """Fraction of the task done per second."""
 
     def flops_on(self, size: int) -> FloatArray:
-        """Return the flops on each of its ``size`` hosts."""
+        """Return the flops of the task on each of its ``size`` hosts."""
         return np.full(size, self.amount) if self.flops is None else self.flops
 
     def used_on(self, size: int) -> FloatArray:
-        """Return the flops/s that it uses on each of its ``size`` hosts."""
+        """Return the flops/s that the task uses on each of its ``size`` hosts."""
         return np.zeros(size) if self.rate == NEVER else self.flops_on(size) * self.rate
 
 

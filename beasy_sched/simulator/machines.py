@@ -30,7 +30,7 @@ NOBODY = -1
 """Owner of a free host."""
 
 _FEW = 32
-"""Up to so many numbers are summed faster as a list."""
+"""Number up to which numbers are summed faster as a list."""
 
 
 class ModeTable:
@@ -60,7 +60,7 @@ class ModeTable:
         kind_of, self.pstates, sorts, self.states = codes
         self.speeds, self.cores, self.idle_w, self.epsilon_w, self.full_w = numbers
         self.ready = (self.states == IDLE) & (sorts == COMPUTATION)
-        """Whether a job may start."""
+        """Whether a job may start on a host in each mode."""
         self.switching = sorts == TRANSITION
         one_core_w = self.epsilon_w + (self.full_w - self.epsilon_w) / self.cores
         self.resting_w: FloatArray = np.where(self.switching, one_core_w, self.idle_w)

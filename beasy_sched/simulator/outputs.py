@@ -46,7 +46,7 @@ _FORMATS = {
     run_files.STATES: "%g,%d,%d,%d,%d,%d\n",
     run_files.ENERGY: "%.6f,%.6f,%s,%s,%s\n",
 }
-"""How rows of numbers are written: they wait as tuples, and become text together."""
+"""Formats of rows of numbers: rows wait as tuples, and become text together."""
 
 
 class Tracer:
@@ -223,7 +223,7 @@ def is_formula(text: str) -> bool:
 
 
 _MEASURES = ("slowdown", "turnaround_time", "waiting_time")
-"""What the schedule file has the mean and the maximum of, over all jobs."""
+"""Quantities whose mean and maximum over all jobs the schedule file has."""
 
 
 class Tally:
@@ -249,7 +249,8 @@ class Tally:
         self._maxima = [0.0] * len(_MEASURES)
         self.grouped_switches = self.machine_switches = 0
         self.energy_at_first_submission_j = -1.0
-        """Below 0, as Batsim has it, where that never happened; so is the next."""
+        """Energy used at the first submission, J; below 0, as Batsim has it, where there was none (like
+        `energy_at_last_end_j`)."""
         self.energy_at_last_end_j = -1.0
 
     def add(self, subtime: float, start: float, runtime: float, end: JobEnd) -> None:

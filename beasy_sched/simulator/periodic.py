@@ -19,7 +19,7 @@ from beasy_sched.simulator.execution import host_powers_w
 from beasy_sched.simulator.world import CALL, PROBE, World
 
 _SAME_TICK: Final = 1e-9
-"""The clock may be short of a multiple of a period by so many periods: it has come all the same."""
+"""Share of a period by which the clock may be short of a multiple of it that has come all the same."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,9 +28,9 @@ class _Trigger:
 
     period_ms: int
     left: int | None
-    """How many times it is still to come; None: for ever."""
+    """Number of times that the call or probe is still to come; None for ever."""
     probe: Mapping[str, Any] | None = None
-    """What was asked of a probe, in the words of the wire."""
+    """Request of a probe, in the words of the wire; None for a call."""
     armed: bool = False
     """Whether a probe has seen its first period, in which it tells nothing, and which does not count."""
 
@@ -42,7 +42,7 @@ class Periodic:
         self._world = world
         self._everybody = HostSet(np.arange(len(names)))
         self._energies_j: FloatArray | None = None
-        """Energy of each host since time 0, if that is kept."""
+        """Energy of each host since time 0, J, if it is kept."""
         self._calls: dict[str, _Trigger] = {}
         self._probes: dict[str, _Trigger] = {}
         self._wait: Action | None = None

@@ -42,7 +42,7 @@ from beasy_sched.simulator.outputs import is_formula
 from beasy_sched.simulator.world import CALL, SWITCH, World
 
 _SHORTEST_CALL_S = 1e-5
-"""A requested call comes no sooner than this."""
+"""Shortest time to a requested call, s."""
 
 
 class Requests:
@@ -180,7 +180,7 @@ class Requests:
             world.mailbox.put_late(Item(partial(self._tell_kills, tuple(killed), ended, progress)))
 
     def _kills_some(self, killed: list[str]) -> bool:
-        """Whether there is something to tell: not all jobs are being killed already."""
+        """Whether a kill has something to tell: not all of its jobs are being killed already."""
         return bool(killed)
 
     def _tell_kills(self, killed: tuple[str, ...], ended: list[SimJob], progress: dict[str, Any]) -> None:
@@ -321,7 +321,7 @@ def executors_of(decision: d.ExecuteJob, job: SimJob) -> IntArray:
 
 
 _ON_THE_WAY = {COMPUTATION: -1, SLEEP: -2, TRANSITION: -42}
-"""What the P-state file says at a request, by the sort of P-state that is asked for."""
+"""Numbers in the P-state file at a request, by the sort of P-state that is asked for."""
 
 
 class PowerStates:
@@ -333,13 +333,13 @@ class PowerStates:
     """
 
     _tells_switches: bool | None = None
-    """How answers tell apart switches and other changes of P-states; None where they do not."""
+    """Sign by which answers tell apart switches and other changes of P-states; None where they do not."""
 
     def __init__(self, world: World, execution: Execution) -> None:
         self._world = world
         self._execution = execution
         self._waiting: dict[int, list[tuple[HostSet, set[int]]]] = {}
-        """By P-state: the hosts of each request, and those of them that are not there yet."""
+        """Requests by P-state: the hosts of each, and those of them that have not arrived yet."""
 
     def request(self, hosts: HostSet, pstate: int) -> None:
         """Begin to bring hosts to a P-state. Raises DecisionRefused where Batsim aborts.

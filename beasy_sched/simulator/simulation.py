@@ -63,7 +63,7 @@ _SHARED_UNEVENLY = (
 )
 
 Decide = Callable[[Message], Reply]
-"""A scheduler, as seen from here."""
+"""Scheduler as the simulation sees it."""
 
 
 class Ending(str, Enum):
@@ -93,7 +93,7 @@ class SimulationResult:
     makespan_s: float
     files: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
-    """What the user should know."""
+    """Notes for the user."""
 
 
 class Simulation:
@@ -418,17 +418,17 @@ class Inputs:
 
     platform: PathLike
     workloads: Sequence[PathLike] = ()
-    """Named w0, w1, ... in this order."""
+    """Workload files, named w0, w1, ... in this order."""
     events: Sequence[PathLike] = ()
     master: str = "master_host"
     roles: Mapping[str, str] = field(default_factory=dict)
     """Further roles of hosts, by name."""
     limit: int = 0
-    """Use only the first so many hosts (0: all)."""
+    """Number of the first hosts that are used (0: all)."""
     limit_by_workload: bool = False
     """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
     strict: BatsimFormat | None = None
-    """Refuse whatever this version of Batsim aborts on, even where the meaning is clear."""
+    """Version of Batsim; whatever it aborts on is refused, even where the meaning is clear."""
 
     def read(
         self, options: SimulationOptions

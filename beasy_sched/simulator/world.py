@@ -25,31 +25,33 @@ class SimulationOptions:
     energy: bool = False
     """Meter energy and allow P-state changes (``-E``)."""
     forward_profiles: bool = False
-    """Attach its profile to each submitted job (``--forward-profiles-on-submission``)."""
+    """Whether each submitted job has its profile attached (``--forward-profiles-on-submission``)."""
     dynamic_jobs: bool = False
     """Let the scheduler register jobs and profiles (``--enable-dynamic-jobs``)."""
     acknowledge_dynamic_jobs: bool = False
     """Answer a registration with JOB_SUBMITTED (``--acknowledge-dynamic-jobs``)."""
     profile_reuse: bool = False
-    """Only told to the scheduler: profiles are never forgotten here (``--enable-profile-reuse``)."""
+    """Whether profiles are reused (``--enable-profile-reuse``): only told to the scheduler, none is
+    forgotten."""
     compute_sharing: bool = False
     """Allow several jobs on a host (``--enable-compute-sharing``)."""
     storage_sharing: bool = True
-    """Only told to the scheduler."""
+    """Whether jobs share storage hosts: only told to the scheduler."""
     forward_unknown_events: bool = False
-    """Only told to the scheduler; the events file was read with it."""
+    """Whether unknown events are forwarded: only told to the scheduler, since the events file was read with
+    it."""
     sched_config: str = ""
     """Text for the scheduler (``--sched-cfg``)."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What the versions of Batsim do differently below decisions and events."""
+    """Differences between the versions of Batsim below decisions and events."""
 
     decimals: int = 6
-    """Of times in messages."""
+    """Decimals of times in messages."""
     always_sleeps: bool = False
-    """Whether hosts have sleep states, and can be switched, without metering energy, too."""
+    """Whether hosts have sleep states, and can be switched, also without metering energy."""
 
 
 CALL, ARRIVAL, SWITCH, LEAF, REPLY, PROBE = range(6)
@@ -96,7 +98,7 @@ class World:
         self.decimals = dialect.decimals
         self.tracer = tracer
         self.profiles = profiles
-        """By workload and name."""
+        """Profiles by workload and name."""
         self.table = ModeTable(
             platform.kinds, metered=options.energy, sleeps=options.energy or dialect.always_sleeps
         )
@@ -122,11 +124,11 @@ class World:
         self.untold: list[SimJob] = []
         """Jobs whose ends are in the outbox."""
         self.outbox: list[Event] = []
-        """What the next message will tell."""
+        """Events that the next message will tell."""
         self.switching = 0
         self.calls = 0
         self.before_time_passes: Callable[[float], None] | None = None
-        """Called with the length of each step of the clock (s), while all is as it was during the step."""
+        """Function called with each step's length (s), while all is as it was during the step."""
 
     def _settle(self, stale: IndexArray, initial: IndexArray, now: float) -> float:
         """Correct the jobs' energy at the first metering after time 0; return the total's correction, J.

@@ -19,7 +19,7 @@ from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 _EXAMPLE = "expected something like tcp://localhost:28000"
 _TICK_MS = 500
 _GRACE_MS = 500
-"""How long a reply is still awaited from a scheduler that has closed its connection."""
+"""Time that a reply is still awaited from a scheduler that has closed its connection, ms."""
 
 
 class ZmqScheduler:
@@ -56,7 +56,7 @@ class ZmqScheduler:
         """Whether the scheduler spoken to has closed its connection; one that listens later is another."""
         self._has_answered = False
         self.notices: list[str] = []
-        """What the user should know of the scheduler."""
+        """Notices on the scheduler, for the user."""
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._monitor, zmq.POLLIN)

@@ -51,27 +51,27 @@ class PolicyCheckFailed(BeasyError, AssertionError):
         self.seed = seed
         """Seed of the run: ``check_policy(..., runs=1, seed=SEED)`` repeats it."""
         self.world = world
-        """What the policy had before it."""
+        """World in which the policy failed."""
         self.invariant = invariant
-        """What must hold, and does not; None where the policy failed."""
+        """Invariant that does not hold; None where the policy failed."""
 
 
 @dataclass
 class PolicyCheck:
-    """What the runs of `check_policy` were like: a policy that never does anything breaks no rule."""
+    """Summary of the runs of `check_policy`: a policy that never does anything breaks no rule."""
 
     policy: str
     runs: int = 0
     windows: int = 0
     """Windows of the runs with a site."""
     outcomes: Counter[str] = field(default_factory=Counter)
-    """How many jobs ended in which way, such as ``finished`` and ``killed``."""
+    """Number of jobs by how they ended, such as ``finished`` and ``killed``."""
     kill_decisions: int = 0
     """Kills that the policy or the guard decided, those at the end of a run included."""
 
     @property
     def jobs(self) -> int:
-        """How many jobs were submitted."""
+        """Number of jobs that were submitted."""
         return sum(self.outcomes.values())
 
     def __str__(self) -> str:

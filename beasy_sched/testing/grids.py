@@ -21,11 +21,11 @@ Members = tuple[tuple[str, Any], ...]
 """Members of a job of a workload, by name."""
 
 TARIFF_CHANGES_S = 300.0
-"""When the tariff's price changes: time 0 is five minutes to nine."""
+"""Times at which the tariff's price changes, s: time 0 is five minutes to nine."""
 CALENDAR = Calendar(datetime(2010, 7, 12, 8, 55, tzinfo=timezone(timedelta(hours=-4))))
 PEAK, OFF_PEAK = 0.13, 0.08
 PIECE_S = 90.0
-"""How long a price lasts: it changes within steps."""
+"""Length of time for which a price lasts, s: it changes within steps."""
 FORECAST_S = 120.0
 
 

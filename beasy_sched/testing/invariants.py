@@ -21,7 +21,7 @@ from beasy_sched.testing.worlds import PLAIN, STEP_S, SmallWorld, WorldRun
 
 RESERVE: Final = [HostState.ASLEEP, HostState.SWITCHING_OFF, HostState.SWITCHING_ON]
 MOMENT_J: Final = 100.0 * 2e-3
-"""What one server at most uses in two moments: a kill comes 1 ms late, and so may a step's end."""
+"""Most energy that one server uses in two moments, J: a kill comes 1 ms late, and so may a step's end."""
 WAYS_OUT: Final = (
     "the run is over",
     "asks for no host",
@@ -254,7 +254,7 @@ def outcome_of(done: WorldRun) -> Mapping[str, str]:
 
 
 def lost_predecessors(names: list[str], states: Mapping[str, str]) -> list[str]:
-    """Return those of the jobs that have ended and not finished."""
+    """Return the ended jobs that have not finished."""
     return [name for name in names if states.get(name) not in ("finished", None)]
 
 

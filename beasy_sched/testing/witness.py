@@ -57,16 +57,16 @@ class Witness:
         self.platform = platform
         self.state = np.full(platform.size, IDLE)
         self.here = np.ones(platform.size, dtype=np.bool_)
-        """Which hosts are in service."""
+        """Whether each host is in service."""
         self.left_switching = np.zeros(platform.size, dtype=np.bool_)
-        """Which hosts were in transition when they went out of service, of those that are."""
+        """Whether each host out of service was in transition when it went out."""
         self.now = 0.0
         """Time of the last message, s."""
         self.waiting: dict[str, int] = {}
         self.running: dict[str, HostSet] = {}
         self.actions: list[LoggedAction] = []
         self.openings: list[float] = []
-        """When steps were opened, s."""
+        """Times at which steps were opened, s."""
         self.granted: set[float] = set()
         """Openings of the steps in which a job was started or a host woken."""
         sleeps = [kind.sleep.pstate if kind.sleep else -1 for kind in platform.kinds]

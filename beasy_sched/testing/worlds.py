@@ -101,7 +101,7 @@ class WorldJob:
     res: int
     walltime: float | None
     run: float
-    """On the fast servers at full speed, s."""
+    """Run time on the fast servers at full speed, s."""
     delays: bool = False
     members: Members = ()
     """Deadline, workflow, predecessors: what Batsim passes on."""
@@ -115,7 +115,7 @@ class SmallWorld:
     slow: int
     jobs: tuple[WorldJob, ...]
     production_w: tuple[float, ...]
-    """One value a step."""
+    """Production of each step, W."""
     soc_start_pct: float = 50.0
     capacity_j: float = 50_000.0
     discharge_limit_w: float = 300.0
@@ -135,10 +135,10 @@ class SmallWorld:
     forecast_w: tuple[float, ...] = ()
     """The production that the planner expects; without it, plans are drawn at random."""
     unplanned_windows: int = 0
-    """The last ones of the run for which there is no plan."""
+    """Number of windows at the end of the run for which there is no plan."""
 
     start_pstates: tuple[int, ...] = ()
-    """Where each host starts; all in P-state 0 where this is empty."""
+    """P-state in which each host starts; all start in P-state 0 where this is empty."""
 
     grid: WorldGrid | None = None
     base_w: float = 0.0
@@ -451,7 +451,7 @@ def failing_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int =
 
 
 def _outage(rng: np.random.Generator, world: SmallWorld, steps: int) -> tuple[tuple[float, float, str], ...]:
-    """One that Batsim survives: a host that left in the middle of a transition must never come back."""
+    """Draw an outage that Batsim survives: a host that leaves while switching must never come back."""
     if rng.random() < 0.5:
         return ((0.0, float(rng.integers(1, steps * 60)), f"0-{rng.integers(0, world.hosts)}"),)
     first = int(rng.integers(0, world.hosts))

@@ -27,16 +27,16 @@ from beasy_sched.reports.samples import CONFIDENCE, interval
 from beasy_sched.reports.text_tables import TextTable
 
 SLACK: Final = 1e-9
-"""How far beyond a limit a number may lie."""
+"""Amount by which a number may lie beyond a limit."""
 TIE: Final = 1e-9
 """Values nearer than this share of the larger one are equal."""
 _MOST_NAMED: Final = 3
 
 Truth = npt.NDArray[np.bool_]
-"""Of ours, then of each resample."""
+"""Truth of something for our executions, then for each resample."""
 Statement = Callable[[Any], tuple[Truth, str]]
-"""Given a study: whether something is true of it, and what we found in a few words. Raises KeyError where a
-condition did not run."""
+"""Function of a study: whether something is true of it, and what we found in a few words. Raises KeyError
+where a condition did not run."""
 
 
 def competition_ranks(
@@ -74,26 +74,26 @@ class Quantity(Protocol):
 
     @property
     def unit(self) -> str:
-        """What it is counted in."""
+        """Unit of the quantity."""
 
     def values(self, study: Any) -> FloatArray:
-        """Ours, then the resamples'. Raises KeyError where a condition did not run."""
+        """Return the number of ours, then of the resamples. Raises KeyError where a condition did not run."""
 
 
 @dataclass(frozen=True)
 class Minus:
-    """One number less another."""
+    """Quantity: one number less another."""
 
     first: Quantity
     second: Quantity
 
     @property
     def unit(self) -> str:
-        """The numbers': points for percentages."""
+        """Unit of the difference: that of the numbers, or points for percentages."""
         return "points" if self.first.unit.startswith("%") else self.first.unit
 
     def values(self, study: Any) -> FloatArray:
-        """Ours, then the resamples'."""
+        """Return the difference in our executions, then in each resample."""
         return self.first.values(study) - self.second.values(study)
 
 
@@ -107,7 +107,7 @@ class Within:
     outside: bool = False
 
     def __call__(self, study: Any) -> tuple[Truth, str]:
-        """Its truth, and our number with its interval."""
+        """Return the statement's truth, and our number with its interval."""
         values = self.quantity.values(study)
         low, high = interval(values)
         found = f"{values[0]:.2f} [{low:.2f}, {high:.2f}] {self.quantity.unit}"
@@ -129,7 +129,7 @@ class Several:
     at_least: int | None = None
 
     def __call__(self, study: Any) -> tuple[Truth, str]:
-        """Its truth, and what each of a few found; of many, how many are true, and what the others found."""
+        """Return the truth; what each of few found, or of many how many are true and what others found."""
         found = [statement(study) for statement in self.statements]
         needed = len(found) if self.at_least is None else self.at_least
         truth = np.asarray(np.sum([true for true, _ in found], axis=0) >= needed)
@@ -170,13 +170,13 @@ class Claim:
 
     name: str
     part: str
-    """The part of the paper that it stands in, or the scenario that it is about."""
+    """Part of the paper that the claim stands in, or scenario that it is about."""
     text: str
     statement: Statement
     paper: str = ""
     number: float | None = None
     universal: bool = False
-    """Whether it is about every execution: one against it refutes it, and resamples say nothing."""
+    """Whether the claim is about every execution: one against it refutes it, and resamples say nothing."""
 
 
 @dataclass(frozen=True)
@@ -187,11 +187,11 @@ class Verdict:
     ruling: Ruling
     ours: str
     support: float
-    """Share of the resamples in which it is true."""
+    """Share of the resamples in which the claim is true."""
 
     @property
     def true_in(self) -> str:
-        """The share, in percent."""
+        """Share of the resamples in which the claim is true, as text in percent."""
         return f"{100 * self.support:.0f} %"
 
 

@@ -106,7 +106,7 @@ class SocCurve:
     hours: FloatArray
     soc_pct: FloatArray
     kills: Mapping[float, int] = field(default_factory=dict)
-    """How many jobs were killed, by hour."""
+    """Number of jobs that were killed, by hour."""
 
 
 def soc_figure(curves: Sequence[SocCurve], battery: BatterySpec) -> Any:
@@ -315,7 +315,7 @@ class BoxPanel:
     values: FloatArray
     label: str
     mark: float | None = None
-    """Where to draw a line for comparison."""
+    """Value at which a line is drawn for comparison; None for no line."""
 
 
 def box_figure(policies: Sequence[str], panels: Sequence[BoxPanel]) -> Any:

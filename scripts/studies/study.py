@@ -51,7 +51,7 @@ class Study(ABC, Generic[Run, Result]):
     @property
     @abstractmethod
     def identity(self) -> Mapping[str, Any]:
-        """What must be the same for runs to belong into one folder."""
+        """Data that must be the same for runs to belong into one folder."""
 
     @property
     @abstractmethod
@@ -66,7 +66,7 @@ class Study(ABC, Generic[Run, Result]):
     @property
     @abstractmethod
     def _kind(self) -> type[Result]:
-        """What the runs return."""
+        """Type of the results that runs return."""
 
     @abstractmethod
     def _name(self, run: Run) -> str:
@@ -74,15 +74,15 @@ class Study(ABC, Generic[Run, Result]):
 
     @abstractmethod
     def _size(self, run: Run) -> float:
-        """How large a run is: the largest start first."""
+        """Return how large a run is: the largest start first."""
 
     @abstractmethod
     def _work(self, run: Run) -> tuple[Callable[[Any], Result], Any]:
-        """What to do for a run: a function that can be imported by name, and its argument."""
+        """Return the work of a run: a function that can be imported by name, and its argument."""
 
     @abstractmethod
     def _described(self, run: Run) -> Mapping[str, Any]:
-        """What the table says of a run, whatever its result."""
+        """Return what the table says of a run, whatever its result."""
 
     def begin(self) -> None:
         """Make the folder, or check that it belongs to the same study. Raises ConfigError."""

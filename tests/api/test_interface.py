@@ -10,15 +10,21 @@ import subprocess
 import sys
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import beasy_sched as bs
+from beasy_sched.cli.campaign import run
+from beasy_sched.declared import default_of, help_of
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.declared import help_of
-from beasy_sched.generate.power import SyntheticWeather
+from beasy_sched.generate.platform import ONE_PSTATE
+from beasy_sched.generate.power import PowerOptions, SyntheticWeather
 from beasy_sched.generate.workload import SwfOptions, SyntheticOptions
+from beasy_sched.planner.offline import PlanOptions
+from beasy_sched.run.settings import ReplanSettings, RunSettings
 
 FUNCTIONS = [getattr(bs, name) for name in bs.__all__ if inspect.isfunction(getattr(bs, name))]
 
@@ -49,11 +55,42 @@ def fields(kind: type) -> set[str]:
 
 
 def test_options_of_workloads_and_weather_are_parameters() -> None:
-    workload = set(inspect.signature(bs.generate_workload).parameters)
-    own = {"path", "swf", "reference", "deadlines"}
-    assert workload - own == fields(SwfOptions) | fields(SyntheticOptions)
-    power = set(inspect.signature(bs.generate_power).parameters)
-    assert power >= fields(SyntheticWeather)
+    workload = inspect.signature(bs.generate_workload).parameters
+    assert workload.keys() - {"path", "swf", "deadlines"} == fields(SwfOptions) | fields(SyntheticOptions)
+    assert (workload["jobs"].default, workload["jobs"].annotation) == (900, int)
+    assert workload["hosts"].default is workload["walltimes"].default is None  # which the two kinds have
+    power = inspect.signature(bs.generate_power).parameters
+    assert power.keys() >= fields(SyntheticWeather) | fields(PowerOptions)
+    assert power["cloudiness"].default == SyntheticWeather.cloudiness
+
+
+def test_a_parameter_that_there_is_not_is_an_error_as_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'job'"):
+        bs.generate_workload(tmp_path / "w.json", job=3)
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        bs.generate_workload(tmp_path / "w.json", "trace.swf")
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.slow  # reads NumPy's types
+def test_type_checkers_see_the_options(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(
+        "import beasy_sched as bs\n"
+        "trace: str | None = None\n"
+        "bs.generate_workload('w.json', jobs=3, day_shares=[1, 1])\n"
+        "bs.generate_workload('w.json', swf='x', start_s=3, keep={'status': [1]}, extras=['user'])\n"
+        "bs.generate_workload('w.json', swf=trace, seed=3)\n"
+        "bs.generate_power('p.txt', pv_kw=3, cloudiness=0.5)\n"
+        "bs.generate_power('p.txt', pv='pv.csv', pv_kw=3)\n"
+        "bs.generate_workload('w.json', jobs='many')\n"
+        "bs.generate_workload('w.json', swf='x', jobs=3)\n"
+        "bs.generate_power('p.txt', pv='pv.csv', cloudiness=0.5)\n"
+        "bs.generate_workload('w.json', job=3)\n"
+    )
+    api = pytest.importorskip("mypy.api")
+    told, _, _ = api.run(["--strict", "--python-version", "3.10", str(tmp_path / "user.py")])
+    wrong = sorted({int(line) for line in re.findall(r"user\.py:(\d+): error", told)})
+    assert wrong == [8, 9, 10, 11], told
 
 
 @pytest.mark.parametrize(
@@ -82,30 +119,57 @@ def documented(function: Callable[..., Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("function", "kind"),
+    ("function", "kinds"),
     [
-        (bs.generate_workload, SyntheticOptions),
-        (bs.generate_workload, SwfOptions),
-        (bs.generate_power, SyntheticWeather),
+        (bs.generate_workload, (SyntheticOptions, SwfOptions)),
+        (bs.generate_power, (SyntheticWeather, PowerOptions)),
     ],
 )
-def test_help_says_what_is_declared_with_the_option(function: Callable[..., Any], kind: type) -> None:
-    """The meaning and the default that stand beside the field, from which commands have theirs, too."""
-    told, checked = documented(function), 0
-    types = typing.get_type_hints(kind)
-    given = inspect.signature(function).parameters
-    for name in fields(kind):
-        try:
-            expected = help_of(kind, name)
-        except LookupError:
-            continue
-        if name != "hosts":  # of which both kinds have one, with another default
-            assert told[name] == expected
-        plain = typing.get_origin(types[name]) is None  # in Python 3.10, generics are types
-        if plain and isinstance(types[name], type):
-            assert given[name].annotation == f"{types[name].__name__} | None"
-        checked += 1
-    assert checked > 5
+def test_help_says_what_is_declared_with_the_options(
+    function: Callable[..., Any], kinds: tuple[type, type]
+) -> None:
+    told, (first, second) = documented(function), kinds
+    for kind in kinds:
+        for name in fields(kind):
+            agree = not fields(first) >= {name} <= fields(second) or name not in ("hosts", "walltimes")
+            assert told[name] == help_of(kind, name, default=agree)
+    assert "{" not in (function.__doc__ or "").replace("{1: 70", "").replace('{"status": {1}}', "")
+
+
+@pytest.mark.parametrize(
+    ("function", "parameter", "kind", "field"),
+    [
+        *((bs.simulate, name, RunSettings, name) for name in ("policy", "options", "site", "plan")),
+        *((bs.simulate, name, RunSettings, name) for name in ("forecast", "windows")),
+        (bs.simulate, "replan", ReplanSettings, "every"),
+        *((bs.plan, name, PlanOptions, name) for name in sorted(fields(PlanOptions))),
+    ],
+)
+def test_parameters_that_are_written_out_are_as_declared(
+    function: Callable[..., Any], parameter: str, kind: type, field: str
+) -> None:
+    """Where Python's parameter has a type of its own, such as a class or a plan, it is in the signature."""
+    assert documented(function)[parameter] == help_of(kind, field, default=False)
+    default = inspect.signature(function).parameters[parameter].default
+    assert (default or None) == (default_of(kind, field) or None)
+
+
+@pytest.mark.parametrize(
+    ("function", "parameter", "command"),
+    [
+        (bs.campaign, "quick", run),
+        (bs.campaign, "retry_failed", run),
+        (bs.generate_platform, "one_pstate", None),
+    ],
+)
+def test_flags_mean_the_same_on_the_command_line(
+    function: Callable[..., Any], parameter: str, command: click.Command | None
+) -> None:
+    said = ONE_PSTATE.meaning
+    if command is not None:
+        help = next(option.help for option in command.params if option.name == parameter)
+        said = help[0].lower() + help.removesuffix(".")[1:]
+    assert documented(function)[parameter] == said
 
 
 @pytest.mark.parametrize("name", ["profile_type", "chains", "processors", "walltimes"])

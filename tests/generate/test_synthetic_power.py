@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from beasy_sched.energy.storage import FieldError
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.table import IRRADIANCE, POWER, WIND_SPEED
 from beasy_sched.formats.weather_exports import parse_ninja
 from beasy_sched.generate.power import (
@@ -140,5 +140,5 @@ def test_the_step_does_not_change_the_energy(step_s):
     [("latitude_deg", 91), ("cloudiness", 1.1), ("wind_mean_m_s", 0), ("wind_shape", math.nan)],
 )
 def test_a_climate_that_cannot_be_is_refused(field, value):
-    with pytest.raises(FieldError, match=f"^{field}: found"):
+    with pytest.raises(ConfigError, match=f"^{field}: found"):
         SyntheticWeather(**{field: value})

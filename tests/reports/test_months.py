@@ -117,6 +117,17 @@ def test_the_last_day_is_drawn(monkeypatch):
         assert (shown.tolist(), edges.tolist()) == (values, [0.0, 1.0, 2.0, 3.0])
 
 
+def test_a_last_step_that_began_late_has_no_day_of_its_own(monkeypatch):
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    drawn = []
+    monkeypatch.setattr(months, "figure_bytes", lambda figure, suffix: drawn.append(figure) or b"")
+    run = hand_run(3)
+    run.trace.loc[1:, "start_s"] += 0.001
+    draw_year([run], "three days")
+    _, edges, _ = drawn[0].axes[0].patches[0].get_data()
+    assert edges.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
 def test_a_long_run_is_drawn_by_weeks(monkeypatch):
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     drawn = []

@@ -35,15 +35,15 @@ from beasy_sched.remembered import Remembered
 from beasy_sched.units import TIME_TOLERANCE_S
 
 WindowEnd = Literal["walltime", "work"]
-"""What a job must be able to do before the last known window ends."""
+"""What a job must be able to do before the last known window ends: reach its walltime, or do its work."""
 ENERGY_TOLERANCE_J = 1e-6
 _ALL: Final = slice(None)
 _FEW_ROWS: Final = 32
 """Energy for half of the jobs is found within so many rows."""
 _FURTHER: Final = 4
-"""How many times as many rows are looked at next."""
+"""Factor by which the number of rows grows that are looked at next."""
 _CELLS_A_LOOK: Final = 1_000_000
-"""Not more cells are looked at together, unless in the shortest look, so that arrays stay small."""
+"""Most cells that are looked at together, unless in the shortest look, so that arrays stay small."""
 _NEAR_ROWS: Final = 128
 """Energy for a job is usually found within so many rows."""
 _ABOVE_ROUNDING: Final = 1.0 + 1e-9
@@ -59,7 +59,7 @@ class PlanAhead:
     now_states: StateArray
     """Present P-states: computing or sleep, [N]."""
     reserved_until: IndexArray
-    """Rows before this one belong to a running or verified job, [N]; 0 without a job."""
+    """Row up to which each server belongs to a running or verified job, [N]; 0 without a job."""
     level_j: Callable[[], FloatArray]
     """Planned battery energy at the end of each row up to the horizon (Eq. 1): at most [L]."""
     min_j: float
@@ -67,10 +67,10 @@ class PlanAhead:
     dt_s: FloatArray
     """Length of each row, [L]: the rest of the present step, then whole steps."""
     write: Callable[[HostIds, StateArray], object]
-    """Plans servers in these states from row 0 on."""
+    """Function that plans servers in these states from row 0 on."""
 
     _limit: tuple[FloatArray | None, int] = (None, 0)
-    """`rows_to_limit` as last found, with the levels that it was found for."""
+    """Last result of `rows_to_limit`, with the levels that it was found for."""
 
     @property
     def rows_to_limit(self) -> int:
@@ -91,18 +91,18 @@ class Placement:
     end: int
     """The job holds its servers in rows 0 to end - 1."""
     columns: StateArray
-    """States of ``hosts`` in these rows."""
+    """States of ``hosts`` in rows 0 to ``end`` - 1."""
     needed_j: float = 0.0
     asleep: tuple[IndexArray, IndexArray] | None = None
     """Rows and hosts of the idle cells that go to sleep."""
     saved_j: float = 0.0
     woken: int = 0
-    """Number of cells of its servers that were planned asleep."""
+    """Number of cells of the job's servers that were planned asleep."""
     faster: bool = False
-    """Whether its servers were planned slower than it needs them."""
+    """Whether the job's servers were planned slower than it needs them."""
 
     def paid_by(self, asleep: tuple[IndexArray, IndexArray], saved_j: float) -> Placement:
-        """The same with these rows and hosts of idle cells ``asleep``, which save ``saved_j``."""
+        """Return the placement with these rows and hosts of idle cells ``asleep``, which save ``saved_j``."""
         own = (self.hosts, self.end, self.columns, self.needed_j)
         return Placement(*own, asleep, saved_j, self.woken, self.faster)
 
@@ -111,12 +111,12 @@ class KeptOn(NamedTuple):
     """Servers that are never to sleep in rows ``first`` to ``end`` - 1."""
 
     hosts: BoolArray
-    """Which servers these are, [N]."""
+    """Whether each server is kept on, [N]."""
     first: int
     end: int
 
     def leave_out(self, idle: BoolArray, begin: int, hosts: HostIds | slice) -> None:
-        """Clear their cells in ``idle``: rows from ``begin`` on, columns of ``hosts``."""
+        """Clear the cells of the servers in ``idle``: rows from ``begin`` on, columns of ``hosts``."""
         idle[max(self.first - begin, 0) : max(self.end - begin, 0), self.hosts[hosts]] = False
 
 
@@ -175,13 +175,13 @@ class _Savings:
 
     hosts: HostIds
     idle: BoolArray
-    """Which cells may be put to sleep: [rows, hosts]."""
+    """Whether each cell may be put to sleep: [rows, hosts]."""
     by_host_j: FloatArray
-    """What sleeping in rows 0 to k would save, for every k and host."""
+    """Energy that sleeping in rows 0 to k would save, for every k and host, J."""
 
     @property
     def total_j(self) -> FloatArray:
-        """What sleeping in rows 0 to k would save in total, for every k."""
+        """Energy that sleeping in rows 0 to k would save in total, for every k, J."""
         return np.asarray(np.add.reduce(self.by_host_j, axis=1))
 
 
@@ -195,7 +195,7 @@ class EnergyTest:
         self.outlook = outlook
         self._kept: KeptOn | None = None
         self._for_any: SleepBound | None = None
-        """What idle servers can save for any job in the present plan, as far as this is known."""
+        """Energy that idle servers can save for any job in the present plan, as far as it is known."""
         self._refused: Placement | None = None
 
     def check(self, hosts: HostIds, end: int, speed: StateArray | None = None) -> Placement | None:
@@ -361,11 +361,11 @@ class _Held:
     first: int
     before: StateArray
     faster: bool
-    """Whether its servers were made faster for it."""
+    """Whether the job's servers were made faster for it."""
     end_s: float
-    """When it must have ended."""
+    """Time at which the job must have ended, s."""
     total_flops: float
-    """Work that it is assumed to need on each host (Eq. 3.29)."""
+    """Work that the job is assumed to need on each host (Eq. 3.29), flops."""
 
 
 class Promise(NamedTuple):
@@ -388,20 +388,20 @@ class LivePlan:
         self.ladder = Ladder(view.power_model)
         self.plan = WorkingPlan(offline_plans(view), self.cells, view.pstate)
         self.until: IndexArray = np.zeros(view.platform.size, dtype=np.intp)
-        """Steps before this one belong to a running job, by host."""
+        """Step up to which each host belongs to a running job, [N]."""
         self.ends_s: FloatArray = np.full(view.platform.size, -np.inf)
-        """When the job of each host ends at the latest, s; minus infinity without a job."""
+        """Latest end of the job of each host, s; minus infinity without a job."""
         self.on_s: FloatArray = view.power_model.on_s[view.platform.kind_of]
-        """How long each host takes to wake, s."""
+        """Time that each host takes to wake, s."""
         self.longest_wake_s = float(view.power_model.on_s.max())
         self.no_servers: BoolArray = np.zeros(view.platform.size, dtype=np.bool_)
-        """No server: for others to read only."""
+        """Mask of no server: for others to read only."""
         self.no_servers.flags.writeable = False
         self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
-        """Of compensation, whose rests do not count what servers have drawn beyond the plan."""
+        """Projection of levels for compensation, without what servers have drawn beyond the plan."""
         self._levels_j: Remembered[tuple[int, int, float], FloatArray] = Remembered()
         self._beyond_plan = (-1, 0.0)
-        """A step, and the energy that servers draw in it beyond the plan, J."""
+        """Number of a step, and the energy that servers draw in it beyond the plan, J."""
         self._user_error = user_error
         self._by_work = window_end == "work"
         self.fastest = view.platform.fastest_of_kind[view.platform.kind_of]
@@ -439,7 +439,7 @@ class LivePlan:
         return math.ceil((time_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
 
     def end_steps(self, times_s: FloatArray) -> IndexArray:
-        """As `end_step`, of several times."""
+        """Return the steps of several times, each as `end_step` does."""
         steps = np.ceil((times_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
         return steps.astype(np.intp)
 

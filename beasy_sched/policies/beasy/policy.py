@@ -66,9 +66,9 @@ class BeasyPass(EasyPass):
         self._dangerous = dangerous
         self._last_pass_s = last_pass_s
         self._reserved = live.no_servers
-        """Which servers are reserved."""
+        """Whether each server is reserved, [N]."""
         self._promised: tuple[int, int] | None = None
-        """The rows for which the test does not know yet that the reserved servers are to stay on."""
+        """Rows in which the reserved servers are to stay on, where the test does not know of it yet."""
 
     def run(self) -> list[Action]:
         """Run the pass and return its actions, the reasons why jobs wait first."""
@@ -136,12 +136,12 @@ class BeasyPass(EasyPass):
 
     @cached_property
     def _energy_test(self) -> EnergyTest:
-        """Whether the plan can pay for jobs: made when it is first asked, which most passes do not."""
+        """Test of whether the plan can pay for jobs, made at its first use: most passes have none."""
         return self.live.test(self.view, self.step)
 
     @property
     def _test(self) -> EnergyTest:
-        """The same, with what has been promised since."""
+        """Energy test that knows what has been promised since it was made."""
         test = self._energy_test
         if self._promised is not None:
             test.keep(self._reserved, *self._promised)
@@ -212,7 +212,7 @@ class BeasyPass(EasyPass):
     # --- the reservation ----------------------------------------------------------------------------------
 
     def needs_reservation(self, job: Job) -> bool:
-        """Not if no other job could be backfilled, and it was told why ``job`` waits."""
+        """Whether to reserve for ``job``: not if none could be backfilled, and why it waits was told."""
         if not self.is_alone(job) and self._some_payable(job):
             return True
         if self.refused_by:
@@ -253,7 +253,7 @@ class BeasyPass(EasyPass):
         return min(plan.horizon(self.step) + self.live.rows_of(job.walltime_s), plan.steps)
 
     def _is_still_promised(self, job: Job) -> bool:
-        """Whether the servers last promised to ``job`` can still take it then, so that it has a reservation.
+        """Whether the servers last promised to ``job`` can still take it when promised: it has a reservation.
 
         There may be an earlier one by now.
         """
@@ -315,7 +315,7 @@ class BeasyPass(EasyPass):
     def _intervals(
         self, job: Job, earliest_s: FloatArray, first_before: int | None
     ) -> tuple[FloatArray, FloatArray, HostIds] | None:
-        """From when, and until when, servers can take ``job``, s, and which: one entry per run of steps.
+        """Return when servers can take ``job``, from when to when, s, and which: one entry per run of steps.
 
         ``earliest_s`` (N) is when each server is ready; ``first_before`` leaves out runs that begin later.
         Returns None if there are fewer than the hosts that ``job`` asks for.
@@ -365,7 +365,7 @@ class BeasyOptions(Options, frozen=True):
     idle_power: bool = False
     """Whether the energy test counts idle servers at idle power instead of the plan's worst case."""
     release: Literal["offer", "at-once"] = "offer"
-    """Whether servers of a job that ends early are offered to the queue first, or go back to their planned
+    """Whether servers of a job that ends early are offered to the queue first, or return to their planned
     states at once."""
     compensate: bool = True
     """Whether to compensate at every step."""

@@ -47,7 +47,7 @@ class _Actions:
 
 
 def _expand(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """For actions of so many cells: the action of each cell, and its place among the action's cells."""
+    """Return, for actions of ``counts`` cells, each cell's action and its place among the action's cells."""
     action = np.arange(len(counts)).repeat(counts)
     return action, np.arange(len(action)) - (counts.cumsum() - counts).repeat(counts)
 
@@ -195,7 +195,7 @@ class _Slowing:
         starts_s = dt_s.cumsum() - dt_s
         rows = int(starts_s.searchsorted(float(table.left_s.max())))
         self.lengths_s = np.clip(table.left_s - starts_s[:rows, None], 0.0, dt_s[:rows, None])
-        """How long each job runs in each row at most: [rows, jobs]."""
+        """Time that each job runs in each row at most, s: [rows, jobs]."""
         self.again()
 
     def again(self) -> _Slowing:
@@ -287,7 +287,7 @@ class Spending:
         """The least level that spending may lead to, J."""
         spare_j = float(np.minimum.reduce(self._floor_j)) - battery.min_j if bounded else math.inf
         self.left_j = max(0.0, min(comp_j, spare_j))
-        """What may still be spent, J."""
+        """Energy that may still be spent, J."""
 
     def has_left(self) -> bool:
         """Whether anything may still be spent."""

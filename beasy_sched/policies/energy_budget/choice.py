@@ -52,7 +52,7 @@ class Fleet:
         return (free | sleeping) & ~(self.claimed | self.taken)
 
     def idle_now(self, hosts: HostIds) -> BoolArray:
-        """Which of some usable hosts are on."""
+        """Whether each of some usable hosts is on."""
         return np.asarray(self._view.host_state[hosts] == IDLE)
 
     def commit(self, job: Job, hosts: HostIds, end_s: float, extra_w: float) -> None:
@@ -84,7 +84,7 @@ class AnyHosts:
         """Look at the hosts as they are."""
         self._view, self._fleet = view, fleet
         self.free = int(np.count_nonzero(self._usable)) if fleet.switches else view.free_count
-        """How many hosts can still be given to a job."""
+        """Number of hosts that can still be given to a job."""
         self._extra = 0
         self._needs = 0
 

@@ -54,7 +54,7 @@ class EnergyCounter:
         self.overestimated_j = 0.0
         """Total by which estimates exceeded measurements."""
         self.due_s = period.start_s
-        """When the next measurement is due; infinite after the last."""
+        """Time at which the next measurement is due, s; infinite after the last."""
         self._now_s = 0.0
         self._at_start_j = 0.0
         self._last_j = 0.0

@@ -28,6 +28,9 @@ from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, parse_duration
 _JOULES: Final = {"j": 1.0, "kj": 1e3, "mj": 1e6, "gj": 1e9, "wh": 3.6e3, "kwh": 3.6e6, "mwh": 3.6e9}
 _AMOUNT: Final = re.compile(r"\s*([0-9.eE+-]+?)\s*(%|[kKmMgG]?[jJ]|[kKmM]?[wW][hH])\s*")
 
+Shutdown = Literal["none", "opportunistic"]
+Allocation = Literal["any", "contiguous"]
+
 
 class EnergyBudgetOptions(Options, frozen=True):
     """Options of `energybud`, `reducepc` and `powercap`."""
@@ -41,13 +44,14 @@ class EnergyBudgetOptions(Options, frozen=True):
     """When the period ends; required with a budget."""
     monitoring: float | str = 600.0
     """Interval between measurements of the energy used."""
-    shutdown: Literal["none", "opportunistic"] = "none"
+    shutdown: Shutdown = "none"
     """Whether idle hosts are switched off at once during the period."""
-    allocation: Literal["any", "contiguous"] = "any"
+    allocation: Allocation = "any"
     """Whether a job's hosts must have consecutive numbers."""
     reservation: Literal["stock", "strict", "none"] = "stock"
-    """What other jobs leave the first waiting job: what it will take from the saved energy (``"stock"``), all
-    the energy that it needs to start when it was told to (``"strict"``), or only its hosts (``"none"``)."""
+    """Part of the energy that other jobs leave to the first waiting job: what it will take from the saved
+    energy (``"stock"``), all the energy that it needs to start when it was told to (``"strict"``), or none
+    but its hosts (``"none"``)."""
     idle_w: float | Mapping[str, float] | None = None
     """Estimated power of an idle host, W: one value, or values by kind of server; None: the platform's."""
     computing_w: float | Mapping[str, float] | None = None
@@ -166,7 +170,7 @@ def _rest_w(platform: Platform, *, asleep: bool) -> float:
 
 
 Counts = npt.NDArray[np.int64]
-"""How many hosts of each kind are in each `HostState`, [kind, state]."""
+"""Number of hosts of each kind in each `HostState`, [kind, state]."""
 _OFF_STATES = (ASLEEP, SWITCHING_OFF)
 
 

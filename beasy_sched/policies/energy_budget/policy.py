@@ -52,11 +52,11 @@ class BudgetReservation(Reservation):
     """A reservation of hosts and of energy."""
 
     ready_s: float = np.inf
-    """When the job will have its hosts, by walltimes."""
+    """Time at which the job will have its hosts, by walltimes, s."""
     begin_s: float = np.inf
-    """When there will be energy for it, too: hosts wake for it from then on."""
+    """Time from which there is also energy for the job, s: hosts wake for it from then on."""
     reserved: float = 0.0
-    """What is set aside for the job, J (W under a power limit)."""
+    """Energy that is set aside for the job, J (power, W, under a power limit)."""
 
 
 class BudgetPass(EasyPass):
@@ -81,9 +81,9 @@ class BudgetPass(EasyPass):
         self.cost = FREE if ledger is None else ledger.cost(fleet.lead_s)
         self.begin_s = view.now + self.cost.lead_s
         self.again_s = np.inf
-        """When the first waiting job will have what it lacks now."""
+        """Time at which the first waiting job will have what it lacks now, s."""
         self.lacking: FactDict = {}
-        """What the last job that the budget refused lacks."""
+        """Facts of what the last job that the budget refused lacks."""
 
     @cached_property
     def choice(self) -> HostChoice:
@@ -267,7 +267,7 @@ class BudgetedEasy(Policy):
     stock: ClassVar[type[BudgetTest]] = Stock
     """The test of whether the budget allows a job."""
     strict: ClassVar[type[BudgetTest]] = Projection
-    """The same, if the first waiting job must start when it was told to."""
+    """Test of whether the budget allows a job, if the first waiting job must start when it was told to."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError."""

@@ -23,9 +23,9 @@ Numbers = TypeVar("Numbers", float, FloatArray)
 """One number, or one for each job."""
 
 NO_BUDGET: Final = "no energy in the budget"
-"""With the job, the balance to come could be below zero."""
+"""Rule: with the job, the balance to come could be below zero."""
 ABOVE_LIMIT: Final = "above the power limit"
-"""With the job, the power could be above the limit."""
+"""Rule: with the job, the power could be above the limit."""
 
 
 class Commitments:
@@ -36,7 +36,7 @@ class Commitments:
     extra_w: FloatArray
     """Power that each job adds to its hosts at rest, W."""
     hosts: FloatArray
-    """How many hosts each job has."""
+    """Number of hosts of each job."""
 
     def __init__(self) -> None:
         """Start without jobs."""
@@ -187,7 +187,7 @@ class Projection(Lookahead):
         super().__init__(period, now, jobs, passing)
         self._rate_w, self._rest_w, self._stock_j = rate_w, rest_w, available_j
         self._jobs = jobs
-        """With those that start in this decision."""
+        """Jobs that have hosts, those that start in this decision among them."""
         self._tolerance_j = tolerance_j
         self._t = np.concatenate(([self._start_s], self._ends_s[: self._inside], [self._end_s]))
         running_w = self._extra_w.sum() - self._ended_w()

@@ -22,7 +22,7 @@ from beasy_sched.engine.guard import ENERGY_TOLERANCE
 from beasy_sched.policies.energy_budget.projection import Ceiling, Numbers, Projection, first_moment
 
 NOT_SAVED: Final = "not enough energy saved"
-"""The job's excess is above the stock."""
+"""Rule: the job's excess is above the stock."""
 
 
 class Stock(Projection):
@@ -30,7 +30,7 @@ class Stock(Projection):
 
     _reserved_j = 0.0
     _due_s: float | None = None
-    """When the first waiting job will start; None as long as nothing is promised."""
+    """Start of the first waiting job, s; None as long as nothing is promised."""
 
     def facts(self, reserved: float) -> FactDict:
         """Return the stock and what is reserved of it, including the excess of jobs that overtook."""
@@ -42,7 +42,7 @@ class Stock(Projection):
         return self._rest_w + self._jobs.drawn_w(self._start_s)
 
     def _above_rate_w(self, extra_w: Numbers) -> Numbers:
-        """What the power with a job is above the rate."""
+        """Return the power with a job above the rate, W."""
         return self._drawn_w + extra_w - self._rate_w
 
     # --- tests ----------------------------------------------------------------------------------------

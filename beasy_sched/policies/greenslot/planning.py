@@ -21,14 +21,14 @@ from beasy_sched.policies.greenslot.slots import Reservations, Slots, StartCosts
 from beasy_sched.units import TIME_TOLERANCE_S
 
 CHEAPEST: Final = "cheapest slot"
-"""Starts now."""
+"""Reason: the task starts now."""
 CHEAPER_LATER: Final = "a cheaper slot"
 GREENER_LATER: Final = "a greener slot"
-"""Starts later, with less brown energy at no lower cost."""
+"""Reason: the task starts later, with less brown energy at no lower cost."""
 AS_CHEAP_LATER: Final = "an equally cheap slot"
-"""Starts later at the same cost: there may be more sun by then."""
+"""Reason: the task starts later at the same cost, since there may be more sun by then."""
 FIRST_ROOM: Final = "the first slot with room"
-"""Nodes are not free before; always the reason of a job longer than the window."""
+"""Reason: nodes are not free before; always the reason of a job longer than the window."""
 PREDECESSORS: Final = "its predecessors have not ended"
 SUN_BEYOND: Final = "waits for sun beyond the window"
 NO_SLOT: Final = "no slot in the window"
@@ -49,23 +49,23 @@ class QueuedTask(Struct, frozen=True):
     duration_s: float
     """Reserved duration, s: the walltime. Infinite if unknown."""
     deadline_s: float = math.inf
-    """By when it must end, s; within a workflow see `model.workflow.due_times`. Infinite for none."""
+    """Deadline of the job, s; within a workflow see `model.workflow.due_times`. Infinite for none."""
     submit_s: float = 0.0
     order: int = 0
-    """Its place in the order of submission."""
+    """Place of the job in the order of submission."""
     workflow: str = ""
     predecessors: tuple[str, ...] = ()
     """Jobs that must end first. A tuple object that several tasks share, as in a phase, is read once."""
     new: bool = False
-    """Whether it arrived since the last round, so that it may be refused."""
+    """Whether the job arrived since the last round, so that it may be refused."""
     taken_s: float = 0.0
-    """What tightening took off its deadline in earlier rounds, s."""
+    """Time that tightening took off the job's deadline in earlier rounds, s."""
     earliest_s: float = -math.inf
-    """When it may start at the earliest, s: for a think time after predecessors that have ended."""
+    """Earliest start, s: after the think time of predecessors that have ended."""
     think_time_s: float = 0.0
-    """How long it waits after the end of its last predecessor if that has not ended yet, s."""
+    """Time that the job waits after the end of its last predecessor if that has not ended yet, s."""
     extra_w: float | None = None
-    """What each of its nodes adds to the power of a sleeping one, W; None: `Slots.extra_w`."""
+    """Power that each of the job's nodes adds to that of a sleeping one, W; None for `Slots.extra_w`."""
 
     @property
     def latest_start_s(self) -> float:
@@ -79,12 +79,13 @@ class QueuedTask(Struct, frozen=True):
 
 
 class RoundSettings(Struct, frozen=True):
-    """How a round is planned; the defaults are GreenSlot's."""
+    """Rules by which a round is planned; the defaults are GreenSlot's."""
 
     beyond: Literal["green", "anywhere"] = "green"
-    """Where a job is placed whose deadline lies beyond the window: only where it needs no brown energy."""
+    """Place of a job whose deadline lies beyond the window: ``green`` is only where it needs no brown
+    energy."""
     tie: Literal["latest", "earliest"] = "latest"
-    """Which of equally cheap starts with brown energy: the latest, if there is daylight until then."""
+    """Choice among equally cheap starts with brown energy: the latest, if there is daylight until then."""
     tighten: Literal["ancestors", "job", "both", "none"] = "ancestors"
     """Whose deadline moves if a job is expected to miss its own; its own if none of its ancestors waits."""
     penalty: float = 25.0
@@ -93,7 +94,7 @@ class RoundSettings(Struct, frozen=True):
     """Lowest price that counts; 0 if negative prices shall attract no job."""
     order: Literal["latest start", "submission"] = "latest start"
     reserve_energy: bool = True
-    """Whether what a placed job uses is missing for those after it."""
+    """Whether energy that a placed job uses is missing for the jobs placed after it."""
     refuse: bool = True
     """Whether new jobs that fit nowhere before their deadlines are refused."""
 
@@ -107,43 +108,43 @@ LOWEST_WINDOW: Final = RoundSettings(
     reserve_energy=False,
     refuse=False,
 )
-"""Each job by itself takes the cheapest window before its deadline; only nodes are shared."""
+"""Rules by which each job by itself takes the cheapest window before its deadline; only nodes are shared."""
 
 
 class TaskPlan(Struct, frozen=True):
-    """What a round decided for a task. Slots are counted from the start of the round."""
+    """Decision of a round on a task. Slots are counted from the start of the round."""
 
     key: str
     why: str
-    """One of the reasons above."""
+    """Reason for the decision: one of this module's constants."""
     start: int | None
-    """Slot of its start; None if it was not placed."""
+    """Slot of the task's start; None if it was not placed."""
     end_slot: int
-    """First slot after it; H if it was not placed or ends after the window."""
+    """First slot after the task; H if it was not placed or ends after the window."""
     slack_s: float
-    """Time until its latest start, s: negative if that has passed, infinite without a deadline."""
+    """Time until the task's latest start, s: negative if that has passed, infinite without a deadline."""
     cost: float = math.inf
     """Cost of the start, with the penalty if late; of the cheapest one for a task that waits for sun."""
     brown_j: float = 0.0
-    """Brown energy of that start, J, up to the window's end."""
+    """Brown energy of the start, J, up to the window's end."""
     green_j: float = 0.0
-    """The rest of its energy, J."""
+    """Energy of the task that is not brown, J."""
     late_slots: int = 0
-    """How many slots after its last start in time it starts."""
+    """Number of slots by which the start lies after the last one in time."""
     compared: int = 0
     """Number of starts with a finite cost."""
     earliest: int | None = None
-    """The earliest of these."""
+    """Earliest slot of a start with a finite cost."""
     earliest_cost: float = math.inf
 
     @property
     def late(self) -> bool:
-        """Whether it is expected to miss its deadline."""
+        """Whether the task is expected to miss its deadline."""
         return self.late_slots > 0
 
     @property
     def refused(self) -> bool:
-        """Whether it is not admitted."""
+        """Whether the task is not admitted."""
         return self.why in (REFUSED, WORKFLOW_REFUSED, PREDECESSOR_REFUSED)
 
 
@@ -151,7 +152,7 @@ class Round(Struct, frozen=True, eq=False):
     """The outcome of a round."""
 
     plans: dict[str, TaskPlan]
-    """Of all tasks by key, in the order in which they were tried."""
+    """Plans of all tasks by key, in the order in which they were tried."""
     taken_s: dict[str, float]
     """The new `QueuedTask.taken_s` of the tasks that are tightened."""
     slots: Slots

@@ -55,7 +55,7 @@ class GreenSlotOptions(SlotOptions, frozen=True):
     """Options of `greenslot`."""
 
     window_h: float = 48.0
-    """How far ahead jobs are planned, hours."""
+    """Time ahead for which jobs are planned, hours."""
     prices: Literal["real", "flat"] = "real"
     """"flat": all brown energy costs ``flat_price``, the paper's GreenOnly."""
     flat_price: float = 0.02
@@ -68,7 +68,7 @@ class GreenSlotOptions(SlotOptions, frozen=True):
 
 
 class _PlannedJob(Struct, frozen=True):
-    """What the last round decided for a job."""
+    """Decision of the last round on a job."""
 
     plan: TaskPlan
     round: int
@@ -289,7 +289,7 @@ class GreenSlot(Policy):
         )
 
     def _extra_w(self, view: View, job: Job) -> float | None:
-        """What each of a job's nodes adds to a sleeping one, W, where its user knows its power."""
+        """Return the power that a node of a job adds to a sleeping one, W, where its user knows its power."""
         if job.terms.power_w is None:
             return 0.0 if not job.computes else None
         return max(0.0, job.terms.power_w - float(view.power_model.sleep_w.min()))

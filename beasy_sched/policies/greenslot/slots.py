@@ -35,7 +35,7 @@ class RunningTask(Struct, frozen=True):
     duration_s: float
     """Reserved duration, s: the walltime. Infinite if unknown."""
     extra_w: float | None = None
-    """What each of its nodes adds to the power of a sleeping one, W; None: `Slots.extra_w`."""
+    """Power that each of the job's nodes adds to that of a sleeping one, W; None for `Slots.extra_w`."""
 
 
 class Slots(Struct, frozen=True, eq=False):
@@ -45,7 +45,7 @@ class Slots(Struct, frozen=True, eq=False):
     slot_s: float
     """Length of a slot, s."""
     extra_w: float
-    """What a computing node adds to the power of a sleeping one, W."""
+    """Power that a computing node adds to that of a sleeping one, W."""
     free: IntArray
     """Number of nodes without a job, awake or not."""
     net_j: FloatArray
@@ -54,7 +54,7 @@ class Slots(Struct, frozen=True, eq=False):
     price_per_kwh: FloatArray
     """Price of brown energy, or any other cost for each kWh."""
     daylight: BoolArray
-    """Whether an ideal day produces anything."""
+    """Whether an ideal day produces anything in each slot."""
     import_limit_w: float = math.inf
     """Limit of the grid, W; 0 without a grid."""
 
@@ -108,7 +108,7 @@ class Slots(Struct, frozen=True, eq=False):
 
     @property
     def left_j(self) -> FloatArray:
-        """What the grid can still deliver, J: [H]; infinite without a limit, negative if overdrawn."""
+        """Energy that the grid can still deliver, J: [H]; infinite without a limit, negative if overdrawn."""
         left_j: FloatArray = self.import_limit_w * self.slot_s + np.minimum(self.net_j, 0.0)
         return left_j
 
@@ -138,10 +138,10 @@ class Slots(Struct, frozen=True, eq=False):
 
 
 class StartCosts(Struct, frozen=True, eq=False):
-    """What each start of a job would use and cost; slot s of H - L + 1, for a job of L slots."""
+    """Energy and cost of each start of a job; slot s of H - L + 1, for a job of L slots."""
 
     possible: BoolArray
-    """Whether nodes and, under a limit, energy suffice in all L slots."""
+    """Whether nodes and, under a limit, energy suffice in all L slots of each start."""
     brown_j: FloatArray
     """Brown energy that the job would add, J."""
     cost: FloatArray

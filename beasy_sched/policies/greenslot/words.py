@@ -38,7 +38,7 @@ _LATER: Final = {
         "too few hosts were free",
     ),
 }
-"""Why it has chosen a later slot: of one job, and of several."""
+"""Reasons why a job has chosen a later slot, for one job and for several."""
 _NOW: Final = {
     "cheapest slot": "No later slot is cheaper.",
     "a cheaper slot": "It was planned to start now, because that was cheaper than an earlier start.",
@@ -52,7 +52,7 @@ _NOW: Final = {
     ),
     "the first slot with room": ("It was planned to start now, in the first slot with enough free hosts."),
 }
-"""Why a job starts in a slot."""
+"""Reasons why a job starts in a slot."""
 
 GREENSLOT_WORDS: Final[Sentences] = {
     **SLOT_WORDS,

@@ -33,7 +33,7 @@ class Transition(NamedTuple):
     reward: float
     """Discounted sum of the rewards of the steps until the next choice."""
     discount: float
-    """Of the time until the next choice; 0 where the window ended before."""
+    """Discount of the time until the next choice; 0 where the window ended before."""
     credit: float
     """Discounted mean of the rewards to the window's end."""
 
@@ -44,13 +44,13 @@ class QTable:
 
     actions: tuple[str, ...]
     values: FloatArray
-    """Of shape (tables, states, actions)."""
+    """Value of each action, of shape (tables, states, actions)."""
     visits: IntArray
-    """How often each cell was learned from; of the same shape."""
+    """Number of times that each cell was learned from, of shape (tables, states, actions)."""
     without: frozenset[str] = frozenset()
-    """Features that it does not see."""
+    """Features that the agent does not see."""
     trace: float = 0.0
-    """Lambda: how much of what it learns from is what came of the later choices, not what it expected."""
+    """Lambda: share that the outcome of later choices, not expectation, has in what the agent learns."""
 
     @classmethod
     def new(
@@ -70,7 +70,7 @@ class QTable:
         return np.asarray(self.values[:, state_of(features, self.without)].mean(axis=0))
 
     def knows(self, features: Features) -> int:
-        """How often it has learned in this state."""
+        """Return how often the agent has learned in this state."""
         return int(self.visits[:, state_of(features, self.without)].sum())
 
     def learn(self, steps: Iterable[Transition], coin: np.random.Generator) -> None:
@@ -124,11 +124,11 @@ class LinearBandit:
     rewarded: FloatArray
     """Sum of what was seen, times its credit: of shape (actions, inputs)."""
     alpha: float = 0.0
-    """How much what is not known attracts: 1 while learning, 0 when used."""
+    """Weight of what is not known yet in a choice: 1 while learning, 0 when used."""
     without: frozenset[str] = frozenset()
-    """Features that it does not see."""
+    """Features that the agent does not see."""
     weights: FloatArray = field(init=False)
-    """Of the inputs, by action."""
+    """Weights of the inputs for each action, of shape (actions, inputs)."""
 
     def __post_init__(self) -> None:
         self._solve()

@@ -23,7 +23,7 @@ from beasy_sched.units import SECONDS_PER_HOUR
 COMP_UNIT: Final = 0.01
 """E_comp of a step over the capacity that counts as 1 among the numbers: most are far smaller."""
 _TREND_H, _NIGHT_H = 2, 6
-"""How far the two features look ahead."""
+"""Time that the features of the trend and of the night look ahead, hours."""
 
 
 class Features(NamedTuple):
@@ -55,10 +55,10 @@ EDGES: Final[dict[str, tuple[float, ...]]] = {
     "trend": (0.0,),
     "night": (-1 / 3,),
 }
-"""Where the classes of each feature meet; a value at an edge belongs to the upper class."""
+"""Values at which the classes of each feature meet; a value at an edge belongs to the upper class."""
 CLASSES: Final = tuple(len(EDGES[name]) + 1 for name in FEATURES)
 STATES: Final = int(np.prod(CLASSES))
-"""How many states a table has."""
+"""Number of states of a table."""
 
 
 def state_of(features: Features, without: frozenset[str] = frozenset()) -> int:
@@ -120,7 +120,7 @@ def _contrast(one: float, other: float) -> float:
 
 RewardName = Literal["jobs", "work"]
 KILLED: Final = 2.0
-"""How much worse it is to lose a job (or its work) than it is good to finish it."""
+"""Cost of losing a job (or its work), relative to the gain of finishing it."""
 DISTANCE: Final = 2.0
 """Weight of the distance from the target in the potential."""
 
@@ -141,7 +141,7 @@ class RewardMeter:
         self._speed_flops = float(np.asarray(speeds)[platform.kind_of].mean())
 
     def outcome(self, view: View, plan: WorkingPlan, step: int) -> float:
-        """What the jobs that have just ended count in ``step``, without the potential."""
+        """Return what the jobs that have just ended count in ``step``, without the potential."""
         if self._reward == "work":
             return self.work(view, view.ended) / self.expected_flops(plan, step)
         states = [job.state for job in view.ended if job.state is not JobState.REJECTED]

@@ -18,17 +18,17 @@ from beasy_sched.policies.learned.features import EDGES, FEATURES, STATES
 
 MODEL_FORMAT: Final = PackedFormat("beasy-sched model", 1, "model")
 ACTIONS: Final = tuple(sorted(ORDERS))
-"""What agents choose from, in the order of the names."""
+"""Actions that agents choose from, in the order of the names."""
 ALL_ACTIONS: Final = tuple(sorted((*ORDERS, NOWHERE)))
-"""The same, and to change nothing."""
+"""Actions that agents choose from, with the one that changes nothing."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """Where a model comes from."""
+    """Origin of a model."""
 
     program: str
-    """Name and version."""
+    """Name and version of the program."""
     scenarios: dict[str, str]
     """SHA-256 of each scenario, by name."""
     seed: int
@@ -53,9 +53,9 @@ class Model:
     values: FloatArray
     """Values of a table (tables, states, actions); inverses of a bandit (actions, inputs, inputs)."""
     visits: IntArray
-    """Visits of a table, of the same shape; empty for a bandit."""
+    """Visits of a table (tables, states, actions); empty for a bandit."""
     rewarded: FloatArray
-    """Of a bandit (actions, inputs); empty for a table."""
+    """Rewarded inputs of a bandit (actions, inputs); empty for a table."""
     training: Training
     curve: FloatArray
     """Mean reward of a step in each episode."""

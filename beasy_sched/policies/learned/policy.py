@@ -39,15 +39,15 @@ class Trail:
     """What happened in each step, and what was chosen: enough to learn from, window by window."""
 
     gamma: float
-    """Discount of a step."""
+    """Discount of the rewards for a step."""
     work: list[float] = field(default_factory=list)
     """Reward of each step, without the potential."""
     potential: list[float] = field(default_factory=list)
-    """At the beginning of each step."""
+    """Potential at the beginning of each step."""
     windows: list[int] = field(default_factory=list)
     """Window of each step."""
     choices: dict[int, tuple[Features, int]] = field(default_factory=dict)
-    """What was seen and chosen, by step."""
+    """Features seen and action chosen, by step."""
 
     def reward_of(self, step: int) -> float:
         """Reward of a step, with the potential; that of a window's end is 0."""
@@ -83,7 +83,7 @@ class Trail:
         return found
 
     def retold(self, gamma: float, *, shaped: bool) -> Trail:
-        """The same with another discount of a step, and perhaps without the potential."""
+        """Return the trail with another discount of a step, and perhaps without the potential."""
         potential = self.potential if shaped else [0.0] * len(self.potential)
         return replace(self, gamma=gamma, potential=potential)
 
@@ -106,13 +106,13 @@ class ChoosingEnvelope(EnvelopePolicy):
 
     actions: tuple[str, ...] = ACTIONS
     choose: Callable[[Features], Choice]
-    """What chooses; subclasses and trainers set it."""
+    """Function that chooses; subclasses and trainers set it."""
     trail: Trail | None = None
-    """Where to note what happens, if anybody wants to learn from it."""
+    """Trail to note what happens in; None if nothing is to be learned from it."""
     reward: RewardName = "jobs"
-    """What is noted as reward."""
+    """Unit of the rewards that are noted: jobs, or their work."""
     shaped: bool = True
-    """Whether noted rewards have the potential."""
+    """Whether noted rewards include the potential."""
 
     def begin(self, view: View) -> None:
         """Copy the plan."""
@@ -147,7 +147,7 @@ class ChoosingEnvelope(EnvelopePolicy):
         return name, {"as_policy": name, **why} if view.wants_facts else {}
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """How often each action was chosen."""
+        """Return how often each action was chosen."""
         return {"compensation": {f"chosen_{name}": count for name, count in self._chosen.items()}}
 
 
@@ -155,13 +155,13 @@ class RandomOptions(EnvelopeOptions, frozen=True):
     """Options of `random`."""
 
     seed: int = 0
-    """Of the choices."""
+    """Seed of the random choices."""
     none: bool = False
-    """Whether to change nothing is one of them."""
+    """Whether changing nothing is one of the actions."""
 
 
 class RandomChoice(ChoosingEnvelope):
-    """Each of the four with the same probability."""
+    """Policy that chooses each of its actions with the same probability."""
 
     name = "random"
     summary = "follows the plan; balances the battery as a policy drawn at random, step by step"
@@ -210,7 +210,7 @@ class LearnedChoice(ChoosingEnvelope):
         self.choose = greedy(self._agent)
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """How often each action was chosen, and by which model."""
+        """Return how often each action was chosen, and by which model."""
         ((name, section),) = super().results().items()
         return {name: {"model": self.model_name, **section}}
 
@@ -230,7 +230,7 @@ def greedy(agent: Agent) -> Callable[[Features], Choice]:
 
 
 class QLearning(LearnedChoice):
-    """By a table of states and actions."""
+    """Policy that chooses by a table of states and actions."""
 
     name = "q-learning"
     summary = "follows the plan; balances the battery as a policy chosen by Q-learning, step by step"
@@ -238,7 +238,7 @@ class QLearning(LearnedChoice):
 
 
 class Bandit(LearnedChoice):
-    """By a linear model for each action."""
+    """Policy that chooses by a linear model for each action."""
 
     name = "bandit"
     summary = "follows the plan; balances the battery as a policy chosen by a contextual bandit, step by step"

@@ -71,7 +71,7 @@ class PlanFollower:
         """Follow ``plan``, a copy of the offline plan that others may change."""
         self.plan = plan
         self.asked = view.pstate.copy()
-        """The state last asked for, by host."""
+        """State last asked for, by host."""
 
     def follow(self, view: View, step: int, may_change: BoolArray) -> list[Action]:
         """Bring servers that ``may_change`` to their states in ``step``: one action per P-state.

@@ -23,7 +23,7 @@ class JobHosts:
         self.counts = np.array([len(mine) for mine in hosts])
         """The number of hosts of each job."""
         self.first = self.counts.cumsum() - self.counts
-        """Where the hosts of each job begin."""
+        """Place of each job's first host among the hosts of all jobs."""
 
     @cached_property
     def job_of(self) -> IntArray:
@@ -58,7 +58,7 @@ class JobTable:
         return np.minimum.reduceat(values, self.first, axis=-1)
 
     def needed_s(self, speeds_flops: FloatArray) -> FloatArray:
-        """How long each job needs at the slowest of its hosts' speeds, s."""
+        """Time that each job needs at the slowest of its hosts' speeds, s."""
         slowest = self.least(speeds_flops)
         needed_s = np.full(slowest.shape, np.inf)
         np.divide(self.remaining_flops, slowest, out=needed_s, where=slowest > 0.0)

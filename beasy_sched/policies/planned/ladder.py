@@ -19,7 +19,7 @@ from beasy_sched.model.power import PowerModel
 
 
 class Ladder:
-    """Speeds and their neighbours by kind and P-state; for P-states that do not compute, they stay."""
+    """Speeds and their neighbours by kind and P-state; P-states that do not compute have themselves."""
 
     def __init__(self, power: PowerModel) -> None:
         """Sort each kind's computing P-states by speed."""
@@ -42,7 +42,7 @@ class Ladder:
                 min(kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p]))
             )
         self._row_of: IndexArray = platform.kind_of * width
-        """Where the P-states of a host's kind begin in the tables below, [N]."""
+        """Place in the tables where the P-states of each host's kind begin, [N]."""
         self._full_w, self._speed_flops = full_w.ravel(), speed_flops.ravel()
         self._faster, self._thriftier = faster.ravel(), thriftier.ravel()
         self._top = platform.fastest_of_kind[platform.kind_of].astype(np.int8)
@@ -74,11 +74,11 @@ class Ladder:
         return np.asarray(self._full_w.take(self._row_of[hosts] + pstates))
 
     def raised_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
-        """What the next faster P-state draws more at full power, W; 0 at the top."""
+        """Power that the next faster P-state draws more at full load, W; 0 at the top."""
         return np.asarray(self._raised_w[self._row_of[hosts] + pstates])
 
     def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
-        """What running in ``new`` instead of ``old`` saves, W, net of the longer run that the work takes."""
+        """Power that running in ``new`` instead of ``old`` saves, W, net of the longer run of the work."""
         longer = self.speed_flops(hosts, old) / self.speed_flops(hosts, new)
         return self.full_w(hosts, old) - longer * self.full_w(hosts, new)
 

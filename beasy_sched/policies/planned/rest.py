@@ -33,9 +33,9 @@ class Rest:
     states: StateArray
     """Planned P-states, [L, N]; compensation writes its changes here."""
     now_asleep: BoolArray
-    """Which servers were asleep in the step before, [N]."""
+    """Whether each server was asleep in the step before, [N]."""
     reserved_until: IndexArray
-    """Rows before this one are taken by running jobs, [N]."""
+    """Row up to which each server is taken by running jobs, [N]."""
     dt_s: FloatArray
     """Length of each row, [L]."""
     supply_j: FloatArray
@@ -50,7 +50,7 @@ class Rest:
     first_step: int = 0
     """The number of the present step: row 0."""
     projection: LevelProjection | None = None
-    """What has projected the levels of the steps before, if anything."""
+    """Projection that has the levels of the steps before; None where there was none."""
 
     @cached_property
     def tolerance_j(self) -> float:

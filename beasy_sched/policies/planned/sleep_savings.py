@@ -26,7 +26,7 @@ class SleepSavings:
     """What sleep saves of cells, by kind and P-state: exactly, and bounds that are quickly found."""
 
     def __init__(self, cells: CellEnergies) -> None:
-        """Of the energies of these ``cells``."""
+        """Derive the savings from the energies of ``cells``."""
         self.cells = cells
         power = self._power = cells.power
         pstates = [list(kind.computing) for kind in power.platform.kinds]
@@ -34,26 +34,27 @@ class SleepSavings:
         least_w = np.array([watts.min(initial=np.inf) for watts in on_w])
         most_w = np.array([watts.max(initial=0.0) for watts in on_w])
         self._least_w = least_w - power.sleep_w
-        """The least that a server of each kind draws more when it is on, W."""
+        """Least power that a server of each kind draws more when it is on than asleep, W."""
         least_on_w = self._least_w[power.can_sleep]
         self._least_on_w = float(least_on_w.min()) if len(least_on_w) else 0.0
-        """The same of all kinds that can sleep; 0 if none can."""
+        """Least power that any server draws more when it is on than asleep, W; 0 if none can sleep."""
         falling_j = power.off_s * np.maximum(power.off_w - power.sleep_w, 0.0)
         self._switching_j = falling_j + power.on_s * np.maximum(power.on_w - least_w, 0.0)
-        """What its transitions cost at most, J, by kind."""
+        """Energy that the transitions of a server of each kind cost at most, J."""
         spared_j = power.on_s * np.maximum(most_w - power.on_w, 0.0)
         spared_j += power.off_s * np.maximum(power.sleep_w - power.off_w, 0.0)
         most_switching_j = np.where(power.can_sleep, self._switching_j + spared_j, 0.0)
         self.most_switched_j = float(most_switching_j.max())
-        """The most that the transitions around a run of sleep can add to its savings, of all kinds, J."""
+        """Most energy that the transitions around a run of sleep can add to its savings, J, over all
+        kinds."""
         self.most_added_j = np.ceil(most_switching_j)[power.kind_of]
-        """The same by host, in whole joules: [N]."""
+        """Most energy that the transitions around a run of sleep can add, by host, in whole joules: [N]."""
         saved_w = np.maximum(cells.awake_w[:, -1] - power.sleep_w[:, None], 0.0)
         self.saved_w = np.where(power.can_sleep[:, None], saved_w, 0.0)
-        """What sleep saves of an idle server, W: [kind, P-state], 0 where it cannot sleep."""
+        """Power that sleep saves of an idle server, W: [kind, P-state], 0 where it cannot sleep."""
         self._width = self.saved_w.shape[1]
         self._row_of: IndexArray = power.kind_of * self._width
-        """Where the P-states of a host's kind begin in a table by kind and P-state, [N]."""
+        """Place in a table by kind and P-state where the P-states of each host's kind begin, [N]."""
         self._most_saved_j: Remembered[float, FloatArray] = Remembered()
         self._savings_j: Remembered[float, tuple[FloatArray, FloatArray]] = Remembered()
 

@@ -69,7 +69,7 @@ class _Part(NamedTuple):
 
     @classmethod
     def nothing(cls, asleep: StateArray, steps: int) -> _Part:
-        """So many steps without a plan, in which every server is ``asleep`` (N)."""
+        """Return a part of so many steps without a plan, in which every server is ``asleep`` (N)."""
         none_w = np.zeros(steps)
         return cls(np.tile(asleep, (steps, 1)), none_w, none_w, none_w, none_w)
 
@@ -78,11 +78,11 @@ class _AsleepSums(NamedTuple):
     """How many steps each server sleeps, summed up along its steps as far as this has been asked for."""
 
     before: npt.NDArray[np.int32]
-    """The sum of earlier steps, for each covered step and the one after them: [N, steps + 1]."""
+    """Number of steps asleep before each covered step and the one after them: [N, steps + 1]."""
     first: IntArray
-    """Sums count from this step on, [N]."""
+    """First step that the sums of each server count, [N]."""
     end: IntArray
-    """Up to this step, sums are those of the present states, [N]."""
+    """Step up to which the sums of each server are those of its present states, [N]."""
 
 
 class WorkingPlan:
@@ -114,7 +114,7 @@ class WorkingPlan:
         self.version = 0
         """Changes with every change of states or production."""
         self.changes = 0
-        """Changes with every change of states."""
+        """Counter that changes with every change of states."""
         count = len(self.sleep)
         self.states: StateArray = np.empty((0, count), dtype=np.int8)
         """Planned P-state of each server in each step, of shape (T, N). Change it by `set_states`."""
@@ -289,7 +289,7 @@ class WorkingPlan:
     def asleep_steps(
         self, hosts: HostIds, first_step: int, end_step: IntArray | int
     ) -> npt.NDArray[np.int32]:
-        """In how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
+        """Return in how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
 
         ``end_step`` may differ from host to host, and there may be several rows of them. Taken from sums
         along each server's steps, which are made again for servers whose states have changed.

@@ -57,7 +57,7 @@ def with_workload(**values: Any) -> Change:
 
 
 def together(*changes: Change) -> Change:
-    """Several changes, one after the other."""
+    """Return one change that makes several, one after the other."""
 
     def change(scenario: Scenario) -> Scenario:
         for each in changes:
@@ -134,25 +134,25 @@ READINGS: Final[tuple[Variant, ...]] = (
         ("beasy",),
     ),
 )
-"""Each changes one of our answers, or several; the first column of the table says to what."""
+"""Readings of the paper: each changes one of our answers, or several, as the table's first column says."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a study agrees with the paper."""
+    """Agreement of a study with the paper."""
 
     true: int
-    """Claims that are true of the means."""
+    """Number of claims that are true of the means."""
     judged: int
     cells: int
-    """Places of Table I that are the same."""
+    """Number of places in Table I that are the same."""
     all_cells: int
     rho: float
     """Mean of Spearman's correlation over the rows of Table I."""
     distance: float
-    """Sum of the squared distances to the printed numbers, in units of their tolerances."""
+    """Sum of the squared distances of our numbers to the printed ones, in units of the tolerances."""
     within: int
-    """Printed numbers within their tolerance."""
+    """Number of printed numbers from which ours differ by no more than the tolerance."""
     printed: int
 
 
@@ -185,7 +185,7 @@ def truths_of(study: Study) -> dict[str, bool]:
 
 
 def distances_of(study: Study) -> dict[str, float]:
-    """By claim: how far our number is from the printed one, in units of its tolerance."""
+    """Return the distance of our number from the printed one, in units of its tolerance, by claim."""
     found = {}
     for claim in CLAIMS:
         middle_and_width = _printed_range(claim)

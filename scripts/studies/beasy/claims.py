@@ -34,7 +34,7 @@ class PolicyQuantity:
         return MEASURES[self.measure].unit
 
     def values(self, study: Study) -> FloatArray:
-        """Ours, then the resamples'."""
+        """Return the quantity in our executions, then in each resample."""
         return self._of(study[self.scenario])
 
     def _of(self, sample: PolicySample) -> FloatArray:
@@ -104,7 +104,7 @@ class LeadOfWorst(PolicyQuantity):
 
 @dataclass(frozen=True)
 class SavedShare(PolicyQuantity):
-    """By how many percent the mean of a policy is below another's."""
+    """Quantity: by how many percent the mean of a policy is below another's."""
 
     than: str
     unit = "% saved"
@@ -116,14 +116,14 @@ class SavedShare(PolicyQuantity):
 
 @dataclass(frozen=True)
 class LowPlaces:
-    """In how many results (Table I's measures in some scenarios) a policy is among the worst three."""
+    """Quantity: number of results (Table I's, some scenarios) with a policy among the worst three."""
 
     scenarios: tuple[str, ...]
     policy: str
     unit = "results"
 
     def values(self, study: Study) -> FloatArray:
-        """Ours, then the resamples'."""
+        """Return the number of places in our executions, then in each resample."""
         found = [
             ranks(study[name], measure, from_worst=True)[:, study[name].column(self.policy)] <= 3
             for name in self.scenarios
@@ -143,10 +143,10 @@ class Ranked:
     worst: int = 1
     from_worst: bool = False
     among: tuple[str, ...] | None = None
-    """Only these policies are compared."""
+    """Policies that are compared; None for all."""
 
     def __call__(self, study: Study) -> tuple[Truth, str]:
-        """Its truth, and our rank with the mean that it is for."""
+        """Return the statement's truth, and our rank with its mean."""
         sample = study[self.scenario]
         mean = sample.means(self.measure)[0, sample.column(self.policy)]
         among = self.among or sample.conditions
@@ -158,13 +158,13 @@ class Ranked:
 
 
 JOBS_TOLERANCE: Final = 2.0
-"""Of shares of jobs, points."""
+"""Tolerance of shares of jobs, points."""
 SOC_TOLERANCE: Final = 5.0
-"""Of states of charge, points."""
+"""Tolerance of states of charge, points."""
 SPREAD_TOLERANCE: Final = 3.0
-"""Of their standard deviations, points."""
+"""Tolerance of the standard deviations of states of charge, points."""
 SAVING_TOLERANCE: Final = 10.0
-"""Of savings of energy and of shares of executions, points."""
+"""Tolerance of savings of energy and of shares of executions, points."""
 
 CRITICAL: Final = ("best-begin", "best-end", "worst-begin", "worst-end")
 AVERAGE: Final = "average"
@@ -356,4 +356,4 @@ _TABLE = _claims(
 CLAIMS: Final[tuple[Claim, ...]] = (
     *_BEST_BEGIN, *_BEST_END, *_WORST_BEGIN, *_WORST_END, *_CONCLUSIONS, *_AVERAGE_CASES, *_TABLE,
 )  # fmt: skip
-"""All claims, in the paper's order."""
+"""All claims of Sections V-A and V-B, in the paper's order."""

@@ -66,7 +66,7 @@ WHAT = {
     "average": "the average cases of the BEASY paper (Section V-B): ten plans, ten noises each",
 }
 SEEDS = {"critical": 2, "average": 10}
-"""For each pair of workload and production, of which there are five and ten."""
+"""Number of seeds for each pair of workload and production, of which there are five and ten."""
 SHED_SEEDS = 1
 
 
@@ -115,7 +115,7 @@ def _parser(headline: str) -> argparse.ArgumentParser:
 
 
 def reproduce(chosen: argparse.Namespace) -> int:
-    """Do all of it; return the exit code."""
+    """Reproduce the study; return the exit code."""
     check_folder(chosen.out)
     scenarios = [as_in_the_paper(find_scenario(str(name))) for name in chosen.scenarios]
     campaigns = experiments(chosen.headline, scenarios, chosen.size)

@@ -60,12 +60,12 @@ class Closeup:
 
     @property
     def trace(self) -> pd.DataFrame:
-        """Its energy trace."""
+        """The energy trace of the run."""
 
         return read_frame(self.folder / TRACE)
 
     def kills(self) -> dict[float, int]:
-        """How many jobs were killed, by hour of the kill; those cut off by the end of the run left out."""
+        """Return the number of jobs killed by hour of the kill, without those that the run's end cut off."""
 
         jobs = read_frame(self.folder / "run_jobs.csv")
         last = self.trace.iloc[-1]

@@ -151,13 +151,13 @@ HEADLINES: Final = ("critical", "average")
 
 @dataclass(frozen=True)
 class Size:
-    """How many seeds each part gets; none leaves it out."""
+    """Number of seeds of each part; 0 leaves the part out."""
 
     headline: int
     shed: int
     ablation: int
     small: bool = False
-    """Take the scenarios' quick relatives."""
+    """Whether the scenarios' quick relatives are run."""
 
 
 def experiments(headline: str, scenarios: Sequence[Scenario], size: Size) -> dict[str, list[Scenario]]:
@@ -210,9 +210,9 @@ MEASURES: Final[Mapping[str, Measure]] = {
 best where it is highest, as in the paper."""
 
 TABLE_MEASURES: Final = ("finished", "killed", "soc", "wasted")
-"""Those of Table I."""
+"""Measures of Table I."""
 MEAN_MEASURES: Final = (*TABLE_MEASURES, "slowdown")
-"""Those whose means are told: the slowdown is in no table of the paper."""
+"""Measures whose means are told: the slowdown is in no table of the paper."""
 
 
 SCENARIO_TITLES: Final[Mapping[str, str]] = {
@@ -254,13 +254,13 @@ PAPER_RANKS: Final[Mapping[str, Mapping[str, tuple[int, ...]]]] = {
         "wasted": (4, 8, 1, 5, 7, 3, 6, 2),
     },
 }
-"""By scenario and measure, in the order of `PAPER_POLICIES`."""
+"""Ranks that the paper prints, by scenario and measure, in the order of `PAPER_POLICIES`."""
 
 
 PolicySample = Sample[str]
 """Conditions are policies; an execution is a (tuple, seed)."""
 Study = Mapping[str, PolicySample]
-"""Samples by scenario."""
+"""Samples of a study, by scenario."""
 
 
 def sample_of(runs: pd.DataFrame, *, resamples: int = RESAMPLES) -> PolicySample | None:
@@ -380,7 +380,7 @@ def _means(runs: pd.DataFrame) -> list[str]:
 
 
 def ablation_table(runs: pd.DataFrame) -> TextTable:
-    """What each variant changes, means over scenarios and seeds."""
+    """Return what each variant changes: means over scenarios and seeds."""
     runs = runs[runs["status"] == "ok"].copy()
     runs["variant"] = runs["scenario"].str.split(SEPARATOR, n=1, regex=False).str[1]
     body = []

@@ -49,11 +49,12 @@ class ClairvoyantBound(msgspec.Struct, frozen=True):
     """The most that can be finished of one execution, percent of what is submitted."""
 
     finished_pct: float
-    """Jobs."""
+    """Most jobs that can be finished, % of those submitted."""
     work_pct: float
-    """Work (flops); another optimum than that of the jobs."""
+    """Most work that can be finished, % of that submitted (flops); its optimum is not that of the jobs."""
     in_time_pct: float
-    """Jobs that arrive early enough to end at all, at full speed and with any amount of energy."""
+    """Share of jobs, %, that arrive early enough to end at all, at full speed and with any amount of
+    energy."""
 
 
 class FluidJobs(NamedTuple):
@@ -66,16 +67,16 @@ class FluidJobs(NamedTuple):
 
 @dataclass(frozen=True)
 class FluidServers:
-    """What the servers can do at best."""
+    """Most that the servers can do."""
 
     hosts: float
-    """Their number, slower ones counted as parts of the fastest."""
+    """Number of servers, slower ones counted as parts of the fastest."""
     asleep_kw: float
-    """All of them asleep (idle, if they cannot sleep)."""
+    """Power of all servers asleep (idle, if they cannot sleep), kW."""
     busy_kw: float
-    """Least energy of an hour's work of a host above that, kWh per hour."""
+    """Least energy of an hour's work of a host above that of sleep, kWh per hour."""
     speed_flops: float
-    """Of the fastest."""
+    """Speed of the fastest server, flops/s."""
 
 
 def fluid_servers(platform: Platform) -> FluidServers:
@@ -250,7 +251,7 @@ class BoundTask(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Name of its result: executions that differ in forecasts and policies only have the same."""
+        """Name of the task's result: executions that differ in forecasts and policies only have the same."""
         head = f"{self.windows}\n{self.site}"
         names = (self.platform.name, self.workload.name, self.power.name)  # named by their contents
         return hashlib.sha256("\n".join((*names, head)).encode()).hexdigest()[:16]
@@ -266,7 +267,7 @@ def bound_of(task: BoundTask) -> ClairvoyantBound:
 
 
 Bounds = Mapping[tuple[str, int, int], ClairvoyantBound]
-"""By scenario, tuple and seed."""
+"""Bounds by scenario, tuple and seed."""
 
 
 def compute_bounds(

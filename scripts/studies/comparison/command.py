@@ -141,7 +141,7 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
 
 
 def compare(chosen: argparse.Namespace) -> int:
-    """Do all of it; return the exit code."""
+    """Make the whole comparison; return the exit code."""
     folder = chosen.out / RUNS
     if not folder.is_dir():
         must_be_empty(chosen.out, "that of an earlier comparison")

@@ -33,7 +33,7 @@ _SHOWN_SCENARIO: Final = "worst-end"
 """The scenario whose first execution is shown, where it was run: energy is scarcest there."""
 _PARTS: Final = 10
 _LOOKS: Final = ((BLUE, "-", "o"), (ORANGE, "--", "s"))
-"""Of the policy, and of the one that it is compared with."""
+"""Looks of the curves of the policy, and of the one that it is compared with."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _KEPT_POINTS: Final = 1e-6
-"""A target that is missed by less is kept."""
+"""Distance below which a missed target counts as kept, points."""
 
 
 def blocks_by_case(runs: pd.DataFrame, *, resamples: int = RESAMPLES) -> dict[Block, ComparedPolicies]:

@@ -43,11 +43,12 @@ from beasy_sched.formats.swf import SWF_FIELDS, SwfReader
 from beasy_sched.formats.table import TimeSeries, time_text
 from beasy_sched.generate.noise import ProductionCase
 from beasy_sched.generate.platform import preset_platform
+from beasy_sched.generate.workload import ARRIVAL_SHAPES
 from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.units import SECONDS_PER_DAY
 
 QUICK_POLICY: Final = "bid-price-quick"
-"""What the comparison calls ``bid-price`` with the option ``quick``."""
+"""Name in the comparison of ``bid-price`` with the option ``quick``."""
 COMPARED_POLICIES: Final = (
     "bid-price",
     QUICK_POLICY,
@@ -63,27 +64,27 @@ COMPARED_POLICIES: Final = (
 TUNING_BELOW: Final = 3000
 """Seeds below this one may have been used to tune policies."""
 SEPARATOR: Final = "."
-"""Between the name of a case and that of a scenario."""
+"""Separator between the name of a case and that of a scenario."""
 CRITICAL: Final = ("best-begin", "best-end", "worst-begin", "worst-end")
 OTHER_JOBS: Final = 500_000
-"""What is added to the seed of a day where other jobs come than were forecast."""
-_SHAPES: Final = ("begin", "end", "uniform")
-"""When the jobs of a day arrive: the average cases take turns, as in the scenario file."""
+"""Number added to the seed of a day where other jobs come than were forecast."""
+_SHAPES: Final = tuple(ARRIVAL_SHAPES)
+"""Shapes of a day's arrivals: the average cases take turns, as in the scenario file."""
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is run."""
+    """Extent of a comparison."""
 
     seeds: range
-    """Of the noise."""
+    """Seeds of the noise."""
     days: range
-    """Of the days: a pair of workload and sky each."""
+    """Seeds of the days: a pair of workload and sky each."""
     seeds_per_day: int = 3
-    """How many of the noise's seeds each pair of days gets."""
+    """Number of the noise's seeds that each pair of days gets."""
     guards: tuple[GuardPart, ...] = PAPER_GUARDS
     small: bool = False
-    """Take the scenarios' quick relatives."""
+    """Whether the scenarios' quick relatives are run."""
 
     @property
     def day_seeds(self) -> tuple[int, ...]:
@@ -93,7 +94,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class ComparisonCase:
-    """What the policies are compared in."""
+    """Case in which the policies are compared."""
 
     name: str
     title: str
@@ -223,7 +224,7 @@ CASES: Final[tuple[ComparisonCase, ...]] = (
     _surprising("short-jobs", "jobs a third as long as forecast, three times as many", _sizes(1 / 3)),
     _surprising("long-jobs", "jobs three times as long as forecast, a third as many", _sizes(3.0)),
 )
-"""All of them, in the order of the tables; those where a forecast is wrong come last."""
+"""All cases, in the order of the tables; those where a forecast is wrong come last."""
 SURPRISES: Final = tuple(case.name for case in CASES[3:])
 
 
@@ -236,9 +237,9 @@ def find_cases(names: Sequence[str]) -> list[ComparisonCase]:
 
 
 REAL: Final = "real"
-"""Name of the case."""
+"""Name of the case of the user's own files."""
 PRODUCTION_OVER_DEMAND: Final = 1.15
-"""Of the scenarios' skies and workloads, on average: see the scenario files."""
+"""Mean production over demand of the scenarios' skies and workloads: see the scenario files."""
 
 
 @dataclass(frozen=True)

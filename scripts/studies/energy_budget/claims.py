@@ -33,7 +33,7 @@ MEASURES: Final[Mapping[str, ValueRange]] = {
     "excess_j": NOT_NEGATIVE,
     "debts": NOT_NEGATIVE,
 }
-"""Those that the paper's claims and figures are about, with the values that they can have."""
+"""Measures that the paper's claims and figures are about, with the values that they can have."""
 _SAME: Final = 0.005
 """Relative difference that a figure does not show."""
 _NAMES: Final = {"powercap": "powercap", "reducepc": "reducePC", "energybud": "energyBud"}
@@ -81,7 +81,7 @@ class Results(Sample[Setting]):
         return np.asarray(np.mean(means, axis=0))
 
     def in_all_weeks(self, true: Truth) -> Truth:
-        """Whether something is true in every week: of ours, then of each resample."""
+        """Return whether something is true in every week: of ours, then of each resample."""
         return np.asarray(self.weights @ ~true == 0)
 
 
@@ -115,7 +115,7 @@ def _highest(powercap: FloatArray, reducepc: FloatArray, energybud: FloatArray) 
 
 
 def _lowest(powercap: FloatArray, reducepc: FloatArray, energybud: FloatArray) -> Truth:
-    """Whether it is the smallest."""
+    """Whether energyBud's value is the smallest."""
     return energybud < np.minimum(powercap, reducepc)
 
 

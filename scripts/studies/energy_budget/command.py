@@ -10,12 +10,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from console import exit_code_of, readable
 
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import tell
 from beasy_sched.errors import BeasyError
+from beasy_sched.policies.energy_budget.options import Allocation, EnergyBudgetOptions
 from studies.claims import judge
 from studies.command_line import STOPPED, counted, parser_of, present, program
 from studies.energy_budget.claims import CLAIMS, Results, energy_claim_table, results_of
@@ -43,9 +45,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--week", type=readable, action="append", default=[], metavar="FILE",
         help="one week of a trace in SWF (may be repeated); MaxProcs in its header gives the number of"
         " processors (default: synthetic weeks)")  # fmt: skip
-    add("--allocation", choices=("any", "contiguous"), default="any",
+    add("--allocation", choices=get_args(Allocation), default=EnergyBudgetOptions().allocation,
         help="processors of a job: any, or only consecutive ones as in the paper (slower)")  # fmt: skip
-    add("--reservation", choices=("stock", "strict"), default="stock",
+    add("--reservation", choices=("stock", "strict"), default=EnergyBudgetOptions().reservation,
         help="how energy is reserved for the first waiting job: as by the paper's program, or so that it"
         " starts when it was told to")  # fmt: skip
     chosen = parser.parse_args(arguments)
@@ -58,7 +60,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 
 def reproduce(chosen: argparse.Namespace) -> int:
-    """Do all of it; return the exit code."""
+    """Reproduce the study; return the exit code."""
     settings = all_settings()
     study = EnergyStudy(chosen.out, (), settings, chosen.allocation, chosen.reservation)
     study.begin()

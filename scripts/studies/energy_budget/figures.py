@@ -36,7 +36,7 @@ _PAPERS_TABLE_2: Final = (
 
 
 def week_table(weeks: Iterable[Week]) -> TextTable:
-    """What was run."""
+    """Return the table of the weeks that were run."""
     rows: list[tuple[str, ...]] = [(w.name, str(w.hosts), str(w.jobs), f"{w.load:.2f}") for w in weeks]
     return TextTable("Weeks", ("week", "processors", "jobs", "load"), rows, ("processors", "jobs", "load"))
 
@@ -169,7 +169,7 @@ def _trade_offs(results: Results) -> Any:
 
 
 _NAMED: Final = (30, 60, 80)
-"""Budgets that are written beside their points, %."""
+"""Budgets, %, that are written beside their points."""
 
 
 def _beside(algorithm: str) -> dict[str, Any]:

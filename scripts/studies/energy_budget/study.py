@@ -290,7 +290,7 @@ class EnergyStudy(Study[tuple[Week, Setting], Measured]):
 
     @property
     def runs(self) -> list[tuple[Week, Setting]]:
-        """All weeks in all settings."""
+        """All runs: every week in every setting."""
         return [(week, setting) for week in self.weeks for setting in self.settings]
 
     def _name(self, run: tuple[Week, Setting]) -> str:

@@ -36,34 +36,34 @@ class Load(Struct, frozen=True):
     deadline_shift_h: float = 0.0
     seed: int = 1
     independent: bool = False
-    """Whether jobs keep their internal deadlines, but wait for no others: the paper's program did so in its
-    study of utilization."""
+    """Whether jobs keep their internal deadlines, but do not wait for other jobs: the paper's program did so
+    in its study of utilization."""
     only: str = ""
-    """Which of the three workloads comes alone (``W1``: 19 % of the site's time); none: all three."""
+    """Name of the one workload of the three that comes (``W1``: 19 % of the site's time); empty for all."""
     trace: str = ""
     """Name of a `TraceWeek`, whose jobs come in place of the paper's."""
     deadlines: str = ""
-    """The rule by which its jobs are due, such as ``factor:3``."""
+    """Rule by which the jobs of the trace are due, such as ``factor:3``."""
 
 
 class Case(Struct, frozen=True):
     """A run: who schedules what, under which sun."""
 
     policy: str
-    """One of `POLICIES`."""
+    """Policy: one of `POLICIES`."""
     forecast: str = "paper"
-    """One of `FORECASTS`."""
+    """Forecast: one of `FORECASTS`."""
     load: Load = Load()
     week: str = "average"
     panels: int = PANELS
     prices: str = "pseg"
-    """One of `TARIFFS`."""
+    """Prices: one of `TARIFFS`."""
     options: tuple[tuple[str, Any], ...] = ()
     """Further options of the policy."""
 
     @property
     def name(self) -> str:
-        """What differs from the paper's main case, for readers."""
+        """Differences of the case from the paper's main case, for readers."""
         told = [POLICIES[self.policy][0]]
         told += [] if self.week == "average" else [f"week {self.week}"]
         told += _differences(self.load)
@@ -74,7 +74,7 @@ class Case(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Name, for files."""
+        """Name of the case, for files."""
         return f"{self.policy}-{short_hash(self)}"
 
     @property
@@ -84,12 +84,12 @@ class Case(Struct, frozen=True):
         return STEP_S if slot_s % STEP_S == 0 else 300.0
 
     def by(self, policy: str) -> Case:
-        """Return the same under another policy of the paper's."""
+        """Return the case under another policy of the paper's."""
         return replace(self, policy=policy)
 
     @property
     def reference(self) -> Case:
-        """What it is compared with: Conventional, which knows no forecast and no prices."""
+        """Case that this one is compared with: Conventional, which knows no forecast and no prices."""
         options = tuple(option for option in self.options if option[0] in _BLIND)
         return replace(self, policy="conventional", forecast="none", options=options)
 

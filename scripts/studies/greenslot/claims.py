@@ -195,7 +195,7 @@ def _small_errors(results: GreenResults) -> tuple[Truth, str]:
 
 
 def _other_errors_change_less(results: GreenResults) -> tuple[Truth, str]:
-    """By what is lost of the saving against Conventional with the same run times.
+    """Whether other errors cost less of the saving against Conventional with the same run times.
 
     So the changed work does not count.
     """
@@ -232,7 +232,7 @@ def _all_weeks(policy: str, which: int, low: float, high: float, results: GreenR
 
 
 def _both_positive(results: GreenResults) -> tuple[Truth, str]:
-    """In the week with the least to gain."""
+    """Whether both gains are above 0 in every week; tells the least of them."""
     green, cost = results.gains_of_weeks("greenonly")
     true = results.other_weeks.weights @ ((green <= 0) | (cost <= 0)) == 0
     return true, f"least: green {green.min():+.0f} %, cost saved {cost.min():+.0f} %"

@@ -177,7 +177,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 
 
 def reproduce(chosen: argparse.Namespace) -> int:
-    """Do all of it; return the exit code."""
+    """Reproduce the study; return the exit code."""
     errors = None if chosen.history is None else _accuracy(chosen.history)
     others, files = _other_weeks(chosen), read_files(chosen)
     weeks = [AVERAGE, LONG_WEEK, *others, *files.weeks]

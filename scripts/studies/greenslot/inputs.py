@@ -48,15 +48,15 @@ SERVER: Final = "greenslot-xeon"
 HOURS: Final = 104
 PANELS: Final = 10
 PANELS_W: Final = 2300.0
-"""What the paper's ten panels give at most."""
+"""Most power that the paper's ten panels give, W."""
 BASE_KW: Final = 0.085
-"""Switch and scheduler, for 16 nodes."""
+"""Power of switch and scheduler, for 16 nodes, kW."""
 _BEST_HOUR_W: Final = 2000.0
-"""What they give in the best hour of a year."""
+"""Power that the paper's ten panels give in the best hour of a year, W."""
 LATITUDE_DEG: Final = 40.5
-"""Of the paper's site, in New Jersey."""
+"""Latitude of the paper's site, in New Jersey, degrees."""
 STEP_S: Final = 900.0
-"""Steps of the runs: the paper's slots."""
+"""Length of the runs' steps, s: that of the paper's slots."""
 _START_HOUR: Final = 9
 _HOUR_S: Final = int(SECONDS_PER_HOUR)
 
@@ -65,7 +65,7 @@ IDEAL_DAY_KWH: Final = 14.8
 
 
 ZONE: Final = "Europe/Paris"
-"""Where a file is from that is not said to be from elsewhere: Central European Time, as ENTSO-E's."""
+"""Time zone of a file that is not said to be from elsewhere: Central European Time, as ENTSO-E's."""
 _DAYS_A_YEAR: Final = 365
 _LONG_AGO: Final = datetime(2000, 1, 3, 9)
 
@@ -80,7 +80,7 @@ class _Given(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     start: datetime | None = None
     zone: str = ZONE
     week: date | None = None
-    """A day of the week to take."""
+    """A day of the week that is taken."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,10 @@ class GridFile:
     quantity: RateQuantity
     path: Path
     fields: Mapping[str, str]
-    """How to read it: ``column``, ``unit``, ``gaps`` and ``start``, as far as they are given."""
+    """Options for reading the file: ``column``, ``unit``, ``gaps`` and ``start``, as far as given."""
     zone: str
     start: datetime
-    """Monday 9:00 of the week, in ``zone``."""
+    """Start of the week: Monday 9:00 in ``zone``."""
     content: bytes
 
     @property
@@ -194,26 +194,26 @@ class SunWeek:
 
     name: str
     start: datetime
-    """Monday 9:00, with the offset from UTC."""
+    """Start of the week: Monday 9:00, with the offset from UTC."""
     hourly_w: FloatArray
-    """Mean W of each hour; 104 of them in the paper."""
+    """Mean production of each hour, W; 104 hours in the paper."""
     predicted_w: FloatArray | None = None
-    """As predicted one hour ahead, where that is known."""
+    """Production predicted one hour ahead, W, where it is known."""
     price: GridFile | None = None
-    """Prices of that week from a file, in place of a tariff."""
+    """Prices of the week from a file, in place of a tariff."""
     carbon: GridFile | None = None
-    """Its carbon intensity from a file, in place of a made-up one."""
+    """Carbon intensity of the week from a file, in place of a made-up one."""
     best_hour_w: float = _BEST_HOUR_W
-    """What ten panels give in the best hour of the file that the week is from."""
+    """Power that ten panels give in the best hour of the file that the week is from, W."""
 
     @property
     def hours(self) -> int:
-        """How many hours it has."""
+        """Number of hours in the week."""
         return len(self.hourly_w)
 
     @property
     def contents(self) -> list[Any]:
-        """All that makes runs in two weeks differ, as JSON can hold it."""
+        """Everything that makes runs in two weeks differ, as JSON can hold it."""
         files = [file.copy_name + file.toml for file in (self.price, self.carbon) if file is not None]
         return [self.hourly_w.tolist(), *([self.start.isoformat(), *files] if files else [])]
 
@@ -242,7 +242,7 @@ class SunWeek:
                 yield now * _HOUR_S, hour * _HOUR_S, power_w
 
     def _persisting_w(self, now: int) -> FloatArray:
-        """As the last 24 hours were, again and again; the first day knows nothing but the present hour."""
+        """Return the forecast, W: the last 24 hours repeated; the first day knows only the present hour."""
         hours = np.arange(now, self.hours)
         before = hours - 24 * ((hours - now) // 24 + 1)
         ahead_w = np.where(before >= 0, self.hourly_w[np.maximum(before, 0)], 0.0)
@@ -250,7 +250,7 @@ class SunWeek:
         return ahead_w
 
     def _mean_day_w(self, now: int) -> FloatArray:
-        """For three hours what is predicted one hour ahead, then the mean of the week's days."""
+        """Return the forecast, W: for three hours that of one hour ahead, then the mean of the week."""
         near_w = self.hourly_w if self.predicted_w is None else self.predicted_w
         of_day = np.arange(self.hours) % 24
         mean_w = np.bincount(of_day, self.hourly_w) / np.bincount(of_day)
@@ -302,7 +302,7 @@ def synthetic_weeks(seeds: int) -> list[SunWeek]:
     for at, (name, start) in enumerate(PAPER_WEEKS.items()):
         for seed in range(1, seeds + 1):
             series = synthetic_series(
-                SyntheticWeather(LATITUDE_DEG),
+                SyntheticWeather(latitude_deg=LATITUDE_DEG),
                 seed=100 * at + seed,
                 start_s=_standard_time_s(start),
                 hours=HOURS,
@@ -356,7 +356,7 @@ TARIFFS: Final = {
 }
 """Prices of the studies."""
 _PER_KWH: Final = {"pseg": (0.13, 0.12, 0.08), "flat": (0.11, 0.11, 0.11), "steep": (0.155, 0.145, 0.055)}
-"""From 9:00 to 23:00 in June to September, in the other months, and at night, USD."""
+"""Prices per kWh, USD: from 9:00 to 23:00 in June to September, in the other months, and at night."""
 
 
 def site_text(week: SunWeek, step_s: float, prices: str, carbon: str, base_kw: float = BASE_KW) -> str:

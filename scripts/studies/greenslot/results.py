@@ -36,16 +36,16 @@ _MEASURES: Final = ("green_kwh", "cost", "total_kwh", "missed", "refused")
 
 @dataclass(frozen=True)
 class GreenResults:
-    """What the claims are judged by."""
+    """Results that the claims are judged by."""
 
     runs: Mapping[Case, CaseResult]
     """Runs that ended well."""
     stand_ins: Sample[str] | None = None
     """Measures of other weeks (executions) by policy (conditions)."""
     accuracy: AccuracyTable | None = None
-    """Errors of the predictor on training data of the user's."""
+    """Errors of the predictor on the user's training data; None without any."""
     round_s: Mapping[int, float] = field(default_factory=dict)
-    """How long a round takes, s, by the number of queued jobs."""
+    """Time that a round takes, s, by the number of queued jobs."""
 
     def value(self, measure: str, case: Case) -> float:
         """Return a measure of a run. Raises KeyError where it did not run."""

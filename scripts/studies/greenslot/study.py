@@ -188,7 +188,7 @@ class GreenSlotStudy(Study[Case, CaseResult]):
 
     @property
     def runs(self) -> Sequence[Case]:
-        """All cases."""
+        """All runs, one per case."""
         return self.cases
 
     def _name(self, run: Case) -> str:
@@ -323,7 +323,7 @@ def _only(workload: GeneratedWorkload, name: str) -> GeneratedWorkload:
 
 
 def _without_precedence(workload: GeneratedWorkload) -> GeneratedWorkload:
-    """The same jobs, each due by its internal deadline and waiting for no other."""
+    """Return the jobs without precedence: each is due by its internal deadline and waits for no other."""
     extras = dict(workload.extras)
     workflows, phases, own_s = (extras[name] for name in ("workflow", "phase", "deadline_s"))
     terms = [Terms(workflow=w, phase=p) for w, p in zip(workflows, phases, strict=True)]

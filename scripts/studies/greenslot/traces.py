@@ -28,7 +28,7 @@ from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from studies.greenslot.inputs import AVERAGE, HOURS, PANELS, SERVER
 
 MOST_NODES: Final = 144
-"""As SDSC Blue Horizon had; one processor of a smaller machine is one node."""
+"""Most nodes of the site, those of SDSC Blue Horizon; one processor of a smaller machine is one node."""
 PAPERS_LOAD: Final = 0.468
 """Utilization by the paper's workloads (C08)."""
 LONG_WEEK: Final = AVERAGE.longer(HOURS + 14 * 24)
@@ -47,9 +47,9 @@ class TraceWeek:
 
     name: str
     start: str
-    """When it begins, for readers: a date, or how long after the trace's first job."""
+    """Start of the week for readers: a date, or the time after the trace's first job."""
     workload: GeneratedWorkload
-    """Its jobs, without deadlines; time 0 is Monday 9:00."""
+    """Jobs of the week, without deadlines; time 0 is Monday 9:00."""
 
     @property
     def nodes(self) -> int:
@@ -63,7 +63,7 @@ class TraceWeek:
 
     @property
     def contents(self) -> list[Any]:
-        """What distinguishes it from other weeks, as JSON can hold it."""
+        """Everything that distinguishes the week from others, as JSON can hold it."""
         jobs = self.workload
         columns = (jobs.submit_s, jobs.run_s, jobs.hosts, jobs.walltime_s)
         return [self.name, self.nodes, *(hashlib.sha256(column.tobytes()).hexdigest() for column in columns)]

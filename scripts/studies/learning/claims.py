@@ -32,7 +32,7 @@ MEASURED: Final[Mapping[str, tuple[str, str]]] = {
     "below": ("below target", "{:.1f}"),
     "wasted": ("wasted kWh", "{:.1f}"),
 }
-"""What tables show of a policy: heading and form."""
+"""Figures that tables show of a policy: heading and form."""
 DIFFERING: Final = ("finished", "killed", "off", "wasted")
 """Measures in which policies are compared."""
 CASE_TITLES: Final = {"average": "average cases", "critical": "critical cases", VARIED: "variations"}
@@ -61,7 +61,7 @@ class FinishesMore:
     or_as_many: bool = False
 
     def __call__(self, results: LearningResults) -> tuple[Truth, str]:
-        """Its truth; our lead over the best of the others, and its p-value. Raises KeyError."""
+        """Return the truth, and our lead over the best of the others with its p-value. Raises KeyError."""
         sample = results[self.case]
         rivals = np.array([sample.mean("finished", other) for other in self.others])
         lead = sample.mean("finished", self.policy) - rivals.max(axis=0)

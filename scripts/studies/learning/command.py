@@ -95,7 +95,7 @@ def evaluation_of(chosen: argparse.Namespace) -> Evaluation:
 
 
 def reproduce(chosen: argparse.Namespace) -> int:
-    """Do all of it; return the exit code."""
+    """Reproduce the study; return the exit code."""
     evaluation: Evaluation = chosen.evaluation
     if not (chosen.out / "main").is_dir():
         must_be_empty(chosen.out, "that of an earlier evaluation")

@@ -57,10 +57,10 @@ VARIATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     UNSHAPED: {"shaped": False},
     **{f"without-{name}": {"without": (name,)} for name in FEATURES},
 }
-"""By the name that tables use: in which settings of its `Lesson` an agent differs."""
+"""Settings of a `Lesson` in which an agent differs, by the name that tables use."""
 _VARIED_LEARNER: Final = "q-learning"
 VARIED: Final = "variations"
-"""The name of their scenario."""
+"""Name of the scenario of the variations."""
 _QUICK_EPISODES: Final = 8
 
 
@@ -70,11 +70,11 @@ class Evaluation:
 
     extent: Extent
     variation_noises: int
-    """How many of the noises each pair of days gets where variations are compared; 0: there are none."""
+    """Number of noises of each pair of days where variations are compared; 0: there are no variations."""
     episodes: int = 40
-    """How many episodes variations learn from."""
+    """Number of episodes that variations learn from."""
     others: tuple[PolicyPart, ...] = ()
-    """Further policies."""
+    """Further policies that are evaluated."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for executions that agents may have learned from."""
