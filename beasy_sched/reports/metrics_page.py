@@ -35,7 +35,7 @@ class Address(NamedTuple):
     """The place where a page is served."""
 
     host: str
-    """The machine: a name, an IPv4 or IPv6 address without brackets; empty for every IPv4 address of this machine."""
+    """A name, or an IPv4 or IPv6 address without brackets; empty for all IPv4 addresses of this machine."""
     port: int
     """Number of the port; 0 for any free one."""
 
