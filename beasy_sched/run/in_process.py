@@ -19,6 +19,7 @@ from beasy_sched.run.settings import build_session
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 
 if TYPE_CHECKING:
+    from beasy_sched.reports.metrics import Metrics
     from beasy_sched.reports.watch import Watch
 
 DEADLOCK = "deadlock: jobs are waiting, and no more events can occur"
@@ -32,15 +33,16 @@ def run_in_process(
     metering: bool = True,
     warn: Callable[[str], None] | None = None,
     watch: Watch | None = None,
+    metrics: Metrics | None = None,
     policy: Policy | None = None,
 ) -> RunSummary:
     """Run to the end and return the summary; results so far are written even if the run fails.
 
     ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
     allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
-    the summary; ``watch`` shows the run while it goes; ``policy`` decides instead of the one that the
-    settings name. Raises InputError, ConfigError and whatever ends the run early; the summary then names the
-    error. A deadlock raises nothing, but is named in the summary.
+    the summary; ``watch`` shows the run while it goes, ``metrics`` tells Prometheus of it; ``policy`` decides
+    instead of the one that the settings name. Raises InputError, ConfigError and whatever ends the run early;
+    the summary then names the error. A deadlock raises nothing, but is named in the summary.
     """
     settings = files.settings
 
@@ -80,6 +82,8 @@ def run_in_process(
         files.begin()
         tracer = simulation.world.tracer
         kept = files.keeping_windows(session, replanner.step_of(session), tracer.keep if tracer else dict)
+        if metrics is not None:
+            kept = metrics.following(session, kept)
         if watch is not None:
             kept = watch.following(session, kept)
         try:
