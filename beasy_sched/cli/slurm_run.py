@@ -17,6 +17,7 @@ from beasy_sched.cli.options import (
     CommandOptions,
     InputOptions,
     RunOptions,
+    exporting,
     known_platform,
     option,
     parsed,
@@ -28,8 +29,9 @@ from beasy_sched.cli.options import (
     with_options,
 )
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.errors import ENDING_SIGNALS, ConfigError
+from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.signals import ENDING_SIGNALS
 from beasy_sched.units import parse_duration
 
 _DURATION: Final = parsed(parse_duration)
@@ -140,6 +142,7 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
         stopped_by_signals() as stop,
         RunFiles(given.prefix, settings, decisions=how.decisions, record=how.record) as files,
         watching(how.watch, how.policy) as watch,
+        exporting(how.metrics, how.policy, quiet=given.quiet) as metrics,
     ):
         if not given.quiet:
             what = "decides for" if given.act else "watches"
@@ -152,6 +155,7 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
             stopped=lambda: bool(stop),
             say=lambda text: tell(f"warning: {text}"),
             watch=watch,
+            metrics=metrics,
         )
         summary = beside.go()
     if summary is not None and not given.quiet:

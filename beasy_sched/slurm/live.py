@@ -39,6 +39,7 @@ from beasy_sched.slurm.shadow import Compared, Shadow
 from beasy_sched.slurm.sources import Watcher, open_source
 
 if TYPE_CHECKING:
+    from beasy_sched.reports.metrics import Metrics
     from beasy_sched.reports.watch import Watch
 
 JOURNAL: Final = "_journal.msgpack"
@@ -120,6 +121,7 @@ class LiveRun:
         say: Callable[[str], None] = lambda text: None,
         stopped: Callable[[], bool] = lambda: False,
         watch: Watch | None = None,
+        metrics: Metrics | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -127,7 +129,7 @@ class LiveRun:
         self.slurm = slurm or Slurm()
         check_platform(platform, live, self.slurm)
         self.platform, self.settings, self.live, self.files = platform, settings, live, files
-        self._say, self._stopped, self._watch = say, stopped, watch
+        self._say, self._stopped, self._watch, self._metrics = say, stopped, watch, metrics
         self._clock, self._sleep = clock, sleep
         self.epoch_s = float(math.floor(clock()))
         self._set_frequency = None
@@ -180,9 +182,10 @@ class LiveRun:
                 session.options = replace(session.options, site=site)
             step = files.keeping_windows(session, replanner.step_of(session))
             step = step if watch is None else watch.following(session, step)
+            step = step if self._metrics is None else self._metrics.following(session, step)
             files.begin()
             try:
-                bridge = self._serve(files.recorded(step), _levels_noted(session, self._journal))
+                bridge = self._serve(files.recorded(step), self._noting(session))
             except BaseException as error:
                 with contextlib.suppress(Exception):  # report the first error
                     files.finish(session, why(error))
@@ -221,26 +224,29 @@ class LiveRun:
             raise
         return bridge
 
+    def _noting(self, session: Session) -> Callable[[float], None]:
+        """Return what is called after each cycle: the journal has the levels, metrics the last reading."""
+        settled_s = 0.0
+
+        def note(now_s: float) -> None:
+            nonlocal settled_s
+            if self._metrics is not None and self._power is not None:
+                now = self.epoch_s + now_s
+                self._metrics.note_power_reading(now - self._power.staleness_s(now))
+            power = session.power
+            if self._journal is None or power is None or power.settled.time_s == settled_s:
+                return
+            settled_s, held = power.settled.time_s, power.storage
+            soc_pct = power.site.storage.battery.soc_pct(held.battery_j)
+            level = {"soc_pct": soc_pct, "hydrogen_kg": held.hydrogen_kg}
+            self._journal.add({"kind": "level", "time": now_s, **level})
+
+        return note
+
     def _bridge(self) -> Bridge:
         if self.live.act:
             return Acting(self.platform, self.live.partition, self.live.rules)
         return Shadow(self.platform, self.live.partition, epoch_s=self.epoch_s)
-
-
-def _levels_noted(session: Session, journal: Journal | None) -> Callable[[float], None]:
-    """Write the storage's levels to the journal whenever a step has been settled."""
-    settled_s = 0.0
-
-    def note(now_s: float) -> None:
-        nonlocal settled_s
-        power = session.power
-        if journal is None or power is None or power.settled.time_s == settled_s:
-            return
-        settled_s, held = power.settled.time_s, power.storage
-        soc_pct = power.site.storage.battery.soc_pct(held.battery_j)
-        journal.add({"kind": "level", "time": now_s, "soc_pct": soc_pct, "hydrogen_kg": held.hydrogen_kg})
-
-    return note
 
 
 def frequency_setter(command: str, platform: Platform) -> Callable[[SetFrequency], None]:
