@@ -65,7 +65,10 @@ ENDS: Final[dict[str, e.JobEnd]] = {
 _LOST_STATES: Final = frozenset({"DOWN", "ERROR", "FUTURE", "UNKNOWN"})
 _LOST_FLAGS: Final = frozenset({"DRAIN", "FAIL", "MAINTENANCE", "RESERVED", "INVALID_REG"})
 _OFF: Final = "POWERED_DOWN"
-_RISING, _FALLING = "POWERING_UP", "POWERING_DOWN"
+_FALLING: Final = "POWERING_DOWN"
+_WAKING: Final = frozenset({"POWER_UP", "POWERING_UP"})
+_SWITCHED: Final = _WAKING | {_OFF, _FALLING}
+"""Flags of nodes that power saving switches, or has switched off."""
 
 
 class Phase(Enum):
@@ -322,19 +325,19 @@ def _at(event: e.Event, now_s: float) -> e.Event:
 
 def is_off(node: SlurmNode) -> bool:
     """Whether a node is powered down, and stays so."""
-    return _OFF in node.flags and _RISING not in node.flags
+    return _OFF in node.flags and not node.flags & _WAKING
 
 
 def is_up(node: SlurmNode) -> bool:
     """Whether a node can run jobs, or does."""
-    return not is_lost(node) and not node.flags & {_OFF, _RISING, _FALLING}
+    return not is_lost(node) and not node.flags & _SWITCHED
 
 
 def is_lost(node: SlurmNode) -> bool:
     """Whether a node is out of service: broken, drained, or not heard of though it should be up."""
     if node.state in _LOST_STATES or node.flags & _LOST_FLAGS:
         return True
-    return "NOT_RESPONDING" in node.flags and not node.flags & {_OFF, _RISING, _FALLING}
+    return "NOT_RESPONDING" in node.flags and not node.flags & _SWITCHED
 
 
 @dataclass
