@@ -80,7 +80,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
     allow_reuse_address = os.name == "posix"  # elsewhere, two programs could have the same port
     daemon_threads = True
-    request_queue_size = MOST_SCRAPES
+    request_queue_size = 128
 
     def __init__(
         self, family: socket.AddressFamily, place: Any, page: Callable[[], bytes], kind: str

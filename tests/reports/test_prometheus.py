@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -59,7 +60,9 @@ class Prometheus:
                 f"http://{self._place}/api/v1/query?{urlencode({'query': query})}", timeout=10
             ) as answer:
                 return json.loads(answer.read())["data"]["result"]
-        except HTTPError:
+        except HTTPError as error:
+            if error.code == HTTPStatus.SERVICE_UNAVAILABLE:  # it is still starting
+                return []
             raise
         except OSError:  # it has not begun to listen
             return []
