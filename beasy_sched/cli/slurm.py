@@ -180,9 +180,7 @@ def platform(given: _PlatformOptions) -> None:
       beasy-sched slurm platform --file nodes.json --server gros -o platform.xml
     """
     nodes = Slurm().nodes() if given.file is None else read_nodes_file(given.file)
-    built = cluster_platform(
-        of_partition(nodes, given.partition), given.servers, one_pstate=given.one_pstate
-    )
+    built = cluster_platform(of_partition(nodes, given.partition), given.servers, one_pstate=given.one_pstate)
     write_output(given.output, platform_xml(built))
     if not given.quiet:
         click.echo(platform_summary(built, given.output), err=True)
