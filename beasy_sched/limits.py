@@ -26,6 +26,8 @@ MOST_CONNECTIONS: Final = 100
 """Most connections to the daemon, beside its simulator's."""
 MOST_OTHERS_BYTES: Final = 1 << 26
 """Most bytes that connections other than the simulator's may have sent together during a simulation."""
+MOST_SCRAPES: Final = 16
+"""Most connections to the page of metrics at a time."""
 MOST_CANDIDATES: Final = 100
 """Peers that have been greeted and have not begun a simulation."""
 MOST_UNKNOWN: Final = 100

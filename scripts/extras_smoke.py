@@ -178,6 +178,7 @@ WORKS: dict[str, Callable[[], None]] = {
     "dask": dask,
     "pybatsim": pybatsim,
     "learn": learn,
+    "metrics": lambda: done(beasy("simulate", *RUN, "--metrics", ":0", "-q")),
 }
 REFUSED: dict[str, Callable[[], list[str]]] = {
     "data": lambda: beasy(*CAMPAIGN, "campaign"),
@@ -187,6 +188,7 @@ REFUSED: dict[str, Callable[[], list[str]]] = {
     "dask": lambda: beasy(*CAMPAIGN, "on-dask", "--executor", "dask", "--scheduler", "tcp://localhost:1"),
     "pybatsim": lambda: [sys.executable, "-c", "import beasy_sched.pybatsim"],
     "learn": lambda: [sys.executable, "-c", "import beasy_sched.learning.environment"],
+    "metrics": lambda: beasy("simulate", *RUN, "--metrics", ":0", "-q"),
 }
 FIRST = {"dask": "data"}
 """The extra that is named first where two are missing."""

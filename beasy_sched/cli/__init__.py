@@ -6,6 +6,7 @@ import contextlib
 import errno
 import importlib
 import io
+import keyword
 import os
 import signal
 import sys
@@ -29,6 +30,7 @@ _COMMANDS = [
     "serve",
     "simulate",
     "batsim",
+    "slurm",
     "plan",
     "check",
     "compare",
@@ -104,7 +106,7 @@ class LazyGroup(HelpfulGroup):
     """A group whose commands live in modules of their own, imported on use."""
 
     def __init__(self, *args: Any, lazy: dict[str, str], **kwargs: Any) -> None:
-        """``lazy`` maps a command's name to its module, where it has the same name."""
+        """``lazy`` maps a command's name to its module, where it has the same name (``import``: import_)."""
         super().__init__(*args, **kwargs)
         self.lazy = lazy
 
@@ -116,7 +118,8 @@ class LazyGroup(HelpfulGroup):
         """Import and return one command."""
         if cmd_name not in self.lazy:
             return None
-        command: click.Command = getattr(importlib.import_module(self.lazy[cmd_name]), cmd_name)
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(importlib.import_module(self.lazy[cmd_name]), name)
         return _with_traceback(command)
 
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
-import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import ParamSpec, TypeVar
 
 import click
 
 from beasy_sched.checks import RunInputs, facts, figures, look_at
+from beasy_sched.cli.findings_table import show_findings
 from beasy_sched.cli.options import (
     InputOptions,
     PolicyOptions,
@@ -26,7 +24,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.engine.findings import sleep_short
 from beasy_sched.engine.policy import PolicyCaller
 from beasy_sched.errors import BeasyError, ConfigError, InputError
-from beasy_sched.findings import Finding, Level, fails, odd
+from beasy_sched.findings import Finding, fails, odd
 from beasy_sched.forecast.outlook import ForecastSource
 from beasy_sched.formats.batsim_events import merge_events, read_external_events
 from beasy_sched.formats.batsim_workload import read_workload
@@ -41,10 +39,6 @@ from beasy_sched.run.settings import RunSettings, check_needs
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_WIDTH = 80
-_VERDICTS = ("fine", "odd", "would fail")
-"""By exit code."""
 
 
 class _CheckOptions(SiteOptions, PolicyOptions, InputOptions):
@@ -74,21 +68,8 @@ def check(context: click.Context, given: _CheckOptions) -> None:
     except BeasyError as error:  # of the policy
         problems.append(fails("policy-bad", str(error)))
         findings = look_at(replace(inputs, policy=None))
-    found = sorted((*problems, *findings), key=lambda finding: finding.level is Level.ODD)
-    code = 0 if not found else 1 if all(finding.level is Level.ODD for finding in found) else 2
-    if given.as_json:
-        report = {
-            "verdict": _VERDICTS[code],
-            "figures": figures(inputs),
-            "findings": [{**asdict(finding), "level": finding.level.value} for finding in found],
-        }
-        click.echo(json.dumps(report, indent=2, allow_nan=False))
-    elif given.quiet:
-        for finding in found:
-            label = "warning" if finding.level is Level.ODD else "would fail"
-            click.echo(f"{label}: {finding.text}", err=True)
-    else:
-        _print_table(inputs, found, code)
+    found = (*problems, *findings)
+    code = show_findings(facts(inputs), found, figures(inputs), as_json=given.as_json, quiet=given.quiet)
     context.exit(code)
 
 
@@ -165,29 +146,3 @@ def _replan_settings(given: _CheckOptions) -> RunSettings | None:
         replan=replan,
     )
     return with_own_inputs(settings, given.workloads, given.events)
-
-
-def _print_table(given: RunInputs, found: list[Finding], code: int) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts(given):
-        table.add_row(Text(name, "bold"), Text(value))
-    for number, finding in enumerate(found):
-        if number == 0 and table.row_count:
-            table.add_row()
-        style = "yellow" if finding.level is Level.ODD else "red"
-        table.add_row(Text(finding.level.value, style), Text(finding.text))
-    table.add_row()
-    table.add_row(Text("verdict", "bold"), Text(_VERDICTS[code], ("green", "yellow", "red")[code]))
-    if sys.stdout.isatty():
-        Console(highlight=False).print(table)
-        return
-    text = io.StringIO()
-    Console(file=text, width=_WIDTH, highlight=False).print(table)
-    for line in text.getvalue().splitlines():
-        click.echo(line.rstrip())

@@ -132,10 +132,11 @@ def platform(given: _PlatformOptions) -> None:
     )
     write_output(given.output, platform_xml(built))
     if not given.quiet:
-        click.echo(_summary(built, given.output), err=True)
+        click.echo(platform_summary(built, given.output), err=True)
 
 
-def _summary(platform: Platform, output: str) -> str:
+def platform_summary(platform: Platform, output: str) -> str:
+    """Say which hosts a platform has, kind by kind, with their P-states."""
     lines = [f"{output}: {platform.size} hosts"]
     for index, kind in enumerate(platform.kinds):
         hosts = HostSet.of(host for host in range(platform.size) if platform.kind_of[host] == index)

@@ -125,7 +125,9 @@ def _clock_s(text: str) -> float:
     raise ValueError(f"{text!r} is not a time of day such as 09:00")
 
 
-class _Common(CommandOptions):
+class CommonOptions(CommandOptions):
+    """What all ways to generate a workload share, and partly the import of past jobs."""
+
     output: str = option("The JSON file to write; - prints it.", "-o", required=True, metavar="FILE")
     swf: str | None = option(
         "Take the jobs of this trace in the Standard Workload Format, plain or gzip.", metavar="FILE"
@@ -262,7 +264,7 @@ class _SectionedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections = {
-            "Options": [*get_type_hints(_Common), "help"],
+            "Options": [*get_type_hints(CommonOptions), "help"],
             "Options for --swf": get_type_hints(_ForTrace),
             "Options for --synthetic": get_type_hints(_ForSynthetic),
             "Options for --workflows": get_type_hints(_ForWorkflows),
@@ -275,14 +277,14 @@ class _SectionedCommand(click.Command):
 
 @click.command(cls=_SectionedCommand)
 @click.argument("argument", required=False)
-@with_options(_Common)
+@with_options(CommonOptions)
 @with_options(_ForTrace)
 @with_options(_ForSynthetic)
 @with_options(_ForWorkflows)
 @click.pass_context
 def workload(
     context: click.Context,
-    given: _Common,
+    given: CommonOptions,
     cut: _ForTrace,
     drawn: _ForSynthetic,
     flows: _ForWorkflows,
@@ -336,7 +338,7 @@ def workload(
             made = replace(made, midnight_s=-given.clock_at_0)
         made = with_deadlines(made, given.deadlines, seed=given.seed)
     write_output(given.output, made.json_pieces(given.form))
-    lines = [] if given.quiet else _summary(made, given.output, speed_source)
+    lines = [] if given.quiet else workload_summary(made, given.output, speed_source)
     if given.swf is not None and not given.quiet:
         lines += _fits(made)
     for line in (*lines, *(f"warning: {text}" for text in made.report.warnings)):
@@ -347,7 +349,7 @@ _SECTIONS: Final = {"--swf": _ForTrace, "--synthetic": _ForSynthetic, "--workflo
 _NOT_FOR_WORKFLOWS: Final = ("hosts", "walltimes", "noise", "deadlines", "profile_type")
 
 
-def _check_section(context: click.Context, given: _Common) -> None:
+def _check_section(context: click.Context, given: CommonOptions) -> None:
     """Refuse options that would have no effect."""
     chosen = [
         name
@@ -371,17 +373,24 @@ def _check_section(context: click.Context, given: _Common) -> None:
         raise click.UsageError("--clock-at-0 is only for --deadlines clock:....")
 
 
-def _reference_speed(given: _Common) -> tuple[float, str]:
-    if given.reference_speed_flops is None:
-        usual = "greenslot-xeon" if given.workflows else WorkloadOptions.reference
-        kind = load_server(given.reference or usual).kind()
+def _reference_speed(given: CommonOptions) -> tuple[float, str]:
+    usual = "greenslot-xeon" if given.workflows else WorkloadOptions.reference
+    return reference_speed_of(given.reference_speed_flops, given.reference, usual)
+
+
+def reference_speed_of(
+    speed_flops: float | None, server: str | None, usual: str = WorkloadOptions.reference
+) -> tuple[float, str]:
+    """Return the reference speed, flops/s, and where it comes from. Raises UsageError for two sources."""
+    if speed_flops is None:
+        kind = load_server(server or usual).kind()
         return kind.reference_speed_flops, f"median P-state of {kind.name}"
-    if given.reference is not None:
+    if server is not None:
         raise click.UsageError("Give either --reference-speed or --platform-preset.")
-    return given.reference_speed_flops, "as given"
+    return speed_flops, "as given"
 
 
-def _swf_options(given: _Common, cut: _ForTrace, speed: float) -> SwfOptions:
+def _swf_options(given: CommonOptions, cut: _ForTrace, speed: float) -> SwfOptions:
     end_s = cut.end_s
     if cut.duration is not None:
         if end_s is not None:
@@ -396,7 +405,7 @@ def _swf_options(given: _Common, cut: _ForTrace, speed: float) -> SwfOptions:
     return made_of(SwfOptions, vars(given) | vars(cut) | settled)
 
 
-def _synthetic_options(given: _Common, drawn: _ForSynthetic, speed: float) -> SyntheticOptions:
+def _synthetic_options(given: CommonOptions, drawn: _ForSynthetic, speed: float) -> SyntheticOptions:
     if given.walltimes == "trace":
         raise click.UsageError("--walltimes trace is only for --swf.")
     night = drawn.night_ratio
@@ -411,13 +420,13 @@ def _synthetic_options(given: _Common, drawn: _ForSynthetic, speed: float) -> Sy
     return made_of(SyntheticOptions, vars(given) | vars(drawn) | settled)
 
 
-def _workflow_options(given: _Common, flows: _ForWorkflows, speed: float) -> WorkflowOptions:
+def _workflow_options(given: CommonOptions, flows: _ForWorkflows, speed: float) -> WorkflowOptions:
     if len(flows.estimate_error_pct) != 2:
         raise click.UsageError("--estimate-error: give two numbers such as -20,20")
     return made_of(WorkflowOptions, vars(given) | vars(flows) | {"reference_speed_flops": speed})
 
 
-def _with_noise(made: GeneratedWorkload, given: _Common, clip: bool) -> GeneratedWorkload:
+def _with_noise(made: GeneratedWorkload, given: CommonOptions, clip: bool) -> GeneratedWorkload:
     """Return what really comes where ``made`` had been forecast; requested times of a trace stay."""
     sigma = given.noise / 100.0
     if sigma == 0.0:
@@ -446,7 +455,8 @@ def _fits(made: GeneratedWorkload) -> list[str]:
     return [f"  {name}: {fit}" for name, fit in fits.items() if fit is not None]
 
 
-def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[str]:
+def workload_summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[str]:
+    """Say what was made, how, and what was left out, line by line."""
     report = made.report
     speed = made.reference_speed_flops / 1e9
     lines = [

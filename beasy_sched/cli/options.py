@@ -29,6 +29,7 @@ from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.model.platform import Platform
+    from beasy_sched.reports.metrics import Metrics
     from beasy_sched.reports.watch import Watch
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
@@ -336,6 +337,12 @@ class RunOptions(SiteOptions, PolicyOptions):
         "Show the run in the terminal while it goes: levels, powers, the plan ahead, servers, queue and"
         " decisions."
     )
+    metrics: str | None = option(
+        "Tell Prometheus of the run while it goes, at http://ADDRESS/metrics: :9100 (this machine only),"
+        " *:9100 (others, too), [::1]:9100. Port 0 selects any free port. In 'simulate', all goes at the"
+        " speed of the simulation.",
+        metavar="ADDRESS",
+    )
     record: Path | None = option("Record every message, for 'beasy-sched replay'.")
 
 
@@ -410,6 +417,25 @@ def watching(asked: bool, policy: str) -> Iterator[Watch | None]:
             yield watch
         return
     yield None
+
+
+@contextmanager
+def exporting(address: str | None, policy: str, *, quiet: bool = False) -> Iterator[Metrics | None]:
+    """Serve metrics while the block runs, where an address is given; None where not.
+
+    Raises ConfigError for an address that cannot be listened on, and without the extra ``metrics``.
+    """
+    if address is None:
+        yield None
+        return
+    from beasy_sched.reports.metrics import Metrics
+    from beasy_sched.reports.metrics_page import MetricsPage
+
+    metrics = Metrics(policy)
+    with MetricsPage(address, metrics.page, metrics.content_type) as page:
+        if not quiet:
+            tell(f"metrics at {page.url}")
+        yield metrics
 
 
 @contextmanager

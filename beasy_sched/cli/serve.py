@@ -14,6 +14,7 @@ from beasy_sched.cli.options import (
     CommandOptions,
     InputOptions,
     RunOptions,
+    exporting,
     known_platform,
     option,
     prefix_option,
@@ -107,7 +108,8 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
         waiting=None if given.verbosity in ("quiet", "silent") else say_waiting,
         refused=None if given.verbosity == "silent" else say_refused,
     )
-    with daemon:
+    silent = given.verbosity == "silent"
+    with daemon, exporting(how.metrics, how.policy, quiet=silent) as metrics:
         for run in itertools.count(1):
             number = "" if run == 1 else f"-{run}"
             written = None if given.prefix is None else f"{given.prefix}{number}"
@@ -124,6 +126,7 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
                         settings, platform=known, log=log, replan=planner.rule, plans=planner.plans
                     )
                     step = files.keeping_windows(session, planner.step_of(session))
+                    step = step if metrics is None else metrics.following(session, step)
                     step = step if watch is None else watch.following(session, step)
                     _serve_one(daemon, session, files, given.verbosity, step, idle_is_fine=run > 1)
             if not given.keep_serving:

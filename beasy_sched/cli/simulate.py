@@ -11,6 +11,7 @@ from beasy_sched.cli.options import (
     InputOptions,
     RunOptions,
     again,
+    exporting,
     option,
     prefix_option,
     progress_bar,
@@ -76,12 +77,15 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
 
     began_s = time.perf_counter()
     with (
+        exporting(how.metrics, how.policy, quiet=given.quiet) as metrics,
         watching(how.watch, how.policy) as watch,
         progress_bar("jobs submitted", quiet=given.quiet or watch is not None) as report,
     ):
         if watch is not None:
             report = watch.progress
-        summary = run_in_process(inputs, files, report, metering=given.metering, warn=warn, watch=watch)
+        summary = run_in_process(
+            inputs, files, report, metering=given.metering, warn=warn, watch=watch, metrics=metrics
+        )
     for text in summary.warnings:
         warn(text)
     took_s = time.perf_counter() - began_s

@@ -138,6 +138,10 @@ class TraceRow(Struct, frozen=True, gc=False):
     """Production of the best day, W; None without a forecast."""
     sun_w: float | None = None
     """What of the production came from the sun, W; None where it is not known for all of the step."""
+    correction_j: float | None = None
+    """What the battery held beyond its account at the end of the step, J; None if it was not measured."""
+    correction_kg: float | None = None
+    """What the tank held beyond its account at the end of the step, kg; None if it was not measured."""
 
     @property
     def price_per_kwh(self) -> float | None:
@@ -213,6 +217,12 @@ class PowerSide:
         """Energy left of the present step's supply after `_committed_j` when the step was opened, J."""
         self._consumed_j = 0.0
         self._reserve_j = 0.0
+        self._measured_j: float | None = None
+        """What the battery was last measured to hold in the present step, J; None if it was not."""
+        self._measured_kg: float | None = None
+        """What the tank was last measured to hold in the present step, kg; None if it was not."""
+        self.levels_measured = False
+        """Whether any level was ever measured."""
         self.settled = Settled(0.0, self.account.energy_by_use_j, (), self.account.spent_j(0.0))
 
     # --- what the session asks -----------------------------------------------------------------------
@@ -283,6 +293,15 @@ class PowerSide:
         self._rates.announce(announced, now, step_is_open=self.is_open(now))
         if now < self.end_s:
             self._rates.compare(announced, now)
+
+    def measure_levels(self, soc_pct: float | None, hydrogen_kg: float | None) -> None:
+        """Note what the storage really holds: it counts from the end of the present step on."""
+        self.levels_measured = True
+        battery, hydrogen = self.site.storage.battery, self.site.storage.hydrogen
+        if soc_pct is not None and battery.capacity_j > 0.0:
+            self._measured_j = battery.energy_j(soc_pct)
+        if hydrogen_kg is not None and hydrogen is not None:
+            self._measured_kg = min(hydrogen_kg, hydrogen.tank_kg)
 
     def answer(self, used_j: float) -> None:
         """Take in the simulator's answer: energy used since time 0, J."""
@@ -390,6 +409,7 @@ class PowerSide:
             base_w=self.site.base_w,
             grid=self.site.grid,
         )
+        correction_j, correction_kg = self._correct()
         predicted_w, clear_sky_w = self._forecast.observe(self._step_start_s, now, record)
         self.trace.append(
             TraceRow(
@@ -400,6 +420,8 @@ class PowerSide:
                 predicted_w,
                 clear_sky_w,
                 produced.sun_w,
+                correction_j,
+                correction_kg,
             )
         )
         self.production.begin_step()
@@ -407,6 +429,20 @@ class PowerSide:
         running = tuple(self.cluster.running.values())
         self.settled = Settled(now, by_use_j, running, self.account.spent_j(now))
         self._step_start_s = now
+
+    def _correct(self) -> tuple[float | None, float | None]:
+        """Set the storage to what was measured in the step; return what that adds to it, J and kg."""
+        held, measured_j, measured_kg = self.storage, self._measured_j, self._measured_kg
+        self._measured_j = self._measured_kg = None
+        if measured_j is not None or measured_kg is not None:
+            self.storage = StorageState(
+                held.battery_j if measured_j is None else measured_j,
+                held.hydrogen_kg if measured_kg is None else measured_kg,
+            )
+        return (
+            None if measured_j is None else measured_j - held.battery_j,
+            None if measured_kg is None else measured_kg - held.hydrogen_kg,
+        )
 
     def _metered(self, record: StepRecord) -> Metered | None:
         """Return what the grid cost in a step that has just ended; None without a grid."""

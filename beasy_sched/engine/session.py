@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -61,6 +61,8 @@ from beasy_sched.units import TIME_TOLERANCE_S
 _OVER = "the run is over"
 """The rule by which the run's end kills and rejects jobs."""
 _REASONED = (JobState.REJECTED, JobState.POSTPONED, JobState.KILLED)
+WITHDRAWN: Final = "its user, or an administrator, has taken it out of the queue"
+"""The rule by which a job leaves that was withdrawn."""
 _UNKNOWN = "unknown event types and fields"
 
 
@@ -122,6 +124,8 @@ class Session:
             e.ResourceStateChanged: self._on_switched,
             e.NoMoreJobs: self._on_no_more_jobs,
             e.MachinesChanged: self._on_machines,
+            e.JobWithdrawn: self._on_withdrawn,
+            e.LevelsMeasured: self._on_levels,
             e.PowerAnnounced: self._on_power,
             e.UnreadableNotice: self._on_unreadable,
             e.Notify: lambda event: None,  # nothing that the scheduler acts on
@@ -368,6 +372,13 @@ class Session:
         if job.terms is not NO_TERMS or self.workflows.watches_all:
             self.workflows.end(job, event.timestamp, finished=state is JobState.FINISHED)
 
+    def _on_withdrawn(self, event: e.JobWithdrawn) -> None:
+        """Drop a job that somebody else has cancelled or started; one that does not wait is left alone."""
+        job = next((job for job in self._waiting() if job.id == event.job_id), None)
+        if job is not None:
+            self._drop(job, JobState.REJECTED, WITHDRAWN)
+            self._notes.log(self.now, "withdraw", WITHDRAWN, {"waited_s": self.now - job.subtime_s}, job)
+
     def _on_no_more_jobs(self, event: e.NoMoreJobs) -> None:
         self._intake.is_complete = True
 
@@ -414,6 +425,10 @@ class Session:
         self.power.set_production(event.power_w, event.timestamp, event.sun_w)
         if event.price_per_kwh is not None or event.carbon_g_per_kwh is not None:
             self.power.set_rates(Announced(event.price_per_kwh, event.carbon_g_per_kwh), event.timestamp)
+
+    def _on_levels(self, event: e.LevelsMeasured) -> None:
+        if self.power is not None:
+            self.power.measure_levels(event.soc_pct, event.hydrogen_kg)
 
     def _on_unreadable(self, event: e.UnreadableNotice) -> None:
         """Refuse a notice that cannot be read, unless it announces power to a run without a site."""

@@ -44,9 +44,11 @@ from beasy_sched.formats.weather_exports import (
 from beasy_sched.limits import LATEST_S
 from beasy_sched.protocol.notices import POWER_FIELD, is_power
 
-_TIME_NAMES = ("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)")
+_START_NAMES = ("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)")
 _END_NAMES = ("period_end", "periodend")
-_EPOCH_FROM_S = 3e8
+TIME_NAMES = _START_NAMES + _END_NAMES
+"""What columns of times are called, in lower case."""
+EPOCH_FROM_S = 3e8
 """Numbers from here on are seconds since 1970 (mid-1979), not since the file's start."""
 
 
@@ -126,7 +128,7 @@ def _unit(path: PathLike, name: str, unit: str | None) -> tuple[float, bool]:
 
 def time_column(table: Table) -> str | None:
     """The name of the column of times, if there is one."""
-    return next((name for name in table.names if name.lower() in _TIME_NAMES + _END_NAMES), None)
+    return next((name for name in table.names if name.lower() in TIME_NAMES), None)
 
 
 def column_times(
@@ -138,11 +140,11 @@ def column_times(
         seconds = table.numbers(name)
         for at in np.flatnonzero(np.isnan(seconds)).tolist():
             raise table.error(at, f"{name}: the time is missing")
-        if seconds[0] > 1000 * _EPOCH_FROM_S:
+        if seconds[0] > 1000 * EPOCH_FROM_S:
             seconds = seconds / 1000.0
         for at in np.flatnonzero(np.abs(seconds) > LATEST_S).tolist():
             raise table.error(at, f"{name}: found {texts[at]!r}, expected a time of at most {LATEST_S:g} s")
-        return np.round(seconds).astype(np.int64), bool(seconds[0] > _EPOCH_FROM_S), ()
+        return np.round(seconds).astype(np.int64), bool(seconds[0] > EPOCH_FROM_S), ()
     times, notes = table.times(name, order)
     return times, True, notes
 

@@ -24,10 +24,10 @@ from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import csv_line, csv_rows
 from beasy_sched.formats.reading import read_bytes, reading
 from beasy_sched.limits import MOST_TABLE_BYTES, shortened
-from beasy_sched.numbers import ANY_NUMBER, number_in
+from beasy_sched.numbers import ANY_NUMBER, number_in, plain
 from beasy_sched.units import counted
 
-_NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
+NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
 """Texts, in lower case, that files write where there is no value."""
 DELIMITERS = (",", ";", "\t")
 """Possible delimiters of the cells of a line."""
@@ -63,6 +63,7 @@ class Table:
         if self.decimal_comma:
             texts = [text.replace(",", ".") for text in texts]
         try:
+            plain("".join(texts))
             values = np.array(texts, dtype=np.float64)
         except ValueError:
             values = np.array([self._number(text, i, name) for i, text in enumerate(texts)])
@@ -109,7 +110,7 @@ class Table:
         return np.array(moments, dtype=np.int64)
 
     def _number(self, text: str, row: int, name: str) -> float:
-        if text.lower() in _NOTHING:
+        if text.lower() in NOTHING:
             return float("nan")
         try:
             return number_in(text)

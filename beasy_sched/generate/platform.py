@@ -186,18 +186,35 @@ def build_platform(servers: Iterable[tuple[ServerSpec, int]]) -> Platform:
     if not counts:
         raise ConfigError("a platform needs at least one server, such as gros:50")
     digits = len(str(max(counts.values())))
-    hosts = sorted(
-        (f"{name}-{number:0{digits}d}", kind)
-        for kind, name in enumerate(sorted(specs))
+    return named_platform(
+        (f"{name}-{number:0{digits}d}", specs[name])
+        for name in specs
         for number in range(1, counts[name] + 1)
     )
+
+
+def named_platform(servers: Iterable[tuple[str, ServerSpec]]) -> Platform:
+    """Put together ``(host name, server)`` pairs, numbered in the order of their names, as Batsim does.
+
+    Servers of one name are equal. Raises ConfigError for no host, or two of one name.
+    """
+    named: dict[str, ServerSpec] = {}
+    for host, spec in servers:
+        if host in named or host == MASTER_HOST:
+            raise ConfigError(f"two hosts are called {host!r}")
+        named[host] = spec
+    if not named:
+        raise ConfigError("a platform needs at least one host")
+    specs = {spec.name: spec for spec in named.values()}
     kinds = tuple(specs[name].kind() for name in sorted(specs))
+    number_of = {name: kind for kind, name in enumerate(sorted(specs))}
+    hosts = [(host, number_of[named[host].name]) for host in sorted(named)]
     # Batsim gives every host a role in its messages, empty where the file has none.
     properties = [MappingProxyType({"role": "", **host_properties(kind)}) for kind in kinds]
     return Platform(
         kinds=kinds,
         kind_of=np.array([kind for _, kind in hosts], dtype=np.intp),
-        names=tuple(name for name, _ in hosts),
+        names=tuple(host for host, _ in hosts),
         initial_pstates=np.zeros(len(hosts), dtype=np.intp),
         properties=tuple(properties[kind] for _, kind in hosts),
         zone_properties=(MappingProxyType[str, str]({}),) * len(hosts),

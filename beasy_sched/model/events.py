@@ -153,6 +153,19 @@ class MachinesChanged(Notify, frozen=True, gc=False):
     available: bool = True
 
 
+class JobWithdrawn(Notify, frozen=True, gc=False):
+    """A waiting job is no longer the scheduler's to start."""
+
+    job_id: str = ""
+
+
+class LevelsMeasured(Notify, frozen=True, gc=False):
+    """What the storage really holds; None for what is not known."""
+
+    soc_pct: float | None = None
+    hydrogen_kg: float | None = None
+
+
 class PowerAnnounced(Notify, frozen=True, gc=False):
     """The production from now on, and what holds for the step that begins."""
 
@@ -172,7 +185,15 @@ class UnreadableNotice(Notify, frozen=True, gc=False):
     """Description of the field that cannot be read: its name, what was found, and what was expected."""
 
 
-NOTICES = (Notify, NoMoreJobs, MachinesChanged, PowerAnnounced, UnreadableNotice)
+NOTICES = (
+    Notify,
+    NoMoreJobs,
+    MachinesChanged,
+    JobWithdrawn,
+    LevelsMeasured,
+    PowerAnnounced,
+    UnreadableNotice,
+)
 """`Notify` and its kinds."""
 
 

@@ -418,9 +418,9 @@ class Outcomes:
         self._rows += _packed(job.subtime_s, job.start_s, job.end_s, job.walltime_s, job.energy_j, job.res)
         self._state.append(_CODES[job.state])
 
-    def counts(self) -> dict[str, int]:
-        """Count the outcomes by name, including those with no jobs."""
-        counter = Counter(self._state)
+    def counts(self, first: int = 0, end: int | None = None) -> dict[str, int]:
+        """Count the outcomes by name, including those with no jobs; of the rows ``first`` to ``end`` only."""
+        counter = Counter(self._state[first:end])
         return {
             state.value: counter[code]
             for code, state in enumerate(_STATES)

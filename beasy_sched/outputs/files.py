@@ -48,6 +48,8 @@ _GRID: Final[dict[str, str]] = {
 """Columns of a site with a grid or a base load only; empty where a value is unknown."""
 
 _SUN: Final = "sun_w"
+_CORRECTIONS: Final = ("correction_j", "correction_kg")
+"""Columns of a run whose storage is measured."""
 
 _COLUMNS: Final[dict[str, str]] = {
     "step": "step",
@@ -69,6 +71,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "soc_pct": "record.soc_after_pct",
     "hydrogen_kg": "record.hydrogen_after_kg",
     "residual_j": "record.residual_j",
+    **{name: name for name in _CORRECTIONS},
 }
 """Columns of the trace in order, and what of a `TraceRow` they hold; powers are means over the step, levels
 those at its end."""
@@ -92,18 +95,16 @@ def trace_csv(
     *,
     metered: bool = False,
     sun: bool = False,
+    measured: bool = False,
     header: bool = True,
 ) -> str:
     """Write the rows as CSV text; numbers with as many digits as tell them apart.
 
-    ``metered`` adds the columns of a site with a grid or a base load, ``sun`` that of the sun; without
-    ``header``, the text continues another.
+    ``metered`` adds the columns of a site with a grid or a base load, ``sun`` that of the sun, ``measured``
+    those of a storage that is measured; without ``header``, the text continues another.
     """
-    columns = {
-        name: path
-        for name, path in _COLUMNS.items()
-        if (metered or name not in _GRID) and (sun or name != _SUN)
-    }
+    left_out = {*(() if metered else _GRID), *(() if sun else (_SUN,)), *(() if measured else _CORRECTIONS)}
+    columns = {name: path for name, path in _COLUMNS.items() if name not in left_out}
     lines = [",".join((*columns, *(_PLANNED if plans is not None else ())))] if header else []
     read = attrgetter(*columns.values())
     window, planned = -1, [""]
@@ -215,6 +216,8 @@ class RunFiles:
         """Number of rows of the energy trace that have been written."""
         self._sun = False
         """Whether the energy trace has the sun's column."""
+        self._measured = False
+        """Whether the energy trace has the columns of measured levels."""
         self._windows_kept = 0
         try:
             if prefix is not None:
@@ -290,6 +293,21 @@ class RunFiles:
                 until_s = session.power.settled.time_s
                 self.written += write_plans_of_run(prefix, folder, session.replanning, until_s)
 
+    def recorded(self, step: Callable[[Message], Reply]) -> Callable[[Message], Reply]:
+        """Return ``step``, which also records every message if a recording is wanted."""
+        if self.recording is None:
+            return step
+        from beasy_sched.protocol.batsim4 import encode_message, encode_reply
+
+        add = self.recording.add
+
+        def decide(message: Message) -> Reply:
+            reply = step(message)
+            add(encode_message(message), encode_reply(reply))
+            return reply
+
+        return decide
+
     def keeping_windows(
         self,
         session: Session,
@@ -334,9 +352,11 @@ class RunFiles:
         first, self._traced = self._traced, len(power.trace)
         rows = power.trace[first:]
         if not first:
-            self._sun = power.production.sun_told
+            self._sun, self._measured = power.production.sun_told, power.levels_measured
         metered = power.site.metered
-        return trace_csv(rows, power.plans, metered=metered, sun=self._sun, header=not first)
+        return trace_csv(
+            rows, power.plans, metered=metered, sun=self._sun, measured=self._measured, header=not first
+        )
 
     def discard(self) -> None:
         """Throw away what has been written and is not finished."""

@@ -28,6 +28,10 @@ SUN_ROUNDING = 2e-6
 
 NO_MORE_JOBS = "no_more_static_job_to_submit"
 MACHINES_LEAVE, MACHINES_RETURN = "event_machine_unavailable", "event_machine_available"
+JOB_WITHDRAWN = "job_withdrawn"
+"""A waiting job is no longer the scheduler's to start: its user has cancelled it, say. No Batsim says so."""
+LEVELS_MEASURED = "storage_levels"
+"""What the storage really holds: ``soc_pct`` of the battery, ``hydrogen_kg`` of the tank. Not of Batsim."""
 
 
 def is_power(value: object) -> bool:
@@ -48,6 +52,21 @@ def is_rate(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
 
 
+def power_problem(data: Mapping[str, Any]) -> str:
+    """Return what is wrong with a power event's fields, `POWER_FIELD` among them; empty if nothing is."""
+    if not is_power(data[POWER_FIELD]):
+        return (
+            f"found {POWER_FIELD} {found_text(data[POWER_FIELD])}, expected watts, 0 to {LARGEST_POWER_W:g}"
+        )
+    if not is_sun(data):
+        found = found_text(data[SUN_FIELD])
+        return f"found {SUN_FIELD} {found}, expected watts, at least 0 and at most {POWER_FIELD}"
+    for field in (PRICE_FIELD, CARBON_FIELD):
+        if data.get(field) is not None and not is_rate(data[field]):
+            return f"found {field} {found_text(data[field])}, expected a number"
+    return ""
+
+
 def notice(timestamp: float, kind: str, data: dict[str, Any], event_id: str = "") -> e.Notify:
     """Return the event of a notice: what it says, and ``data`` as it came.
 
@@ -57,6 +76,10 @@ def notice(timestamp: float, kind: str, data: dict[str, Any], event_id: str = ""
         return e.NoMoreJobs(timestamp, kind, data, event_id)
     if kind in (MACHINES_LEAVE, MACHINES_RETURN):
         return _machines(timestamp, kind, data, event_id)
+    if kind == JOB_WITHDRAWN and isinstance(job_id := data.get("job_id"), str):
+        return e.JobWithdrawn(timestamp, kind, data, event_id, job_id)
+    if kind == LEVELS_MEASURED:
+        return _levels(timestamp, kind, data, event_id)
     if POWER_FIELD in data:
         return _power(timestamp, kind, data, event_id)
     return e.Notify(timestamp, kind, data, event_id)
@@ -74,8 +97,17 @@ def _machines(timestamp: float, kind: str, data: dict[str, Any], event_id: str) 
     return e.MachinesChanged(timestamp, kind, data, event_id, hosts, kind == MACHINES_RETURN)
 
 
+def _levels(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> e.Notify:
+    soc_pct, hydrogen_kg = data.get("soc_pct"), data.get("hydrogen_kg")
+    for field, value, most in (("soc_pct", soc_pct, 100.0), ("hydrogen_kg", hydrogen_kg, math.inf)):
+        if value is not None and not (is_rate(value) and 0 <= value <= most):
+            problem = f"found {field} {found_text(value)}, expected a number of at least 0"
+            return e.UnreadableNotice(timestamp, kind, data, event_id, _named(data, problem))
+    return e.LevelsMeasured(timestamp, kind, data, event_id, soc_pct, hydrogen_kg)
+
+
 def _power(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> e.Notify:
-    problem = _power_problem(data)
+    problem = power_problem(data)
     if problem:
         return e.UnreadableNotice(timestamp, kind, data, event_id, _named(data, problem))
     power_w = float(data[POWER_FIELD])
@@ -86,20 +118,6 @@ def _power(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> 
     if sun_w is not None:
         sun_w = min(sun_w, power_w)
     return e.PowerAnnounced(timestamp, kind, data, event_id, power_w, sun_w, *rates)
-
-
-def _power_problem(data: Mapping[str, Any]) -> str:
-    if not is_power(data[POWER_FIELD]):
-        return (
-            f"found {POWER_FIELD} {found_text(data[POWER_FIELD])}, expected watts, 0 to {LARGEST_POWER_W:g}"
-        )
-    if not is_sun(data):
-        found = found_text(data[SUN_FIELD])
-        return f"found {SUN_FIELD} {found}, expected watts, at least 0 and at most {POWER_FIELD}"
-    for field in (PRICE_FIELD, CARBON_FIELD):
-        if data.get(field) is not None and not is_rate(data[field]):
-            return f"found {field} {found_text(data[field])}, expected a number"
-    return ""
 
 
 def _named(data: Mapping[str, Any], problem: str) -> str:

@@ -12,8 +12,6 @@ from beasy_sched.engine.policy import Policy, PolicyCaller
 from beasy_sched.errors import why
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.model.decisions import Reply
-from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.rolling import LIMIT_IN_PROCESS_S, replanned
@@ -21,6 +19,7 @@ from beasy_sched.run.settings import build_session
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 
 if TYPE_CHECKING:
+    from beasy_sched.reports.metrics import Metrics
     from beasy_sched.reports.watch import Watch
 
 DEADLOCK = "deadlock: jobs are waiting, and no more events can occur"
@@ -34,15 +33,16 @@ def run_in_process(
     metering: bool = True,
     warn: Callable[[str], None] | None = None,
     watch: Watch | None = None,
+    metrics: Metrics | None = None,
     policy: Policy | None = None,
 ) -> RunSummary:
     """Run to the end and return the summary; results so far are written even if the run fails.
 
     ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
     allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
-    the summary; ``watch`` shows the run while it goes; ``policy`` decides instead of the one that the
-    settings name. Raises InputError, ConfigError and whatever ends the run early; the summary then names the
-    error. A deadlock raises nothing, but is named in the summary.
+    the summary; ``watch`` shows the run while it goes, ``metrics`` tells Prometheus of it; ``policy`` decides
+    instead of the one that the settings name. Raises InputError, ConfigError and whatever ends the run early;
+    the summary then names the error. A deadlock raises nothing, but is named in the summary.
     """
     settings = files.settings
 
@@ -82,10 +82,12 @@ def run_in_process(
         files.begin()
         tracer = simulation.world.tracer
         kept = files.keeping_windows(session, replanner.step_of(session), tracer.keep if tracer else dict)
+        if metrics is not None:
+            kept = metrics.following(session, kept)
         if watch is not None:
             kept = watch.following(session, kept)
         try:
-            result = simulation.run(_decide(kept, files), progress)
+            result = simulation.run(files.recorded(kept), progress)
         except BaseException as error:
             with contextlib.suppress(Exception):  # report the first error
                 files.finish(session, why(error))
@@ -108,19 +110,3 @@ def _rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def _decide(step: Callable[[Message], Reply], files: RunFiles) -> Callable[[Message], Reply]:
-    """Return the session's ``step``, which also records every message if a recording is wanted."""
-    if files.recording is None:
-        return step
-    from beasy_sched.protocol.batsim4 import encode_message, encode_reply
-
-    add = files.recording.add
-
-    def decide(message: Message) -> Reply:
-        reply = step(message)
-        add(encode_message(message), encode_reply(reply))
-        return reply
-
-    return decide

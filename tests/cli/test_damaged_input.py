@@ -146,6 +146,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "options": (*SIM, "--options", "@BAD"),
     "replan demand": (*GIVEN, "--replan", "window", "--replan-demand", "BAD"),
     "trace": ("generate", "workload", "--swf", "BAD", "-o", "out"),
+    "past jobs": ("slurm", "import", "--file", "BAD", "-o", "out"),
+    "nodes": ("slurm", "platform", "--file", "BAD", "--server", "gros", "-o", "out"),
     "weather": ("generate", "power", "--pv", "BAD", "--pv-kw", "1", "-o", "out"),
     "demand": (
         "plan",

@@ -28,8 +28,11 @@ INPUTS = {
     "--platform", "--workload", "--workflow", "--events", "--site", "--plan", "--demand", "--production",
     "--other-year", "--swf", "--pv", "--wind", "--grid", "--ninja-pv", "--ninja-wind",
     "--replan-workload", "--replan-demand", "--replan-production", "--replan-season", "--sched-cfg-file",
+    "--file",
 }  # fmt: skip
 """Options that name files to read; every other one that names a file or a folder is a place to write to."""
+SACCT_TEXT = "JobID|State|Submit|Start|End|NNodes|Timelimit\n1|COMPLETED|100|200|300|2|UNLIMITED\n"
+NODES_JSON = '{"nodes": [{"name": "n1", "state": ["IDLE"]}]}'
 OF_BATSIM = ["jobs.csv", "machine_states.csv", "schedule.csv", "consumed_energy.csv", "pstate_changes.csv"]
 OF_SERVE = ["summary.json", "decisions.jsonl", "energy_trace.csv"]
 OF_SCENARIO = [
@@ -81,6 +84,8 @@ COMMANDS = {
     ),
     "platform": Writes("generate platform -n gros:2 -o out/p.xml", ["p.xml"]),
     "workload": Writes("generate workload --synthetic --jobs 3 --hosts 16 -o out/w.json", ["w.json"]),
+    "slurm import": Writes("slurm import --file jobs.txt -o out/w.json -q", ["w.json"]),
+    "slurm platform": Writes("slurm platform --file nodes.json --server gros -o out/p.xml -q", ["p.xml"]),
     "power": Writes(
         "generate power --synthetic --pv-kw 1 --wind-kw 1 -o out/p.txt --write-ninja out/n",
         ["p.txt", "n_pv.csv", "n_wind.csv"],
@@ -175,6 +180,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for job in workload["jobs"]:
         job["deadline_s"] = 80_000.0
     site.workload.write_text(json.dumps(workload))
+    (made / "jobs.txt").write_text(SACCT_TEXT)
+    (made / "nodes.json").write_text(NODES_JSON)
     one = SMALL.replace("seeds = [1, 2]", "seeds = [1]").replace(', "follow-plan", "workload-reactive"', "")
     (made / "small.toml").write_text(one)
     (made / "peak.toml").write_text(one.replace('"easy"', '"peak"'))

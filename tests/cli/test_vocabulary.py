@@ -42,7 +42,7 @@ def test_o_is_the_output_q_is_quiet_and_json_is_a_flag() -> None:
 
 
 def test_the_helps_are_whole(capfd: Capture) -> None:
-    for group in ((), ("generate",), ("campaign",), ("plan",)):
+    for group in ((), ("generate",), ("campaign",), ("plan",), ("slurm",)):
         assert exit_code(*group, "--help") == 0
         listed = capfd.readouterr().out.partition("Commands:")[2]
         assert "..." not in listed

@@ -41,9 +41,28 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             f'#!/bin/sh\nexec "{sys.executable}" -m beasy_sched{command} "$@"\n'
         )
         (place / "bin" / name).chmod(0o755)
+    save_slurm(place)
     (place / "bin/python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (place / "bin/python").chmod(0o755)
     return place
+
+
+def save_slurm(place: Path) -> None:
+    """Programs in the place of Slurm's: a month of jobs on 16 nodes."""
+    start_s, rows = 1_767_222_000, []
+    for n in range(400):
+        submit_s, run_s, nodes = start_s + n * 6600, 600 + n * 37 % 9000, (1, 1, 2, 4)[n % 4]
+        first = 1 + n * 5 % (17 - nodes)
+        times = f"{submit_s}|{submit_s + n % 600}|{submit_s + n % 600 + run_s}"
+        names = f"n[{first}-{first + nodes - 1}]"
+        rows.append(f"{4000 + n}|main|COMPLETED|{times}|{run_s}|04:00:00|{nodes}|{names}")
+    head = "JobID|Partition|State|Submit|Start|End|ElapsedRaw|Timelimit|NNodes|NodeList"
+    (place / "saved_jobs").write_text("\n".join([head, *rows, ""]))
+    known = [{"name": f"n{n}", "state": ["IDLE"], "partitions": ["main"]} for n in range(1, 17)]
+    (place / "saved_nodes").write_text(json.dumps({"nodes": known}))
+    for name, file in (("sacct", "saved_jobs"), ("scontrol", "saved_nodes")):
+        (place / "bin" / name).write_text(f"#!/bin/sh\nexec cat '{place / file}'\n")
+        (place / "bin" / name).chmod(0o755)
 
 
 def play(place: Path, code: str) -> None:
@@ -65,7 +84,7 @@ def test_every_command_runs(place: Path):
     assert len(blocks("bash")) == len(played) + len(NOT_RUN)
     for block in played:
         play(place, block)
-    for name in ("run/beasy/run", "run/peak/run", "mine/power-reactive/run", "easy", "batsim"):
+    for name in ("run/beasy/run", "run/peak/run", "mine/power-reactive/run", "month", "easy", "batsim"):
         for written in ("jobs.csv", "energy_trace.csv", "decisions.jsonl", "summary.json"):
             assert (place / f"out/{name}_{written}").stat().st_size > 100
 

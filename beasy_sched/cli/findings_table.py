@@ -1,0 +1,75 @@
+"""Findings as commands print them: a table, lines on the standard error, or JSON; and their exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import click
+
+from beasy_sched.findings import Finding, Level
+
+_WIDTH: Final = 80
+_VERDICTS: Final = ("fine", "odd", "would fail")
+"""By exit code."""
+
+
+def show_findings(
+    rows: Iterable[tuple[str, str]],
+    found: Iterable[Finding],
+    figures: Mapping[str, Any],
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Print facts (name and value) and findings, what fails first; return the exit code.
+
+    ``figures`` are the facts of the JSON. Quiet: only the findings, on the standard error. The code is 0 if
+    all is fine, 1 if something is odd, 2 if something fails.
+    """
+    found = sorted(found, key=lambda finding: finding.level is Level.ODD)
+    code = 0 if not found else 1 if all(finding.level is Level.ODD for finding in found) else 2
+    if as_json:
+        report = {
+            "verdict": _VERDICTS[code],
+            "figures": figures,
+            "findings": [{**asdict(finding), "level": finding.level.value} for finding in found],
+        }
+        click.echo(json.dumps(report, indent=2, allow_nan=False))
+    elif quiet:
+        for finding in found:
+            label = "warning" if finding.level is Level.ODD else "would fail"
+            click.echo(f"{label}: {finding.text}", err=True)
+    else:
+        _print_table(rows, found, code)
+    return code
+
+
+def _print_table(rows: Iterable[tuple[str, str]], found: Sequence[Finding], code: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(Text(name, "bold"), Text(value))
+    for number, finding in enumerate(found):
+        if number == 0 and table.row_count:
+            table.add_row()
+        style = "yellow" if finding.level is Level.ODD else "red"
+        table.add_row(Text(finding.level.value, style), Text(finding.text))
+    table.add_row()
+    table.add_row(Text("verdict", "bold"), Text(_VERDICTS[code], ("green", "yellow", "red")[code]))
+    if sys.stdout.isatty():
+        Console(highlight=False).print(table)
+        return
+    text = io.StringIO()
+    Console(file=text, width=_WIDTH, highlight=False).print(table)
+    for line in text.getvalue().splitlines():
+        click.echo(line.rstrip())

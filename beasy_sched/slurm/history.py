@@ -1,0 +1,455 @@
+"""Past jobs of a Slurm cluster as a workload: what ``sacct`` prints, as JSON or as text.
+
+A job that ran becomes a job with its real run time, the nodes that it had (whole ones), its time limit as
+walltime, and its time of submission. Time 0 is the first submission.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Annotated, Final
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.declared import HOSTS, Means
+from beasy_sched.errors import InputError, PathLike
+from beasy_sched.formats.reading import as_text, in_file
+from beasy_sched.generate.workload import GeneratedWorkload, ProfileType, Report
+from beasy_sched.limits import LATEST_S, shortened
+from beasy_sched.slurm.records import (
+    AnswerError,
+    AnyNames,
+    AnyNumber,
+    check_answered,
+    count_of,
+    decoded,
+    expanded,
+    job_state,
+    minutes_of,
+    number_of,
+)
+from beasy_sched.units import counted
+
+SACCT: Final = (
+    "SLURM_TIME_FORMAT=%s sacct -P -X -a -S 2026-01-01 -o"
+    " JobID,Partition,State,Submit,Start,End,Elapsed,Timelimit,NNodes,NodeList"
+)
+"""The command that makes a text to import; with -E it has an end, too."""
+REQUIRED: Final = ("JobID", "State", "Submit", "Start", "End", "NNodes", "Timelimit")
+"""Columns of such a text; the others of `SACCT` are used where they are there."""
+_INSTEAD: Final = {"NNodes": "AllocNodes", "Timelimit": "TimelimitRaw", "Elapsed": "ElapsedRaw"}
+"""Columns that may stand in for others."""
+_SPAN: Final = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.\d+)?")
+_EXAMPLES: Final = 5
+
+
+class PastJob(Struct, frozen=True, gc=False):
+    """A job of the past, as the accounting has it."""
+
+    id: str
+    """``4711``, ``4711_3`` for the task of an array, ``4711+1`` for a component of a heterogeneous job."""
+    state: str
+    partition: str
+    submit_s: float | None
+    """When it was submitted, s since 1970, as all times here; None where that is not known."""
+    start_s: float | None
+    """None for a job that has not started."""
+    end_s: float | None
+    run_s: float | None
+    """How long it ran, without the time in which it was suspended; None where it did not run to an end."""
+    limit_s: float | None
+    """Its time limit; None without one."""
+    node_count: int
+    nodes: str
+    """Names of the nodes that it had, in Slurm's short form; empty where they are not known."""
+    place: str
+    """Where it stands, for messages: ``line 7``, or ``job 4711``."""
+
+
+@dataclass
+class History:
+    """What was found."""
+
+    jobs: list[PastJob]
+    steps: int = 0
+    """Rows of job steps, which are no jobs."""
+    unreadable: tuple[str, ...] = ()
+    """Rows that cannot be read, and why."""
+
+    @property
+    def rows(self) -> int:
+        """Number of jobs, those that cannot be read among them."""
+        return len(self.jobs) + len(self.unreadable)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions:
+    """Selection and mapping of `workload_from_history`."""
+
+    reference_speed_flops: float
+    """Speed of a host at which run times are converted to flops, flops/s."""
+    from_s: Annotated[
+        float,
+        Means(
+            "first submission that is taken, s since 1970",
+            "First submission to take, such as 2026-01-01, in local time.",
+        ),
+    ] = -math.inf
+    to_s: Annotated[
+        float, Means("end of the submissions that are taken, s since 1970", "End of the submissions to take.")
+    ] = math.inf
+    partition: Annotated[
+        str | None, Means("partition whose jobs are taken", "Take the jobs of this partition only.")
+    ] = None
+    hosts: Annotated[
+        int | None,
+        Means(
+            "hosts of the site (the nodes on which these jobs ran)",
+            "Hosts of the site (default: the partition's nodes; with --file, those on which these jobs ran).",
+            HOSTS,
+        ),
+    ] = None
+    profile_type: ProfileType = "parallel_homogeneous"
+
+
+def read_history(data: bytes, source: PathLike) -> History:
+    """Read what ``sacct --json`` (22.05 and later) or ``sacct -P`` printed; ``source`` is what errors name.
+
+    Times without an offset are this machine's local ones, as ``sacct`` has them. Raises InputError, and
+    SlurmAway for an answer of errors alone.
+    """
+    if data.lstrip()[:1] == b"{":
+        return _read_json(data, source)
+    return _read_text(as_text(data, source), source)
+
+
+# --- JSON -------------------------------------------------------------------------------------------------
+
+
+class _Times(Struct):
+    submission: AnyNumber = None
+    start: AnyNumber = None
+    end: AnyNumber = None
+    elapsed: AnyNumber = None
+    limit: AnyNumber = None
+
+
+class _State(Struct):
+    current: AnyNames = None
+
+
+class _Array(Struct):
+    job_id: AnyNumber = 0
+    task_id: AnyNumber = None
+
+
+class _Het(Struct):
+    job_id: AnyNumber = 0
+    job_offset: AnyNumber = None
+
+
+class _Accounted(Struct):
+    job_id: AnyNumber
+    time: _Times
+    state: _State
+    array: _Array = msgspec.field(default_factory=_Array)
+    het: _Het = msgspec.field(default_factory=_Het)
+    partition: str | None = ""
+    allocation_nodes: AnyNumber = 0
+    nodes: str | None = ""
+
+
+class _Accounting(Struct):
+    jobs: list[_Accounted]
+    errors: list[AnswerError] = []
+
+
+def _read_json(data: bytes, source: PathLike) -> History:
+    answer = decoded(data, _Accounting, source)
+    check_answered(answer.errors, answer.jobs, source)
+    return History([_past_job(row) for row in answer.jobs])
+
+
+def _past_job(row: _Accounted) -> PastJob:
+    times, job_id = row.time, str(count_of(row.job_id))
+    task, whole = number_of(row.array.task_id), count_of(row.array.job_id)
+    if whole and task is not None:
+        job_id = f"{whole}_{int(task)}"
+    elif het := count_of(row.het.job_id):
+        job_id = f"{het}+{count_of(row.het.job_offset)}"
+    start, end = _moment(times.start), _moment(times.end)
+    return PastJob(
+        id=job_id,
+        state=job_state(row.state.current),
+        partition=row.partition or "",
+        submit_s=_moment(times.submission),
+        start_s=start,
+        end_s=end,
+        run_s=None if start is None or end is None else number_of(times.elapsed),
+        limit_s=minutes_of(times.limit),
+        node_count=count_of(row.allocation_nodes),
+        nodes="" if row.nodes == "None assigned" else row.nodes or "",
+        place=f"job {job_id}",
+    )
+
+
+def _moment(value: AnyNumber) -> float | None:
+    """A time; None where Slurm has none, which may be a 0."""
+    return number_of(value) or None
+
+
+# --- text -------------------------------------------------------------------------------------------------
+
+
+def _read_text(text: str, source: PathLike) -> History:
+    lines = text.splitlines()
+    names = lines[0].rstrip("|").split("|") if lines else []
+    places = {name: names.index(name) for name in names}
+    for name, other in _INSTEAD.items():
+        if name not in places and other in places:
+            places[name] = places[other]
+    missing = [name for name in REQUIRED if name not in places]
+    if missing:
+        found = shortened(repr(lines[0]), 60) if lines else "nothing"
+        raise InputError(
+            source,
+            f"found {found}, expected JSON ('sacct --json') or a table whose first line names its columns,"
+            f" among them {', '.join(REQUIRED)} (missing: {', '.join(missing)}); make it with: {SACCT}",
+            line=1,
+        )
+    history, unreadable = History([]), []
+    for number, line in enumerate(lines[1:], 2):
+        cells = line.removesuffix("|").split("|") if len(names) < line.count("|") + 1 else line.split("|")
+        if not line.strip():
+            continue
+        if len(cells) != len(names):
+            unreadable.append(f"line {number}: {len(cells)} values, {len(names)} columns")
+        elif "." in cells[places["JobID"]]:
+            history.steps += 1
+        else:
+            row = {name: cells[place] for name, place in places.items()}
+            try:
+                history.jobs.append(_text_job(row, f"line {number}"))
+            except ValueError as error:
+                unreadable.append(f"line {number}: {error}")
+    history.unreadable = tuple(unreadable)
+    return history
+
+
+def _text_job(row: dict[str, str], place: str) -> PastJob:
+    """Raises ValueError that says what was found."""
+    start, end = _time(row["Start"]), _time(row["End"])
+    run = None if start is None or end is None else end - start
+    if run is not None and row.get("Elapsed"):
+        run = _span_s(row["Elapsed"], "Elapsed", unit_s=1)
+    return PastJob(
+        id=row["JobID"],
+        state=(row["State"].split() or [""])[0].rstrip("+").upper(),
+        partition=row.get("Partition", ""),
+        submit_s=_time(row["Submit"]),
+        start_s=start,
+        end_s=end,
+        run_s=run,
+        limit_s=_limit(row["Timelimit"]),
+        node_count=_count(row["NNodes"]),
+        nodes="" if row.get("NodeList", "") == "None assigned" else row.get("NodeList", ""),
+        place=place,
+    )
+
+
+def _time(text: str) -> float | None:
+    """Read a time as sacct prints it: with its own format, or as s since 1970."""
+    if text in ("", "Unknown", "None", "N/A"):
+        return None
+    if text.isdecimal() and len(text) < 15:
+        return float(text)
+    return moment_s(text)
+
+
+def moment_s(text: str) -> float:
+    """Read a time such as ``2026-01-01`` or ``2026-01-01T08:00:00`` (local, where it has no offset).
+
+    Returns s since 1970. Raises ValueError.
+    """
+    try:
+        return datetime.fromisoformat(text.strip().replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(
+            f"found {shortened(text, 40)!r}, expected a time such as 2026-01-01 or 2026-01-01T08:00:00"
+        ) from None
+
+
+def _span_s(text: str, column: str, unit_s: int) -> float:
+    """Read ``2-03:00:00``, ``00:05:00``, or a bare number of ``unit_s``."""
+    found = _SPAN.fullmatch(text)
+    if found is None or len(text) > 25:
+        raise ValueError(f"{column}: found {shortened(text, 40)!r}, expected a time such as 2-03:00:00")
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    if text.isdecimal():
+        return float(int(text) * unit_s)
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def _limit(text: str) -> float | None:
+    if text in ("", "UNLIMITED", "Partition_Limit", "None", "Unknown"):
+        return None
+    return _span_s(text, "Timelimit", unit_s=60) or None  # a bare number is TimelimitRaw's, in minutes
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9:
+        raise ValueError(f"NNodes: found {shortened(text, 40)!r}, expected a whole number")
+    return int(text)
+
+
+# --- the workload -----------------------------------------------------------------------------------------
+
+
+class _Chosen:
+    """Jobs that are still in, and the report on those that are not."""
+
+    def __init__(self, history: History) -> None:
+        self.jobs = history.jobs
+        self.report = Report(rows=history.rows)
+        if history.unreadable:
+            self._count("cannot be read", list(history.unreadable))
+        if history.steps:
+            self.report.notes.append(
+                f"{counted(history.steps, 'row')} of job steps: left out, as they should be"
+            )
+
+    def drop(self, reason: str, wrong: Callable[[PastJob], bool]) -> None:
+        """Leave out the jobs that are ``wrong``."""
+        out = [job.place for job in self.jobs if wrong(job)]
+        if out:
+            self.jobs = [job for job in self.jobs if not wrong(job)]
+            self._count(reason, out)
+
+    def _count(self, reason: str, places: Sequence[str]) -> None:
+        self.report.dropped[reason] = len(places)
+        self.report.examples[reason] = list(places[:_EXAMPLES])
+
+
+def workload_from_history(history: History, options: HistoryOptions, source: PathLike) -> GeneratedWorkload:
+    """Make a workload of the jobs that ran; what is left out is counted in its ``report``.
+
+    Jobs are sorted by submission, and the first one is at 0. Raises InputError where no job is left.
+    """
+    chosen = _Chosen(history)
+    _drop_what_did_not_run(chosen, options)
+    site = _site(chosen, options)
+    jobs = sorted(chosen.jobs, key=lambda job: (job.submit_s or 0.0, _numbers_in(job.id)))
+    report = chosen.report
+    if not jobs:
+        reasons = "; ".join(f"{count} {reason}" for reason, count in report.dropped.items())
+        raise InputError(source, f"no job is left of {report.rows}{': ' + reasons if reasons else ''}")
+    first = jobs[0].submit_s or 0.0
+    submit = np.array([(job.submit_s or 0.0) - first for job in jobs])
+    local = _local(first)
+    _note(report, jobs, local)
+    return GeneratedWorkload(
+        nb_res=site,
+        window_s=options.to_s - first if math.isfinite(options.to_s) else float(submit.max()),
+        ids=[job.id for job in jobs],
+        submit_s=submit,
+        run_s=np.array([job.run_s for job in jobs], dtype=np.float64),
+        hosts=np.array([job.node_count for job in jobs], dtype=np.int64),
+        walltime_s=np.array([math.nan if job.limit_s is None else job.limit_s for job in jobs]),
+        reference_speed_flops=options.reference_speed_flops,
+        profile_type=options.profile_type,
+        report=report,
+        midnight_s=-float(local.hour * 3600 + local.minute * 60 + local.second),
+    )
+
+
+def _drop_what_did_not_run(chosen: _Chosen, options: HistoryOptions) -> None:
+    if options.partition is not None:
+        chosen.drop("of other partitions", lambda job: job.partition != options.partition)
+    chosen.drop("without a time of submission", lambda job: not 0 <= (job.submit_s or -1) <= LATEST_S)
+    chosen.drop("submitted before the start", lambda job: (job.submit_s or 0.0) < options.from_s)
+    chosen.drop("submitted at or after the end", lambda job: (job.submit_s or 0.0) >= options.to_s)
+    last = {job.id: index for index, job in enumerate(chosen.jobs)}
+    again = {id(job) for index, job in enumerate(chosen.jobs) if last[job.id] != index}
+    chosen.drop("earlier run of a job that was requeued", lambda job: id(job) in again)
+    chosen.drop("cancelled before the start", lambda job: job.start_s is None and job.end_s is not None)
+    chosen.drop("still waiting", lambda job: job.start_s is None or job.state == "PENDING")
+    chosen.drop("requeued, and not run again", lambda job: job.state in ("REQUEUED", "REQUEUE_HOLD"))
+    chosen.drop("still running", lambda job: job.end_s is None)
+    chosen.drop("run time 0", lambda job: job.run_s == 0)
+    chosen.drop("no run time", lambda job: job.run_s is None or not 0 < job.run_s <= LATEST_S)
+    chosen.drop("no number of nodes", lambda job: job.node_count < 1)
+
+
+def _site(chosen: _Chosen, options: HistoryOptions) -> int:
+    """Return the site's size in hosts; drop jobs that are larger than a size given."""
+    report = chosen.report
+    nodes = _node_names(chosen.jobs)
+    largest = max((job.node_count for job in chosen.jobs), default=1)
+    if options.hosts is not None:
+        site = options.hosts
+        chosen.drop(f"larger than the site ({site} hosts)", lambda job: job.node_count > site)
+    else:
+        site = max(len(nodes), largest)
+        report.notes.append(
+            f"hosts: the {len(nodes)} nodes on which these jobs ran"
+            if len(nodes) == site
+            else f"hosts: as many as the largest job had, {largest} (the table has no NodeList)"
+        )
+    most = _most_at_once(chosen.jobs)
+    if most > site:
+        report.warnings.append(
+            f"at one time, jobs held {most} nodes, more than {site}: they shared nodes; here, each has its"
+            " nodes for itself, and the load is higher than it was"
+        )
+    return site
+
+
+def _node_names(jobs: Iterable[PastJob]) -> set[str]:
+    found: set[str] = set()
+    for short in {job.nodes for job in jobs}:
+        with in_file("NodeList", ValueError):
+            found.update(expanded(short))
+    return found
+
+
+def _most_at_once(jobs: Sequence[PastJob]) -> int:
+    """The largest number of nodes that jobs held at one time, each counted as often as it was held."""
+    if not jobs:
+        return 0
+    starts: FloatArray = np.array([job.start_s for job in jobs], dtype=np.float64)
+    ends: FloatArray = np.array([job.end_s for job in jobs], dtype=np.float64)
+    counts = np.array([job.node_count for job in jobs], dtype=np.int64)
+    times = np.concatenate([ends, starts])  # at one instant, ends come first
+    order = np.argsort(times, kind="stable")
+    return int(np.cumsum(np.concatenate([-counts, counts])[order]).max())
+
+
+def _numbers_in(job_id: str) -> list[int]:
+    """What orders the jobs of one instant: 9 before 10, 4711_2 before 4711_10."""
+    return [int(number) for number in re.findall(r"\d{1,18}", job_id)]
+
+
+def _local(moment: float) -> datetime:
+    return datetime.fromtimestamp(moment, timezone.utc).astimezone()
+
+
+def _note(report: Report, jobs: Sequence[PastJob], local: datetime) -> None:
+    """Say what time 0 is, and what was done with the jobs that were kept."""
+    utc = local.astimezone(timezone.utc)
+    report.notes.append(
+        f"time 0 is {local.isoformat()}, the first submission: [time] start of a site; for 'generate power',"
+        f" --start '{utc:%Y-%m-%d %H:%M:%S}' (UTC)"
+    )
+    unlimited = sum(job.limit_s is None for job in jobs)
+    if unlimited:
+        report.notes.append(f"{counted(unlimited, 'job')} without a time limit: no walltime")
+    ends = Counter(job.state for job in jobs)
+    report.notes.append("ended as: " + ", ".join(f"{count} {state}" for state, count in ends.most_common()))

@@ -1,0 +1,303 @@
+"""A run beside a cluster, from its settings to its files: the policy here, or a scheduler elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import math
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from beasy_sched.energy.calendar import Calendar
+from beasy_sched.energy.site import Site
+from beasy_sched.engine import Session
+from beasy_sched.errors import ConfigError, PeerError, why
+from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.run_summary import RunSummary
+from beasy_sched.limits import MOST_WINDOWS, shortened
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message
+from beasy_sched.model.platform import Platform
+from beasy_sched.outputs.files import RunFiles
+from beasy_sched.planner.rolling import LIMIT_SERVING_S, replanned
+from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.simulator.zmq_client import ZmqScheduler
+from beasy_sched.slurm.actions import SetFrequency
+from beasy_sched.slurm.bridge import Acting, ActingRules, Bridge, unknown_nodes
+from beasy_sched.slurm.commands import CommandFailed, Slurm
+from beasy_sched.slurm.journal import Journal
+from beasy_sched.slurm.readings import BATTERY, POWER, Quantity
+from beasy_sched.slurm.service import Pace, Service, release_partition
+from beasy_sched.slurm.shadow import Compared, Shadow
+from beasy_sched.slurm.sources import Watcher, open_source
+
+if TYPE_CHECKING:
+    from beasy_sched.reports.metrics import Metrics
+    from beasy_sched.reports.watch import Watch
+
+JOURNAL: Final = "_journal.msgpack"
+SHADOW: Final = "_shadow.csv"
+
+
+@dataclass(frozen=True)
+class LiveSettings:
+    """What a run beside a cluster is, beyond what any run is."""
+
+    partition: str
+    act: bool = False
+    rules: ActingRules = field(default_factory=ActingRules)
+    endpoint: str | None = None
+    """Where the scheduler listens; None: the policy decides in this process."""
+    pace: Pace = field(default_factory=Pace)
+    power: str | None = None
+    """Where the production now comes from, as ``--power`` names it."""
+    battery: str | None = None
+    """The same of the true state of charge; None: the run's own balance counts."""
+    stale_s: float = 600.0
+    """A source that is silent for so long counts no longer, s."""
+    fail_open_s: float = 600.0
+    """Without an answer of the scheduler for so long, the partition is given back, s."""
+    pstate_command: str | None = None
+    """Program with its arguments that sets a P-state; ``{node}``, ``{pstate}``, ``{mhz}`` are filled in."""
+
+
+def check_platform(platform: Platform, settings: LiveSettings, slurm: Slurm) -> None:
+    """Raise ConfigError unless the platform's hosts are nodes of the partition, and can be driven."""
+    nodes = {node.name: node for node in slurm.nodes()}
+    if not any(settings.partition in node.partitions for node in nodes.values()):
+        known = sorted({name for node in nodes.values() for name in node.partitions})
+        raise ConfigError(f"--partition: found {settings.partition!r}, expected one of {', '.join(known)}")
+    inside = [node.name for node in nodes.values() if settings.partition in node.partitions]
+    if missing := unknown_nodes(platform, inside):
+        raise ConfigError(
+            f"host {missing[0]!r} of the platform is no node of partition {settings.partition!r}"
+            f" ({shortened(', '.join(inside), 60)}): make the platform with 'beasy-sched slurm platform"
+            f" --partition {settings.partition}'"
+        )
+    several = any(len(set(kind.computing)) > 1 for kind in platform.kinds)
+    if settings.act and several and settings.pstate_command is None:
+        raise ConfigError(
+            "the platform has several computing P-states, and nothing to set them with: pass"
+            " --pstate-command, or make the platform with 'beasy-sched slurm platform --one-pstate'"
+        )
+
+
+def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
+    """The site as it is now: time 0 is the epoch, and the storage holds what the journal said last."""
+    zone = None if site.calendar is None else site.calendar.zone
+    start = datetime.fromtimestamp(epoch_s, timezone.utc).astimezone()
+    storage, level = site.storage, None if journal is None else journal.last("level")
+    if level is not None:
+        battery, hydrogen = storage.battery, storage.hydrogen
+        soc_pct = min(max(float(level["soc_pct"]), battery.soc_min_pct), battery.soc_max_pct)
+        battery = replace(battery, soc_start_pct=soc_pct)
+        if hydrogen is not None:
+            kg = min(max(float(level["hydrogen_kg"]), 0.0), hydrogen.tank_kg)
+            hydrogen = replace(hydrogen, level_start_kg=kg)
+        storage = replace(storage, battery=battery, hydrogen=hydrogen)
+    return replace(site, calendar=Calendar(start, zone), storage=storage)
+
+
+class LiveRun:
+    """A run beside a cluster: `go` runs it; `service` is what then runs."""
+
+    service: Service
+
+    def __init__(
+        self,
+        platform: Platform,
+        settings: RunSettings,
+        live: LiveSettings,
+        files: RunFiles,
+        *,
+        slurm: Slurm | None = None,
+        say: Callable[[str], None] = lambda text: None,
+        stopped: Callable[[], bool] = lambda: False,
+        watch: Watch | None = None,
+        metrics: Metrics | None = None,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Begin now, in whole seconds. Raises ConfigError, CommandFailed, SlurmAway and InputError."""
+        self.slurm = slurm or Slurm()
+        check_platform(platform, live, self.slurm)
+        self.platform, self.settings, self.live, self.files = platform, settings, live, files
+        self._say, self._stopped, self._watch, self._metrics = say, stopped, watch, metrics
+        self._clock, self._sleep = clock, sleep
+        self.epoch_s = float(math.floor(clock()))
+        self._set_frequency = None
+        if live.pstate_command is not None:
+            self._set_frequency = frequency_setter(live.pstate_command, platform)
+        self._power = self._watcher(live.power, POWER)
+        self._battery = self._watcher(live.battery, BATTERY)
+        self._journal: Journal | None = None
+        if live.act and files.prefix is not None:
+            self._journal = Journal(Path(f"{files.prefix}{JOURNAL}"))
+
+    def _watcher(self, text: str | None, quantity: Quantity) -> Watcher | None:
+        if text is None:
+            return None
+        source = open_source(text, quantity, epoch_s=self.epoch_s)
+        return Watcher(source, self.live.stale_s, self.epoch_s)
+
+    def go(self) -> RunSummary | None:
+        """Run until it is stopped or the time is over; return the summary (None: the scheduler is elsewhere).
+
+        A scheduler that fails while the bridge acts gives the partition back. Raises PeerError, and what
+        ends any run early.
+        """
+        with contextlib.ExitStack() as closing:
+            for part in (self._journal, self._power, self._battery):
+                if part is not None:
+                    closing.callback(part.close)
+            if self._journal is not None:
+                self._journal.add({"kind": "begin", "epoch": self.epoch_s, "partition": self.live.partition})
+            if self.live.endpoint is None:
+                return self._go_here()
+            scheduler = ZmqScheduler(self.live.endpoint, timeout_s=self.live.fail_open_s)
+            closing.callback(scheduler.close)
+            self._serve(scheduler, lambda now_s: None)
+            return None
+
+    def _go_here(self) -> RunSummary:
+        """Run with the policy in this process."""
+        files, watch = self.files, self._watch
+        planning = replanned(
+            self.settings, lambda: self.platform, limit_s=LIMIT_SERVING_S, stopped=self._stopped
+        )
+        with planning as replanner:
+            log = files.log if watch is None else watch.log(files.log)
+            session = build_session(
+                self.settings, platform=self.platform, log=log, replan=replanner.rule, plans=replanner.plans
+            )
+            if (site := session.options.site) is not None:
+                site = live_site(site, self.epoch_s, self._journal)
+                session.options = replace(session.options, site=site)
+            step = files.keeping_windows(session, replanner.step_of(session))
+            step = step if watch is None else watch.following(session, step)
+            step = step if self._metrics is None else self._metrics.following(session, step)
+            files.begin()
+            try:
+                bridge = self._serve(files.recorded(step), self._noting(session))
+            except BaseException as error:
+                with contextlib.suppress(Exception):  # report the first error
+                    files.finish(session, why(error))
+                raise
+            if isinstance(bridge, Shadow) and files.prefix is not None:
+                path = Path(f"{files.prefix}{SHADOW}")
+                write_atomic(path, shadow_csv(bridge.compared.values()))
+                files.written.append(path)
+            return files.finish(session)
+
+    def _serve(self, decide: Callable[[Message], Reply], after: Callable[[float], None]) -> Bridge:
+        """Run the loop; give the partition back if it fails."""
+        live, bridge = self.live, self._bridge()
+        self.service = Service(
+            bridge,
+            self.slurm,
+            decide,
+            epoch_s=self.epoch_s,
+            power=self._power,
+            battery=self._battery,
+            journal=self._journal,
+            pace=live.pace,
+            set_frequency=self._set_frequency,
+            say=self._say,
+            after_cycle=after,
+            clock=self._clock,
+            sleep=self._sleep,
+        )
+        try:
+            self.service.run(self._stopped)
+        except Exception as error:
+            if live.act:
+                self._say(f"{error}: giving partition {live.partition!r} back to Slurm")
+                with contextlib.suppress(PeerError, CommandFailed):  # it does not answer, either
+                    release_partition(self.slurm, live.partition, self._say)
+            raise
+        return bridge
+
+    def _noting(self, session: Session) -> Callable[[float], None]:
+        """Return what is called after each cycle: the journal has the levels, metrics the last reading."""
+        settled_s = 0.0
+
+        def note(now_s: float) -> None:
+            nonlocal settled_s
+            if self._metrics is not None and self._power is not None:
+                now = self.epoch_s + now_s
+                self._metrics.note_power_reading(now - self._power.staleness_s(now))
+            power = session.power
+            if self._journal is None or power is None or power.settled.time_s == settled_s:
+                return
+            settled_s, held = power.settled.time_s, power.storage
+            soc_pct = power.site.storage.battery.soc_pct(held.battery_j)
+            level = {"soc_pct": soc_pct, "hydrogen_kg": held.hydrogen_kg}
+            self._journal.add({"kind": "level", "time": now_s, **level})
+
+        return note
+
+    def _bridge(self) -> Bridge:
+        if self.live.act:
+            return Acting(self.platform, self.live.partition, self.live.rules)
+        return Shadow(self.platform, self.live.partition, epoch_s=self.epoch_s)
+
+
+def frequency_setter(command: str, platform: Platform) -> Callable[[SetFrequency], None]:
+    """Return what runs ``command`` for each node of an action. Raises ConfigError for a bad command."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"--pstate-command: {error}") from None
+    if not words:
+        raise ConfigError("--pstate-command: found an empty text, expected a program")
+    kind_of = dict(zip(platform.names, platform.kind_of.tolist(), strict=True))
+
+    def set_frequency(action: SetFrequency) -> None:
+        for node in action.nodes:
+            speeds = platform.kinds[kind_of[node]].speeds_flops
+            mhz = round(speeds[action.pstate] / 1e6) if speeds else 0
+            told = {"node": node, "pstate": str(action.pstate), "mhz": str(mhz)}
+            filled = [_filled(word, told) for word in words]
+            done = subprocess.run(filled, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            if done.returncode:
+                said = done.stderr.decode(errors="replace").strip()
+                raise CommandFailed(filled, said or f"ended with exit code {done.returncode}")
+
+    return set_frequency
+
+
+def _filled(word: str, told: dict[str, str]) -> str:
+    for name, value in told.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word
+
+
+def shadow_csv(jobs: Iterable[Compared]) -> str:
+    """Jobs as Slurm ran them and as the scheduler would have, one row each; times in s, empty for not yet."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([each.name for each in fields(Compared)])
+    for job in jobs:
+        values = (getattr(job, each.name) for each in fields(Compared))
+        writer.writerow([_cell(value) for value in values])
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else round(value, 3)
+    return " ".join(value) if isinstance(value, tuple) else value
+
+
+def live_windows(settings: RunSettings, site: Site | None, for_s: float | None) -> int:
+    """How many windows a run of ``for_s`` seconds has; as many as can be where it has no end."""
+    if site is None:
+        return settings.windows
+    return MOST_WINDOWS if for_s is None else max(1, math.ceil(for_s / site.window_s))

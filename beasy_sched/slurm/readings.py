@@ -1,0 +1,267 @@
+"""What a line of a live source says: of the power that is produced now, or of what the storage holds.
+
+A line is a JSON object with the fields of a power event (`protocol.notices`), a number alone, or a row of a
+table whose header names the fields, or one column of power with its unit (``PV [kW]``). No input or output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from beasy_sched.formats.batsim_versions import event_from_batsim5, is_generic_event
+from beasy_sched.formats.decoding import Malformed, csv_line, decode_json
+from beasy_sched.formats.power_series import EPOCH_FROM_S, TIME_NAMES, is_csv_header
+from beasy_sched.formats.reading import is_number, not_utf8
+from beasy_sched.formats.table import DELIMITERS, NOTHING, POWER_UNITS, parse_moment, unit_in_name
+from beasy_sched.limits import LATEST_S, shortened
+from beasy_sched.numbers import ANY_NUMBER, Range, found_text
+from beasy_sched.protocol.notices import (
+    CARBON_FIELD,
+    POWER_FIELD,
+    PRICE_FIELD,
+    SUN_FIELD,
+    power_problem,
+)
+
+SOC_FIELD: Final = "soc_pct"
+"""Field with the battery's state of charge, percent of its capacity."""
+HYDROGEN_FIELD: Final = "hydrogen_kg"
+"""Field beside it, or alone, with the hydrogen in the tank, kg."""
+LONGEST_LINE: Final = 1 << 16
+"""Bytes of a line of a live source; longer ones are damaged."""
+_SHOWN: Final = 60
+"""Characters of a line that a message repeats."""
+_FRACTION: Final = re.compile(r"(:\d\d)[.,]\d+")
+"""The seconds of a date, and their fraction."""
+_NINJA_POWER: Final = "electricity"
+"""Column of Renewables.ninja with the power, kW."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a source said."""
+
+    at: float
+    """The moment from which it holds, s since 1970."""
+    fields: dict[str, float]
+    """Those of the quantity that it named, such as `POWER_FIELD`, W."""
+
+
+class Damaged(ValueError):
+    """A line that cannot be read: the text says what was found and expected."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        """``kind`` is the same for all lines with the same fault."""
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a source is read for."""
+
+    name: str
+    """As in "the power source"."""
+    field: str
+    """The field that a number alone is."""
+    unit: str
+    """Its unit."""
+    others: tuple[str, ...]
+    """Further fields that are read where they are there."""
+    problem: Callable[[Mapping[str, Any]], str]
+    """What is wrong with the fields of a reading, empty if nothing is."""
+    factor: Callable[[str], float | None]
+    """By what values of a table's column become those of ``field``; None for other columns."""
+    assumed: Mapping[str, float] | None
+    """What counts while the source is silent; None: what the run itself reckons."""
+    assumption: str
+    """The same in words."""
+
+
+def _no_power(fields: Mapping[str, Any]) -> str:
+    if POWER_FIELD not in fields:
+        return f"found no {POWER_FIELD}"
+    return power_problem(fields)
+
+
+def _power_factor(column: str) -> float | None:
+    if column == _NINJA_POWER:
+        return POWER_UNITS["kw"]
+    unit = unit_in_name(column)
+    return None if unit is None else POWER_UNITS[unit]
+
+
+_LEVELS: Final = {SOC_FIELD: Range(0, 100), HYDROGEN_FIELD: Range(0)}
+
+
+def _no_level(fields: Mapping[str, Any]) -> str:
+    if not fields:
+        return f"found neither {SOC_FIELD} nor {HYDROGEN_FIELD}"
+    for field, value in fields.items():
+        if not _LEVELS[field].holds(value):
+            return f"found {field} {found_text(value)}, expected {_LEVELS[field].expected_not(value)}"
+    return ""
+
+
+POWER: Final = Quantity(
+    "power",
+    POWER_FIELD,
+    "W",
+    (SUN_FIELD, PRICE_FIELD, CARBON_FIELD),
+    _no_power,
+    _power_factor,
+    {POWER_FIELD: 0.0},
+    "assuming 0 W",
+)
+"""What is produced now."""
+BATTERY: Final = Quantity(
+    "battery",
+    SOC_FIELD,
+    "percent",
+    (HYDROGEN_FIELD,),
+    _no_level,
+    lambda column: None,
+    None,
+    "going on with the run's own balance",
+)
+"""What the storage holds now."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """A table's columns that are read."""
+
+    delimiter: str
+    width: int
+    values: dict[str, tuple[int, float]]
+    """Of each field: its column, and the factor of its values."""
+    time: int | None
+    """The column of times."""
+
+
+class LineReader:
+    """Reads the lines of one source, one after the other."""
+
+    def __init__(self, quantity: Quantity, epoch_s: float | None = None) -> None:
+        """``epoch_s``: the moment, s since 1970, from which small timestamps count.
+
+        Without one, and on lines without a time, what is said holds from when it is read.
+        """
+        self._quantity, self._epoch_s = quantity, epoch_s
+        self._columns: _Columns | None = None
+        self._unknown_header = ""
+        """What is wrong with the header; empty if nothing is."""
+
+    def forget(self) -> None:
+        """Begin a new file, with a header of its own."""
+        self._columns, self._unknown_header = None, ""
+
+    def read(self, line: bytes, now: float) -> Reading | None:
+        """Return what a line says that was written at ``now`` (s since 1970).
+
+        None for an empty line, a comment or a header. Raises Damaged.
+        """
+        if len(line) > LONGEST_LINE:
+            raise Damaged("length", f"found a line of more than {LONGEST_LINE >> 10} KiB")
+        try:
+            text = line.decode("utf-8-sig").strip()
+        except UnicodeDecodeError as error:
+            raise Damaged("encoding", not_utf8(line, error.start)) from None
+        if not text or text[0] == "#":
+            return None
+        if text[0] == "{":
+            found, time = self._of_object(text)
+        elif not text[0].isdigit() and (columns := self._header(text)) is not None:
+            self._columns, self._unknown_header = columns, ""
+            return None
+        elif self._columns is not None:
+            found, time = self._of_row(text, self._columns)
+        elif is_number(text):
+            found, time = {self._quantity.field: float(text)}, None
+        elif self._unknown_header:
+            raise Damaged("header", self._unknown_header)
+        else:
+            raise Damaged("text", f"found {shortened(text, _SHOWN)!r}, expected {self._expected}")
+        if problem := self._quantity.problem(found):
+            raise Damaged("value", f"{problem}, in {shortened(text, _SHOWN)!r}")
+        at = now if time is None else self._moment(time, now)
+        return Reading(at, {field: float(value) for field, value in found.items()})
+
+    @property
+    def _expected(self) -> str:
+        field = self._quantity.field
+        return f"a number ({self._quantity.unit}), or a JSON object or a table with {field}"
+
+    def _of_object(self, text: str) -> tuple[dict[str, Any], Any]:
+        """Return the fields of a JSON object, and its time. Raises Damaged."""
+        try:
+            found = decode_json(text.encode(), dict[str, Any])
+        except Malformed as error:
+            raise Damaged("JSON", f"{shortened(text, _SHOWN)!r} {error}") from None
+        if is_generic_event(found) and "timestamp" in found:
+            found = event_from_batsim5(found)
+        quantity = self._quantity
+        fields = {name: found.get(name) for name in (quantity.field, *quantity.others)}
+        time = next((found[name] for name in TIME_NAMES if found.get(name) is not None), None)
+        return {name: value for name, value in fields.items() if value is not None}, time
+
+    # --- tables ---------------------------------------------------------------------------------------------
+
+    def _header(self, text: str) -> _Columns | None:
+        """Return the columns that a header names; None for another line. Raises Damaged."""
+        readings = [(csv_line(text, delimiter), delimiter) for delimiter in DELIMITERS]
+        cells, delimiter = max(readings, key=lambda reading: len(reading[0]))
+        names = [cell.strip() for cell in cells]
+        if not names or not is_csv_header(names):
+            return None
+        time = next((at for at, name in enumerate(names) if name.lower() in TIME_NAMES), None)
+        fields = (self._quantity.field, *self._quantity.others)
+        values = {name: (at, 1.0) for at, name in enumerate(names) if name in fields}
+        stated = [(at, factor) for at, name in enumerate(names) if (factor := self._quantity.factor(name))]
+        if len(stated) == 1:
+            values.setdefault(self._quantity.field, stated[0])
+        if values and (len(stated) < 2 or self._quantity.field in values):
+            return _Columns(delimiter, len(names), values, time)
+        if (time is None and not stated) or self._columns is not None:
+            return None
+        told, field = shortened(", ".join(names), 200), self._quantity.field
+        self._unknown_header = (
+            f"found the columns {told}: call the one that counts {field}, or state the unit of one alone"
+        )
+        raise Damaged("header", self._unknown_header)
+
+    def _of_row(self, text: str, columns: _Columns) -> tuple[dict[str, Any], Any]:
+        """Return the fields of a row, and its time. Raises Damaged."""
+        cells = [cell.strip() for cell in csv_line(text, columns.delimiter)]
+        if len(cells) != columns.width:
+            message = f"{shortened(text, _SHOWN)!r} has {len(cells)} values, expected {columns.width}"
+            raise Damaged("row", message)
+        found: dict[str, float] = {}
+        for field, (at, factor) in columns.values.items():
+            if cells[at].lower() in NOTHING:
+                continue
+            cell = cells[at].replace(",", ".") if columns.delimiter == ";" else cells[at]
+            try:
+                found[field] = factor * ANY_NUMBER.read(cell)
+            except ValueError as error:
+                raise Damaged("number", f"{field}: {error}") from None
+        return found, None if columns.time is None else cells[columns.time]
+
+    # --- times ----------------------------------------------------------------------------------------------
+
+    def _moment(self, time: object, now: float) -> float:
+        """Return seconds since 1970 of a date, or of a number of (milli)seconds. Raises Damaged."""
+        seconds: float | None = None
+        if isinstance(time, str):
+            seconds = float(time) if is_number(time) else parse_moment(_FRACTION.sub(r"\1", time))
+        elif isinstance(time, (int, float)) and not isinstance(time, bool):
+            seconds = float(time)
+        if seconds is None or not 0 <= seconds <= LATEST_S:
+            expected = "seconds since 1970 or a time such as 2026-06-01T05:00:00Z"
+            raise Damaged("time", f"found the time {found_text(time)}, expected {expected}")
+        if seconds < EPOCH_FROM_S:
+            return now if self._epoch_s is None else self._epoch_s + seconds
+        return seconds / 1000.0 if seconds > 1000 * EPOCH_FROM_S else seconds

@@ -1,0 +1,424 @@
+"""Slurm's jobs and nodes, read from what its commands print as JSON.
+
+Two shapes are read: that of 22.05 (plain values; a node's flags beside its state) and that of later versions
+(numbers as ``{"set", "infinite", "number"}``, states as lists). 23.02 prints some members in either shape.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence, Sized
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from beasy_sched.errors import InputError, PathLike, PeerError
+from beasy_sched.formats.decoding import JsonDecoder, Malformed
+from beasy_sched.formats.reading import in_file
+from beasy_sched.limits import MOST_HOSTS, shortened
+
+T = TypeVar("T")
+HELD_REASONS: Final = frozenset({"JobHeldUser", "JobHeldAdmin"})
+_NOT_SET: Final = (0xFFFFFFFE, 0xFFFFFFFFFFFFFFFE)
+"""What 22.05 may print for "not set", in 32 and 64 bits; one more stands for "infinite"."""
+_SHOWN_FIRST: Final = (
+    "COMPLETING", "STAGE_OUT", "CONFIGURING", "RESIZING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
+    "SPECIAL_EXIT", "STOPPED", "REVOKED", "RESV_DEL_HOLD", "SIGNALING",
+)  # fmt: skip
+"""Flags of a job's state that 22.05 prints in place of the base state (its ``job_state_string``)."""
+_COUNTED: Final = ("cpu", "mem", "node", "billing")
+"""Kinds of trackable resources that a whole node brings along."""
+
+
+class SlurmAway(PeerError):
+    """The controller does not answer: nothing is known of the cluster meanwhile."""
+
+
+MARK: Final = "beasy-sched"
+"""Administrator's comment on the jobs that were held for the bridge."""
+
+
+class SlurmNode(Struct, frozen=True):
+    """A node, as Slurm has it."""
+
+    name: str
+    state: str
+    """The base state: IDLE, ALLOCATED, MIXED, DOWN, ERROR, UNKNOWN or FUTURE."""
+    flags: frozenset[str] = frozenset()
+    """What goes on with the node: POWERED_DOWN, POWERING_UP, POWERING_DOWN, DRAIN, NOT_RESPONDING, ..."""
+    cpus: int = 1
+    features: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    reason: str = ""
+    """Why an administrator, or Slurm, took the node out of service."""
+
+
+class SlurmJob(Struct, frozen=True):
+    """A job that waits, runs or has ended, as Slurm has it. Rows of waiting arrays are one job per task."""
+
+    id: str
+    """As commands name it: ``4711``, or ``4711_3`` for the task of an array."""
+    state: str
+    """As squeue shows it: PENDING, RUNNING, COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, ...
+
+    CONFIGURING: it has its nodes and waits until they are up; COMPLETING: it has ended and still has them."""
+    partition: str
+    nodes: tuple[str, ...] = ()
+    """Names of the nodes that the job has, or had; none while it waits."""
+    node_count: int = 1
+    """Nodes that the job asks for."""
+    time_limit_s: float | None = None
+    """None without a limit."""
+    submit_s: float = 0.0
+    """When the job was submitted, s since 1970, as all times here; 0 where it is not known."""
+    eligible_s: float = 0.0
+    """When the job may start: that of ``--begin`` while it waits for it; 0 while it is held or depends."""
+    start_s: float = 0.0
+    """Of a waiting job: when Slurm, or its user, expects it to start; 0 if neither does."""
+    end_s: float = 0.0
+    reason: str = ""
+    """Why the job waits."""
+    priority: int = 0
+    """0 for a job that is held."""
+    required_nodes: tuple[str, ...] = ()
+    """Nodes that the job must have, by its user's wish or by the command that was to start it."""
+    dependency: str = ""
+    """What the job waits for, such as ``afterok:1(unfulfilled)``; empty once all of it is met."""
+    admin_comment: str = ""
+    name: str = ""
+    user: str = ""
+    can_requeue: bool = True
+    restarts: int = 0
+    """How often the job was requeued."""
+    lacks: str = ""
+    """What the job asks for beyond whole nodes, such as ``gres`` or ``licenses``; empty if nothing."""
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Partitions in which the job may start: several while it waits."""
+        return tuple(self.partition.split(","))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the job waits until somebody releases it."""
+        return self.state == "PENDING" and self.priority == 0
+
+
+class _Number(Struct):
+    number: float
+    set: bool = True
+    infinite: bool = False
+
+
+AnyNumber = int | float | None | _Number
+"""A number in either shape."""
+AnyNames = str | list[str] | None
+"""Names in either shape: a text with separators, or a list."""
+
+
+def number_of(value: AnyNumber) -> float | None:
+    """Return a number in either shape; None for one that is not set, infinity for one without end."""
+    if isinstance(value, _Number):
+        if value.infinite:
+            return math.inf
+        return value.number if value.set else None
+    if value is None or value in _NOT_SET:
+        return None
+    return math.inf if value - 1 in _NOT_SET else float(value)
+
+
+def count_of(value: AnyNumber, default: int = 0) -> int:
+    """Return a whole number in either shape, ``default`` for one that is not set or without end."""
+    number = number_of(value)
+    return default if number is None or math.isinf(number) else int(number)
+
+
+def minutes_of(value: AnyNumber) -> float | None:
+    """Return a time limit, which Slurm has in minutes, in s; None without one."""
+    limit = number_of(value)
+    return None if limit is None or math.isinf(limit) or limit <= 0 else 60.0 * limit
+
+
+def names_of(value: AnyNames, separator: str = ",") -> tuple[str, ...]:
+    """Return names in either shape."""
+    parts = value.split(separator) if isinstance(value, str) else value or ()
+    return tuple(part for part in parts if part and part != "(null)")
+
+
+def job_state(value: AnyNames) -> str:
+    """Return a job's state in either shape, as squeue shows it."""
+    states = [state.upper() for state in names_of(value)] or ["UNKNOWN"]
+    return next((shown for shown in _SHOWN_FIRST if shown in states), states[0])
+
+
+class AnswerError(Struct):
+    """What an answer says went wrong."""
+
+    error: Any = ""
+    description: str | None = ""
+
+
+class _Job(Struct):
+    job_id: AnyNumber
+    job_state: AnyNames = None
+    state_reason: str | None = ""
+    partition: str | None = ""
+    nodes: str | None = ""
+    node_count: AnyNumber = 1
+    time_limit: AnyNumber = None
+    submit_time: AnyNumber = 0
+    eligible_time: AnyNumber = 0
+    start_time: AnyNumber = 0
+    end_time: AnyNumber = 0
+    priority: AnyNumber = None
+    required_nodes: str | None = ""
+    dependency: str | None = ""
+    admin_comment: str | None = ""
+    name: str | None = ""
+    user_name: str | None = ""
+    requeue: bool = True
+    restart_cnt: AnyNumber = 0
+    array_job_id: AnyNumber = 0
+    array_task_id: AnyNumber = None
+    array_task_string: str | None = ""
+    het_job_id: AnyNumber = 0
+    licenses: str | None = ""
+    features: str | None = ""
+    tres_per_node: str | None = ""
+    tres_per_job: str | None = ""
+    tres_per_socket: str | None = ""
+    tres_per_task: str | None = ""
+    excluded_nodes: str | None = ""
+    resv_name: str | None = ""
+
+
+class _Jobs(Struct):
+    jobs: list[_Job]
+    errors: list[AnswerError] = []
+
+
+class _Node(Struct):
+    name: str
+    state: AnyNames = None
+    state_flags: AnyNames = None
+    cpus: AnyNumber = 1
+    features: AnyNames = None
+    partitions: AnyNames = None
+    reason: str | None = ""
+
+
+class _Nodes(Struct):
+    nodes: list[_Node] | None = None
+    sinfo: list[msgspec.Raw] | None = None
+    errors: list[AnswerError] = []
+
+
+def decoded(text: bytes, kind: type[T], source: PathLike) -> T:
+    """Decode what a command printed, or the file ``source`` in which that was saved.
+
+    Raises InputError for what no known version of Slurm prints.
+    """
+    try:
+        return JsonDecoder(kind).decode(text)
+    except Malformed as error:
+        start = shortened(repr(text[:60])[2:-1], 40) if text.strip() else "nothing"
+        found = f"{error}: it begins with {start}; expected the JSON of Slurm 22.05 or later"
+        raise InputError(source, found, line=error.line) from None
+
+
+def check_answered(errors: list[AnswerError], rows: Sized, source: PathLike) -> None:
+    """Raise SlurmAway for an answer of errors alone, with which commands end as if all were well.
+
+    So does ``squeue --json`` of 22.05 while the controller is away.
+    """
+    if errors and not len(rows):
+        told = [error.description or str(error.error) for error in errors]
+        raise SlurmAway(f"{source}: {shortened('; '.join(told), 200)}")
+
+
+def read_jobs(text: bytes, source: PathLike = "squeue --json") -> list[SlurmJob]:
+    """Read what ``squeue --json`` or ``scontrol show jobs --json`` printed.
+
+    ``source`` is what errors name. Raises InputError, and SlurmAway where the controller did not answer.
+    """
+    answer = decoded(text, _Jobs, source)
+    check_answered(answer.errors, answer.jobs, source)
+    with in_file(source, ValueError):
+        return [job for row in answer.jobs for job in _jobs_of(row)]
+
+
+def _jobs_of(row: _Job) -> Iterable[SlurmJob]:
+    """A job, or one per waiting task of an array. Raises ValueError."""
+    whole = count_of(row.array_job_id)
+    job = SlurmJob(
+        id=str(count_of(row.job_id)),
+        state=job_state(row.job_state),
+        partition=row.partition or "",
+        nodes=expanded(row.nodes),
+        node_count=max(count_of(row.node_count, 1), 1),
+        time_limit_s=minutes_of(row.time_limit),
+        submit_s=number_of(row.submit_time) or 0.0,
+        eligible_s=number_of(row.eligible_time) or 0.0,
+        start_s=number_of(row.start_time) or 0.0,
+        end_s=number_of(row.end_time) or 0.0,
+        reason=row.state_reason or "",
+        priority=count_of(row.priority),
+        required_nodes=expanded(row.required_nodes),
+        dependency=row.dependency or "",
+        admin_comment=row.admin_comment or "",
+        name=row.name or "",
+        user=row.user_name or "",
+        can_requeue=row.requeue,
+        restarts=count_of(row.restart_cnt),
+        lacks=_beyond_nodes(row),
+    )
+    task = number_of(row.array_task_id)
+    if whole and task is not None:
+        return [msgspec.structs.replace(job, id=f"{whole}_{int(task)}")]
+    if whole and row.array_task_string:
+        return [
+            msgspec.structs.replace(job, id=f"{whole}_{number}") for number in tasks(row.array_task_string)
+        ]
+    return [job]
+
+
+def _beyond_nodes(row: _Job) -> str:
+    """What a job asks for that whole nodes of one kind do not say."""
+    tres = (row.tres_per_node, row.tres_per_job, row.tres_per_socket, row.tres_per_task)
+    gres = [
+        part
+        for text in tres
+        for part in names_of(text)
+        if re.split(r"[:=/]", part, maxsplit=1)[0] not in _COUNTED
+    ]
+    asked = {
+        "het job": str(count_of(row.het_job_id) or ""),
+        "licenses": row.licenses,
+        "constraint": row.features,
+        "gres": ",".join(gres),
+        "exclude": row.excluded_nodes,
+        "reservation": row.resv_name,
+    }
+    return ", ".join(f"{name} {value}" for name, value in asked.items() if value)
+
+
+def read_nodes(text: bytes, source: PathLike = "the list of nodes") -> list[SlurmNode]:
+    """Read what ``sinfo --json`` (22.05) or ``scontrol show nodes --json`` (23.02 and later) printed.
+
+    ``source`` is what errors name. Raises InputError, and SlurmAway where the controller did not answer.
+    """
+    answer = decoded(text, _Nodes, source)
+    if answer.nodes is None:
+        found = "the answer of a later 'sinfo --json'" if answer.sinfo is not None else "no list of nodes"
+        raise InputError(
+            source,
+            f"found {found}, expected that of 'scontrol show nodes --json' (with Slurm 22.05, of"
+            " 'sinfo --json')",
+        )
+    check_answered(answer.errors, answer.nodes, source)
+    return [_node_of(row) for row in answer.nodes]
+
+
+def _node_of(row: _Node) -> SlurmNode:
+    states = [state.upper() for state in names_of(row.state)] or ["UNKNOWN"]
+    return SlurmNode(
+        name=row.name,
+        state=states[0],
+        flags=frozenset([*states[1:], *(flag.upper() for flag in names_of(row.state_flags))]),
+        cpus=max(count_of(row.cpus, 1), 1),
+        features=names_of(row.features),
+        partitions=names_of(row.partitions),
+        reason=row.reason or "",
+    )
+
+
+def compressed(names: Iterable[str]) -> str:
+    """Names of nodes in Slurm's short form, in their order: n1, n2, n3 and login are ``n[1-3],login``."""
+    groups: list[tuple[str, list[list[str]]]] = []
+    for name in names:
+        numbered = _NUMBERED.fullmatch(name)
+        before, number = numbered.groups() if numbered else (name, "")
+        if not groups or groups[-1][0] != before or not number or not groups[-1][1]:
+            groups.append((before, [[number, number]] if number else []))
+            continue
+        spans = groups[-1][1]
+        last = spans[-1][1]
+        if int(number) == int(last) + 1 and number == str(int(number)).zfill(len(last)):
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(map(_group, groups))
+
+
+def _group(group: tuple[str, list[list[str]]]) -> str:
+    before, spans = group
+    if not spans:
+        return before
+    parts = [first if first == last else f"{first}-{last}" for first, last in spans]
+    return f"{before}[{','.join(parts)}]" if len(parts) > 1 or "-" in parts[0] else f"{before}{parts[0]}"
+
+
+_NUMBERED: Final = re.compile(r"(.*?)(\d{1,18})")
+_PART: Final = re.compile(r"([^\[\],]*)(?:\[([0-9,-]+)\])?")
+
+
+def expanded(nodes: str | None) -> tuple[str, ...]:
+    """Names of nodes in Slurm's short form: ``n[1-3,07],login`` is n1, n2, n3, n07 and login.
+
+    Raises ValueError for another text, or for more than `MOST_HOSTS` nodes.
+    """
+    if not nodes or nodes in ("(null)", "None assigned"):
+        return ()
+    found: list[str] = []
+    for whole in re.split(r",(?![^\[]*\])", nodes):
+        names, at = [""], 0
+        while at < len(whole):
+            part = _PART.match(whole, at)
+            if part is None or part.end() == at:
+                raise ValueError(f"{shortened(nodes, 60)!r} is not a list of nodes, such as n[1-4,7],login")
+            numbers = [""] if part[2] is None else _numbers(part[2], nodes)
+            _check_number(len(names) * len(numbers) + len(found), nodes)
+            names = [name + part[1] + number for name in names for number in numbers]
+            at = part.end()
+        found += [name for name in names if name]
+    return tuple(found)
+
+
+def _check_number(count: int, text: str) -> None:
+    if count > MOST_HOSTS:
+        raise ValueError(f"{shortened(text, 60)!r} has more than {MOST_HOSTS:,} parts")
+
+
+def _numbers(text: str, whole: str) -> Sequence[str]:
+    found: list[str] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        span = _span(first, last, whole)
+        _check_number(len(found) + len(span), whole)
+        found += [str(n).zfill(len(first)) for n in span]
+    return found
+
+
+def _span(first: str, last: str, whole: str) -> range:
+    """Numbers from one to another, those included."""
+    if not (first.isdecimal() and (last or first).isdecimal() and len(first + last) < 30):
+        raise ValueError(f"{shortened(whole, 60)!r} is not in Slurm's short form, such as 1-4,7")
+    return range(int(first), int(last or first) + 1)
+
+
+def tasks(text: str) -> list[int]:
+    """Numbers of an array's tasks in Slurm's short form: ``1-5:2,9`` is 1, 3, 5 and 9; ``%`` is left out.
+
+    Raises ValueError for another text, such as one that was cut (``1,3,...``).
+    """
+    found: list[int] = []
+    for part in text.partition("%")[0].split(","):
+        span, _, step = part.partition(":")
+        first, _, last = span.partition("-")
+        _span(step or "1", "", text)
+        numbers = _span(first, last, text)[:: max(int(step or 1), 1)]
+        _check_number(len(found) + len(numbers), text)
+        found += numbers
+    return found

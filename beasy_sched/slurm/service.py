@@ -1,0 +1,214 @@
+"""Runs a bridge: shows it the cluster, asks the scheduler, and carries the decisions out, again and again."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from beasy_sched.errors import PeerError
+from beasy_sched.model.decisions import Reply
+from beasy_sched.model.events import Message
+from beasy_sched.slurm.actions import (
+    CancelJob,
+    ClusterAction,
+    HoldJob,
+    MarkJob,
+    ReleaseJob,
+    RequeueJob,
+    SetFrequency,
+    StartJob,
+    SwitchOff,
+    SwitchOn,
+)
+from beasy_sched.slurm.bridge import Bridge, is_off
+from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
+from beasy_sched.slurm.journal import Journal
+from beasy_sched.slurm.records import MARK
+from beasy_sched.slurm.sources import Watcher
+
+_MOST_ROUNDS: Final = 1000
+"""Messages of one cycle; more mean that the scheduler goes round in circles."""
+
+
+_SHORTEST_PAUSE_S: Final = 0.001
+"""Shorter ones are lost in the digits of the time since 1970."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often the service does what."""
+
+    poll_s: float = 1.0
+    """Time between two looks at the cluster, s."""
+    for_s: float | None = None
+    """How long it runs; None: until it is stopped."""
+
+
+class Service:
+    """The loop between a cluster and a scheduler."""
+
+    def __init__(
+        self,
+        bridge: Bridge,
+        slurm: Slurm,
+        decide: Callable[[Message], Reply],
+        *,
+        epoch_s: float,
+        power: Watcher | None = None,
+        battery: Watcher | None = None,
+        journal: Journal | None = None,
+        pace: Pace | None = None,
+        set_frequency: Callable[[SetFrequency], None] | None = None,
+        say: Callable[[str], None] = lambda text: None,
+        after_cycle: Callable[[float], None] = lambda now_s: None,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """``epoch_s``: time 0 of the run, s since 1970; ``say`` tells the user what is odd.
+
+        ``after_cycle`` is called after each cycle with the time of the run, s.
+        """
+        self.bridge, self.slurm, self._decide = bridge, slurm, decide
+        self.epoch_s, self._journal = epoch_s, journal
+        self._power, self._battery = power, battery
+        self._pace, self._set_frequency = pace or Pace(), set_frequency
+        self._say, self._after_cycle, self._clock, self._sleep = say, after_cycle, clock, sleep
+        self._asked: deque[ClusterAction] = deque()
+        """What has not been asked of the cluster yet, in order."""
+        self._away_s: float | None = None
+        """Since when the controller has not answered, s since 1970."""
+        self.latencies_s: list[float] = []
+        """Processor time of each cycle, s."""
+
+    def run(self, stopped: Callable[[], bool]) -> None:
+        """Run until ``stopped`` says so, or the time is over.
+
+        Raises PeerError when the scheduler fails, SlurmAway when the cluster cannot be seen at first, and
+        CommandFailed where it cannot be asked at all.
+        """
+        nodes = {node.name: node for node in self.slurm.nodes()}
+        self.bridge.begin(nodes)
+        while not stopped():
+            now_s = self._clock() - self.epoch_s
+            if self._pace.for_s is not None and now_s >= self._pace.for_s:
+                break
+            begin_s = time.process_time()
+            self.cycle(now_s)
+            self.latencies_s.append(time.process_time() - begin_s)
+            self._after_cycle(now_s)
+            self._sleep(self._pause_s())
+        self._ask(self.bridge.end(self._clock() - self.epoch_s))
+
+    def cycle(self, now_s: float) -> None:
+        """Look, ask, and have the answer carried out, once."""
+        self._look(now_s)
+        for source, tell in ((self._power, self.bridge.announce), (self._battery, self.bridge.measured)):
+            if source is not None:
+                if (reading := source.read(self.epoch_s + now_s)) is not None:
+                    tell(now_s, reading.fields)
+                self._tell(source.notes)
+        for _ in range(_MOST_ROUNDS):
+            message = self.bridge.message(now_s)
+            if message is None:
+                break
+            self._do(now_s, self.bridge.carry_out(self._ask(message), now_s))
+        else:
+            raise PeerError(f"the scheduler asks for ever more at {now_s:g} s: {_MOST_ROUNDS} messages")
+        self._tell(self.bridge.notes)
+
+    def _ask(self, message: Message) -> Reply:
+        return self._decide(message)
+
+    def _look(self, now_s: float) -> None:
+        """Show the cluster to the bridge, if it can be seen."""
+        try:
+            jobs, nodes = self.slurm.jobs(), {node.name: node for node in self.slurm.nodes()}
+        except SlurmAway as error:
+            if self._away_s is None:
+                self._away_s = self._clock()
+                self._say(f"the controller does not answer: waiting for it ({error})")
+            return
+        if self._away_s is not None:
+            self._say(f"the controller answers again, after {self._clock() - self._away_s:.0f} s")
+            self._away_s = None
+        self._do(now_s, self.bridge.observe(now_s, jobs, nodes))
+
+    def _do(self, now_s: float, actions: list[ClusterAction]) -> None:
+        """Have actions carried out, in their order, once the controller answers."""
+        if actions and not self.bridge.acts:
+            raise PeerError("a shadow asks nothing of a cluster")
+        for action in actions:
+            if self._journal is not None:
+                self._journal.add({"kind": "action", "time": now_s, "action": msgspec.to_builtins(action)})
+            self._asked.append(action)
+        while self._asked and self._away_s is None:
+            action = self._asked[0]
+            try:
+                self._carry_out(action)
+            except CommandFailed as error:
+                self.bridge.failed(now_s, action, str(error))
+            except SlurmAway as error:
+                self._away_s = self._clock()
+                self._say(f"the controller does not answer: waiting for it ({error})")
+                return
+            self._asked.popleft()
+
+    def _carry_out(self, action: ClusterAction) -> None:
+        slurm = self.slurm
+        match action:
+            case StartJob():
+                slurm.start(action.job, action.nodes)
+            case ReleaseJob():
+                slurm.release(action.job)
+            case HoldJob():
+                slurm.hold(action.job)
+            case CancelJob():
+                slurm.cancel(action.job)
+            case RequeueJob():
+                slurm.requeue(action.job)
+            case MarkJob():
+                slurm.mark(action.job, action.text)
+            case SwitchOff():
+                slurm.power_down(action.nodes)
+            case SwitchOn():
+                slurm.power_up(action.nodes)
+            case SetFrequency() if self._set_frequency is not None:
+                self._set_frequency(action)
+
+    def _tell(self, notes: list[str]) -> None:
+        for note in notes:
+            self._say(note)
+        notes.clear()
+
+    def _pause_s(self) -> float:
+        """Time until the next look, or until something is due, s."""
+        now_s = self._clock() - self.epoch_s
+        ends_s = [now_s + self._pace.poll_s, self.bridge.next_due_s, self._pace.for_s]
+        return max(min(end_s for end_s in ends_s if end_s is not None) - now_s, _SHORTEST_PAUSE_S)
+
+
+def release_partition(slurm: Slurm, partition: str, say: Callable[[str], None]) -> int:
+    """Give a partition back to Slurm: release what was held for the bridge, and power its nodes up.
+
+    Returns how many jobs were released. What Slurm refuses is told, and does not stop the rest.
+    """
+    released = 0
+    for job in slurm.jobs():
+        if partition in job.partitions and job.is_held and job.admin_comment == MARK:
+            try:
+                slurm.release(job.id)
+                released += 1
+            except CommandFailed as error:
+                say(str(error))
+    asleep = [node.name for node in slurm.nodes() if partition in node.partitions and is_off(node)]
+    if asleep:
+        try:
+            slurm.power_up(asleep)
+        except CommandFailed as error:
+            say(str(error))
+    return released

@@ -1,0 +1,152 @@
+"""What a scheduler would do, beside a cluster that does as it always did: nothing is asked of it.
+
+The shadow has the cluster's nodes and the jobs that its users submit. A job that the scheduler starts runs on
+its hosts of the shadow for as long as its run in Slurm lasts; where that has not ended yet, until it does,
+or until the time limit. Switching a host takes as long as the platform says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from beasy_sched.model import decisions as d
+from beasy_sched.model import events as e
+from beasy_sched.model.platform import Platform
+from beasy_sched.slurm.actions import ClusterAction
+from beasy_sched.slurm.bridge import ENDS, Bridge, Phase, Tracked, by_number, is_lost
+from beasy_sched.slurm.records import SlurmJob, SlurmNode
+
+
+@dataclass
+class Compared:
+    """A job as Slurm ran it, and as the scheduler would have: times in s since the epoch, NaN for not yet."""
+
+    job: str
+    submit_s: float
+    nodes_asked: int
+    slurm_start_s: float = math.nan
+    slurm_end_s: float = math.nan
+    slurm_nodes: tuple[str, ...] = ()
+    start_s: float = math.nan
+    end_s: float = math.nan
+    nodes: tuple[str, ...] = ()
+    end: str = ""
+    """How it would have ended: in Batsim's words, or ``REJECTED``."""
+
+
+class Shadow(Bridge):
+    """Pretends that the scheduler's decisions are carried out."""
+
+    acts = False
+
+    def __init__(self, platform: Platform, partition: str, *, epoch_s: float) -> None:
+        """As `Bridge`; ``epoch_s``: when it begins, s since 1970, as Slurm's own times count."""
+        super().__init__(platform, partition)
+        self._epoch_s = epoch_s
+        self.compared: dict[str, Compared] = {}
+        """Every job that was submitted, by Slurm's id."""
+        self._looked = False
+        self._foreign: set[str] = set()
+        """Jobs that ran when the shadow began: their nodes are out of service until they end."""
+
+    # --- what is seen ---------------------------------------------------------------------------------------
+
+    def observe(
+        self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
+    ) -> list[ClusterAction]:
+        """Look at a cluster; note the jobs that came, and those that ended. Nothing is asked of it."""
+        seen = {job.id: job for job in jobs if self.partition in job.partitions}
+        if not self._looked:
+            self._looked = True
+            self._foreign = {job.id for job in jobs if job.state not in ENDS and job.state != "PENDING"}
+        for tracked in [*self.tracked.values()]:
+            self._follow(now_s, tracked, seen.get(tracked.job.id))
+        for job in sorted(seen.values(), key=lambda job: (job.submit_s, by_number(job.id))):
+            is_new = job.id not in self.compared and job.id not in self._foreign
+            if is_new and (job.state not in ENDS or job.submit_s >= self._epoch_s) and not job.dependency:
+                self.compared[job.id] = Compared(job.id, job.submit_s - self._epoch_s, job.node_count)
+                self._follow(now_s, self._submit(now_s, job), job)
+        self._foreign &= {job.id for job in jobs if job.state not in ENDS}
+        taken = {name for job in jobs if job.id in self._foreign for name in job.nodes}
+        lost = [name in taken or name not in nodes or is_lost(nodes[name]) for name in self.platform.names]
+        self._tell_availability(now_s, np.array(lost, dtype=np.bool_))
+        return []
+
+    def _follow(self, now_s: float, tracked: Tracked, job: SlurmJob | None) -> None:
+        """Take over how far a job is in Slurm."""
+        if job is None:  # it has ended so long ago that Slurm has forgotten it
+            job = tracked.job
+        tracked.job, known = job, self.compared[job.id]
+        if job.start_s > 0 and job.state != "PENDING":
+            known.slurm_start_s, known.slurm_nodes = job.start_s - self._epoch_s, job.nodes
+        if job.state not in ENDS or not math.isnan(known.slurm_end_s):
+            return
+        known.slurm_end_s = job.end_s - self._epoch_s
+        if math.isnan(known.slurm_start_s):  # its user has cancelled it
+            if tracked.phase is Phase.WAITING:
+                self._withdraw(now_s, tracked, "cancelled")
+            else:
+                self._complete(now_s, tracked, e.JobEnd.KILLED)
+        elif tracked.phase is Phase.RUNNING:
+            self._will_end(tracked, now_s)
+
+    def _will_end(self, tracked: Tracked, now_s: float) -> None:
+        """End a job when it has run as long as in Slurm."""
+        known = self.compared[tracked.job.id]
+        if not math.isnan(known.slurm_end_s):
+            at_s = max(tracked.began_s + known.slurm_end_s - known.slurm_start_s, now_s)
+            end = ENDS[tracked.job.state]
+            self._later(at_s, e.JobCompleted(at_s, tracked.name, end, tracked.hosts))
+
+    def _on_due(self, now_s: float, event: e.Event) -> None:
+        if not isinstance(event, e.JobCompleted):
+            super()._on_due(now_s, event)
+            return
+        tracked = self._by_name[event.job_id]
+        if self.tracked.get(tracked.job.id) is tracked:
+            self._complete(now_s, tracked, event.end)
+
+    def _complete(self, now_s: float, tracked: Tracked, end: e.JobEnd, code: int = 0) -> None:
+        known = self.compared[tracked.job.id]
+        known.end_s, known.end = now_s, (e.JobEnd.KILLED if tracked.killed else end).value
+        super()._complete(now_s, tracked, end, code)
+
+    # --- decisions ------------------------------------------------------------------------------------------
+
+    def _start(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
+        known, limit_s = self.compared[tracked.job.id], tracked.job.time_limit_s
+        tracked.phase, known.start_s, known.nodes = Phase.RUNNING, now_s, self.nodes_of(tracked.hosts)
+        if limit_s is not None:
+            at_s = now_s + limit_s
+            end = e.JobEnd.WALLTIME_REACHED
+            self._later(at_s, e.JobCompleted(at_s, tracked.name, end, tracked.hosts))
+        self._will_end(tracked, now_s)
+        return ()
+
+    def _reject(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
+        self.compared[tracked.job.id].end = "REJECTED"
+        self._forget(tracked)
+        return ()
+
+    def _kill(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
+        if self.tracked.get(tracked.job.id) is tracked and tracked.phase is Phase.RUNNING:
+            tracked.killed = True
+            self._complete(now_s, tracked, e.JobEnd.KILLED)
+        return ()
+
+    def _set_state(self, decision: d.SetResourceState, now_s: float) -> Iterable[ClusterAction]:
+        ids = decision.resources.ids
+        kinds = [self.platform.kinds[row] for row in np.unique(self.platform.kind_of[ids]).tolist()]
+        falls = bool((self.platform.sleep_pstate[ids] == decision.state).any())
+        rises = not falls and bool(self._asleep[ids].any())
+        takes_s = 0.0
+        if falls or rises:
+            takes_s = max(kind.off_duration_s() if falls else kind.on_duration_s() for kind in kinds)
+            self._asleep[ids] = falls
+        answer = e.ResourceStateChanged(now_s + takes_s, decision.resources, decision.state)
+        self._later(now_s + takes_s, answer)
+        return ()

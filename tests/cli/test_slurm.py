@@ -1,0 +1,143 @@
+"""``beasy-sched slurm`` with programs of a test's own in the place of Slurm's."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from command_line import exit_code
+
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+
+Capture = pytest.CaptureFixture[str]
+ANSWERS = Path(__file__).parents[1] / "slurm" / "answers"
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the programs, all that is on the PATH beside a shell's."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    config = (ANSWERS / "config-22.05.txt").read_text()
+    head, _, rest = config.partition("\n")
+    assert head.startswith("Configuration data as of ")
+    (tmp_path / "config.txt").write_text(f"Configuration data as of {time.time():.0f}\n{rest}")
+    write(
+        folder, "sinfo", f'[ "$1" = --version ] && echo slurm-wlm 22.05.8 || cat {ANSWERS}/sinfo-22.05.json'
+    )
+    write(folder, "squeue", f"cat {ANSWERS}/squeue-22.05.json")
+    write(folder, "sacct", f'echo "$@" > {tmp_path}/asked; cat {ANSWERS}/sacct-22.05.json')
+    write(folder, "scontrol", f'[ "$2" = config ] && cat {tmp_path}/config.txt || echo OverSubscribe=NO')
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return folder
+
+
+def write(folder: Path, name: str, body: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_import_asks_for_the_days(programs: Path, tmp_path: Path, capfd: Capture):
+    out = tmp_path / "w.json"
+    days = ["--from", "2026-11-01", "--to", "2026-12-01", "--partition", "main"]
+    assert exit_code("slurm", "import", *days, "-o", str(out)) == 0
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked == [
+        "--json",
+        "--allusers",
+        "--starttime=2026-11-01",
+        "--endtime=2026-12-01",
+        "--partition=main",
+    ]
+    made = json.loads(out.read_text())
+    assert made["nb_res"] == 4
+    assert [job["id"] for job in made["jobs"]] == ["1", "2", "3_1", "3_5", "4", "5", "8", "12"]
+    told = capfd.readouterr().err
+    assert f"{out}: 8 jobs in " in told
+    assert "reference speed: 25.57 Gflops (median P-state of gros)" in told
+    assert "left out: 4 of 12" in told
+    assert "1 still running (job 13)" in told
+
+
+def test_import_of_a_file_has_the_words_of_generate_workload(tmp_path: Path, capfd: Capture):
+    call = ["slurm", "import", "--file", str(ANSWERS / "sacct-22.05.json"), "-o", "-"]
+    assert exit_code(*call, "--reference-speed", "1Gf", "--profile-type", "delay", "-q") == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["profiles"]["p1"] == {"type": "delay", "delay": 2}
+    assert err == ""
+    assert exit_code(*call, "--reference-speed", "1Gf", "--platform-preset", "taurus") == 2
+    assert exit_code(*call, "--from", "2026-11-26") == 2
+    assert "no job is left of 12: 12 submitted before the start" in capfd.readouterr().err
+
+
+def test_import_needs_a_source(capfd: Capture):
+    assert exit_code("slurm", "import", "-o", "-") == 2
+    assert "Give --from DATE, to ask Slurm, or --file FILE." in capfd.readouterr().err
+    assert exit_code("slurm", "import", "--from", "2026-02-01", "--to", "2026-01-01", "-o", "-") == 2
+    assert exit_code("slurm", "import", "--from", "last week", "-o", "-") == 2
+    assert "'last week', expected a time such as 2026-01-01" in capfd.readouterr().err
+
+
+def test_platform(programs: Path, tmp_path: Path, capfd: Capture):
+    out = tmp_path / "p.xml"
+    rules = ["--server", "n[1-2]=gros", "--server", "taurus"]
+    assert exit_code("slurm", "platform", *rules, "-o", str(out)) == 0
+    assert f"{out}: 4 hosts\n  ids 0-1: gros (computing P-states 0-12" in capfd.readouterr().err
+    assert read_simgrid_platform(out, master="master_host").platform.names == ("n1", "n2", "n3", "n4")
+    assert exit_code("slurm", "platform", "--server", "n1=gros", "-o", str(out)) == 2
+    assert "no server is given for n[2-4]: add --server 'n[2-4]=gros'" in capfd.readouterr().err
+
+
+def test_check_is_odd_for_a_node_out_of_service(
+    programs: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("beasy_sched.slurm.check._user", lambda: "root")
+    assert exit_code("slurm", "check", "--partition", "main") == 1
+    table = capfd.readouterr().out
+    assert "partition main      4: n[1-4]\n" in table
+    assert "odd                 1 node out of service: n4\n" in table
+    assert table.endswith("\nverdict             odd\n")
+    assert exit_code("slurm", "check", "--json") == 1
+    report = json.loads(capfd.readouterr().out)
+    assert report["verdict"] == "odd"
+    assert report["figures"]["held on submission"] == "JobSubmitPlugins=lua"
+    assert [finding["code"] for finding in report["findings"]] == ["slurm-nodes-out"]
+    monkeypatch.setattr("beasy_sched.slurm.check._user", lambda: "ada")
+    assert exit_code("slurm", "check", "-q") == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.startswith("would fail: this user may not change jobs and nodes")
+
+
+def test_the_script(capfd: Capture):
+    assert exit_code("slurm", "check", "-P", "night", "--script") == 0
+    assert 'local held = "night"' in capfd.readouterr().out
+    assert exit_code("slurm", "check", "--script") == 2
+
+
+@pytest.mark.parametrize("command", ["import --from 2026-01-01 -o -", "platform --server gros -o -", "check"])
+def test_without_slurm(command: str, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert exit_code("slurm", *command.split()) == 2
+    told = capfd.readouterr().err
+    assert (
+        "cannot be started (No such file or directory): install Slurm's client, or run this where it is"
+        in told
+    )
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["import --from 2026-01-01 -o -", "platform --server gros -o -", "check"])
+def test_a_controller_that_is_away(programs: Path, command: str, capfd: Capture):
+    for name in ("sacct", "scontrol"):
+        write(programs, name, "echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1")
+    away = ANSWERS / "squeue-22.05-away.json"
+    nodes = away.read_text().replace('"jobs"', '"nodes"')
+    (programs / "away").write_text(nodes)
+    write(programs, "sinfo", f'[ "$1" = --version ] && echo slurm-wlm 22.05.8 || cat {programs}/away')
+    assert exit_code("slurm", *command.split()) == 1
+    told = capfd.readouterr().err
+    assert "Unable to contact" in told or "Failed while looking" in told
+    assert len(told.splitlines()) == 1

@@ -1,0 +1,122 @@
+"""A session beside the fake Slurm: what the tests of the bridge share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from slurm.fake_slurm import FakeSlurm
+
+from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.engine.power import EnergySource
+from beasy_sched.generate.platform import host_properties
+from beasy_sched.model.platform import Platform, ServerKind, SleepState
+from beasy_sched.policies.registry import make_policy
+from beasy_sched.slurm.bridge import Acting, ActingRules, Bridge
+from beasy_sched.slurm.commands import Slurm
+from beasy_sched.slurm.records import MARK
+from beasy_sched.slurm.service import Pace, Service
+from beasy_sched.slurm.shadow import Shadow
+
+KIND = ServerKind(
+    "node",
+    speeds_flops=(1e9, 0.001, 1 / 10.0, 1 / 3.0),
+    idle_w=(50.0, 5.0, 80.0, 60.0),
+    epsilon_w=(50.0, 5.0, 80.0, 60.0),
+    full_w=(100.0, 5.0, 80.0, 60.0),
+    sleeps=(SleepState(1, 3, 2),),
+)
+"""Busy 100 W, idle 50 W, asleep 5 W; 3 s to fall asleep, 10 s to wake."""
+
+
+def platform_of(count: int) -> Platform:
+    names = tuple(f"n{number}" for number in range(1, count + 1))
+    properties = (host_properties(KIND),) * count
+    return Platform(
+        (KIND,), np.zeros(count, dtype=np.intp), names, properties=properties, zone_properties=({},) * count
+    )
+
+
+class Beside:
+    """A policy beside a fake Slurm; `go` lets time pass for both."""
+
+    def __init__(
+        self,
+        slurm: FakeSlurm,
+        policy: str = "easy",
+        *,
+        act: bool = True,
+        rules: ActingRules | None = None,
+        site: Any = None,
+        power: Any = None,
+        options: dict[str, Any] | None = None,
+        poll_s: float = 1.0,
+        windows: int = 1000,
+    ) -> None:
+        self.slurm, self.said = slurm, []
+        self.log: list[tuple[float, str, str, str, str]] = []
+        platform = platform_of(len(slurm.nodes))
+        epoch_s = slurm.now_s
+        self.bridge: Bridge
+        if act:
+            self.bridge = Acting(platform, "main", rules)
+        else:
+            self.bridge = Shadow(platform, "main", epoch_s=epoch_s)
+        session_options = SessionOptions(
+            site=site, platform=platform, energy=EnergySource.MODEL, inputs_checked=True, windows=windows
+        )
+        self.session = Session(make_policy(policy, options or {}), session_options, self._logged)
+        self.service = Service(
+            self.bridge,
+            Slurm(slurm),
+            self.session.step,
+            epoch_s=epoch_s,
+            power=power,
+            pace=Pace(poll_s),
+            say=self.said.append,
+            clock=lambda: slurm.now_s,
+            sleep=slurm.advance,
+        )
+        self._run = self._cycles()
+        next(self._run)
+
+    def _logged(self, time_s: float, action: str, job: str, hosts: str, rule: str, facts: Any = None) -> None:
+        self.log.append((time_s, action, job, hosts, rule))
+
+    def _cycles(self):
+        """The service's loop, a cycle at a time: each `next` is one."""
+        service, now_s = self.service, lambda: self.slurm.now_s - self.service.epoch_s
+        self.bridge.begin({node.name: node for node in service.slurm.nodes()})
+        while True:
+            service.cycle(now_s())
+            yield
+            self.slurm.advance(service._pause_s())
+
+    def go(self, seconds: float) -> None:
+        """Let so much time pass."""
+        end_s = self.slurm.now_s + seconds
+        while self.slurm.now_s < end_s:
+            next(self._run)
+
+    def until(self, happened: Callable[[], bool], most_s: float = 600.0) -> None:
+        """Let time pass until something has happened."""
+        end_s = self.slurm.now_s + most_s
+        while not happened():
+            assert self.slurm.now_s < end_s, "it has not happened"
+            next(self._run)
+
+    def starts(self) -> list[tuple[str, str]]:
+        """Jobs that were started, and their hosts, in order."""
+        return [(job, hosts) for _, action, job, hosts, _ in self.log if action == "start"]
+
+
+def submit(slurm: FakeSlurm, **job: Any) -> str:
+    """Have a user submit a job to the partition that is driven."""
+    return slurm.submit(**({"admin_comment": MARK} | job))
+
+
+def all_over(slurm: FakeSlurm) -> bool:
+    """Whether no job waits or runs any more."""
+    over = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL")
+    return all(job.state in over for job in slurm.jobs.values())

@@ -1,0 +1,214 @@
+"""What a bridge asks of Slurm, and what it tells the scheduler, beside a fake Slurm."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from slurm.fake_slurm import Delays, FakeSlurm
+from slurm.live_cases import Beside, all_over, submit
+
+from beasy_sched.model.jobs import JobState
+from beasy_sched.slurm.bridge import REJECTED, ActingRules
+
+
+def states(beside: Beside) -> dict[str, str]:
+    columns = beside.session.outcomes.columns()
+    return dict(zip(beside.session.outcomes.ids, columns["state"].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("version", ["22.05.8", "23.11.4"])
+def test_jobs_start_where_the_policy_says(version: str) -> None:
+    slurm = FakeSlurm(4, version=version)
+    jobs = [submit(slurm, nodes=nodes, run_s=run_s) for nodes, run_s in ((2, 30), (4, 20), (1, 10))]
+    beside = Beside(slurm)
+    beside.until(lambda: all_over(slurm))
+    assert beside.starts() == [("slurm!1", "0-1"), ("slurm!3", "2"), ("slurm!2", "0-3")]
+    assert [slurm.jobs[job].on for job in jobs] == [("n1", "n2"), ("n1", "n2", "n3", "n4"), ("n3",)]
+    beside.go(2)
+    assert set(states(beside).values()) == {JobState.FINISHED.value}
+
+
+def test_tasks_of_an_array_are_jobs() -> None:
+    slurm = FakeSlurm(2)
+    submit(slurm, run_s=10, tasks=[1, 2, 5])
+    beside = Beside(slurm)
+    beside.until(lambda: all_over(slurm))
+    assert [job for job, _ in beside.starts()] == ["slurm!1_1", "slurm!1_2", "slurm!1_5"]
+
+
+def test_a_dependent_job_arrives_when_it_may_start() -> None:
+    slurm = FakeSlurm(4)
+    submit(slurm, run_s=20)
+    second = submit(slurm, run_s=5, dependency="afterok:1(unfulfilled)")
+    beside = Beside(slurm)
+    beside.go(10)
+    assert [job for job, _ in beside.starts()] == ["slurm!1"]
+    slurm.jobs[second].dependency = ""
+    beside.until(lambda: all_over(slurm))
+    assert [job for job, _ in beside.starts()] == ["slurm!1", "slurm!2"]
+
+
+def test_nobody_else_is_touched() -> None:
+    """Jobs of other partitions, jobs held by their users, running jobs, and nodes that are taken."""
+    slurm = FakeSlurm(3)
+    other = slurm.submit(partition="other", held=True)
+    own_hold = slurm.submit(held=True)
+    before = slurm.submit(nodes=1, run_s=50, held=False)
+    slurm.advance(3)
+    assert slurm.jobs[before].state == "RUNNING"
+    ours = submit(slurm, nodes=3, run_s=10)
+    beside = Beside(slurm)
+    beside.until(lambda: slurm.jobs[ours].state == "COMPLETED")
+    assert slurm.jobs[ours].start_s >= slurm.jobs[before].end_s
+    assert slurm.jobs[before].state == "COMPLETED"
+    named = {word for command in slurm.changing for word in command}
+    assert not named & {other, own_hold, before, f"JobId={other}", f"JobId={own_hold}", f"JobId={before}"}
+
+
+def test_what_nodes_do_not_say_is_left_to_slurm() -> None:
+    slurm = FakeSlurm(2)
+    job = submit(slurm, run_s=5, licenses="matlab:1")
+    beside = Beside(slurm)
+    beside.until(lambda: all_over(slurm))
+    assert slurm.jobs[job].state == "COMPLETED"
+    assert beside.starts() == []
+    assert [text for text in beside.said if "left to Slurm" in text] == [
+        "job 1 asks for more than nodes (licenses matlab:1): left to Slurm"
+    ]
+
+
+def test_a_job_that_its_user_cancels_is_forgotten() -> None:
+    slurm = FakeSlurm(2)
+    submit(slurm, nodes=2, run_s=30)
+    waiting, third = submit(slurm, nodes=2, run_s=5), submit(slurm, nodes=2, run_s=5)
+    beside = Beside(slurm)
+    beside.go(5)
+    slurm.cancel(waiting)
+    beside.go(3)
+    slurm.cancel("1")
+    beside.until(lambda: all_over(slurm))
+    beside.go(2)
+    assert [job for job, _ in beside.starts()] == ["slurm!1", f"slurm!{third}"]
+    assert states(beside) == {
+        "slurm!1": JobState.KILLED.value,
+        "slurm!2": JobState.REJECTED.value,
+        "slurm!3": JobState.FINISHED.value,
+    }
+
+
+def test_a_job_that_somebody_else_releases_is_theirs() -> None:
+    slurm = FakeSlurm(1)
+    submit(slurm, run_s=30)
+    second = submit(slurm, run_s=5)
+    beside = Beside(slurm)
+    beside.go(5)
+    slurm.jobs[second].held = False
+    beside.until(lambda: all_over(slurm))
+    beside.go(2)
+    assert [job for job, _ in beside.starts()] == ["slurm!1"]
+    assert states(beside)["slurm!2"] == JobState.REJECTED.value
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_a_rejected_job_stays_unless_it_is_to_be_cancelled(cancel: bool) -> None:
+    slurm = FakeSlurm(2)
+    job = submit(slurm, nodes=5)
+    beside = Beside(slurm, rules=ActingRules(cancel_rejected=cancel))
+    beside.go(5)
+    assert slurm.jobs[job].state == ("CANCELLED" if cancel else "PENDING")
+    assert (slurm.jobs[job].admin_comment == REJECTED) is not cancel
+    again = Beside(slurm)
+    again.go(3)
+    assert states(again) == {}
+
+
+def test_a_job_whose_node_vanishes_comes_again() -> None:
+    slurm = FakeSlurm(2)
+    submit(slurm, nodes=1, run_s=40)
+    beside = Beside(slurm)
+    beside.go(10)
+    slurm.lose("n1")
+    beside.until(lambda: all_over(slurm))
+    beside.go(2)
+    assert beside.starts() == [("slurm!1", "0"), ("slurm!1+1", "1")]
+    assert states(beside) == {
+        "slurm!1": JobState.FAILED.value,
+        "slurm!1+1": JobState.FINISHED.value,
+    }
+    slurm.bring_back("n1")
+    submit(slurm, nodes=2, run_s=3)
+    beside.until(lambda: all_over(slurm))
+
+
+def test_a_start_that_slurm_refuses_loses_nothing() -> None:
+    slurm = FakeSlurm(2)
+    submit(slurm, run_s=5)
+    slurm.denied = True
+    beside = Beside(slurm)
+    beside.go(4)
+    assert any("Invalid user id" in text for text in beside.said)
+    assert slurm.jobs["1"].state == "PENDING"
+
+
+def test_while_the_controller_is_away_nothing_has_ended() -> None:
+    slurm = FakeSlurm(2)
+    submit(slurm, nodes=2, run_s=60)
+    beside = Beside(slurm)
+    beside.go(5)
+    slurm.away = True
+    submit(slurm, nodes=1, run_s=5)
+    beside.go(20)
+    assert states(beside) == {}
+    slurm.away = False
+    beside.until(lambda: all_over(slurm))
+    beside.go(2)
+    assert set(states(beside).values()) == {JobState.FINISHED.value}
+    assert [text.partition(",")[0] for text in beside.said if "controller" in text][-1] == (
+        "the controller answers again"
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_bridge_that_is_killed_loses_no_job(seed: int) -> None:
+    """At a random moment, even between two commands; the next one finds everything in Slurm."""
+    rng = random.Random(seed)
+    slurm = FakeSlurm(3, delays=Delays(start_s=rng.choice([0.0, 1.0, 3.0])))
+    for _ in range(8):
+        submit(slurm, nodes=rng.randint(1, 3), run_s=rng.randint(1, 12))
+    budget = itertools.count()
+    dies_at = rng.randint(0, 60)
+
+    class Killed(BaseException):
+        """kill -9."""
+
+    def until_killed(command):
+        if next(budget) == dies_at:
+            raise Killed
+        return slurm(command)
+
+    beside = Beside(slurm)
+    beside.service.slurm._run = until_killed
+    with pytest.raises(Killed):
+        beside.go(300)
+    later = Beside(slurm)
+    later.until(lambda: all_over(slurm))
+    assert {job.state for job in slurm.jobs.values()} == {"COMPLETED"}
+    assert all(job.restarts == 0 for job in slurm.jobs.values())
+
+
+def test_a_node_that_does_not_wake_costs_no_job() -> None:
+    """The others run the jobs; after a while, the node is asked again, and comes."""
+    slurm = FakeSlurm(3)
+    beside = Beside(slurm, "workload-reactive")
+    beside.until(lambda: all("POWERED_DOWN" in node.flags for node in slurm.nodes.values()))
+    slurm.broken.add("n1")
+    jobs = [submit(slurm, nodes=2, run_s=20), submit(slurm, nodes=3, run_s=10)]
+    beside.until(lambda: slurm.jobs[jobs[0]].state == "COMPLETED")
+    assert slurm.jobs[jobs[0]].on == ("n2", "n3")
+    assert [text for text in beside.said if "did not come" in text] == ["n1 did not come"]
+    assert [hosts for _, what, _, hosts, _ in beside.log if what == "lost"] == ["0"]
+    slurm.broken.clear()
+    beside.until(lambda: all_over(slurm), 3600)
+    assert slurm.jobs[jobs[1]].on == ("n1", "n2", "n3")

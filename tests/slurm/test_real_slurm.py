@@ -1,0 +1,147 @@
+"""Beside a real Slurm: what is read, what is changed, and what the fake Slurm stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import exit_code
+from slurm.real_cluster import RealCluster
+
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.slurm.commands import CommandFailed, SlurmAway
+from beasy_sched.slurm.records import SlurmJob, SlurmNode
+
+pytestmark = pytest.mark.slow
+Capture = pytest.CaptureFixture[str]
+
+
+def job_of(cluster: RealCluster, job_id: str) -> SlurmJob:
+    return next(job for job in cluster.slurm().jobs() if job.id == job_id)
+
+
+def node_of(cluster: RealCluster, name: str) -> SlurmNode:
+    return next(node for node in cluster.slurm().nodes() if node.name == name)
+
+
+def test_a_job_is_held_and_starts_where_it_is_to(real_cluster: RealCluster):
+    slurm = real_cluster.slurm()
+    job_id = real_cluster.submit(2, "-N2", "-t", "1")
+    held = job_of(real_cluster, job_id)
+    assert held.is_held
+    assert (held.node_count, held.time_limit_s, held.lacks, held.partition) == (2, 60.0, "", "main")
+    slurm.mark(job_id, "a comment; $(with) 'signs'")
+    slurm.start(job_id, ["n2", "n4"])
+    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "RUNNING", "the start", 20)
+    running = job_of(real_cluster, job_id)
+    assert running.nodes == ("n2", "n4")
+    assert running.admin_comment == "a comment; $(with) 'signs'"
+    assert node_of(real_cluster, "n4").state == "ALLOCATED"
+    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "COMPLETED", "the end", 20)
+
+
+def test_only_the_partition_is_held(real_cluster: RealCluster):
+    free = real_cluster.submit(1, "-N1", "-p", "free")
+    both = real_cluster.submit(1, "-N1", "-p", "free,main")
+    assert job_of(real_cluster, both).is_held
+    real_cluster.wait_for(lambda: job_of(real_cluster, free).state == "COMPLETED", "the end", 20)
+
+
+def test_tasks_of_an_array_are_started_one_by_one_and_none_is_cut(real_cluster: RealCluster):
+    numbers = [number * number + number % 3 for number in range(30)]
+    array = real_cluster.submit(1, "-N1", "-a", ",".join(map(str, numbers)))
+    ids = {f"{array}_{number}" for number in numbers}
+    assert ids <= {job.id for job in real_cluster.slurm().jobs()}
+    task = f"{array}_{numbers[4]}"
+    real_cluster.slurm().start(task, ["n3"])
+    real_cluster.wait_for(lambda: job_of(real_cluster, task).state in ("RUNNING", "COMPLETED"), "a start", 20)
+    assert job_of(real_cluster, task).nodes == ("n3",)
+    others = [job for job in real_cluster.slurm().jobs() if job.id in ids - {task}]
+    assert len(others) == 29
+    assert all(job.is_held for job in others)
+
+
+def test_nodes_sleep_and_wake(real_cluster: RealCluster):
+    slurm = real_cluster.slurm()
+    slurm.power_down(["n1", "n2"])
+    real_cluster.wait_for(lambda: "POWERED_DOWN" in node_of(real_cluster, "n2").flags, "sleep", 30)
+    slurm.power_up(["n2"])
+    real_cluster.wait_for(lambda: not node_of(real_cluster, "n2").flags, "the wake", 30)
+    assert "POWERED_DOWN" in node_of(real_cluster, "n1").flags
+
+
+def test_a_node_that_does_not_come(real_cluster: RealCluster):
+    slurm = real_cluster.slurm()
+    slurm.power_down(["n3"])
+    real_cluster.wait_for(lambda: "POWERED_DOWN" in node_of(real_cluster, "n3").flags, "sleep", 30)
+    (real_cluster.folder / "broken-n3").touch()
+    slurm.power_up(["n3"])
+    asked = frozenset({"POWERED_DOWN", "POWER_UP"})
+    assert node_of(real_cluster, "n3").flags in (asked, {"POWERING_UP", "NOT_RESPONDING"})
+    real_cluster.wait_for(lambda: node_of(real_cluster, "n3").flags != asked, "power")
+    assert node_of(real_cluster, "n3").flags == {"POWERING_UP", "NOT_RESPONDING"}
+    real_cluster.wait_for(lambda: node_of(real_cluster, "n3").state == "DOWN", "its loss", 60)
+    lost = node_of(real_cluster, "n3")
+    assert lost.flags == {"POWERED_DOWN", "NOT_RESPONDING"}
+    assert lost.reason == "ResumeTimeout reached"
+
+
+def test_a_job_is_requeued_and_held(real_cluster: RealCluster):
+    slurm = real_cluster.slurm()
+    job_id = real_cluster.submit(60, "-N1", "-t", "5")
+    slurm.start(job_id, ["n1"])
+    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "RUNNING", "the start", 20)
+    slurm.requeue(job_id)
+    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).is_held, "its return", 20)
+    assert (job_of(real_cluster, job_id).restarts, job_of(real_cluster, job_id).nodes) == (1, ())
+
+
+def test_what_slurm_refuses(real_cluster: RealCluster):
+    slurm = real_cluster.slurm()
+    for refused in (
+        lambda: slurm.release("999999"),
+        lambda: slurm.power_down(["nowhere"]),
+        lambda: slurm.partition("nowhere"),
+    ):
+        with pytest.raises(CommandFailed, match=r"Invalid|not found"):
+            refused()
+    slurm.cancel("999999")  # of this one nothing is said
+
+
+def test_a_controller_that_is_away_is_no_empty_queue(real_cluster: RealCluster):
+    job_id = real_cluster.submit(1, "-N1")
+    real_cluster.stop_controller()
+    try:
+        for asked in (real_cluster.slurm().jobs, real_cluster.slurm().nodes):
+            with pytest.raises(SlurmAway):
+                asked()
+        with pytest.raises(SlurmAway):
+            real_cluster.slurm().release(job_id)
+    finally:
+        real_cluster.start_controller()
+    real_cluster.wait_for(lambda: real_cluster.count("idle") == 4, "the controller")
+    assert job_of(real_cluster, job_id).is_held
+
+
+def test_check_and_platform(real_cluster: RealCluster, tmp_path: Path, capfd: Capture):
+    assert exit_code("slurm", "check", "--partition", "main") == 0
+    shown = capfd.readouterr().out
+    assert "22.05" in shown
+    assert "n[1-4]" in shown
+    assert shown.rstrip().endswith("fine")
+    assert exit_code("slurm", "check", "--partition", "nowhere") == 2
+    assert "the partitions are free, main" in capfd.readouterr().err
+    out = str(tmp_path / "platform.xml")
+    assert exit_code("slurm", "platform", "-P", "main", "--server", "n[1-2]=gros", "--server", "taurus",
+                     "-o", out, "-q") == 0  # fmt: skip
+    platform = read_simgrid_platform(out, master="master_host").platform
+    assert platform.names == ("n1", "n2", "n3", "n4")
+    assert [platform.kinds[kind].name for kind in platform.kind_of] != []
+    real_cluster.stop_controller()
+    try:
+        capfd.readouterr()
+        assert exit_code("slurm", "check") == 1
+        assert "Unable to contact slurm controller" in capfd.readouterr().err
+    finally:
+        real_cluster.start_controller()
+    real_cluster.wait_for(lambda: real_cluster.count("idle") == 4, "the controller")

@@ -1,0 +1,227 @@
+"""What Slurm's commands print, as jobs and nodes: recorded answers of 22.05.8, and the later shape."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slurm.later_answers import answer, node_row, number, squeue_row
+
+from beasy_sched.errors import InputError
+from beasy_sched.slurm.records import SlurmAway, SlurmJob, expanded, read_jobs, read_nodes, tasks
+
+ANSWERS = Path(__file__).parent / "answers"
+
+
+def recorded(name: str) -> bytes:
+    return (ANSWERS / name).read_bytes()
+
+
+def test_the_jobs_of_22_05():
+    jobs = {job.id: job for job in read_jobs(recorded("squeue-22.05.json"))}
+    ended = [f"15_{task}" for task in range(1, 401, 3)]
+    waiting = ["7", "3", "5", "2_1", "2_5", "17", "18", *(f"19_{task}" for task in range(1, 8))]
+    assert sorted(jobs) == sorted([*ended, *waiting])
+    assert jobs["15_400"].state == "CANCELLED"
+    assert jobs["19_2"].required_nodes == ("n1",), "a row of its own"
+    running = jobs["17"]
+    assert (running.state, running.nodes, running.admin_comment) == ("RUNNING", ("n1",), "beasy: started")
+    assert (running.time_limit_s, running.name, running.user) == (600.0, "solve", "root")
+    assert running.end_s == running.start_s + 600
+    assert not running.is_held
+    waits = jobs["18"]
+    assert (waits.state, waits.nodes, waits.required_nodes) == ("CONFIGURING", ("n2",), ("n2",))
+    for task in range(1, 8):
+        held = jobs[f"19_{task}"]
+        assert held.is_held
+        assert (held.time_limit_s, held.nodes, held.node_count) == (1200.0, (), 1)
+    requeued = jobs["2_1"]
+    assert requeued.is_held
+    assert (requeued.restarts, requeued.nodes, requeued.required_nodes) == (1, (), ("n1",))
+    assert (jobs["5"].node_count, jobs["5"].time_limit_s) == (2, None)
+    assert jobs["7"].eligible_s - jobs["7"].submit_s == 3600, "--begin=now+1hour"
+    assert jobs["3"].time_limit_s == 2 * 86_400
+
+
+def test_a_dependency_is_told_while_it_is_not_met():
+    jobs = {job.id: job for job in read_jobs(recorded("squeue-22.05-dependency.json"))}
+    assert jobs["3"].dependency == "afterok:1(unfulfilled)"
+    assert jobs["3"].is_held
+    assert (jobs["1"].state, jobs["1"].nodes) == ("RUNNING", ("n1", "n2"))
+    assert (jobs["2_1"].state, jobs["2_1"].nodes) == ("RUNNING", ("n3",))
+    assert {"2_3", "2_5"} <= set(jobs), "tasks that wait are one row"
+
+
+def test_the_nodes_of_22_05():
+    nodes = {node.name: node for node in read_nodes(recorded("sinfo-22.05.json"))}
+    assert {name: node.state for name, node in nodes.items()} == {
+        "n1": "ALLOCATED", "n2": "ALLOCATED", "n3": "IDLE", "n4": "IDLE",
+    }  # fmt: skip
+    assert {name: node.flags for name, node in nodes.items()} == {
+        "n1": frozenset(),
+        "n2": {"POWERING_UP", "NOT_RESPONDING"},
+        "n3": {"POWERED_DOWN"},
+        "n4": {"DRAIN"},
+    }
+    assert (nodes["n4"].reason, nodes["n4"].partitions, nodes["n4"].cpus) == ("fan noise", ("main",), 1)
+    lost = {node.name: node for node in read_nodes(recorded("sinfo-22.05-down.json"))}["n2"]
+    assert lost.state == "DOWN"
+    assert lost.flags >= {"POWERED_DOWN", "NOT_RESPONDING"}
+    assert lost.reason == "ResumeTimeout reached"
+
+
+def test_the_later_shape():
+    rows = [
+        squeue_row(),
+        squeue_row(
+            job_id=671,
+            job_state=["PENDING"],
+            nodes="",
+            state_reason="JobHeldUser",
+            priority=number(0),
+            time_limit=number(infinite=True),
+            start_time=number(0),
+            end_time=number(0),
+            tres_per_node="gres/gpu:2",
+        ),
+        squeue_row(job_id=7, job_state=["RUNNING", "CONFIGURING", "POWER_UP_NODE"]),
+        squeue_row(job_id=8, job_state=["COMPLETED", "COMPLETING"]),
+        squeue_row(
+            job_id=9,
+            job_state=["PENDING"],
+            array_job_id=number(9),
+            array_task_string="1-3,7%2",
+            priority=number(0),
+        ),
+        squeue_row(job_id=12, array_job_id=number(9), array_task_id=number(4)),
+    ]
+    jobs = {job.id: job for job in read_jobs(answer("jobs", rows))}
+    assert list(jobs) == ["424855", "671", "7", "8", "9_1", "9_2", "9_3", "9_7", "9_4"]
+    assert jobs["424855"] == SlurmJob(
+        id="424855",
+        state="RUNNING",
+        partition="normal",
+        nodes=("cn975", "cn976", "cn977", "cn978", "cn979", "cn980"),
+        node_count=6,
+        time_limit_s=3600.0,
+        submit_s=1731425717,
+        eligible_s=1731425717,
+        start_s=1732027016,
+        end_s=1732030616,
+        reason="None",
+        priority=90,
+        name="wrap",
+        user="pkerr",
+    )
+    held = jobs["671"]
+    assert held.is_held
+    assert (held.time_limit_s, held.start_s, held.lacks) == (None, 0.0, "gres gres/gpu:2")
+    assert (jobs["7"].state, jobs["8"].state) == ("CONFIGURING", "COMPLETING")
+    assert jobs["9_7"].is_held
+
+
+def test_the_nodes_of_the_later_shape():
+    rows = [
+        node_row(),
+        node_row(name="cn2", state=["IDLE", "POWERED_DOWN"]),
+        node_row(name="cn3", state=["DOWN", "NOT_RESPONDING"], reason="CPU dead"),
+    ]
+    first, asleep, down = read_nodes(answer("nodes", rows))
+    assert (first.state, first.flags, first.features) == ("IDLE", frozenset(), ("gpu", "ib"))
+    assert (first.cpus, first.partitions) == (64, ("normal", "long"))
+    assert (asleep.state, asleep.flags) == ("IDLE", {"POWERED_DOWN"})
+    assert (down.state, down.flags, down.reason) == ("DOWN", {"NOT_RESPONDING"}, "CPU dead")
+
+
+@pytest.mark.parametrize(
+    ("changed", "lacks"),
+    [
+        ({}, ""),
+        ({"tres_per_task": "cpu=4"}, ""),
+        ({"tres_per_task": "cpu:4,gres/gpu:1"}, "gres gres/gpu:1"),
+        ({"tres_per_node": "gres:gpu:1"}, "gres gres:gpu:1"),
+        ({"licenses": "ansys:3"}, "licenses ansys:3"),
+        ({"features": "ib&gpu"}, "constraint ib&gpu"),
+        ({"het_job_id": number(77)}, "het job 77"),
+        ({"excluded_nodes": "n[1-2]", "resv_name": "maint"}, "exclude n[1-2], reservation maint"),
+    ],
+)
+def test_what_whole_nodes_do_not_say(changed: dict[str, Any], lacks: str):
+    (job,) = read_jobs(answer("jobs", [squeue_row(**changed)]))
+    assert job.lacks == lacks
+
+
+def test_a_controller_that_is_away_has_no_empty_queue():
+    with pytest.raises(SlurmAway, match="Failed while looking for jobs"):
+        read_jobs(recorded("squeue-22.05-away.json"))
+    assert read_jobs(b'{"jobs": [], "errors": []}') == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (b"", r"squeue --json: is not valid JSON: it is empty: it begins with nothing; expected the JSON of"),
+        (b"JOBID PARTITION\n1 main\n", r"squeue --json:1: is not valid JSON: .*begins with JOBID PARTITION"),
+        (b'{"jobs": [{"job_id": 1,', r"ends in the middle"),
+        (b'{"jobs": 3}', r"squeue --json: jobs: found 3, expected a list"),
+        (b'{"nodes": []}', r"jobs.*expected the JSON of Slurm 22.05 or later"),
+        (b'{"jobs": [{"job_id": {"id": "x"}}]}', r"jobs\[0\].job_id.*"),
+        (b'{"jobs": [{"job_id": 1, "nodes": "n[1-"}]}', r"squeue --json: 'n\[1-' is not a list of nodes"),
+        (
+            b'{"jobs": [{"job_id": 1, "array_job_id": 1, "array_task_string": "1,3,..."}]}',
+            r"'1,3,...' is not in Slurm's short form",
+        ),
+        (b'{"jobs": [{"job_id": 1, "nodes": "n[1-999999999]"}]}', r"more than 1,000,000"),
+        (b"\xff\xfe", r"UTF-8"),
+    ],
+)
+def test_bad_answers_are_one_message(text: bytes, expected: str):
+    with pytest.raises(InputError, match=expected) as caught:
+        read_jobs(text)
+    assert len(str(caught.value)) < 300
+
+
+def test_an_answer_without_nodes_says_which_command_has_them():
+    for text, found in ((b'{"sinfo": [{"a": 1}]}', "a later 'sinfo --json'"), (b'{"jobs": []}', "no list")):
+        with pytest.raises(InputError, match=f"nodes.json: found .*{found}.*scontrol show nodes --json"):
+            read_nodes(text, "nodes.json")
+
+
+@pytest.mark.parametrize(
+    ("short", "names"),
+    [
+        ("", ()),
+        (None, ()),
+        ("(null)", ()),
+        ("None assigned", ()),
+        ("login", ("login",)),
+        ("n[1-3,07],login", ("n1", "n2", "n3", "n07", "login")),
+        ("cn[009-011]", ("cn009", "cn010", "cn011")),
+        ("r[1-2]n[3,5]", ("r1n3", "r1n5", "r2n3", "r2n5")),
+        ("a1-ib,b[2]-ib", ("a1-ib", "b2-ib")),
+        ("n[3-1]", ()),
+    ],
+)
+def test_names_in_short_form(short: str | None, names: tuple[str, ...]):
+    assert expanded(short) == names
+
+
+@pytest.mark.parametrize("short", ["n[1-", "n]", "n[a-b]", "n[1--3]", "[", "n[1-2", "n[]", "n[-3]"])
+def test_what_is_not_in_short_form(short: str):
+    with pytest.raises(ValueError, match="is not"):
+        expanded(short)
+
+
+@pytest.mark.parametrize(
+    ("short", "numbers"),
+    [("3", [3]), ("1-5:2,9", [1, 3, 5, 9]), ("0-2%4", [0, 1, 2]), ("1-400:133", [1, 134, 267, 400])],
+)
+def test_numbers_of_tasks(short: str, numbers: list[int]):
+    assert tasks(short) == numbers
+
+
+@pytest.mark.parametrize("short", ["1,3,...", "a", "1-b", "1-5:x", "", "1-99999999"])
+def test_what_are_no_numbers_of_tasks(short: str):
+    with pytest.raises(ValueError, match=r"is not in Slurm's short form|more than"):
+        tasks(short)
