@@ -35,7 +35,7 @@ from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.journal import Journal
 from beasy_sched.slurm.readings import BATTERY, POWER, Quantity
 from beasy_sched.slurm.service import Pace, Service, release_partition
-from beasy_sched.slurm.shadow import Compared, Shadow
+from beasy_sched.slurm.shadow import Shadow, ShadowJob
 from beasy_sched.slurm.sources import Watcher, open_source
 
 if TYPE_CHECKING:
@@ -279,13 +279,13 @@ def _filled(word: str, told: dict[str, str]) -> str:
     return word
 
 
-def shadow_csv(jobs: Iterable[Compared]) -> str:
+def shadow_csv(jobs: Iterable[ShadowJob]) -> str:
     """Jobs as Slurm ran them and as the scheduler would have, one row each; times in s, empty for not yet."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([each.name for each in fields(Compared)])
+    writer.writerow([each.name for each in fields(ShadowJob)])
     for job in jobs:
-        values = (getattr(job, each.name) for each in fields(Compared))
+        values = (getattr(job, each.name) for each in fields(ShadowJob))
         writer.writerow([_cell(value) for value in values])
     return text.getvalue()
 

@@ -22,7 +22,7 @@ from beasy_sched.slurm.records import SlurmJob, SlurmNode
 
 
 @dataclass
-class Compared:
+class ShadowJob:
     """A job as Slurm ran it, and as the scheduler would have: times in s since the epoch, NaN for not yet."""
 
     job: str
@@ -47,7 +47,7 @@ class Shadow(Bridge):
         """As `Bridge`; ``epoch_s``: when it begins, s since 1970, as Slurm's own times count."""
         super().__init__(platform, partition)
         self._epoch_s = epoch_s
-        self.compared: dict[str, Compared] = {}
+        self.compared: dict[str, ShadowJob] = {}
         """Every job that was submitted, by Slurm's id."""
         self._looked = False
         self._foreign: set[str] = set()
@@ -68,7 +68,7 @@ class Shadow(Bridge):
         for job in sorted(seen.values(), key=lambda job: (job.submit_s, by_number(job.id))):
             is_new = job.id not in self.compared and job.id not in self._foreign
             if is_new and (job.state not in ENDS or job.submit_s >= self._epoch_s) and not job.dependency:
-                self.compared[job.id] = Compared(job.id, job.submit_s - self._epoch_s, job.node_count)
+                self.compared[job.id] = ShadowJob(job.id, job.submit_s - self._epoch_s, job.node_count)
                 self._follow(now_s, self._submit(now_s, job), job)
         self._foreign &= {job.id for job in jobs if job.state not in ENDS}
         taken = {name for job in jobs if job.id in self._foreign for name in job.nodes}
