@@ -122,6 +122,10 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
         raise ConfigError("--power requires a site: pass --site FILE")
     if site is None and given.battery is not None:
         raise ConfigError("--battery requires a site: pass --site FILE")
+    if given.endpoint is not None and (how.metrics is not None or how.watch):
+        raise ConfigError(
+            "--metrics and --watch show the policy of this process: leave out -s/--socket-endpoint"
+        )
     windows = live_windows(settings, site, given.duration)
     settings = msgspec.structs.replace(settings, windows=windows)
     live = LiveSettings(

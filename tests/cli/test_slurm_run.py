@@ -1,0 +1,43 @@
+"""``slurm run`` and ``slurm release`` refuse what cannot be, in one message each, before they ask anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import exit_code
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Path:
+    path = tmp_path / "p.xml"
+    assert exit_code("generate", "platform", "--servers", "gros:2", "-o", str(path), "-q") == 0
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--site", "default"], "a site requires the production: pass --power SOURCE"),
+        (["--power", "p.txt"], "--power requires a site: pass --site FILE"),
+        (["--battery", "b.txt"], "--battery requires a site: pass --site FILE"),
+        (["-s", "tcp://localhost:1", "--metrics", ":0"], "leave out -s/--socket-endpoint"),
+        (["--for", "soon"], "soon"),
+        (["--on-kill", "forget"], "forget"),
+    ],
+)
+def test_bad_options(options: list[str], told: str, nodes: Path, capsys: Capture) -> None:
+    assert exit_code("slurm", "run", "-P", "main", "-p", str(nodes), *options) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_without_slurm_there_is_one_message(
+    nodes: Path, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for command in (("run", "-P", "main", "-p", str(nodes)), ("release", "-P", "main")):
+        assert exit_code("slurm", *command) == 2
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("beasy-sched:")]
+        assert "Slurm" in line
