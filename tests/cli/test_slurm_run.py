@@ -1,4 +1,4 @@
-"""``slurm run`` and ``slurm release`` refuse what cannot be, in one message each, before they ask anything."""
+"""``slurm run`` and ``slurm release`` refuse what cannot be, with one message, before anything is asked."""
 
 from __future__ import annotations
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_line import exit_code
 from slurm.real_cluster import RealCluster
-from slurm.test_live_slurm import all_over, bridge, platform
+from slurm.test_live_slurm import SITE, all_over, bridge, platform, power_file
 
 from beasy_sched.api import simulate
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -59,28 +60,62 @@ def workload_of(asked: dict, started: dict, ended: dict, hosts: int, speed_flops
     return {"nb_res": hosts, "jobs": jobs, "profiles": profiles}
 
 
-def test_starts_and_hosts_are_those_of_simulate(
-    real_cluster: RealCluster, platform: Path, tmp_path: Path
-) -> None:
+def power_told(recording: Path) -> str:
+    """The production as it was announced, as an events file."""
+    events = [event for message, _ in talk(recording) for event in message.events]
+    told = [event for event in events if isinstance(event, e.PowerAnnounced)]
+    lines = ({"timestamp": at.timestamp, "type": "power", "power_available": at.power_w} for at in told)
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def run_beside(cluster: RealCluster, count: int, *options: object) -> None:
+    """Have jobs submitted while a bridge acts, and wait for their end."""
     rng = random.Random(3)
-    with bridge(real_cluster, "--act", "-p", platform, "--policy", "easy", "-o", tmp_path / "run",
-                "--record", tmp_path / "talk.msgpack"):  # fmt: skip
+    with bridge(cluster, "--act", *options):
         jobs = [
-            real_cluster.submit(rng.randint(1, 5), f"-N{rng.randint(1, 3)}", "-t", str(rng.randint(1, 2)))
-            for _ in range(30)
+            cluster.submit(rng.randint(1, 5), f"-N{rng.randint(1, 3)}", "-t", str(rng.randint(1, 2)))
+            for _ in range(count)
         ]
-        real_cluster.wait_for(lambda: all_over(real_cluster, jobs), "the jobs", 300)
+        cluster.wait_for(lambda: all_over(cluster, jobs), "the jobs", 400)
         time.sleep(5)  # the last end is seen
-    asked, started, ended = told(tmp_path / "talk.msgpack")
+
+
+@pytest.mark.filterwarnings("ignore:the load is")
+@pytest.mark.parametrize("policy", ["easy", "power-reactive", "beasy"])
+def test_starts_and_hosts_are_those_of_simulate(
+    policy: str, real_cluster: RealCluster, platform: Path, tmp_path: Path
+) -> None:
+    more: dict[str, object] = {}
+    if policy != "easy":
+        (tmp_path / "s.toml").write_text(SITE)
+        more = {"site": tmp_path / "s.toml", "power": power_file(tmp_path, 600.0)}
+    if policy == "beasy":
+        expected = tmp_path / "expected.json"
+        options = ("--synthetic", "--seed", "1", "--jobs", "30", "--hosts", "4", "--day-shares", "1")
+        assert exit_code("generate", "workload", *options, "-o", str(expected), "-q") == 0
+        more["plan"] = tmp_path / "plan.msgpack"
+        assert exit_code(
+            "plan", "-p", str(platform), "-w", str(expected), "--production", str(more["power"]),
+            "--site", str(more["site"]), "-o", str(more["plan"]), "-q",
+        ) == 0  # fmt: skip
+    given = [word for name, value in more.items() for word in (f"--{name}", value)]
+    recording = tmp_path / "talk.msgpack"
+    run_beside(real_cluster, 30, "-p", platform, "--policy", policy, "--record", recording, *given)
+    asked, started, ended = told(recording)
     assert len(ended) == 30
     speed_flops = read_simgrid_platform(platform, master="master_host").platform.kinds[0].speeds_flops[0]
-    workload = workload_of(asked, started, ended, 4, speed_flops)
-    (tmp_path / "w.json").write_text(json.dumps(workload))
-    run = simulate(platform, tmp_path / "w.json", policy="easy", export=tmp_path / "same")
+    (tmp_path / "w.json").write_text(json.dumps(workload_of(asked, started, ended, 4, speed_flops)))
+    if policy != "easy":
+        more["events"] = tmp_path / "events.txt"
+        (tmp_path / "events.txt").write_text(power_told(recording))
+        del more["power"]
+    run = simulate(platform, tmp_path / "w.json", policy=policy, export=tmp_path / "same", **more)
     names = [*asked]
     found = {
         names[int(row.job_id)]: (row.starting_time, row.allocated_resources) for row in run.jobs.itertuples()
     }
+    for job, (at, hosts) in started.items():
+        print(job, at, hosts, found[job])
     for job, (at, hosts) in started.items():
         assert HostSet.parse(found[job][1]) == hosts
         assert found[job][0] == pytest.approx(at, abs=0.01)
