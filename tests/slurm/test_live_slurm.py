@@ -55,7 +55,7 @@ def platform(real_cluster: RealCluster, tmp_path: Path) -> Path:
 
 def power_file(folder: Path, power_w: float) -> Path:
     path = folder / "power.txt"
-    lines = ({"timestamp": at, "type": "power", "power_available": power_w} for at in range(0, 600, 10))
+    lines = ({"timestamp": at, "type": "power", "power_available": power_w} for at in range(0, 3600, 10))
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
