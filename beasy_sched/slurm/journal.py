@@ -7,6 +7,7 @@ disk at once; a record that a crash has cut is dropped.
 from __future__ import annotations
 
 import os
+import stat
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,29 +16,38 @@ from typing import Any, Final
 import msgspec
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.decoding import Malformed, decode_msgpack
+from beasy_sched.formats.held_folder import HeldFolder, kind_of
 
 _LENGTH: Final = struct.Struct("<I")
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
 
 
 class Journal:
     """Appends records to a file; `records` are those that were there before."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or begin it. Raises InputError for a file that is no journal."""
-        raw = read_bytes(path) if path.exists() else b""
-        self.records, whole = _records(path, raw)
+        """Open the file, or begin it. Raises InputError for another file, a link or a pipe in its place."""
         try:
-            self._file = open(path, "ab", buffering=0)  # noqa: SIM115  # closed by close()
-            self._file.truncate(whole)
+            with HeldFolder(path.parent) as folder:
+                mode = folder.mode(path.name)
+                if mode is not None and not stat.S_ISREG(mode):
+                    raise InputError(path, f"is {kind_of(mode)}, expected a journal: remove it")
+                self._file = folder.open(path.name, _FLAGS)
         except OSError as error:
             raise InputError(path, f"cannot be written: {error.strerror or error}") from None
+        try:
+            self.records, whole = _records(path, os.pread(self._file, os.fstat(self._file).st_size, 0))
+            os.ftruncate(self._file, whole)
+        except BaseException:
+            self.close()
+            raise
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Append a record, and wait until the disk has it."""
         raw = msgspec.msgpack.encode(record)
-        self._file.write(_LENGTH.pack(len(raw)) + raw)
-        os.fsync(self._file.fileno())
+        os.write(self._file, _LENGTH.pack(len(raw)) + raw)
+        os.fsync(self._file)
 
     def last(self, kind: str) -> dict[str, Any] | None:
         """Return the last record of a kind that was there when the journal was opened."""
@@ -45,7 +55,7 @@ class Journal:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        os.close(self._file)
 
 
 def _records(path: Path, raw: bytes) -> tuple[list[dict[str, Any]], int]:
@@ -58,8 +68,8 @@ def _records(path: Path, raw: bytes) -> tuple[list[dict[str, Any]], int]:
         if end > len(raw):
             break
         try:
-            found.append(msgspec.msgpack.decode(raw[at + _LENGTH.size : end], type=dict[str, Any]))
-        except msgspec.MsgspecError:
+            found.append(decode_msgpack(raw[at + _LENGTH.size : end], dict[str, Any]))
+        except Malformed:
             raise InputError(path, f"is no journal: byte {at} begins no record; name another file") from None
         at = end
     if raw and not found:

@@ -17,10 +17,13 @@ import click
 import pytest
 from command_line import ALL_COMMANDS, exit_code
 from daemon.serving import BEGIN, END, Served, serving
+from slurm.fake_slurm import FakeSlurm
 from small_campaign import SMALL, run_campaign, scenario
 from small_site import small_site
 
 from beasy_sched.policies.easy import Easy
+from beasy_sched.slurm import live
+from beasy_sched.slurm.commands import Slurm
 
 Place = Callable[[Path], object]
 
@@ -28,7 +31,7 @@ INPUTS = {
     "--platform", "--workload", "--workflow", "--events", "--site", "--plan", "--demand", "--production",
     "--other-year", "--swf", "--pv", "--wind", "--grid", "--ninja-pv", "--ninja-wind",
     "--replan-workload", "--replan-demand", "--replan-production", "--replan-season", "--sched-cfg-file",
-    "--file",
+    "--file", "--failures",
 }  # fmt: skip
 """Options that name files to read; every other one that names a file or a folder is a place to write to."""
 SACCT_TEXT = "JobID|State|Submit|Start|End|NNodes|Timelimit\n1|COMPLETED|100|200|300|2|UNLIMITED\n"
@@ -85,6 +88,11 @@ COMMANDS = {
     "platform": Writes("generate platform -n gros:2 -o out/p.xml", ["p.xml"]),
     "workload": Writes("generate workload --synthetic --jobs 3 --hosts 16 -o out/w.json", ["w.json"]),
     "slurm import": Writes("slurm import --file jobs.txt -o out/w.json -q", ["w.json"]),
+    "slurm run": Writes(
+        "slurm run -P main -p platform.xml -q --for 0.2 -o out/run --record out/a.rec",
+        [*run("summary.json", "decisions.jsonl", "shadow.csv"), "a.rec"],
+        served=True,
+    ),
     "slurm platform": Writes("slurm platform --file nodes.json --server gros -o out/p.xml -q", ["p.xml"]),
     "power": Writes(
         "generate power --synthetic --pv-kw 1 --wind-kw 1 -o out/p.txt --write-ninja out/n",
@@ -231,6 +239,17 @@ def test_links(folder: Path, name: str) -> None:
     precious = put_links(folder, writes.files, somewhere=somewhere)
     assert exit_code(*writes.call.split()) == 0
     check_replaced(folder, writes.files, precious, somewhere=somewhere)
+
+
+def test_links_in_the_place_of_what_slurm_run_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes, slurm = COMMANDS["slurm run"], FakeSlurm(["n1"])
+    monkeypatch.setattr(live, "Slurm", lambda: Slurm(slurm))
+    assert (
+        exit_code("slurm", "platform", "--file", "nodes.json", "--server", "gros", "-o", "platform.xml") == 0
+    )
+    precious = put_links(folder, writes.files)
+    assert exit_code(*writes.call.split()) == 0
+    check_replaced(folder, writes.files, precious)
 
 
 def test_links_in_the_place_of_what_serve_writes(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:

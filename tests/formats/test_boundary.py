@@ -24,6 +24,7 @@ ALLOWED = {
     ("formats/swf.py", "io.TextIOWrapper"): "the text of a stream",
     ("outputs/recording.py", "msgpack.Unpacker"): "a stream that has been opened",
     ("protocol/wire.py", "msgspec.json.Decoder"): "messages",
+    ("slurm/journal.py", "open"): "appends to a file in its folder",
     ("protocol/batsim5_wire.py", "msgspec.json.decode"): "messages",
     ("protocol/batsim5_terms.py", "msgspec.json.decode"): "texts in messages",
     ("planner/process.py", "msgspec.msgpack.decode"): "what a process of ours answers",

@@ -126,6 +126,14 @@ def test_a_record_that_a_crash_has_cut_is_dropped(tmp_path: Path) -> None:
     whole.close()
 
 
+def test_a_link_is_no_journal(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "j").symlink_to(tmp_path / "precious")
+    with pytest.raises(InputError, match="is a link"):
+        Journal(tmp_path / "j")
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
 @pytest.mark.parametrize("content", [b"job,nodes\n1,2\n", b"\x02\x00\x00\x00\xc1\xc1"])
 def test_another_file_is_no_journal(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "j").write_bytes(content)
