@@ -59,9 +59,9 @@ class BidPrice(Policy):
         if view.site is None:
             raise ConfigError("the policy requires a site: pass --site FILE")
         self._fleet = TwoSpeedFleet(view.platform, view.power_model)
-        learns, certainty = self.options.learn_run_times, self.options.certainty
-        run_times = RunTimes(learns=learns, certainty=certainty, most=self._fleet.most_share)
-        self._expected = Expected(self._fleet, run_times, RunTimes(learns=learns, certainty=certainty))
+        learns = self.options.learn_run_times
+        run_times = RunTimes(learns=learns, most=self._fleet.most_share)
+        self._expected = Expected(self._fleet, run_times, RunTimes(learns=learns))
         self._maker = StepMaker(view, view.site, self._fleet, self._expected, self.options)
         self._step: Step | None = None
         self._told = True
