@@ -122,11 +122,9 @@ class BidPrice(Policy):
         return np.where(power.can_sleep[kinds], saves_j, 0.0)
 
     def _set_speed(self, view: View, speed: Speed) -> list[Action]:
-        """Set all servers that are on to the step's speed, except those of urgent jobs."""
+        """Set all servers that are on to the step's speed."""
         state, targets = view.host_state, self._fleet.targets(speed)
         on: BoolArray = (state == IDLE) | (state == BUSY) | (state == SWITCHING_ON)
-        for job in self._expected.urgent_of([*view.running.values()]):
-            on[job.hosts.ids] = False
         wrong = np.flatnonzero(on & view.available & (view.pstate != targets))
         return _speeds(wrong, targets[wrong], SPEED, {"speed": speed.name.lower()})
 
@@ -179,7 +177,7 @@ class BidPrice(Policy):
         """
         spare = easy.free - easy.hosts_wanted
         idle = np.flatnonzero(easy.free_mask() & (view.host_state == IDLE))[::-1]
-        share = _RATIONED_REST if step.price.rationed else self.options.warm
+        share = _RATIONED_REST if step.price.rationed else 1.0
         rest_s = share * self._break_even_s[view.platform.kind_of[idle]]
         idle, rest_s = idle[np.isfinite(rest_s)], rest_s[np.isfinite(rest_s)]
         if spare <= 0 or not len(idle):

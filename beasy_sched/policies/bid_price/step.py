@@ -28,8 +28,6 @@ class BidPriceOptions(Options, frozen=True):
     """Whether servers are woken at once for jobs that may start: less waiting, more energy for switching."""
     patience: float = 1.0
     """How long a job waits for others' servers while energy is rationed, in expected run times."""
-    warm: float = 1.0
-    """How long idle servers stay on while energy is enough, in break-even times (T_wait, Eq. 2.9)."""
     price: bool = True
     """Whether there is a price; without it, a job may start if the battery stays above its floor."""
     predict_demand: bool = True
@@ -38,8 +36,6 @@ class BidPriceOptions(Options, frozen=True):
     """Whether run times are learned; if not, jobs are expected to need their whole walltimes."""
     production: Literal["plan", "forecast"] = "plan"
     """Which prediction of the production is used where there are both."""
-    hurry: bool = True
-    """Whether jobs that could only end in time at full speed get it, at least until they end."""
     margins: bool = True
     """Whether there are margins above SoC_min and target, and for doubts of commitments."""
     most_per_kwh: float | None = None
@@ -47,9 +43,8 @@ class BidPriceOptions(Options, frozen=True):
 
     def check(self) -> None:
         """Raise ConfigError for values out of range."""
-        for name in ("patience", "warm"):
-            if not 0.0 <= getattr(self, name) < float("inf"):
-                raise ConfigError(f"{name}: found {getattr(self, name)!r}, expected a number of at least 0")
+        if not 0.0 <= self.patience < math.inf:
+            raise ConfigError(f"patience: found {self.patience!r}, expected a number of at least 0")
 
 
 _RATIONING_SIGMAS: Final = 0.5
