@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
-from beasy_sched.engine.actions import Action, FactDict, Facts, Postpone
+from beasy_sched.engine.actions import Action, FactDict, Facts, Postpone, SetPState
 from beasy_sched.engine.policy import View
 from beasy_sched.model.host_states import ASLEEP
 from beasy_sched.model.hosts import HostSet
@@ -28,6 +28,7 @@ TOO_LOW: Final = "the battery would fall too low"
 MISSES_TARGET: Final = "the target would be missed"
 PATIENT: Final = "waits for servers that are on"
 WAKING: Final = "its servers are woken"
+HURRIED: Final = "its job ends in time only at full speed"
 
 _RUN_SIGMAS: Final = 0.5
 """Standard deviations by which a job that starts may draw more than expected."""
@@ -225,7 +226,7 @@ class BidPass(EasyPass):
             return True
         if self._dear >= _MISSES or job.id in step.dear:
             return False
-        power_w, chance = self._profile(job, walltime_s)
+        power_w, chance = self._profile(job, walltime_s, price.speed)
         base_w = step.base_w + power_w * chance
         slack_j = step.ahead.slack(step.hopeful_w - base_w).slack_j
         least_j = _LEAST_COST_SHARE * step.ahead.battery.capacity_j
@@ -247,7 +248,8 @@ class BidPass(EasyPass):
         if self._short >= _MISSES or job.id in step.short:
             self._count_refusal(dear=False)
             return False
-        power_w, chance = self._profile(job, walltime_s)
+        speed = Speed.FAST if self._hurries(job, walltime_s) else step.price.speed
+        power_w, chance = self._profile(job, walltime_s, speed)
         sigmas = _RUN_SIGMAS if self._options.margins else 0.0
         self._add_w = power_w * (chance + sigmas * np.sqrt(chance * (1.0 - chance)))
         after = step.ahead.stays_up(step.careful_w - step.committed_w - self._add_w)
@@ -263,9 +265,14 @@ class BidPass(EasyPass):
         self._say(job, rule, {**facts})
         return False
 
-    def _profile(self, job: Job, walltime_s: float) -> tuple[float, FloatArray]:
+    def _hurries(self, job: Job, walltime_s: float) -> bool:
+        """Whether a job that starts now ends in time only at full speed."""
+        thrifty_s = walltime_s * self._expected.computing.surest_share(Speed.THRIFTY)
+        return job.computes and thrifty_s > self._left_s - 1.0
+
+    def _profile(self, job: Job, walltime_s: float, speed: Speed) -> tuple[float, FloatArray]:
         """Power of ``job`` above sleep (W), and the part of each cell in which it is expected to run."""
-        cells, speed = self.step.cells, self.step.price.speed
+        cells = self.step.cells
         edges_s = np.maximum(cells.edge_s - (self.view.now - self.step.start_s), 0.0)
         load = self._expected.load_of(job)
         chance = load.chance(job.res, walltime_s, speed, edges_s, cells.width_s)
@@ -336,10 +343,19 @@ class BidPass(EasyPass):
         return self._options.patience * (run_s + self._wake_s)
 
     def give(self, job: Job, hosts: HostSet, rule: str, facts: Facts) -> None:
-        """Start ``job``, and commit its energy."""
+        """Start ``job``, and commit its energy; speed up its hosts if it ends in time only so."""
         super().give(job, hosts, rule, facts)
         self.step.committed_w = self.step.committed_w + self._add_w
         self._lacking.forget(job)
+        if not self._hurries(job, self._expected.walltime_of_s(job, self._left_s)):
+            return
+        self._expected.hurry(job)
+        targets = self._expected.fleet.targets(Speed.FAST)[hosts.ids]
+        slow = self.view.pstate[hosts.ids] != targets
+        if self.view.power_actions_allowed and slow.any():
+            for pstate in np.unique(targets[slow]).tolist():
+                some = HostSet(hosts.ids[slow & (targets == pstate)])
+                self.actions.append(SetPState(some, pstate, HURRIED, {"window_end_s": self.step.end_s}))
 
     def facts(self, job: Job, free: int | None = None) -> FactDict:
         """Add what the job is expected to need, and the price."""

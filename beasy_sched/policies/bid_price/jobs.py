@@ -7,6 +7,7 @@ on a mean server; afterwards, on its hosts.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -187,6 +188,7 @@ class Expected:
         self.delaying = JobLoad(delays, np.ones(len(Speed)), fleet.mean_idle_w)
         self._waiting_delays: dict[str, Job] = {}
         self.arrivals = SeenArrivals()
+        self._urgent: set[str] = set()
         self._endless_flops: list[float] = []
 
     # --- learning -----------------------------------------------------------------------------------------
@@ -197,6 +199,7 @@ class Expected:
         Call it in `schedule` only, which sees each of them once.
         """
         ended = [job for job in view.ended if job.state in _TELLING]
+        self._urgent.difference_update(job.id for job in view.ended)
         if not ended:
             return
         for job, flops in zip(ended, self._done_flops(view.progress(ended), ended).tolist(), strict=True):
@@ -222,6 +225,14 @@ class Expected:
                 self._waiting_delays[job.id] = job
                 walltime_s *= self.delaying.host_second_j / self.computing.host_second_j
             self.arrivals.add(view.now, job.res, walltime_s)
+
+    def hurry(self, job: Job) -> None:
+        """Note that a job must run at full speed until it ends."""
+        self._urgent.add(job.id)
+
+    def urgent_of(self, running: Sequence[Job]) -> list[Job]:
+        """Return those of ``running`` that must run at full speed."""
+        return [job for job in running if job.id in self._urgent] if self._urgent else []
 
     # --- before a job runs --------------------------------------------------------------------------------
 
@@ -324,7 +335,8 @@ class Expected:
         fleet, hosts = self.fleet, job.hosts.ids
         if not job.computes:
             return fleet.hosts_idle_w(hosts, speed), fleet.reference_flops
-        return fleet.hosts_w(hosts, speed), fleet.hosts_flops(hosts, speed)
+        pace = Speed.FAST if job.id in self._urgent else speed
+        return fleet.hosts_w(hosts, pace), fleet.hosts_flops(hosts, pace)
 
 
 def _variance_w2(host_w: FloatArray, chance: FloatArray, rows: IndexArray) -> FloatArray:

@@ -122,9 +122,11 @@ class BidPrice(Policy):
         return np.where(power.can_sleep[kinds], saves_j, 0.0)
 
     def _set_speed(self, view: View, speed: Speed) -> list[Action]:
-        """Set all servers that are on to the step's speed."""
+        """Set all servers that are on to the step's speed, except those of urgent jobs."""
         state, targets = view.host_state, self._fleet.targets(speed)
         on: BoolArray = (state == IDLE) | (state == BUSY) | (state == SWITCHING_ON)
+        for job in self._expected.urgent_of([*view.running.values()]):
+            on[job.hosts.ids] = False
         wrong = np.flatnonzero(on & view.available & (view.pstate != targets))
         return _speeds(wrong, targets[wrong], SPEED, {"speed": speed.name.lower()})
 

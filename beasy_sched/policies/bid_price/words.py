@@ -59,6 +59,9 @@ BID_PRICE_WORDS: Final[Sentences] = {
         "[speed=fast? Full speed: its energy is not missed.]"
         "[speed=thrifty? The speed that needs least energy for each flop: energy is rationed, or would be.]",
     ),
+    ("P-state", "its job ends in time only at full speed"): Words(
+        "At a thriftier speed its job might not end by {window_end_s}, the end of what is planned for.",
+    ),
     ("P-state", "idle, and not needed soon"): Words(
         "No waiting job is to have it, and it had idled for {t_wait_s}, or more were idle than the"
         " {hosts_soon:host} that new jobs may want by then.",
