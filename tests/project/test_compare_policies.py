@@ -29,7 +29,7 @@ def test_the_whole_of_it():
     chosen = parse_arguments([])
     assert chosen.extent == Extent(range(6000, 6010), range(6000, 6012), 3, PAPER_GUARDS)
     assert [case.name for case in chosen.cases] == ["critical", "average", *SURPRISES]
-    assert chosen.policies == [*COMPARED_POLICIES]
+    assert [policy.label for policy in chosen.policies] == [*COMPARED_POLICIES]
     assert chosen.out == Path("out/comparison")
 
 
@@ -49,6 +49,11 @@ def test_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     chosen = parse_arguments([*arguments.split(), "--swf", "a.swf", "--weather", "b.csv"])
     assert chosen.extent == Extent(range(4, 6), range(1, 3), 1, PAPER_GUARDS[1:])
     assert [case.name for case in chosen.cases] == ["average", "real"]
+    variant = parse_arguments(
+        ["--policies", "beasy,beasy+shortage=sleep-first", "--against", "beasy+shortage=sleep-first"]
+    )
+    assert variant.policies[1].options == {"shortage": "sleep-first"}
+    assert variant.against == variant.policies[1].label == "beasy.shortage-sleep-first"
     alone = parse_arguments(["--cases", "real", "--swf", "a.swf"])
     assert [case.name for case in alone.cases] == ["real"]
 
@@ -60,6 +65,7 @@ def test_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("--days 9:9", "found '9:9', expected a range"),
         ("--policies easy,,beasy", "expected names, each once"),
         ("--policies easy,easy", "expected names, each once"),
+        ("--policies easy,beasy+shortage", "--policies: --option: found 'shortage', expected NAME=VALUE"),
         ("--policies easy", "--against: 'beasy' is not among --policies"),
         ("--cases real", "'real' requires files: pass --weather FILE, or --swf FILE, or both"),
         ("--cases worst", "unknown case 'worst': choose some of critical, critical-days, average"),

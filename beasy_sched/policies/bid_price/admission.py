@@ -16,9 +16,9 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.host_states import ASLEEP
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobQueue
-from beasy_sched.policies.bid_price.jobs import Expected, Speed, aged
+from beasy_sched.policies.bid_price.jobs import Expected, Speed
 from beasy_sched.policies.bid_price.step import BidPriceOptions, Step
-from beasy_sched.policies.easy import ORDERS, EasyPass, Order, Places, Reservation
+from beasy_sched.policies.easy import EasyPass, Order, Places, Reservation
 from beasy_sched.units import TIME_TOLERANCE_S
 
 TOO_DEAR: Final = "dearer than the price of energy"
@@ -75,7 +75,7 @@ class BidPass(EasyPass):
         tells: bool,
     ) -> None:
         """``lacking``: jobs that lacked hosts before; ``tells``: whether to report jobs set aside."""
-        super().__init__(view, priority := self._order(options, step, expected), priority)
+        super().__init__(view, priority := self._order(step, expected), priority)
         self.step, self._expected, self._options, self._lacking = step, expected, options, lacking
         self._left_s = step.left_s(view.now)
         loads = expected.delaying, expected.computing
@@ -105,13 +105,11 @@ class BidPass(EasyPass):
         """The jobs to try; None: all that wait."""
 
     @staticmethod
-    def _order(options: BidPriceOptions, step: Step, expected: Expected) -> Order:
-        """Order in which jobs are tried: by energy, unless another one is chosen."""
-        if options.order != "energy":
-            return ORDERS[options.order]
+    def _order(step: Step, expected: Expected) -> Order:
+        """Order in which jobs are tried: those that need least energy first."""
 
         def least_energy(queue: JobQueue, places: Places, now: float) -> Places:
-            energy_j = _energies_j(queue, places, now, step, expected, options)
+            energy_j = _energies_j(queue, places, now, step, expected)
             if step.price.rationed:
                 kept = _worth_trying(energy_j, step.price.price_j)
                 places, energy_j = places[kept], energy_j[kept]
@@ -182,7 +180,7 @@ class BidPass(EasyPass):
             self._dear += 1
         else:
             self._short += 1
-        self._closed = self._options.order == "energy" and max(self._dear, self._short) >= _MISSES
+        self._closed = max(self._dear, self._short) >= _MISSES
 
     def wanted(self, job: Job) -> bool:
         """Whether there is energy for ``job``, now and ahead, and whether it is to have hosts now."""
@@ -208,7 +206,6 @@ class BidPass(EasyPass):
         if not price.rationed:
             return True
         energy_j = self._expected.energy_of_j(job, walltime_s)
-        energy_j = aged(energy_j, self.view.now - job.subtime_s, self._options.ageing_h)
         at_margin = energy_j <= price.margin_j * (1.0 + _ROUNDING)
         if energy_j <= price.price_j or self._is_cheap(job, walltime_s, at_margin):
             return True
@@ -227,7 +224,7 @@ class BidPass(EasyPass):
         step, price = self.step, self.step.price
         if job.id in step.counted:
             return True
-        if not (self._options.opportunity or at_margin) or self._dear >= _MISSES or job.id in step.dear:
+        if self._dear >= _MISSES or job.id in step.dear:
             return False
         power_w, chance = self._profile(job, walltime_s, price.speed)
         base_w = step.base_w + power_w * chance
@@ -271,7 +268,7 @@ class BidPass(EasyPass):
     def _hurries(self, job: Job, walltime_s: float) -> bool:
         """Whether a job that starts now ends in time only at full speed."""
         thrifty_s = walltime_s * self._expected.computing.surest_share(Speed.THRIFTY)
-        return self._options.hurry and job.computes and thrifty_s > self._left_s - 1.0
+        return job.computes and thrifty_s > self._left_s - 1.0
 
     def _profile(self, job: Job, walltime_s: float, speed: Speed) -> tuple[float, FloatArray]:
         """Power of ``job`` above sleep (W), and the part of each cell in which it is expected to run."""
@@ -384,10 +381,8 @@ def _worth_trying(energy_j: FloatArray, price_j: float) -> IndexArray:
     return np.sort(np.concatenate((np.flatnonzero(below), above)))
 
 
-def _energies_j(
-    queue: JobQueue, places: Places, now: float, step: Step, expected: Expected, options: BidPriceOptions
-) -> FloatArray:
-    """Expected energy of waiting jobs, J, less for those that have waited where they age."""
+def _energies_j(queue: JobQueue, places: Places, now: float, step: Step, expected: Expected) -> FloatArray:
+    """Expected energy of waiting jobs, J."""
     walltime_s = expected.walltime_s(queue.walltime_s[places], step.left_s(now))
-    energy_j = queue.res[places] * walltime_s * expected.host_second_j(queue, places)
-    return aged(energy_j, now - queue.subtime_s[places], options.ageing_h)
+    energy_j: FloatArray = queue.res[places] * walltime_s * expected.host_second_j(queue, places)
+    return energy_j

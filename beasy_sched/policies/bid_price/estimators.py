@@ -117,13 +117,12 @@ class RunTimes:
     those tell, together with two more that are like all jobs.
     """
 
-    def __init__(self, *, learns: bool = True, certainty: float = 1.0, most: float = 1.0) -> None:
+    def __init__(self, *, learns: bool = True, most: float = 1.0) -> None:
         """Know nothing but that jobs are not expected to need more than their walltimes.
 
-        ``certainty``: which share of the jobs does not exceed `surest`; ``most``: the largest share that can
-        be done within a walltime, at full speed.
+        ``most``: the largest share that can be done within a walltime, at full speed.
         """
-        self._learns, self._certainty, self._most = learns, certainty, most
+        self._learns, self._most = learns, most
         self._bins = math.ceil(most * _BINS)
         self._shares: list[float] = []
         self._sum = 0.0
@@ -175,8 +174,7 @@ class RunTimes:
     @property
     def surest(self) -> float:
         """eps_ub: what the next job will hardly exceed: the largest seen, 1 until 20 have been."""
-        count = len(self._shares)
-        return min(self._shares[math.ceil(count * self._certainty) - 1], 1.0) if count >= _ENOUGH else 1.0
+        return min(self._shares[-1], 1.0) if len(self._shares) >= _ENOUGH else 1.0
 
     def _tabled(self) -> _Survival:
         """Which share of the jobs needs more than some share of its walltime."""
@@ -257,14 +255,13 @@ class ProductionError:
     KEPT: Final = 0.5 ** (1.0 / 144.0)
     """Weight that observations keep in a step: half of it in 144."""
 
-    def __init__(self, *, learns: bool = True) -> None:
+    def __init__(self) -> None:
         """Start with the prior."""
-        self._learns = learns
         self._count = self._sum = self._squares = 0.0
 
     def add(self, actual_w: float, forecast_w: float, uncertainty: float) -> None:
         """Learn from a step with a forecast of more than nothing."""
-        if not self._learns or forecast_w <= 0.0 or uncertainty <= 0.0:
+        if forecast_w <= 0.0 or uncertainty <= 0.0:
             return
         error = min(max((actual_w - forecast_w) / (uncertainty * forecast_w), -2.0), 2.0)
         self._count = self._count * self.KEPT + 1.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.bid_price.estimators import RunTimes, SeenArrivals
 from beasy_sched.policies.bid_price.horizon import Cells
-from beasy_sched.units import SECONDS_PER_HOUR
 
 _ENOUGH: Final = 20
 """Jobs without a walltime that must have ended before the longest of them is expected of the next ones."""
@@ -350,11 +349,3 @@ def _variance_w2(host_w: FloatArray, chance: FloatArray, rows: IndexArray) -> Fl
     together_w = np.zeros((int(group.max()) + 1, chance.shape[1]))
     np.add.at(together_w, group, host_w[alike, None] * np.sqrt(spread[alike]))
     return np.asarray((alone * alone) @ spread + (together_w * together_w).sum(axis=0))
-
-
-_Time = TypeVar("_Time", float, FloatArray)
-
-
-def aged(energy_j: _Time, wait_s: _Time, ageing_h: float | None) -> _Time:
-    """Energy of jobs as it counts while they wait: half of it after ``ageing_h``, a third after twice."""
-    return energy_j if ageing_h is None else energy_j / (1.0 + wait_s / (ageing_h * SECONDS_PER_HOUR))

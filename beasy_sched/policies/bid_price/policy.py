@@ -59,9 +59,9 @@ class BidPrice(Policy):
         if view.site is None:
             raise ConfigError("the policy requires a site: pass --site FILE")
         self._fleet = TwoSpeedFleet(view.platform, view.power_model)
-        learns, certainty = self.options.learn_run_times, self.options.certainty
-        run_times = RunTimes(learns=learns, certainty=certainty, most=self._fleet.most_share)
-        self._expected = Expected(self._fleet, run_times, RunTimes(learns=learns, certainty=certainty))
+        learns = self.options.learn_run_times
+        run_times = RunTimes(learns=learns, most=self._fleet.most_share)
+        self._expected = Expected(self._fleet, run_times, RunTimes(learns=learns))
         self._maker = StepMaker(view, view.site, self._fleet, self._expected, self.options)
         self._step: Step | None = None
         self._told = True
@@ -179,7 +179,7 @@ class BidPrice(Policy):
         """
         spare = easy.free - easy.hosts_wanted
         idle = np.flatnonzero(easy.free_mask() & (view.host_state == IDLE))[::-1]
-        share = _RATIONED_REST if step.price.rationed else self.options.warm
+        share = _RATIONED_REST if step.price.rationed else 1.0
         rest_s = share * self._break_even_s[view.platform.kind_of[idle]]
         idle, rest_s = idle[np.isfinite(rest_s)], rest_s[np.isfinite(rest_s)]
         if spare <= 0 or not len(idle):

@@ -164,7 +164,7 @@ class Pricing:
         """What ``demand_w`` leaves."""
         return self._ahead.slack(self._supply_w - demand_w)
 
-    def solve(self, *, may_speed_up: bool = True) -> Price:
+    def solve(self) -> Price:
         """Find the price, and then the speed: the fastest where that costs nothing that counts."""
         everything_w = self.demand_w(np.inf)
         without = self.slack(everything_w)
@@ -176,7 +176,7 @@ class Pricing:
             found = replace(
                 found, price_j=price_j, margin_j=margin_j, rationed=True, demand_w=demand_w, slack=slack
             )
-        return self._faster(found) if may_speed_up else found
+        return self._faster(found)
 
     def _bisected(self, without: Slack) -> tuple[float, float]:
         """The greatest price that leaves something, interpolated between two levels, and its margin."""

@@ -17,9 +17,8 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.model.host_states import IDLE, SWITCHING_ON
 from beasy_sched.policies.bid_price.estimators import ProductionError, demand_ratio, share_to_come
 from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells, ForeseenSteps, Foresight
-from beasy_sched.policies.bid_price.jobs import Expected, Speed, TwoSpeedFleet, aged
+from beasy_sched.policies.bid_price.jobs import Expected, Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, WaitingJobs
-from beasy_sched.policies.easy import OrderName
 
 
 class BidPriceOptions(Options, frozen=True):
@@ -29,48 +28,23 @@ class BidPriceOptions(Options, frozen=True):
     """Whether servers are woken at once for jobs that may start: less waiting, more energy for switching."""
     patience: float = 1.0
     """How long a job waits for others' servers while energy is rationed, in expected run times."""
-    warm: float = 1.0
-    """How long idle servers stay on while energy is enough, in break-even times (T_wait, Eq. 2.9)."""
     price: bool = True
     """Whether there is a price; without it, a job may start if the battery stays above its floor."""
     predict_demand: bool = True
     """Whether jobs still to arrive count; without them, the price follows from the queue alone."""
-    correct_demand: bool = True
-    """Whether the predicted demand is scaled by what has arrived, compared with what was predicted."""
-    opportunity: bool = True
-    """Whether a job above the price may start where its energy is not missed."""
     learn_run_times: bool = True
     """Whether run times are learned; if not, jobs are expected to need their whole walltimes."""
-    learn_production: bool = True
-    """Whether the error of the production forecast is learned."""
     production: Literal["plan", "forecast"] = "plan"
     """Which prediction of the production is used where there are both."""
-    speed: Literal["free", "thrifty"] = "free"
-    """Whether servers run at full speed where its energy is not missed, or always at the thriftiest speed."""
-    hurry: bool = True
-    """Whether jobs that could only end in time at full speed get it, at least until they end."""
-    order: Literal["energy"] | OrderName = "energy"
-    """Order in which jobs are tried."""
     margins: bool = True
     """Whether there are margins above SoC_min and target, and for doubts of commitments."""
-    certainty: float = 1.0
-    """Share of jobs that must be expected to end in time for a job of their kind to start."""
-    ageing_h: float | None = None
-    """Hours of waiting after which a job counts as half as dear, a third after twice as many; None: never."""
     most_per_kwh: float | None = None
     """Highest price at which energy from a grid is used, in the site's currency; None: any."""
 
     def check(self) -> None:
         """Raise ConfigError for values out of range."""
-        for name in ("patience", "warm"):
-            if not 0.0 <= getattr(self, name) < float("inf"):
-                raise ConfigError(f"{name}: found {getattr(self, name)!r}, expected a number of at least 0")
-        if not 0.0 < self.certainty <= 1.0:
-            raise ConfigError(
-                f"certainty: found {self.certainty!r}, expected a share above 0 and at most 1 (80 % is 0.8)"
-            )
-        if self.ageing_h is not None and not self.ageing_h > 0.0:
-            raise ConfigError(f"ageing_h: found {self.ageing_h!r}, expected hours above 0, or null")
+        if not 0.0 <= self.patience < math.inf:
+            raise ConfigError(f"patience: found {self.patience!r}, expected a number of at least 0")
 
 
 _RATIONING_SIGMAS: Final = 0.5
@@ -159,7 +133,7 @@ class StepMaker:
         self._view, self._site, self._fleet = view, site, fleet
         self._expected, self._options = expected, options
         self._foresight = Foresight(view, site, options.production)
-        self._errors = ProductionError(learns=options.learn_production)
+        self._errors = ProductionError()
         self._foreseen_work = 0.0
         """Work that was foreseen to be done by now, flops."""
 
@@ -205,8 +179,7 @@ class StepMaker:
         levels_of = to_come.energy_j if self._options.predict_demand else waiting.energy_j
         if not self._options.price or len(self._expected.arrivals) < _FEW:
             levels_of = np.empty(0)
-        pricing = Pricing(demand, ahead, supply_w, levels_of)
-        return pricing.solve(may_speed_up=self._options.speed == "free")
+        return Pricing(demand, ahead, supply_w, levels_of).solve()
 
     def _battery(
         self, start_s: float, battery_j: float, cells: Cells, foreseen: ForeseenSteps
@@ -247,9 +220,7 @@ class StepMaker:
         places = places[expected.in_time(queue, places, left_s)]
         walltime_s = expected.walltime_s(queue.walltime_s[places], left_s)
         hosts = queue.res[places].astype(np.float64)
-        wait_s = self._view.now - queue.subtime_s[places]
         energy_j = hosts * walltime_s * expected.host_second_j(queue, places)
-        energy_j = aged(energy_j, wait_s, self._options.ageing_h)
         mean = expected.computing.mean_shares(Speed.THRIFTY, hosts, walltime_s)
         work = walltime_s * (mean * self._fleet.flops[Speed.THRIFTY])
         held_s = walltime_s * expected.delaying.mean_share(Speed.THRIFTY)
@@ -286,7 +257,7 @@ class StepMaker:
             since_s = max(start_s - known.first_s, self._site.step_s)
             return np.full(len(foreseen.renew_w), known.work * per_second / since_s)
         self._foreseen_work += float(foreseen.flops[0]) * self._site.step_s
-        if not self._options.correct_demand or len(known) < _FEW:
+        if len(known) < _FEW:
             return foreseen.flops
         residual_s = known.residual_s * per_second / float(self._fleet.flops[Speed.FAST])
         foreseen_work = self._foreseen_work + float(foreseen.flops[0]) * residual_s

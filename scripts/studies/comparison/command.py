@@ -39,6 +39,7 @@ from studies.comparison.study import (
     RealFiles,
     comparison,
     find_cases,
+    policy_part,
     real_case,
 )
 from studies.figures import Figures
@@ -86,8 +87,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         markdown=" (if it has a line '<!-- results: comparison -->', only from there to '<!-- end -->')",
     )
     add = parser.add_argument
-    add("--policies", type=names, metavar="A,B,...", help=f"what to compare; {QUICK_POLICY} is bid-price "
-        f"with the option 'quick' (default: {','.join(COMPARED_POLICIES)})")  # fmt: skip
+    add("--policies", type=names, metavar="A,B,...", help="what to compare, with options where "
+        f"some are chosen: beasy+shortage=sleep-first; {QUICK_POLICY} is bid-price with the option 'quick' "
+        f"(default: {','.join(COMPARED_POLICIES)})")  # fmt: skip
     add("--against", default="beasy", metavar="POLICY",
         help="the policy that the others are compared with (default: %(default)s)")  # fmt: skip
     add("--cases", type=names, metavar="A,B,...",
@@ -118,8 +120,13 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
     """Fill in what depends on other options, and refuse what does not go together."""
     chosen.policies = chosen.policies or [*(QUICK_POLICIES if chosen.quick else COMPARED_POLICIES)]
-    if chosen.against not in chosen.policies:
+    try:
+        parts = {text: policy_part(text) for text in chosen.policies}
+    except BeasyError as error:
+        parser.error(f"--policies: {error}")
+    if chosen.against not in parts:
         parser.error(f"--against: {chosen.against!r} is not among --policies")
+    chosen.policies, chosen.against = [*parts.values()], parts[chosen.against].label
     wanted = chosen.cases or [*(QUICK_CASES if chosen.quick else DEFAULT_CASES)]
     files = bool(chosen.weather) or chosen.swf is not None
     if REAL in wanted and not files:
@@ -174,7 +181,7 @@ def _figures(
     chosen: argparse.Namespace, campaign: Campaign, blocks: Mapping[Block, ComparedPolicies]
 ) -> Figures:
     """Run two policies once more, with all their files, and draw them; nothing for a single policy."""
-    others = [policy for policy in chosen.policies if policy != chosen.against]
+    others = [policy.label for policy in chosen.policies if policy.label != chosen.against]
     if not others:
         return
     shown = runs_to_show(campaign, next(iter(blocks.values())), (others[0], chosen.against))

@@ -45,6 +45,7 @@ from beasy_sched.generate.noise import ProductionCase
 from beasy_sched.generate.platform import preset_platform
 from beasy_sched.generate.workload import ARRIVAL_SHAPES
 from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
+from beasy_sched.run.settings import read_options
 from beasy_sched.units import SECONDS_PER_DAY
 
 QUICK_POLICY: Final = "bid-price-quick"
@@ -101,11 +102,16 @@ class ComparisonCase:
     scenarios: Callable[[Extent], list[Scenario]]
 
 
-def policy_part(label: str) -> PolicyPart:
-    """Return the policy that a table calls ``label``."""
-    if label == QUICK_POLICY:
-        return PolicyPart(name="bid-price", label=label, options={"quick": True})
-    return PolicyPart(name=label, label=label)
+def policy_part(text: str) -> PolicyPart:
+    """Return the policy that ``text`` names, with its options: ``bid-price+price=false+margins=false``.
+
+    Raises ConfigError for options that cannot be read.
+    """
+    if text == QUICK_POLICY:
+        return PolicyPart(name="bid-price", label=text, options={"quick": True})
+    name, *options = text.split("+")
+    label = text.replace("+", ".").replace("=", "-")
+    return PolicyPart(name=name, label=label, options=read_options(single=options))
 
 
 def comparison(

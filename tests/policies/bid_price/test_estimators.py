@@ -110,13 +110,6 @@ def test_a_job_that_has_outlived_all_others_may_need_its_walltime() -> None:
     assert survival(learned([0.2] * 30), 0.5, [0.6, 1.0, 1.1]) == pytest.approx([1.0, 1.0, 0.0])
 
 
-def test_a_certainty_below_one_leaves_the_longest_out() -> None:
-    run_times = RunTimes(certainty=0.8)
-    for percent in range(1, 101):
-        run_times.add(percent / 100, 1, float(percent))
-    assert run_times.surest == 0.8
-
-
 def test_without_learning_jobs_need_their_walltimes() -> None:
     run_times = RunTimes(learns=False)
     for _ in range(50):

@@ -199,7 +199,7 @@ def test_the_price_is_the_greatest_that_leaves_something(
 ) -> None:
     """Against every level, one by one."""
     pricing, _ = pricing_of(jobs, supply_w, GEARED_FLEET, arriving)
-    price = pricing.solve(may_speed_up=False)
+    price = pricing.solve()
     everything = pricing.slack(pricing.demand_w(np.inf)).slack_j
     if everything >= 0.0:
         assert (price.price_j, price.rationed) == (np.inf, False)
@@ -222,7 +222,7 @@ def test_more_supply_never_raises_the_bar(
 ) -> None:
     found: list[Price] = []
     for power_w in (supply_w, supply_w + more_w):
-        found.append(pricing_of(jobs, power_w, GEARED_FLEET)[0].solve(may_speed_up=False))
+        found.append(pricing_of(jobs, power_w, GEARED_FLEET)[0].solve())
     assert found[0].price_j <= found[1].price_j
 
 
@@ -230,7 +230,7 @@ def test_of_jobs_with_the_same_energy_some_may_start() -> None:
     """A small one can be paid, and not all of the six large ones: the price is just below those."""
     jobs = [(1, 600.0), *[(2, 6000.0)] * 6]
     pricing, _ = pricing_of(jobs, 110.0, GEARED_FLEET)
-    price = pricing.solve(may_speed_up=False)
+    price = pricing.solve()
     large_j = 2 * 6000.0 * GEARED_FLEET.busy_w[Speed.THRIFTY]
     assert price.margin_j == large_j
     assert price.price_j == np.nextafter(large_j, 0.0)
@@ -240,7 +240,7 @@ def test_of_jobs_with_the_same_energy_some_may_start() -> None:
 
 def test_energies_that_differ_have_no_margin() -> None:
     jobs = [(1, 600.0), *[(2, 6000.0 + number) for number in range(6)]]
-    price = pricing_of(jobs, 110.0, GEARED_FLEET)[0].solve(may_speed_up=False)
+    price = pricing_of(jobs, 110.0, GEARED_FLEET)[0].solve()
     assert price.rationed
     assert price.margin_j == -np.inf
 
