@@ -190,11 +190,12 @@ class LiveRun:
                 with contextlib.suppress(Exception):  # report the first error
                     files.finish(session, why(error))
                 raise
+            summary = files.finish(session)
             if isinstance(bridge, Shadow) and files.prefix is not None:
                 path = Path(f"{files.prefix}{SHADOW}")
                 write_atomic(path, shadow_csv(bridge.compared.values()))
                 files.written.append(path)
-            return files.finish(session)
+            return summary
 
     def _serve(self, decide: Callable[[Message], Reply], after: Callable[[float], None]) -> Bridge:
         """Run the loop; give the partition back if it fails."""

@@ -89,7 +89,7 @@ COMMANDS = {
     "workload": Writes("generate workload --synthetic --jobs 3 --hosts 16 -o out/w.json", ["w.json"]),
     "slurm import": Writes("slurm import --file jobs.txt -o out/w.json -q", ["w.json"]),
     "slurm run": Writes(
-        "slurm run -P main -p platform.xml -q --for 0.2 -o out/run --record out/a.rec",
+        "slurm run -P main -p nodes.xml -q --for 0.2 -o out/run --record out/a.rec",
         [*run("summary.json", "decisions.jsonl", "shadow.csv"), "a.rec"],
         served=True,
     ),
@@ -198,6 +198,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(made)
+        assert exit_code(*["slurm", "platform", "--file", "nodes.json", "--server", "gros", "-o", "nodes.xml"]) == 0
         assert exit_code(*f"simulate {PLATFORM} {SITE} -o done/run".split()) == 0
         plan = "plan -p platform.xml -w workload.json --production power.txt -o plan.msgpack"
         exit_code(*plan.split(), *SITE.split())  # where it can
@@ -210,6 +211,8 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(made, folder)
     (folder / "out").mkdir()
     monkeypatch.chdir(folder)
+    slurm = FakeSlurm(["n1"])
+    monkeypatch.setattr(live, "Slurm", lambda: Slurm(slurm))
     return folder
 
 
@@ -241,12 +244,8 @@ def test_links(folder: Path, name: str) -> None:
     check_replaced(folder, writes.files, precious, somewhere=somewhere)
 
 
-def test_links_in_the_place_of_what_slurm_run_writes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writes, slurm = COMMANDS["slurm run"], FakeSlurm(["n1"])
-    monkeypatch.setattr(live, "Slurm", lambda: Slurm(slurm))
-    assert (
-        exit_code("slurm", "platform", "--file", "nodes.json", "--server", "gros", "-o", "platform.xml") == 0
-    )
+def test_links_in_the_place_of_what_slurm_run_writes(folder: Path) -> None:
+    writes = COMMANDS["slurm run"]
     precious = put_links(folder, writes.files)
     assert exit_code(*writes.call.split()) == 0
     check_replaced(folder, writes.files, precious)

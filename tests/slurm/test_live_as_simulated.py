@@ -50,10 +50,14 @@ def told(recording: Path) -> tuple[dict, dict, dict]:
     return asked, started, ended
 
 
+_BEYOND_S = 1000.0
+"""Run time of a job that had not ended in a shadow when that was stopped."""
+
+
 def workload_of(asked: dict, started: dict, ended: dict, hosts: int, speed_flops: float) -> dict:
     jobs, profiles = [], {}
     for number, (job, (at, request)) in enumerate(asked.items()):
-        run_s = ended[job] - started[job][0]
+        run_s = ended[job] - started[job][0] if job in ended else _BEYOND_S
         profiles[f"p{number}"] = {"type": "parallel_homogeneous", "cpu": run_s * speed_flops, "com": 0}
         jobs.append({"id": f"{number:03}", "subtime": at, "res": request.res, "walltime": request.walltime,
                      "profile": f"p{number}"})  # fmt: skip
@@ -69,12 +73,14 @@ def power_told(recording: Path) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def run_beside(cluster: RealCluster, count: int, *options: object) -> None:
-    """Have jobs submitted while a bridge acts, and wait for their end."""
-    rng = random.Random(3)
-    with bridge(cluster, "--act", *options):
+def run_beside(cluster: RealCluster, mode: str, count: int, *options: object) -> None:
+    """Have jobs submitted to a partition that is held for the bridge, or not; wait for their end."""
+    rng, partition = random.Random(3), "main" if mode == "--act" else "free"
+    with bridge(cluster, mode, *options, partition=partition):
         jobs = [
-            cluster.submit(rng.randint(1, 5), f"-N{rng.randint(1, 3)}", "-t", str(rng.randint(1, 2)))
+            cluster.submit(
+                rng.randint(1, 5), "-p", partition, f"-N{rng.randint(1, 3)}", "-t", str(rng.randint(1, 2))
+            )
             for _ in range(count)
         ]
         cluster.wait_for(lambda: all_over(cluster, jobs), "the jobs", 400)
@@ -83,8 +89,9 @@ def run_beside(cluster: RealCluster, count: int, *options: object) -> None:
 
 @pytest.mark.filterwarnings("ignore:the load is")
 @pytest.mark.parametrize("policy", ["easy", "power-reactive", "beasy"])
+@pytest.mark.parametrize("mode", ["--act", "--shadow"])
 def test_starts_and_hosts_are_those_of_simulate(
-    policy: str, real_cluster: RealCluster, platform: Path, tmp_path: Path
+    mode: str, policy: str, real_cluster: RealCluster, platform: Path, tmp_path: Path
 ) -> None:
     more: dict[str, object] = {}
     if policy != "easy":
@@ -101,9 +108,10 @@ def test_starts_and_hosts_are_those_of_simulate(
         ) == 0  # fmt: skip
     given = [word for name, value in more.items() for word in (f"--{name}", value)]
     recording = tmp_path / "talk.msgpack"
-    run_beside(real_cluster, 30, "-p", platform, "--policy", policy, "--record", recording, *given)
+    run_beside(real_cluster, mode, 30, "-p", platform, "--policy", policy, "--record", recording, *given)
     asked, started, ended = told(recording)
-    assert len(ended) == 30
+    assert len(asked) == 30
+    assert len(ended) == 30 if mode == "--act" else len(started) >= 10  # the shadow lags behind
     speed_flops = read_simgrid_platform(platform, master="master_host").platform.kinds[0].speeds_flops[0]
     (tmp_path / "w.json").write_text(json.dumps(workload_of(asked, started, ended, 4, speed_flops)))
     if policy != "easy":

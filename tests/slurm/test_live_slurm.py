@@ -61,9 +61,11 @@ def power_file(folder: Path, power_w: float) -> Path:
 
 
 @contextmanager
-def bridge(cluster: RealCluster, *options: object) -> Iterator[subprocess.Popen[str]]:
+def bridge(
+    cluster: RealCluster, *options: object, partition: str = "main"
+) -> Iterator[subprocess.Popen[str]]:
     """``slurm run`` beside the cluster, in a process of its own, ended by SIGTERM."""
-    command = [sys.executable, "-m", "beasy_sched", "slurm", "run", "-P", "main", *map(str, options)]
+    command = [sys.executable, "-m", "beasy_sched", "slurm", "run", "-P", partition, *map(str, options)]
     environment = {**os.environ, "SLURM_CONF": str(cluster.conf)}
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
