@@ -198,7 +198,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(made)
-        assert exit_code(*["slurm", "platform", "--file", "nodes.json", "--server", "gros", "-o", "nodes.xml"]) == 0
+        nodes = ("--file", "nodes.json", "--server", "gros", "-o", "nodes.xml")
+        assert exit_code("slurm", "platform", *nodes) == 0
         assert exit_code(*f"simulate {PLATFORM} {SITE} -o done/run".split()) == 0
         plan = "plan -p platform.xml -w workload.json --production power.txt -o plan.msgpack"
         exit_code(*plan.split(), *SITE.split())  # where it can

@@ -77,6 +77,7 @@ def run_beside(cluster: RealCluster, mode: str, count: int, *options: object) ->
     """Have jobs submitted to a partition that is held for the bridge, or not; wait for their end."""
     rng, partition = random.Random(3), "main" if mode == "--act" else "free"
     with bridge(cluster, mode, *options, partition=partition):
+        time.sleep(5)  # the bridge has had its first look
         jobs = [
             cluster.submit(
                 rng.randint(1, 5), "-p", partition, f"-N{rng.randint(1, 3)}", "-t", str(rng.randint(1, 2))
