@@ -73,11 +73,12 @@ def power_told(recording: Path) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
-def run_beside(cluster: RealCluster, mode: str, count: int, *options: object) -> None:
+def run_beside(cluster: RealCluster, mode: str, count: int, recording: Path, *options: object) -> None:
     """Have jobs submitted to a partition that is held for the bridge, or not; wait for their end."""
     rng, partition = random.Random(3), "main" if mode == "--act" else "free"
-    with bridge(cluster, mode, *options, partition=partition):
-        time.sleep(5)  # the bridge has had its first look
+    with bridge(cluster, mode, "--record", recording, *options, partition=partition):
+        cluster.wait_for(lambda: [*recording.parent.glob(f".{recording.name}*")], "the bridge")
+        time.sleep(5)  # it has had its first look
         jobs = [
             cluster.submit(
                 rng.randint(1, 5), "-p", partition, f"-N{rng.randint(1, 3)}", "-t", str(rng.randint(1, 2))
@@ -109,7 +110,7 @@ def test_starts_and_hosts_are_those_of_simulate(
         ) == 0  # fmt: skip
     given = [word for name, value in more.items() for word in (f"--{name}", value)]
     recording = tmp_path / "talk.msgpack"
-    run_beside(real_cluster, mode, 30, "-p", platform, "--policy", policy, "--record", recording, *given)
+    run_beside(real_cluster, mode, 30, recording, "-p", platform, "--policy", policy, *given)
     asked, started, ended = told(recording)
     assert len(asked) == 30
     assert len(ended) == 30 if mode == "--act" else len(started) >= 10  # the shadow lags behind
