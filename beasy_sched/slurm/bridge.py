@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -30,25 +31,14 @@ from beasy_sched.protocol.notices import (
     MACHINES_RETURN,
     notice,
 )
-from beasy_sched.slurm.actions import (
-    CancelJob,
-    ClusterAction,
-    HoldJob,
-    MarkJob,
-    ReleaseJob,
-    RequeueJob,
-    SetFrequency,
-    StartJob,
-    SwitchOff,
-    SwitchOn,
-)
+from beasy_sched.slurm import actions as a
 from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
 
 REJECTED: Final = f"{MARK}: rejected"
-"""The same on those that the scheduler has rejected, and that stay held."""
+"""Administrator's comment on jobs that the scheduler has rejected, and that stay held."""
 WORKLOAD: Final = "slurm"
 _PROFILE: Final = {"type": "parallel_homogeneous", "cpu": 1.0, "com": 0.0}
-"""Of every job: its run time depends on its nodes, and is not known."""
+"""Profile of every job: the run time depends on the nodes, and is not known."""
 _ASK_AGAIN_S: Final = 10.0
 """A node that has not begun to do what it was asked is asked again after this time."""
 _SETTLED_S: Final = 5.0
@@ -96,16 +86,15 @@ class Tracked:
     """Whether the scheduler has asked to end it."""
 
 
-class Bridge:
+class Bridge(ABC):
     """What both modes share: the clock of events, calls, power, and the names of nodes and jobs."""
 
     acts: ClassVar[bool]
     """Whether decisions are carried out."""
 
-    def __init__(self, platform: Platform, partition: str, *, answers_queries: bool = False) -> None:
+    def __init__(self, platform: Platform, partition: str) -> None:
         """Bridge ``partition``, whose nodes are the hosts of ``platform``."""
         self.platform, self.partition = platform, partition
-        self._answers_queries = answers_queries
         self._host_of = {name: host for host, name in enumerate(platform.names)}
         self._events: list[e.Event] = []
         """What the next message will say."""
@@ -128,13 +117,13 @@ class Bridge:
         self.notes: list[str] = []
         """What the user should know, in order; whoever shows them clears the list."""
 
+    @abstractmethod
     def observe(
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
-    ) -> list[ClusterAction]:
+    ) -> list[a.ClusterAction]:
         """Look at a cluster; note what is new, and return what must be asked of it at once."""
-        raise NotImplementedError
 
-    def failed(self, now_s: float, action: ClusterAction, why: str) -> None:
+    def failed(self, now_s: float, action: a.ClusterAction, why: str) -> None:
         """Note that the cluster has refused an action."""
         self.notes.append(why)
 
@@ -156,7 +145,7 @@ class Bridge:
                 resources=resources,
                 workloads={WORKLOAD: self.partition},
                 profiles={WORKLOAD: {"job": _PROFILE}},
-                answers_queries=self._answers_queries,
+                answers_queries=False,
             )
         )
 
@@ -240,14 +229,14 @@ class Bridge:
 
     # --- decisions ------------------------------------------------------------------------------------------
 
-    def carry_out(self, reply: d.Reply, now_s: float) -> list[ClusterAction]:
+    def carry_out(self, reply: d.Reply, now_s: float) -> list[a.ClusterAction]:
         """Take a reply; return what the cluster is to be asked. Raises PeerError for what Slurm cannot do."""
-        actions: list[ClusterAction] = []
+        actions: list[a.ClusterAction] = []
         for decision in reply.decisions:
             actions += self._decided(decision, now_s)
         return actions
 
-    def _decided(self, decision: d.Decision, now_s: float) -> Iterable[ClusterAction]:
+    def _decided(self, decision: d.Decision, now_s: float) -> Iterable[a.ClusterAction]:
         match decision:
             case d.ExecuteJob():
                 return self._execute(self._waiting(decision.job_id), decision, now_s)
@@ -277,24 +266,28 @@ class Bridge:
             raise PeerError(f"the scheduler starts or rejects job {name!r}, which does not wait")
         return tracked
 
-    def _execute(self, tracked: Tracked, decision: d.ExecuteJob, now_s: float) -> Iterable[ClusterAction]:
+    def _execute(self, tracked: Tracked, decision: d.ExecuteJob, now_s: float) -> Iterable[a.ClusterAction]:
         tracked.phase, tracked.hosts, tracked.began_s = Phase.STARTING, decision.alloc, now_s
         if tracked.job.id not in self.tracked:  # withdrawn meanwhile, and the scheduler had not heard of it
             self._complete(now_s, tracked, e.JobEnd.KILLED)
             return ()
         return self._start(tracked, now_s)
 
-    def _start(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
-        raise NotImplementedError
+    @abstractmethod
+    def _start(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
+        """Start a waiting job on its hosts."""
 
-    def _reject(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
-        raise NotImplementedError
+    @abstractmethod
+    def _reject(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
+        """Leave a waiting job alone for good."""
 
-    def _kill(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
-        raise NotImplementedError
+    @abstractmethod
+    def _kill(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
+        """End a running job."""
 
-    def _set_state(self, decision: d.SetResourceState, now_s: float) -> Iterable[ClusterAction]:
-        raise NotImplementedError
+    @abstractmethod
+    def _set_state(self, decision: d.SetResourceState, now_s: float) -> Iterable[a.ClusterAction]:
+        """Switch hosts, or change their speed."""
 
     # --- nodes ----------------------------------------------------------------------------------------------
 
@@ -347,7 +340,7 @@ class _Group:
     hosts: HostSet
     state: int
     left: set[int]
-    """Those that are not there yet."""
+    """Hosts that have not reached the state yet."""
 
 
 @dataclass(frozen=True)
@@ -365,16 +358,9 @@ class Acting(Bridge):
 
     acts = True
 
-    def __init__(
-        self,
-        platform: Platform,
-        partition: str,
-        rules: ActingRules | None = None,
-        *,
-        answers_queries: bool = False,
-    ) -> None:
+    def __init__(self, platform: Platform, partition: str, rules: ActingRules | None = None) -> None:
         """As `Bridge`; ``rules`` say what becomes of rejected and killed jobs."""
-        super().__init__(platform, partition, answers_queries=answers_queries)
+        super().__init__(platform, partition)
         self._rules = rules or ActingRules()
         self._groups: list[_Group] = []
         self._asked_s = np.full(platform.size, -np.inf)
@@ -386,9 +372,9 @@ class Acting(Bridge):
 
     def observe(
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
-    ) -> list[ClusterAction]:
+    ) -> list[a.ClusterAction]:
         """Look at a cluster; note what is new, and return what must be asked of it at once."""
-        actions: list[ClusterAction] = []
+        actions: list[a.ClusterAction] = []
         seen = {job.id: job for job in jobs if self.partition in job.partitions}
         for tracked in [*self.tracked.values()]:
             job = seen.get(tracked.job.id)
@@ -402,7 +388,7 @@ class Acting(Bridge):
         actions += self._look_at_nodes(now_s, jobs, nodes)
         return actions
 
-    def _meet(self, now_s: float, job: SlurmJob) -> Iterable[ClusterAction]:
+    def _meet(self, now_s: float, job: SlurmJob) -> Iterable[a.ClusterAction]:
         """Look at a job that the scheduler does not know."""
         if job.state != "PENDING" or job.dependency or not job.admin_comment.startswith(MARK):
             return ()
@@ -410,16 +396,16 @@ class Acting(Bridge):
             return ()
         if not job.is_held:
             requeued = job.restarts > self._restarts.get(job.id, job.restarts)
-            return [HoldJob(job.id)] if requeued else ()  # else somebody has released it
+            return [a.HoldJob(job.id)] if requeued else ()  # else somebody has released it
         if job.lacks:
             if job.id not in self._left_alone:
                 self._left_alone.add(job.id)
                 self.notes.append(f"job {job.id} asks for more than nodes ({job.lacks}): left to Slurm")
-            return [ReleaseJob(job.id)]
+            return [a.ReleaseJob(job.id)]
         self._submit(now_s, job)
         return ()
 
-    def _follow(self, now_s: float, tracked: Tracked, job: SlurmJob) -> Iterable[ClusterAction]:
+    def _follow(self, now_s: float, tracked: Tracked, job: SlurmJob) -> Iterable[a.ClusterAction]:
         before, tracked.job = tracked.job, job
         if tracked.phase is Phase.WAITING:
             if job.state != "PENDING":
@@ -456,7 +442,7 @@ class Acting(Bridge):
 
     def _look_at_nodes(
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
-    ) -> list[ClusterAction]:
+    ) -> list[a.ClusterAction]:
         """Note which hosts are out of service, and which have been switched; ask again where need be."""
         size = self.platform.size
         lost, up, off = (np.zeros(size, dtype=np.bool_) for _ in range(3))
@@ -483,7 +469,7 @@ class Acting(Bridge):
         late = now_s - self._asked_s >= _ASK_AGAIN_S
         rise = switching & ~self._asleep & off & late
         fall = self._asleep & up & ~foreign & late
-        return [*self._ask(now_s, SwitchOn, rise), *self._ask(now_s, SwitchOff, fall)]
+        return [*self._ask(now_s, a.SwitchOn, rise), *self._ask(now_s, a.SwitchOff, fall)]
 
     def _answer_switches(self, now_s: float, lost: BoolArray, up: BoolArray, off: BoolArray) -> BoolArray:
         """Answer the groups that are there, first the hosts that did not come; return which still switch.
@@ -515,7 +501,9 @@ class Acting(Bridge):
             self._events.append(e.ResourceStateChanged(now_s, HostSet(np.array(hosts)), pstate))
         self.notes.append(f"{', '.join(self.platform.names[host] for host in failed)} did not come")
 
-    def _ask(self, now_s: float, kind: type[SwitchOn | SwitchOff], mask: BoolArray) -> list[ClusterAction]:
+    def _ask(
+        self, now_s: float, kind: type[a.SwitchOn | a.SwitchOff], mask: BoolArray
+    ) -> list[a.ClusterAction]:
         if not mask.any():
             return []
         self._asked_s[mask] = now_s
@@ -523,38 +511,38 @@ class Acting(Bridge):
 
     # --- decisions ------------------------------------------------------------------------------------------
 
-    def _start(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
-        return [StartJob(tracked.job.id, self.nodes_of(tracked.hosts))]
+    def _start(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
+        return [a.StartJob(tracked.job.id, self.nodes_of(tracked.hosts))]
 
-    def _reject(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
+    def _reject(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
         self._forget(tracked)
         if self._rules.cancel_rejected:
-            return [CancelJob(tracked.job.id)]
-        return [MarkJob(tracked.job.id, REJECTED)]
+            return [a.CancelJob(tracked.job.id)]
+        return [a.MarkJob(tracked.job.id, REJECTED)]
 
-    def _kill(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
+    def _kill(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
         if tracked.job.id not in self.tracked or tracked.phase is Phase.WAITING:
             return ()  # it has ended meanwhile
         tracked.killed = True
         again = self._rules.requeue_killed and tracked.phase is Phase.RUNNING
-        return [RequeueJob(tracked.job.id) if again else CancelJob(tracked.job.id)]
+        return [a.RequeueJob(tracked.job.id) if again else a.CancelJob(tracked.job.id)]
 
-    def _set_state(self, decision: d.SetResourceState, now_s: float) -> Iterable[ClusterAction]:
+    def _set_state(self, decision: d.SetResourceState, now_s: float) -> Iterable[a.ClusterAction]:
         hosts = decision.resources
         falls = self.platform.sleep_pstate[hosts.ids] == decision.state
         mask = np.zeros(self.platform.size, dtype=np.bool_)
         mask[hosts.ids] = True
         if not falls.any() and not self._asleep[hosts.ids].any():
             self._events.append(e.ResourceStateChanged(now_s, hosts, decision.state))
-            return [SetFrequency(self.nodes_of(hosts), decision.state)]
+            return [a.SetFrequency(self.nodes_of(hosts), decision.state)]
         self._asleep[hosts.ids] = falls
         self._groups.append(_Group(hosts, decision.state, set(hosts.ids.tolist())))
-        return self._ask(now_s, SwitchOff if falls.all() else SwitchOn, mask)
+        return self._ask(now_s, a.SwitchOff if falls.all() else a.SwitchOn, mask)
 
-    def failed(self, now_s: float, action: ClusterAction, why: str) -> None:
+    def failed(self, now_s: float, action: a.ClusterAction, why: str) -> None:
         """As `Bridge.failed`: a job that cannot be started is no longer the scheduler's."""
         super().failed(now_s, action, why)
-        if isinstance(action, StartJob):
+        if isinstance(action, a.StartJob):
             tracked = self.tracked.get(action.job)
             if tracked is not None and tracked.phase is Phase.STARTING:
                 self._complete(now_s, tracked, e.JobEnd.KILLED)

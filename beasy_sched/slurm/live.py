@@ -59,7 +59,7 @@ class LiveSettings:
     power: str | None = None
     """Where the production now comes from, as ``--power`` names it."""
     battery: str | None = None
-    """The same of the true state of charge; None: the run's own balance counts."""
+    """Where the true state of charge comes from, as ``--battery`` names it; None: the run's own balance counts."""
     stale_s: float = 600.0
     """A source that is silent for so long counts no longer, s."""
     fail_open_s: float = 600.0

@@ -13,18 +13,7 @@ import msgspec
 from beasy_sched.errors import PeerError
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
-from beasy_sched.slurm.actions import (
-    CancelJob,
-    ClusterAction,
-    HoldJob,
-    MarkJob,
-    ReleaseJob,
-    RequeueJob,
-    SetFrequency,
-    StartJob,
-    SwitchOff,
-    SwitchOn,
-)
+from beasy_sched.slurm import actions as a
 from beasy_sched.slurm.bridge import Bridge, is_off
 from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
 from beasy_sched.slurm.journal import Journal
@@ -33,8 +22,6 @@ from beasy_sched.slurm.sources import Watcher
 
 _MOST_ROUNDS: Final = 1000
 """Messages of one cycle; more mean that the scheduler goes round in circles."""
-
-
 _SHORTEST_PAUSE_S: Final = 0.001
 """Shorter ones are lost in the digits of the time since 1970."""
 
@@ -63,7 +50,7 @@ class Service:
         battery: Watcher | None = None,
         journal: Journal | None = None,
         pace: Pace | None = None,
-        set_frequency: Callable[[SetFrequency], None] | None = None,
+        set_frequency: Callable[[a.SetFrequency], None] | None = None,
         say: Callable[[str], None] = lambda text: None,
         after_cycle: Callable[[float], None] = lambda now_s: None,
         clock: Callable[[], float] = time.time,
@@ -78,12 +65,10 @@ class Service:
         self._power, self._battery = power, battery
         self._pace, self._set_frequency = pace or Pace(), set_frequency
         self._say, self._after_cycle, self._clock, self._sleep = say, after_cycle, clock, sleep
-        self._asked: deque[ClusterAction] = deque()
+        self._asked: deque[a.ClusterAction] = deque()
         """What has not been asked of the cluster yet, in order."""
         self._away_s: float | None = None
         """Since when the controller has not answered, s since 1970."""
-        self.latencies_s: list[float] = []
-        """Processor time of each cycle, s."""
 
     def run(self, stopped: Callable[[], bool]) -> None:
         """Run until ``stopped`` says so, or the time is over.
@@ -97,12 +82,10 @@ class Service:
             now_s = self._clock() - self.epoch_s
             if self._pace.for_s is not None and now_s >= self._pace.for_s:
                 break
-            begin_s = time.process_time()
             self.cycle(now_s)
-            self.latencies_s.append(time.process_time() - begin_s)
             self._after_cycle(now_s)
             self._sleep(self._pause_s())
-        self._ask(self.bridge.end(self._clock() - self.epoch_s))
+        self._decide(self.bridge.end(self._clock() - self.epoch_s))
 
     def cycle(self, now_s: float) -> None:
         """Look, ask, and have the answer carried out, once."""
@@ -116,13 +99,10 @@ class Service:
             message = self.bridge.message(now_s)
             if message is None:
                 break
-            self._do(now_s, self.bridge.carry_out(self._ask(message), now_s))
+            self._do(now_s, self.bridge.carry_out(self._decide(message), now_s))
         else:
             raise PeerError(f"the scheduler asks for ever more at {now_s:g} s: {_MOST_ROUNDS} messages")
         self._tell(self.bridge.notes)
-
-    def _ask(self, message: Message) -> Reply:
-        return self._decide(message)
 
     def _look(self, now_s: float) -> None:
         """Show the cluster to the bridge, if it can be seen."""
@@ -138,7 +118,7 @@ class Service:
             self._away_s = None
         self._do(now_s, self.bridge.observe(now_s, jobs, nodes))
 
-    def _do(self, now_s: float, actions: list[ClusterAction]) -> None:
+    def _do(self, now_s: float, actions: list[a.ClusterAction]) -> None:
         """Have actions carried out, in their order, once the controller answers."""
         if actions and not self.bridge.acts:
             raise PeerError("a shadow asks nothing of a cluster")
@@ -158,26 +138,26 @@ class Service:
                 return
             self._asked.popleft()
 
-    def _carry_out(self, action: ClusterAction) -> None:
+    def _carry_out(self, action: a.ClusterAction) -> None:
         slurm = self.slurm
         match action:
-            case StartJob():
+            case a.StartJob():
                 slurm.start(action.job, action.nodes)
-            case ReleaseJob():
+            case a.ReleaseJob():
                 slurm.release(action.job)
-            case HoldJob():
+            case a.HoldJob():
                 slurm.hold(action.job)
-            case CancelJob():
+            case a.CancelJob():
                 slurm.cancel(action.job)
-            case RequeueJob():
+            case a.RequeueJob():
                 slurm.requeue(action.job)
-            case MarkJob():
+            case a.MarkJob():
                 slurm.mark(action.job, action.text)
-            case SwitchOff():
+            case a.SwitchOff():
                 slurm.power_down(action.nodes)
-            case SwitchOn():
+            case a.SwitchOn():
                 slurm.power_up(action.nodes)
-            case SetFrequency() if self._set_frequency is not None:
+            case a.SetFrequency() if self._set_frequency is not None:
                 self._set_frequency(action)
 
     def _tell(self, notes: list[str]) -> None:
