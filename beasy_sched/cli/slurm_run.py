@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import click
 import msgspec
@@ -18,7 +18,6 @@ from beasy_sched.cli.options import (
     InputOptions,
     RunOptions,
     exporting,
-    known_platform,
     option,
     parsed,
     prefix_option,
@@ -30,6 +29,7 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.signals import ENDING_SIGNALS
 from beasy_sched.units import parse_duration
@@ -140,8 +140,7 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
         fail_open_s=given.fail_open,
         pstate_command=given.pstate_command,
     )
-    platform = known_platform(given.platform, given.master_host)
-    assert platform is not None  # the option is required
+    platform = read_simgrid_platform(given.platform, master=given.master_host).platform
     with (
         stopped_by_signals() as stop,
         RunFiles(given.prefix, settings, decisions=how.decisions, record=how.record) as files,
@@ -169,13 +168,22 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[list[int]]:
-    """Yield a list that is not empty any more once a signal has asked the program to end."""
+    """Yield a list that is not empty any more once a signal has asked the program to end.
+
+    A further signal ends it at once. Signals that are ignored, as under nohup, stay so.
+    """
     stop: list[int] = []
+    before: dict[int, Any] = {}
 
-    def note(number: int, _: FrameType | None) -> None:
+    def note(number: int, frame: FrameType | None) -> None:
         stop.append(number)
+        if len(stop) > 1:
+            before[number](number, frame)
 
-    before = {number: signal.signal(number, note) for number in ENDING_SIGNALS}
+    for number in ENDING_SIGNALS:
+        if callable(handler := signal.getsignal(number)):
+            before[number] = handler
+            signal.signal(number, note)
     try:
         yield stop
     finally:

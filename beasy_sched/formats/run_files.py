@@ -20,6 +20,10 @@ PLANS: Final = "plans.csv"
 """File that lists the plans made during the run: when each was requested, and its outcome."""
 PLAN_FOLDER: Final = "plans"
 """Folder with each plan made during the run."""
+JOURNAL: Final = "journal.msgpack"
+"""What a bridge has asked of a cluster, and what the storage held: it stays from one run to the next."""
+SHADOW: Final = "shadow.csv"
+"""Jobs as the cluster ran them, and as the policy would have."""
 FILES: Final = (SUMMARY, JOBS, TRACE, DECISIONS, STATES, PSTATES)
 """Files that make a run, the most informative first."""
 

@@ -92,9 +92,13 @@ class Bridge(ABC):
     acts: ClassVar[bool]
     """Whether decisions are carried out."""
 
-    def __init__(self, platform: Platform, partition: str) -> None:
-        """Bridge ``partition``, whose nodes are the hosts of ``platform``."""
+    def __init__(self, platform: Platform, partition: str, *, epoch_s: float) -> None:
+        """Bridge ``partition``, whose nodes are the hosts of ``platform``.
+
+        ``epoch_s``: time 0 of the bridge, s since 1970, as Slurm's own times count.
+        """
         self.platform, self.partition = platform, partition
+        self._epoch_s = epoch_s
         self._host_of = {name: host for host, name in enumerate(platform.names)}
         self._events: list[e.Event] = []
         """What the next message will say."""
@@ -116,6 +120,8 @@ class Bridge(ABC):
         """Which hosts were told to be out of service."""
         self.notes: list[str] = []
         """What the user should know, in order; whoever shows them clears the list."""
+        self._refusals: set[str] = set()
+        """What the cluster has refused; each refusal is told once."""
 
     @abstractmethod
     def observe(
@@ -124,8 +130,10 @@ class Bridge(ABC):
         """Look at a cluster; note what is new, and return what must be asked of it at once."""
 
     def failed(self, now_s: float, action: a.ClusterAction, why: str) -> None:
-        """Note that the cluster has refused an action."""
-        self.notes.append(why)
+        """Note that the cluster has refused an action, once for each reason."""
+        if why not in self._refusals:
+            self._refusals.add(why)
+            self.notes.append(why)
 
     # --- messages -------------------------------------------------------------------------------------------
 
@@ -200,6 +208,11 @@ class Bridge(ABC):
         return e.Message(now_s, events)
 
     # --- jobs -----------------------------------------------------------------------------------------------
+
+    def _may_start(self, now_s: float, job: SlurmJob) -> bool:
+        """Whether a waiting job waits neither for another one nor for a time that its user has set."""
+        begin_s = job.start_s if job.is_held else job.eligible_s  # of others, the start is Slurm's guess
+        return not job.dependency and begin_s <= self._epoch_s + now_s
 
     def _submit(self, now_s: float, job: SlurmJob) -> Tracked:
         attempt = self._attempts.get(job.id, -1) + 1
@@ -358,9 +371,11 @@ class Acting(Bridge):
 
     acts = True
 
-    def __init__(self, platform: Platform, partition: str, rules: ActingRules | None = None) -> None:
+    def __init__(
+        self, platform: Platform, partition: str, rules: ActingRules | None = None, *, epoch_s: float
+    ) -> None:
         """As `Bridge`; ``rules`` say what becomes of rejected and killed jobs."""
-        super().__init__(platform, partition)
+        super().__init__(platform, partition, epoch_s=epoch_s)
         self._rules = rules or ActingRules()
         self._groups: list[_Group] = []
         self._asked_s = np.full(platform.size, -np.inf)
@@ -390,7 +405,7 @@ class Acting(Bridge):
 
     def _meet(self, now_s: float, job: SlurmJob) -> Iterable[a.ClusterAction]:
         """Look at a job that the scheduler does not know."""
-        if job.state != "PENDING" or job.dependency or not job.admin_comment.startswith(MARK):
+        if job.state != "PENDING" or not job.admin_comment.startswith(MARK):
             return ()
         if job.admin_comment.startswith(REJECTED):
             return ()
@@ -402,7 +417,8 @@ class Acting(Bridge):
                 self._left_alone.add(job.id)
                 self.notes.append(f"job {job.id} asks for more than nodes ({job.lacks}): left to Slurm")
             return [a.ReleaseJob(job.id)]
-        self._submit(now_s, job)
+        if self._may_start(now_s, job):
+            self._submit(now_s, job)
         return ()
 
     def _follow(self, now_s: float, tracked: Tracked, job: SlurmJob) -> Iterable[a.ClusterAction]:
@@ -524,7 +540,7 @@ class Acting(Bridge):
         if tracked.job.id not in self.tracked or tracked.phase is Phase.WAITING:
             return ()  # it has ended meanwhile
         tracked.killed = True
-        again = self._rules.requeue_killed and tracked.phase is Phase.RUNNING
+        again = self._rules.requeue_killed and tracked.phase is Phase.RUNNING and tracked.job.can_requeue
         return [a.RequeueJob(tracked.job.id) if again else a.CancelJob(tracked.job.id)]
 
     def _set_state(self, decision: d.SetResourceState, now_s: float) -> Iterable[a.ClusterAction]:

@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.site import Site
 from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError, PeerError, why
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.run_files import JOURNAL, SHADOW, path_of
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.limits import MOST_WINDOWS, shortened
 from beasy_sched.model.decisions import Reply
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from beasy_sched.reports.metrics import Metrics
     from beasy_sched.reports.watch import Watch
 
-JOURNAL: Final = "_journal.msgpack"
-SHADOW: Final = "_shadow.csv"
-
 
 @dataclass(frozen=True)
 class LiveSettings:
@@ -59,7 +56,7 @@ class LiveSettings:
     power: str | None = None
     """Where the production now comes from, as ``--power`` names it."""
     battery: str | None = None
-    """Where the true state of charge comes from, as ``--battery`` names it; None: the run's own balance counts."""
+    """Where the true state of charge comes from, as ``--battery`` names it; None: the run's own balance."""
     stale_s: float = 600.0
     """A source that is silent for so long counts no longer, s."""
     fail_open_s: float = 600.0
@@ -91,8 +88,9 @@ def check_platform(platform: Platform, settings: LiveSettings, slurm: Slurm) -> 
 
 def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
     """The site as it is now: time 0 is the epoch, and the storage holds what the journal said last."""
-    zone = None if site.calendar is None else site.calendar.zone
-    start = datetime.fromtimestamp(epoch_s, timezone.utc).astimezone()
+    now = datetime.fromtimestamp(epoch_s, timezone.utc).astimezone()
+    calendar = Calendar(now) if site.calendar is None else site.calendar
+    start = now.astimezone(calendar.zone or calendar.start.tzinfo)
     storage, level = site.storage, None if journal is None else journal.last("level")
     if level is not None:
         battery, hydrogen = storage.battery, storage.hydrogen
@@ -102,7 +100,7 @@ def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
             kg = min(max(float(level["hydrogen_kg"]), 0.0), hydrogen.tank_kg)
             hydrogen = replace(hydrogen, level_start_kg=kg)
         storage = replace(storage, battery=battery, hydrogen=hydrogen)
-    return replace(site, calendar=Calendar(start, zone), storage=storage)
+    return replace(site, calendar=Calendar(start, calendar.zone), storage=storage)
 
 
 class LiveRun:
@@ -139,7 +137,7 @@ class LiveRun:
         self._battery = self._watcher(live.battery, BATTERY)
         self._journal: Journal | None = None
         if live.act and files.prefix is not None:
-            self._journal = Journal(Path(f"{files.prefix}{JOURNAL}"))
+            self._journal = Journal(path_of(files.prefix, JOURNAL))
 
     def _watcher(self, text: str | None, quantity: Quantity) -> Watcher | None:
         if text is None:
@@ -192,7 +190,7 @@ class LiveRun:
                 raise
             summary = files.finish(session)
             if isinstance(bridge, Shadow) and files.prefix is not None:
-                path = Path(f"{files.prefix}{SHADOW}")
+                path = path_of(files.prefix, SHADOW)
                 write_atomic(path, shadow_csv(bridge.compared.values()))
                 files.written.append(path)
             return summary
@@ -246,7 +244,7 @@ class LiveRun:
 
     def _bridge(self) -> Bridge:
         if self.live.act:
-            return Acting(self.platform, self.live.partition, self.live.rules)
+            return Acting(self.platform, self.live.partition, self.live.rules, epoch_s=self.epoch_s)
         return Shadow(self.platform, self.live.partition, epoch_s=self.epoch_s)
 
 

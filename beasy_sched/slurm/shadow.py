@@ -11,14 +11,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform
-from beasy_sched.slurm.actions import ClusterAction
+from beasy_sched.slurm import actions as a
 from beasy_sched.slurm.bridge import ENDS, Bridge, Phase, Tracked, by_number, is_lost
-from beasy_sched.slurm.records import SlurmJob, SlurmNode
+from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
 
 
 @dataclass
@@ -44,9 +45,8 @@ class Shadow(Bridge):
     acts = False
 
     def __init__(self, platform: Platform, partition: str, *, epoch_s: float) -> None:
-        """As `Bridge`; ``epoch_s``: when it begins, s since 1970, as Slurm's own times count."""
-        super().__init__(platform, partition)
-        self._epoch_s = epoch_s
+        """As `Bridge`."""
+        super().__init__(platform, partition, epoch_s=epoch_s)
         self.compared: dict[str, ShadowJob] = {}
         """Every job that was submitted, by Slurm's id."""
         self._looked = False
@@ -57,7 +57,7 @@ class Shadow(Bridge):
 
     def observe(
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
-    ) -> list[ClusterAction]:
+    ) -> list[a.ClusterAction]:
         """Look at a cluster; note the jobs that came, and those that ended. Nothing is asked of it."""
         seen = {job.id: job for job in jobs if self.partition in job.partitions}
         if not self._looked:
@@ -66,8 +66,7 @@ class Shadow(Bridge):
         for tracked in [*self.tracked.values()]:
             self._follow(now_s, tracked, seen.get(tracked.job.id))
         for job in sorted(seen.values(), key=lambda job: (job.submit_s, by_number(job.id))):
-            is_new = job.id not in self.compared and job.id not in self._foreign
-            if is_new and (job.state not in ENDS or job.submit_s >= self._epoch_s) and not job.dependency:
+            if job.id not in self.compared and job.id not in self._foreign and self._has_come(now_s, job):
                 self.compared[job.id] = ShadowJob(job.id, job.submit_s - self._epoch_s, job.node_count)
                 self._follow(now_s, self._submit(now_s, job), job)
         self._foreign &= {job.id for job in jobs if job.state not in ENDS}
@@ -76,10 +75,18 @@ class Shadow(Bridge):
         self._tell_availability(now_s, np.array(lost, dtype=np.bool_))
         return []
 
+    def _has_come(self, now_s: float, job: SlurmJob) -> bool:
+        """Whether a job can be started, or was since the shadow began; not while its user holds it."""
+        if job.state != "PENDING":
+            return job.state not in ENDS or job.submit_s >= self._epoch_s
+        return self._may_start(now_s, job) and (not job.is_held or job.admin_comment.startswith(MARK))
+
     def _follow(self, now_s: float, tracked: Tracked, job: SlurmJob | None) -> None:
         """Take over how far a job is in Slurm."""
-        if job is None:  # it has ended so long ago that Slurm has forgotten it
-            job = tracked.job
+        if job is None:  # Slurm has forgotten it: it has ended a while ago, how is not known
+            job, ended_s = tracked.job, self._epoch_s + now_s
+            if job.state not in ENDS:
+                job = msgspec.structs.replace(job, state="COMPLETED", end_s=ended_s)
         tracked.job, known = job, self.compared[job.id]
         if job.start_s > 0 and job.state != "PENDING":
             known.slurm_start_s, known.slurm_nodes = job.start_s - self._epoch_s, job.nodes
@@ -117,7 +124,7 @@ class Shadow(Bridge):
 
     # --- decisions ------------------------------------------------------------------------------------------
 
-    def _start(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
+    def _start(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
         known, limit_s = self.compared[tracked.job.id], tracked.job.time_limit_s
         tracked.phase, known.start_s, known.nodes = Phase.RUNNING, now_s, self.nodes_of(tracked.hosts)
         if limit_s is not None:
@@ -127,18 +134,18 @@ class Shadow(Bridge):
         self._will_end(tracked, now_s)
         return ()
 
-    def _reject(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
+    def _reject(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
         self.compared[tracked.job.id].end = "REJECTED"
         self._forget(tracked)
         return ()
 
-    def _kill(self, tracked: Tracked, now_s: float) -> Iterable[ClusterAction]:
+    def _kill(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
         if self.tracked.get(tracked.job.id) is tracked and tracked.phase is Phase.RUNNING:
             tracked.killed = True
             self._complete(now_s, tracked, e.JobEnd.KILLED)
         return ()
 
-    def _set_state(self, decision: d.SetResourceState, now_s: float) -> Iterable[ClusterAction]:
+    def _set_state(self, decision: d.SetResourceState, now_s: float) -> Iterable[a.ClusterAction]:
         ids = decision.resources.ids
         kinds = [self.platform.kinds[row] for row in np.unique(self.platform.kind_of[ids]).tolist()]
         falls = bool((self.platform.sleep_pstate[ids] == decision.state).any())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 from command_line import exit_code
+
+from beasy_sched.cli.slurm_run import stopped_by_signals
+from beasy_sched.signals import ENDING_SIGNALS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -41,3 +45,21 @@ def test_without_slurm_there_is_one_message(
         assert exit_code("slurm", *command) == 2
         (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("beasy-sched:")]
         assert "Slurm" in line
+
+
+def test_a_first_signal_is_noted_and_a_second_one_ends_at_once() -> None:
+    ended: list[int] = []
+    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    try:
+        signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+        with stopped_by_signals() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert stop == []
+            signal.raise_signal(signal.SIGTERM)
+            assert (stop, ended) == ([signal.SIGTERM], [])
+            signal.raise_signal(signal.SIGTERM)
+            assert ended == [signal.SIGTERM]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -60,7 +60,7 @@ class Beside:
         epoch_s = slurm.now_s
         self.bridge: Bridge
         if act:
-            self.bridge = Acting(platform, "main", rules)
+            self.bridge = Acting(platform, "main", rules, epoch_s=epoch_s)
         else:
             self.bridge = Shadow(platform, "main", epoch_s=epoch_s)
         session_options = SessionOptions(

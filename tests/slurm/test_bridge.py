@@ -6,11 +6,16 @@ import itertools
 import random
 
 import pytest
+from msgspec import structs
 from slurm.fake_slurm import Delays, FakeSlurm
-from slurm.live_cases import Beside, all_over, submit
+from slurm.live_cases import Beside, all_over, platform_of, submit
 
+from beasy_sched.model import decisions as d
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import JobState
-from beasy_sched.slurm.bridge import REJECTED, ActingRules
+from beasy_sched.slurm import actions as a
+from beasy_sched.slurm.bridge import REJECTED, Acting, ActingRules
+from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
 
 
 def states(beside: Beside) -> dict[str, str]:
@@ -212,3 +217,37 @@ def test_a_node_that_does_not_wake_costs_no_job() -> None:
     slurm.broken.clear()
     beside.until(lambda: all_over(slurm), 3600)
     assert slurm.jobs[jobs[1]].on == ("n1", "n2", "n3")
+
+
+def test_a_job_with_a_time_of_its_own_arrives_then() -> None:
+    slurm = FakeSlurm(2)
+    late = submit(slurm, run_s=5, begin_s=slurm.now_s + 60.0)
+    beside = Beside(slurm)
+    beside.go(30)
+    assert beside.starts() == []
+    beside.until(lambda: all_over(slurm))
+    assert slurm.jobs[late].start_s >= slurm.jobs[late].begin_s
+
+
+def test_a_job_that_cannot_be_requeued_is_cancelled() -> None:
+    bridge = Acting(platform_of(1), "main", ActingRules(requeue_killed=True), epoch_s=0.0)
+    for job_id, can_requeue in (("1", True), ("2", False)):
+        job = SlurmJob(
+            id=job_id, state="PENDING", partition="main", admin_comment=MARK, can_requeue=can_requeue
+        )
+        nodes = {"n1": SlurmNode("n1", "IDLE")}
+        bridge.observe(0.0, [job], nodes)
+        name = f"slurm!{job_id}"
+        bridge.carry_out(d.Reply(0.0, [d.ExecuteJob(0.0, name, HostSet.parse("0"))]), 0.0)
+        bridge.observe(1.0, [structs.replace(job, state="RUNNING", nodes=("n1",), priority=1)], nodes)
+        (action,) = bridge.carry_out(d.Reply(1.0, [d.KillJobs(1.0, (name,))]), 1.0)
+        assert action == (a.RequeueJob("1") if can_requeue else a.CancelJob("2"))
+
+
+def test_a_refusal_is_told_once() -> None:
+    slurm = FakeSlurm(2)
+    beside = Beside(slurm, "workload-reactive")
+    slurm.denied = True
+    beside.go(120)
+    assert len([command for command in slurm.changing if "State=POWER_DOWN" in command]) > 3
+    assert len(beside.said) == len({*beside.said}) <= 2

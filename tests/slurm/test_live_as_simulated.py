@@ -68,8 +68,11 @@ def power_told(recording: Path) -> str:
     """The production as it was announced, as an events file."""
     events = [event for message, _ in talk(recording) for event in message.events]
     told = [event for event in events if isinstance(event, e.PowerAnnounced)]
-    times = [0.0, *(at.timestamp for at in told[1:])]  # the first came with the first message
-    lines = ({"timestamp": at, "type": "power", "power_available": 600.0} for at in times)
+    times = [0.0, *(event.timestamp for event in told[1:])]  # the first came with the first message
+    lines = (
+        {"timestamp": at, "type": "power", "power_available": event.power_w}
+        for at, event in zip(times, told, strict=True)
+    )
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 

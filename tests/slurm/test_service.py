@@ -178,8 +178,9 @@ def test_a_scheduler_that_goes_round_in_circles_is_stopped() -> None:
     def restless(message):
         return d.Reply(message.now, [d.CallMeLater(message.now, message.now)])
 
-    service = Service(Acting(platform_of(1), "main"), Slurm(slurm), restless, epoch_s=slurm.now_s,
-                      clock=lambda: slurm.now_s, sleep=slurm.advance)  # fmt: skip
+    bridge = Acting(platform_of(1), "main", epoch_s=slurm.now_s)
+    service = Service(bridge, Slurm(slurm), restless, epoch_s=slurm.now_s, clock=lambda: slurm.now_s,
+                      sleep=slurm.advance)  # fmt: skip
     with pytest.raises(PeerError, match="ever more"):
         service.run(lambda: False)
 
@@ -193,7 +194,7 @@ def test_a_scheduler_that_goes_round_in_circles_is_stopped() -> None:
     ],
 )
 def test_what_a_cluster_cannot_do_is_an_error(decisions: list[d.Decision], told: str) -> None:
-    bridge = Acting(platform_of(1), "main")
+    bridge = Acting(platform_of(1), "main", epoch_s=0.0)
     with pytest.raises(PeerError, match=told):
         bridge.carry_out(d.Reply(0.0, decisions), 0.0)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from slurm.fake_slurm import FakeSlurm
-from slurm.live_cases import Beside, all_over
+from slurm.live_cases import Beside, all_over, platform_of
 
 from beasy_sched.slurm.live import shadow_csv
+from beasy_sched.slurm.records import SlurmJob, SlurmNode
+from beasy_sched.slurm.shadow import Shadow
 
 
 def test_nothing_is_changed() -> None:
@@ -55,3 +57,32 @@ def test_nodes_of_jobs_that_ran_before_are_taken() -> None:
     ((job, _),) = beside.starts()
     assert job == "slurm!2"
     assert 28 <= beside.bridge.compared["2"].start_s <= 30
+
+
+def test_jobs_that_their_users_hold_are_not_there() -> None:
+    slurm = FakeSlurm(2)
+    slurm.submit(run_s=5)
+    beside = Beside(slurm, act=False)
+    beside.go(5)
+    assert beside.starts() == []
+    slurm.jobs["1"].held = False
+    beside.go(5)
+    assert beside.starts() == [("slurm!1", "0")]
+
+
+def test_what_slurm_guesses_of_a_start_keeps_no_job() -> None:
+    shadow = Shadow(platform_of(1), "main", epoch_s=1000.0)
+    job = SlurmJob(id="1", state="PENDING", partition="main", submit_s=1000.0, start_s=9000.0, priority=5)
+    shadow.observe(0.0, [job], {"n1": SlurmNode("n1", "IDLE")})
+    assert [*shadow.tracked] == ["1"]
+
+
+def test_a_job_that_slurm_has_forgotten_has_ended() -> None:
+    slurm = FakeSlurm(1, holding=False)
+    slurm.submit(run_s=50, limit_s=None)
+    beside = Beside(slurm, act=False)
+    beside.go(10)
+    del slurm.jobs["1"]
+    beside.go(3)
+    assert beside.bridge.tracked == {}
+    assert beside.bridge.compared["1"].end == "COMPLETED_SUCCESSFULLY"
