@@ -377,7 +377,7 @@ class Session:
         job = next((job for job in self._waiting() if job.id == event.job_id), None)
         if job is not None:
             self._drop(job, JobState.REJECTED, WITHDRAWN)
-            self._notes.log(self.now, "withdraw", WITHDRAWN, {"waited_s": self.now - job.subtime_s}, job)
+            self._notes.log(self.now, "reject", WITHDRAWN, {"waited_s": self.now - job.subtime_s}, job)
 
     def _on_no_more_jobs(self, event: e.NoMoreJobs) -> None:
         self._intake.is_complete = True

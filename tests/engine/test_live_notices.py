@@ -32,7 +32,7 @@ def test_a_withdrawn_job_makes_room_for_the_next() -> None:
     assert {job.id for job in talk.session.cluster.running.values()} == {"w0!1", "w0!3"}
     assert talk.session.outcomes.columns()["state"].tolist() == [JobState.REJECTED.value]
     assert talk.session.reasons[JobState.REJECTED] == {WITHDRAWN: 1}
-    assert (2.0, "withdraw", "w0!2", "", WITHDRAWN) in talk.log
+    assert (2.0, "reject", "w0!2", "", WITHDRAWN) in talk.log
 
 
 def test_a_job_that_does_not_wait_cannot_be_withdrawn() -> None:
