@@ -61,7 +61,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 _OVER = "the run is over"
 """The rule by which the run's end kills and rejects jobs."""
 _REASONED = (JobState.REJECTED, JobState.POSTPONED, JobState.KILLED)
-WITHDRAWN: Final = "its user, or an administrator, has taken it out of the queue"
+WITHDRAWN: Final = "taken out of the queue"
 """The rule by which a job leaves that was withdrawn."""
 _UNKNOWN = "unknown event types and fields"
 

@@ -63,6 +63,10 @@ ENGINE_WORDS: Final[Sentences] = {
         "One of its members in the workload is wrong: {member}.",
         of_jobs="have members that cannot be read",
     ),
+    ("reject", "taken out of the queue"): Words(
+        "Its user, or an administrator, took it out of the queue, after {waited_s} of waiting.",
+        of_jobs="were taken out of the queue by their users, or by an administrator",
+    ),
     ("reject", "the run is over"): Words(
         "The run ended before it could start[, after {waited_s} of waiting].",
     ),
