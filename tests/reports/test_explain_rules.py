@@ -22,6 +22,7 @@ from worlds import (
 )
 
 from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.engine.session import WITHDRAWN
 from beasy_sched.engine.words import ENGINE_WORDS
 from beasy_sched.policies.easy import SLEEPERS_PAY
 from beasy_sched.policies.registry import OURS, make_policy, policy_class
@@ -143,7 +144,10 @@ def test_every_sentence_is_of_a_rule_that_some_policy_names() -> None:
     said = {(action.partition(" ")[0], rule) for case in CASES for action, rule, _ in heard(*case)}
     no_hosts = ("reject", "asks for no host")  # Batsim 5 may send such a job; no job of these worlds is one
     assert sentence(*no_hosts, {"hosts_asked": 0}) == ENGINE_WORDS[no_hosts].sentence
-    assert said | {no_hosts} == RULES
+    withdrawn = ("reject", WITHDRAWN)  # only a real cluster says so
+    told = "Its user, or an administrator, took it out of the queue, after 5 s of waiting."
+    assert sentence(*withdrawn, {"waited_s": 5.0}) == told
+    assert said | {no_hosts, withdrawn} == RULES
 
 
 @pytest.mark.parametrize(
