@@ -110,6 +110,7 @@ def test_kills_at_random_moments_lose_no_job(real_cluster: RealCluster, platform
             time.sleep(rng.uniform(1.0, 6.0))
             process.kill()
     with bridge(real_cluster, "--act", "-p", platform, "--policy", "easy", "-o", tmp_path / "out/run"):
+        jobs += submit_some(real_cluster, 1, seed=20)
         real_cluster.wait_for(lambda: all_over(real_cluster, jobs), "the last jobs", 180)
     known = {job.id: job for job in real_cluster.slurm().jobs() if job.id in jobs}
     assert {job.state for job in known.values()} == {"COMPLETED"}
