@@ -98,7 +98,7 @@ class ZmqScheduler:
         if self._sees_it_leave() and self._has_answered:
             raise self._gone()
         self._has_left = False  # where one came and went before it was told anything, another one will do
-        self._socket.send(message)
+        self._send(message)
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         while (reply := self._taken(self._poller.poll(_TICK_MS))) is None:
             if self._sees_it_leave():
@@ -112,6 +112,21 @@ class ZmqScheduler:
                 )
         self._has_answered = True
         return reply
+
+    def _send(self, message: bytes) -> None:
+        """Send a message, or have it wait for whoever comes, without blocking.
+
+        ZeroMQ has nowhere to put it once it has given a connection up, as it does where something else than
+        ZeroMQ listened, spoke, and hung up: then the endpoint is connected to anew.
+        """
+        while True:
+            try:
+                self._socket.send(message, zmq.NOBLOCK)
+            except zmq.Again:
+                self._socket.disconnect(self.endpoint)
+                self._socket.connect(self.endpoint)
+            else:
+                return
 
     def _taken(self, ready: list[tuple[Any, int]]) -> bytes | None:
         """Return the reply, once there is one: what has no envelope is dropped by ZeroMQ, after it was ready.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -180,6 +181,42 @@ def test_a_listener_that_hangs_up_without_a_handshake_is_no_scheduler() -> None:
             other.accept()[0].close()
         with Leaving(endpoint, 1):
             assert client(CALL) == Reply(1.0, [])
+
+
+@contextmanager
+def after_a_stranger(sent: bytes, endpoint: str) -> Iterator[ZmqScheduler]:
+    """A client whose connection ZeroMQ has given up, since somebody listened there, said this, and left."""
+    with socket.create_server(("127.0.0.1", int(endpoint.rpartition(":")[2]))) as server:
+        client = ZmqScheduler(endpoint, timeout_s=1.0)
+        connection, _ = server.accept()
+        connection.sendall(sent)
+        with connection, contextlib.suppress(ConnectionResetError):
+            connection.recv(64)
+    deadline = time.monotonic() + PATIENCE_S
+    while client._socket.poll(0, zmq.POLLOUT):
+        assert time.monotonic() < deadline
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+STRANGE = [bytes(range(1, 200)), b"\xff" + bytes(8) + b"\x7f" + b"x" * 100, b"\x01\x00\x01\x00"]
+
+
+@pytest.mark.parametrize("sent", STRANGE)
+def test_who_spoke_strangely_before_the_first_message_and_left_does_not_block_it(sent: bytes) -> None:
+    endpoint = free_endpoint()
+    with after_a_stranger(sent, endpoint) as client, pytest.raises(PeerError, match="no reply from"):
+        client(CALL)
+
+
+@pytest.mark.parametrize("sent", STRANGE)
+def test_a_scheduler_that_comes_after_somebody_who_spoke_strangely(sent: bytes) -> None:
+    endpoint = free_endpoint()
+    with after_a_stranger(sent, endpoint) as client, Leaving(endpoint, 1):
+        client._timeout_s = PATIENCE_S
+        assert client(CALL) == Reply(1.0, [])
 
 
 @pytest.mark.parametrize(
