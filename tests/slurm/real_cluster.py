@@ -13,14 +13,20 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+
+import pytest
 
 from beasy_sched.slurm.check import hold_script
 from beasy_sched.slurm.commands import Slurm, run_program
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sinfo", "sbatch", "scontrol")
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+PATIENCE_S = 300.0
+"""How long something may take that takes a few seconds on an idle machine."""
+LONG = pytest.mark.timeout(1800)
+"""Time limit of tests beside a real Slurm."""
 
 
 def why_not() -> str:
@@ -61,12 +67,14 @@ class RealCluster:
         held: Sequence[str] = ("main",),
         settings: Iterable[str] = (),
         partitions: Iterable[str] = ("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",),
-        resume_timeout_s: int = 20,
+        resume_timeout_s: int = 45,
     ) -> None:
         """``held``: partitions whose jobs are held on submission; ``settings``: more lines of slurm.conf."""
         self.folder = folder
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
         self.conf = folder / "slurm.conf"
+        self.noting = folder / "bin"
+        """Folder of programs that note in the file $NOTED how they are called, and are then Slurm's."""
         self.environment = {**os.environ, "SLURM_CONF": str(self.conf), "PATH": _PATH}
         self.held = held
         self._lines = [*settings, *partitions]
@@ -138,11 +146,12 @@ NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs=1 Real
         )
         if self.held:
             (folder / "job_submit.lua").write_text(hold_script(self.held[0]))
-        # The controller runs both with an empty environment.
+        # The controller runs both with an empty environment, and with SIGTERM blocked, as is then a daemon
+        # that is started by the second one.
         self._program(
             "suspend",
             f'for node in $(scontrol show hostnames "$1"); do\n'
-            f'  kill "$(cat {folder}/$node.pid)" 2>/dev/null\ndone\n',
+            f'  kill -KILL "$(cat {folder}/$node.pid)" 2>/dev/null\n  rm -f {folder}/$node.pid\ndone\n',
         )
         self._program(
             "resume",
@@ -150,6 +159,12 @@ NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs=1 Real
             f"  [ -e {folder}/broken-$node ] && continue  # a test's: this node does not come\n"
             f'  setsid slurmd -N "$node" -f {self.conf} -b </dev/null >/dev/null 2>&1\ndone\n',
         )
+        self.noting.mkdir()
+        for name in ("squeue", "sinfo", "scontrol", "scancel", "sbatch", "sacct", "sstat"):
+            path = self.noting / name
+            note = f'echo "{name} $*" >> "$NOTED"'
+            path.write_text(f'#!/bin/sh\n{note}\nPATH={_PATH} exec {name} "$@"\n')
+            path.chmod(0o755)
         (folder / "munge.key").write_bytes(os.urandom(1024))
         (folder / "munge.key").chmod(0o400)
 
@@ -180,7 +195,7 @@ NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs=1 Real
         """Stop everything: jobs, then nodes, since those without a controller may ignore the first signal."""
         with contextlib.suppress(RuntimeError, TimeoutError, subprocess.TimeoutExpired):
             self._run("scancel", "--user=root")
-            self.wait_for(lambda: not self._own("/spool/"), "the end of jobs", 5)
+            self.wait_for(lambda: not self._own("/spool/"), "the end of jobs", 15)
         for number in (signal.SIGTERM, signal.SIGKILL):
             for pid in self._own():
                 _kill(pid, number)
@@ -212,7 +227,7 @@ NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs=1 Real
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             cwd=self.folder,
             check=False,
         )
@@ -229,6 +244,11 @@ NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs=1 Real
         script = f"--wrap=sleep {run_s:g}"
         return self._run("sbatch", "--parsable", "--output=/dev/null", *options, script).strip()
 
+    def submit_until(self, happened: Path, *options: str) -> str:
+        """Submit a job that runs until a file is there; return its id."""
+        script = f"--wrap=while [ ! -e {happened} ]; do sleep 0.2; done"
+        return self._run("sbatch", "--parsable", "--output=/dev/null", *options, script).strip()
+
     def command(self, *words: str) -> str:
         """Run another command, such as ``scontrol``; return what it prints."""
         return self._run(*words)
@@ -237,8 +257,8 @@ NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs=1 Real
         """Number of nodes in a state, as sinfo counts them."""
         done = subprocess.run(
             ["sinfo", "--noheader", "-t", state, "-o", "%D"],
-            env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-            check=False,
+            env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            timeout=PATIENCE_S, check=False,
         )  # fmt: skip
         return sum(map(int, done.stdout.split()))
 
@@ -248,7 +268,7 @@ NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs=1 Real
         for path in self.folder.glob("broken-*"):
             path.unlink()
 
-        moving = {"POWER_UP", "POWER_DOWN", "POWERING_UP", "POWERING_DOWN"}
+        moving = {"POWER_UP", "POWER_DOWN", "POWERING_UP", "POWERING_DOWN", "COMPLETING"}
         self.wait_for(lambda: not any(node.flags & moving for node in self.slurm().nodes()), "nodes at rest")
         for node in self.slurm().nodes():  # once each: a second request starts a second daemon
             if node.flags or node.state == "DOWN":
@@ -260,9 +280,8 @@ NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs=1 Real
 
         self.wait_for(ready, "idle nodes")
 
-    def wait_for(self, reached: object, what: str, timeout_s: float = 60) -> None:
+    def wait_for(self, reached: Callable[[], object], what: str, timeout_s: float = PATIENCE_S) -> None:
         """Wait until ``reached()``. Raises TimeoutError that names ``what``."""
-        assert callable(reached)
         end = time.monotonic() + timeout_s
         while not reached():
             if time.monotonic() > end:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import exit_code
-from slurm.real_cluster import RealCluster
+from slurm.real_cluster import LONG, PATIENCE_S, RealCluster
 from slurm.test_live_slurm import SITE, all_over, bridge, platform, power_file
 
 from beasy_sched.api import simulate
@@ -26,7 +25,7 @@ from beasy_sched.outputs.recording import open_recording
 from beasy_sched.protocol.batsim4 import decode_message, decode_reply
 
 __all__ = ["platform"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, LONG]
 
 
 def talk(recording: Path) -> Iterator[tuple[e.Message, d.Reply]]:
@@ -79,17 +78,16 @@ def power_told(recording: Path) -> str:
 def run_beside(cluster: RealCluster, mode: str, count: int, recording: Path, *options: object) -> None:
     """Have jobs submitted to a partition that is held for the bridge, or not; wait for their end."""
     rng, partition = random.Random(3), "main" if mode == "--act" else "free"
-    with bridge(cluster, mode, "--record", recording, *options, partition=partition):
-        cluster.wait_for(lambda: [*recording.parent.glob(f".{recording.name}*")], "the bridge")
-        time.sleep(5)  # it has had its first look
+    with bridge(cluster, mode, "--record", recording, *options, partition=partition) as running:
+        running.wait_for_looks()
         jobs = [
             cluster.submit(
                 rng.randint(1, 5), "-p", partition, f"-N{rng.randint(1, 3)}", "-t", str(rng.randint(1, 2))
             )
             for _ in range(count)
         ]
-        cluster.wait_for(lambda: all_over(cluster, jobs), "the jobs", 400)
-        time.sleep(5)  # the last end is seen
+        cluster.wait_for(lambda: all_over(cluster, jobs), "the jobs", 3 * PATIENCE_S)
+        running.wait_for_looks()
 
 
 @pytest.mark.filterwarnings("ignore:the load is")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from command_line import exit_code
-from slurm.real_cluster import RealCluster
+from slurm.real_cluster import LONG, RealCluster
 
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.slurm.commands import CommandFailed, SlurmAway
 from beasy_sched.slurm.records import SlurmJob, SlurmNode
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, LONG]
 Capture = pytest.CaptureFixture[str]
 
 
@@ -24,27 +24,28 @@ def node_of(cluster: RealCluster, name: str) -> SlurmNode:
     return next(node for node in cluster.slurm().nodes() if node.name == name)
 
 
-def test_a_job_is_held_and_starts_where_it_is_to(real_cluster: RealCluster):
+def test_a_job_is_held_and_starts_where_it_is_to(real_cluster: RealCluster, tmp_path: Path):
     slurm = real_cluster.slurm()
-    job_id = real_cluster.submit(2, "-N2", "-t", "1")
+    job_id = real_cluster.submit_until(tmp_path / "end", "-N2", "-t", "10")
     held = job_of(real_cluster, job_id)
     assert held.is_held
-    assert (held.node_count, held.time_limit_s, held.lacks, held.partition) == (2, 60.0, "", "main")
+    assert (held.node_count, held.time_limit_s, held.lacks, held.partition) == (2, 600.0, "", "main")
     slurm.mark(job_id, "a comment; $(with) 'signs'")
     slurm.start(job_id, ["n2", "n4"])
-    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "RUNNING", "the start", 20)
+    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "RUNNING", "the start")
     running = job_of(real_cluster, job_id)
     assert running.nodes == ("n2", "n4")
     assert running.admin_comment == "a comment; $(with) 'signs'"
     assert node_of(real_cluster, "n4").state == "ALLOCATED"
-    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "COMPLETED", "the end", 20)
+    (tmp_path / "end").touch()
+    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "COMPLETED", "the end")
 
 
 def test_only_the_partition_is_held(real_cluster: RealCluster):
     free = real_cluster.submit(1, "-N1", "-p", "free")
     both = real_cluster.submit(1, "-N1", "-p", "free,main")
     assert job_of(real_cluster, both).is_held
-    real_cluster.wait_for(lambda: job_of(real_cluster, free).state == "COMPLETED", "the end", 20)
+    real_cluster.wait_for(lambda: job_of(real_cluster, free).state == "COMPLETED", "the end")
 
 
 def test_tasks_of_an_array_are_started_one_by_one_and_none_is_cut(real_cluster: RealCluster):
@@ -54,7 +55,7 @@ def test_tasks_of_an_array_are_started_one_by_one_and_none_is_cut(real_cluster: 
     assert ids <= {job.id for job in real_cluster.slurm().jobs()}
     task = f"{array}_{numbers[4]}"
     real_cluster.slurm().start(task, ["n3"])
-    real_cluster.wait_for(lambda: job_of(real_cluster, task).state in ("RUNNING", "COMPLETED"), "a start", 20)
+    real_cluster.wait_for(lambda: job_of(real_cluster, task).state in ("RUNNING", "COMPLETED"), "a start")
     assert job_of(real_cluster, task).nodes == ("n3",)
     others = [job for job in real_cluster.slurm().jobs() if job.id in ids - {task}]
     assert len(others) == 29
@@ -62,25 +63,33 @@ def test_tasks_of_an_array_are_started_one_by_one_and_none_is_cut(real_cluster: 
 
 
 def test_nodes_sleep_and_wake(real_cluster: RealCluster):
+    """Twice: a node is started in another way the second time."""
     slurm = real_cluster.slurm()
-    slurm.power_down(["n1", "n2"])
-    real_cluster.wait_for(lambda: "POWERED_DOWN" in node_of(real_cluster, "n2").flags, "sleep", 30)
-    slurm.power_up(["n2"])
-    real_cluster.wait_for(lambda: not node_of(real_cluster, "n2").flags, "the wake", 30)
-    assert "POWERED_DOWN" in node_of(real_cluster, "n1").flags
+    for _ in range(2):
+        slurm.power_down(["n1", "n2"])
+        for name in ("n1", "n2"):
+            real_cluster.wait_for(lambda n=name: "POWERED_DOWN" in node_of(real_cluster, n).flags, "sleep")
+        slurm.power_up(["n2"])
+        real_cluster.wait_for(lambda: not node_of(real_cluster, "n2").flags, "the wake")
+        assert "POWERED_DOWN" in node_of(real_cluster, "n1").flags
+        assert node_of(real_cluster, "n2").state == "IDLE"
 
 
 def test_a_node_that_does_not_come(real_cluster: RealCluster):
     slurm = real_cluster.slurm()
     slurm.power_down(["n3"])
-    real_cluster.wait_for(lambda: "POWERED_DOWN" in node_of(real_cluster, "n3").flags, "sleep", 30)
+    real_cluster.wait_for(lambda: "POWERED_DOWN" in node_of(real_cluster, "n3").flags, "sleep")
     (real_cluster.folder / "broken-n3").touch()
     slurm.power_up(["n3"])
-    asked = frozenset({"POWERED_DOWN", "POWER_UP"})
-    assert node_of(real_cluster, "n3").flags in (asked, {"POWERING_UP", "NOT_RESPONDING"})
-    real_cluster.wait_for(lambda: node_of(real_cluster, "n3").flags != asked, "power")
-    assert node_of(real_cluster, "n3").flags == {"POWERING_UP", "NOT_RESPONDING"}
-    real_cluster.wait_for(lambda: node_of(real_cluster, "n3").state == "DOWN", "its loss", 60)
+    seen: list[frozenset[str]] = []
+
+    def has_begun() -> bool:
+        seen.append(node_of(real_cluster, "n3").flags)
+        return seen[-1] == {"POWERING_UP", "NOT_RESPONDING"}
+
+    real_cluster.wait_for(has_begun, "power")
+    assert {*seen[:-1]} <= {frozenset({"POWERED_DOWN", "POWER_UP"})}
+    real_cluster.wait_for(lambda: node_of(real_cluster, "n3").state == "DOWN", "its loss")
     lost = node_of(real_cluster, "n3")
     assert lost.flags == {"POWERED_DOWN", "NOT_RESPONDING"}
     assert lost.reason == "ResumeTimeout reached"
@@ -90,9 +99,9 @@ def test_a_job_is_requeued_and_held(real_cluster: RealCluster):
     slurm = real_cluster.slurm()
     job_id = real_cluster.submit(60, "-N1", "-t", "5")
     slurm.start(job_id, ["n1"])
-    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "RUNNING", "the start", 20)
+    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "RUNNING", "the start")
     slurm.requeue(job_id)
-    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).is_held, "its return", 20)
+    real_cluster.wait_for(lambda: job_of(real_cluster, job_id).is_held, "its return")
     assert (job_of(real_cluster, job_id).restarts, job_of(real_cluster, job_id).nodes) == (1, ())
 
 
