@@ -142,8 +142,9 @@ def _known_means(trace: Any, column: str) -> StepCurve | None:
 
 
 def _range_of(values: FloatArray) -> list[float]:
-    """The range of a right axis: from 0 or below, with room above."""
-    low, high = min(0.0, float(np.nanmin(values))), max(float(np.nanmax(values)), 0.0)
+    """The range of a right axis: from 0 or below, with room above. No value need be known."""
+    known = values[np.isfinite(values)]
+    low, high = float(known.min(initial=0.0)), float(known.max(initial=0.0))
     return [1.1 * low, high + 0.3 * (high - low) if high > low else 1.0]
 
 

@@ -163,6 +163,14 @@ def test_carbon_an_hour_and_a_kwh(tmp_path: Path) -> None:
     np.testing.assert_allclose(of_a_kwh, [np.nan, 1440.0, 1200.0, np.nan])
 
 
+def test_carbon_where_nothing_was_imported(tmp_path: Path) -> None:
+    """No kWh has a rate then: the right axis has a range all the same."""
+    first = "".join(NO_BATTERY.splitlines(keepends=True)[:1])
+    found = grid_charts(on_a_grid(tmp_path / "a", first), "r")[1]
+    np.testing.assert_array_equal(heights(found, "carbon of a kWh (right axis)"), [np.nan])
+    assert found.spec["layout"]["yaxis2"]["range"] == [0.0, 1.0]
+
+
 def test_where_carbon_is_not_known_there_is_no_chart_of_it(tmp_path: Path) -> None:
     assert len(grid_charts(on_a_grid(tmp_path / "a", BATTERY), "r")) == 1
 
