@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,7 +36,6 @@ from beasy_sched.engine.findings import (
 )
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, Level, fails, odd
-from beasy_sched.forecast.outlook import ForecastSource
 from beasy_sched.formats.batsim_events import ExternalEvent, mixed_up
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
@@ -46,7 +46,6 @@ from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform
 from beasy_sched.numbers import found_text
 from beasy_sched.planner.forecast import full_draw_w, reference_speed_flops
 from beasy_sched.planner.plan import PlanStore
-from beasy_sched.planner.windows import ReplanRule
 from beasy_sched.protocol.notices import (
     CARBON_FIELD,
     POWER_FIELD,
@@ -57,6 +56,10 @@ from beasy_sched.protocol.notices import (
     is_sun,
 )
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
+
+if TYPE_CHECKING:
+    from beasy_sched.forecast.outlook import ForecastSource
+    from beasy_sched.planner.windows import ReplanRule
 
 _LOW_PEAK_SHARE, _LOW_PEAK_S = 0.5, 180 * SECONDS_PER_DAY
 """Share of its capacity that a plant reaches at least once in this time (s, half a year)."""

@@ -61,8 +61,9 @@ from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import demand_power_w
 from beasy_sched.planner.plan import Provenance
+from beasy_sched.planner.requests import PLANNED_AHEAD
 from beasy_sched.planner.season import SeasonProblem, plan_season
-from beasy_sched.planner.windows import PLANNED_AHEAD, plan_windows
+from beasy_sched.planner.windows import plan_windows
 from beasy_sched.protocol.notices import SUN_FIELD
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 

@@ -44,8 +44,8 @@ from beasy_sched.generate.deadlines import parse_deadlines
 from beasy_sched.generate.noise import gaussian_factors
 from beasy_sched.generate.platform import load_server
 from beasy_sched.limits import shortened
-from beasy_sched.planner.rolling import every_steps
 from beasy_sched.planner.season import season_steps
+from beasy_sched.planner.sources import every_steps
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
 from beasy_sched.structs import as_type, check_numbers
 from beasy_sched.units import parse_duration

@@ -53,7 +53,6 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
     beasy-sched generate workload --synthetic -o workload.json
     beasy-sched simulate -p platform.xml -w workload.json --policy easy -o out/run
     """  # fmt: skip
-    from beasy_sched.formats.forecast_source import with_own_events
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.outputs.tables import print_summary
     from beasy_sched.planner.rolling import with_own_inputs
@@ -64,7 +63,10 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
         if how.site is not None and how.energy is EnergySource.BATSIM:
             raise click.UsageError("with --no-metering, energy queries are disabled: add --energy model")
         how.no_power_actions = True
-    how.forecast = with_own_events(how.forecast, given.events)
+    if how.forecast is not None:
+        from beasy_sched.formats.forecast_source import with_own_events
+
+        how.forecast = with_own_events(how.forecast, given.events)
     settings = with_own_inputs(settings_of(how), given.workloads, given.events)
     files = RunFiles(given.prefix, settings, decisions=how.decisions, record=how.record)
     inputs = Inputs(given.platform, given.workloads, given.events, given.master_host, failures=given.failures)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from beasy_sched.energy.balance import StepRecord
 from beasy_sched.engine.commands import MOMENT_S
-from beasy_sched.forecast.outlook import ForecastSource
 from beasy_sched.units import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from beasy_sched.forecast.outlook import ForecastSource
 
 
 class ForecastRecord:

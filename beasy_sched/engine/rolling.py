@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -22,17 +22,19 @@ from beasy_sched.engine.power import Open, PowerSide
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import Plan, PlanStore, Rolled
-from beasy_sched.planner.servers import ServerStart
-from beasy_sched.planner.windows import (
+from beasy_sched.planner.requests import (
     PLANNED_AHEAD,
     KnownJobs,
     PlanRequest,
-    ReplanRule,
+    ServerStart,
     Span,
     WindowForecast,
     part_of,
 )
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
+
+if TYPE_CHECKING:
+    from beasy_sched.planner.windows import ReplanRule
 
 _RETRY_S: Final = SECONDS_PER_HOUR
 """How long after a planning that failed the next one is tried."""

@@ -40,7 +40,7 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.model.workflow import in_order, predecessors_of
 from beasy_sched.numbers import Range, found_text
 from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
-from beasy_sched.planner.windows import JobForecast
+from beasy_sched.planner.requests import JobForecast
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.structs import check_numbers, has_usual_numbers
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 from beasy_sched.engine.rolling import Planning, PlanOutcome, Replanning
 from beasy_sched.formats.atomic import remove_old, write_atomic
 from beasy_sched.formats.held_folder import HeldFolder
-from beasy_sched.formats.plan_file import plan_bytes
 from beasy_sched.formats.run_files import PLAN, PLAN_FOLDER, PLANS, path_of
 from beasy_sched.formats.run_summary import ReplanningPart
 from beasy_sched.planner.plan import PlanStore
@@ -59,6 +58,8 @@ def write_plans_of_run(prefix: str, folder: HeldFolder, replanning: Replanning, 
 
     ``folder`` is that of the prefix. Raises InputError.
     """
+    from beasy_sched.formats.plan_file import plan_bytes
+
     written = keep_plans(prefix, folder, replanning)
     if until_s > replanning.plans.start_s:
         write_atomic(path_of(prefix, PLAN), plan_bytes(replanning.plans.until(until_s)), folder)
@@ -71,6 +72,8 @@ def keep_plans(prefix: str, folder: HeldFolder, replanning: Replanning) -> list[
 
     ``folder`` is that of the prefix. Raises InputError.
     """
+    from beasy_sched.formats.plan_file import plan_bytes
+
     table, place = path_of(prefix, PLANS), path_of(prefix, PLAN_FOLDER)
     write_atomic(table, plans_csv(replanning), folder)
     made = {0: replanning.first} | {p.request.rolled.number: p.answer.plans for p in replanning.done}

@@ -34,7 +34,8 @@ from beasy_sched.formats.packed_file import array_decoder, encode_array
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import Plan, Provenance
-from beasy_sched.planner.windows import OfflineOptions, PlanRequest, make_plans
+from beasy_sched.planner.requests import PlanRequest
+from beasy_sched.planner.windows import OfflineOptions, make_plans
 
 T = TypeVar("T")
 _LENGTH: Final = struct.Struct("<Q")

@@ -10,48 +10,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-import numpy as np
 
-from beasy_sched.arrays import FloatArray
-from beasy_sched.energy.site import Site
 from beasy_sched.engine import Session
 from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome
 from beasy_sched.errors import BeasyError, ConfigError, PathLike
-from beasy_sched.formats.batsim_workload import expected_jobs
-from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.formats.power_series import read_power_series
-from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
-from beasy_sched.planner.forecast import Uncertainty
-from beasy_sched.planner.offline import hashes_of, season_targets_kg
-from beasy_sched.planner.plan import Plan, PlanStore, Rolled
-from beasy_sched.planner.power_problem import Surplus
-from beasy_sched.planner.process import PlannerProcess, PlannerSetup
-from beasy_sched.planner.servers import ServerRules, ServerStart
-from beasy_sched.planner.windows import (
-    FORECAST_STEP,
-    NO_JOBS,
-    PLANNED_AHEAD,
-    TANK_TARGETS,
-    DemandForecast,
-    NoPlan,
-    OfflineOptions,
-    PlanRequest,
-    PowerForecast,
-    ReplanRule,
-    Span,
-    WindowForecast,
-    first_shortage,
-    part_of,
-)
-from beasy_sched.run.settings import ReplanSettings, RunSettings
-from beasy_sched.units import parse_duration
+from beasy_sched.planner.plan import PlanStore
+from beasy_sched.planner.requests import PlanRequest
+from beasy_sched.run.settings import RunSettings
+
+if TYPE_CHECKING:
+    from beasy_sched.planner.process import PlannerProcess
+    from beasy_sched.planner.windows import ReplanRule
 
 LIMIT_IN_PROCESS_S: Final = 600.0
 """How long a simulation waits for a plan by default: so long that no ordinary plan is late, which would make
@@ -120,7 +95,9 @@ class Replanner:
         self._ask(request, platform)
         answer = self._answer()
         if answer.outcome is not PlanOutcome.MADE:
-            raise _no_first_plan(answer.problem)
+            from beasy_sched.planner.sources import no_first_plan
+
+            raise no_first_plan(answer.problem)
         self.plans = PlanStore(answer.plans)
         return self.plans
 
@@ -172,8 +149,11 @@ def replanned(
     if replan is None:
         yield Replanner(None, None, _no_planner, limit_s)
         return
-    site = _site_of(settings)
-    sources = _Sources(settings, replan, site)
+    from beasy_sched.planner.process import PlannerProcess, PlannerSetup
+    from beasy_sched.planner.sources import PlanSources, first_request, site_of
+
+    site = site_of(settings)
+    sources = PlanSources(settings, replan, site)
     known = platform()
     rule = sources.rule(known)
 
@@ -189,187 +169,11 @@ def replanned(
                 raise ConfigError(
                     "--replan requires a plan to begin with (--plan), or the platform to make it for (-p)"
                 )
-            replanner.first(_first_request(rule, site, known, settings), known)
+            replanner.first(first_request(rule, site, known, settings), known)
         yield replanner
     finally:
         replanner.close()
 
 
-def replan_rule(settings: RunSettings, platform: Platform | None) -> ReplanRule | None:
-    """Read what the settings say of plans made during the run; None where they say nothing.
-
-    Raises ConfigError and InputError where a run with these settings would.
-    """
-    if settings.replan is None:
-        return None
-    return _Sources(settings, settings.replan, _site_of(settings)).rule(platform)
-
-
-def first_plan_shortage(settings: RunSettings, rule: ReplanRule, platform: Platform) -> str:
-    """Say what the site lacks with all servers asleep in the plan that a run would begin with, "" if nothing.
-
-    The settings, of which the ``rule`` was read, name no plan to begin with. Raises ConfigError, InputError
-    and NoPlan where the run would, as far as powers show this.
-    """
-    site = _site_of(settings)
-    try:
-        return first_shortage(site, platform, _first_request(rule, site, platform, settings), rule.options)
-    except NoPlan as error:
-        raise _no_first_plan(error) from None
-
-
-def _no_first_plan(problem: object) -> NoPlan:
-    return NoPlan(f"no plan to begin the run with: {problem}")
-
-
-def _site_of(settings: RunSettings) -> Site:
-    """The site that plans are made for. Raises ConfigError and InputError."""
-    if settings.site is None:
-        raise ConfigError("--replan requires a site: pass --site FILE")
-    return parse_site(settings.site, settings.site_name)
-
-
 def _no_planner(_: Platform) -> PlannerProcess:
     raise RuntimeError("this run makes no plans")
-
-
-class _Sources:
-    """Sources of plans: the files that the settings name, or else what the plan file expects."""
-
-    def __init__(self, settings: RunSettings, replan: ReplanSettings, site: Site) -> None:
-        """Raises ConfigError where the settings say nothing of what to expect, or say it twice."""
-        self.settings, self.replan, self.site = settings, replan, site
-        self.every_steps = every_steps(replan.every, site)
-        self.plans = None if settings.plan is None else read_plans(settings.plan)
-        if replan.workloads and replan.demand is not None:
-            raise ConfigError("the demand comes from one place: give --replan-workload or --replan-demand")
-        if not replan.workloads and replan.demand is None and self.plans is None:
-            raise ConfigError(
-                "--replan requires the expected demand: --replan-workload, --replan-demand, or a --plan"
-            )
-        if replan.production is None and settings.forecast is None and self.plans is None:
-            raise ConfigError(
-                "--replan requires the expected production: --forecast, --replan-production, or a --plan"
-            )
-
-    def rule(self, platform: Platform | None) -> ReplanRule:
-        """Return the rule that the session is told."""
-        options, season = self._options(), self.replan.season
-        if season is not None:
-            targets_kg = season_targets_kg(season, self.site, self.settings.windows)
-            options = replace(options, tank_targets_kg=targets_kg)
-        return ReplanRule(self.every_steps, self._demand(platform), self._production_w(), options)
-
-    def _demand(self, platform: Platform | None) -> DemandForecast:
-        if self.replan.workloads:
-            if platform is None:
-                raise ConfigError(
-                    "--replan-workload requires the platform (-p): its speed tells the run times"
-                )
-            return expected_jobs(self.replan.workloads, platform)
-        if self.replan.demand is not None:
-            return PowerForecast(self._powers(self.replan.demand))
-        return PowerForecast(self._of_plans("load_w"))
-
-    def _production_w(self) -> FloatArray | None:
-        if self.replan.production is not None:
-            return self._powers(self.replan.production, as_run=True)
-        return None if self.settings.forecast is not None else self._of_plans("renew_w")
-
-    def _powers(self, file: str, *, as_run: bool = False) -> FloatArray:
-        """The power of each step of the run that a file has, W."""
-        steps = self.site.steps * self.settings.windows
-        return read_power_series(file, steps=steps, step_s=self.site.step_s, as_run=as_run)
-
-    def _of_plans(self, name: str) -> FloatArray:
-        if self.plans is None:
-            raise RuntimeError("there is no plan to take forecasts from")
-        return np.concatenate([getattr(plan.power, name) for plan in self.plans])
-
-    def _options(self) -> OfflineOptions:
-        """Return the options that the plan file was made with, or else the usual ones."""
-        if self.plans is None:
-            return OfflineOptions()
-        plan, options = self.plans[0], self.plans[0].provenance.settings
-        rules, usual = ServerRules(), OfflineOptions()
-        return OfflineOptions(
-            surplus=Surplus(options.get("surplus", usual.surplus.value)),
-            load_uncertainty=_uncertainty(plan, plan.load_uncertainty),
-            renew_uncertainty=_uncertainty(plan, plan.renew_uncertainty),
-            rules=ServerRules(
-                minimum_on_s=float(options.get("minimum_on_s", rules.minimum_on_s)),
-                switch_cost_s=float(options.get("switch_cost_s", rules.switch_cost_s)),
-                gap=float(options.get("server_gap", rules.gap)),
-            ),
-            forecast_step_s=float(options.get(FORECAST_STEP, usual.forecast_step_s)),
-            tank_targets_kg=tuple(map(float, options.get(TANK_TARGETS, "").split())),
-        )
-
-    def hashes(self) -> dict[str, str]:
-        """The SHA-256 of what the plans are made from, by what it is."""
-        files: dict[str, str | None] = {
-            **{f"workload {number}": path for number, path in enumerate(self.replan.workloads)},
-            "demand": self.replan.demand,
-            "production": self.replan.production,
-            "plan": self.settings.plan,
-            "season": self.replan.season,
-        }
-        return hashes_of(files, self.settings.site or "")
-
-
-def _uncertainty(plan: Plan, shares: FloatArray) -> Uncertainty:
-    """The straight line that a plan's uncertainties (one share per step) lie on."""
-    usual = Uncertainty()
-    last = min(len(shares) - 1, int(usual.horizon_s / plan.step_s))
-    if last == 0:
-        return Uncertainty(float(shares[0]), float(shares[0]))
-    slope = float(shares[last] - shares[0]) / (last * plan.step_s)
-    later = min(max(float(shares[0]) + slope * usual.horizon_s, 0.0), 1.0)
-    return Uncertainty(float(shares[0]), round(later, 12))
-
-
-def every_steps(every: str, site: Site) -> int:
-    """How many steps lie between plans: ``window``, or a duration such as ``12h``. Raises ConfigError."""
-    if every == "window":
-        return site.steps
-    try:
-        steps = round(parse_duration(every) / site.step_s)
-    except ValueError as error:
-        raise ConfigError(f"replan: {error}; expected 'window', or a time such as 12h") from None
-    if not 0 < steps <= site.steps:
-        raise ConfigError(
-            f"replan: found {every!r}, expected between a step ({site.step_s:g} s) and a window"
-            f" ({site.window_s:g} s)"
-        )
-    return steps
-
-
-def _first_request(rule: ReplanRule, site: Site, platform: Platform, settings: RunSettings) -> PlanRequest:
-    """Ask for the plans of the first two windows, from the site's levels and with all servers on.
-
-    Raises ConfigError where the platform has no powers or speeds to plan with.
-    """
-    if not (platform.has_powers and platform.has_speeds):
-        raise ConfigError(
-            "--replan requires the speeds and powers of every host: generate the platform with"
-            " 'beasy-sched generate platform'"
-        )
-    windows = min(PLANNED_AHEAD, settings.windows)
-    span = Span(-1.0, 0.0, windows * site.steps, site.step_s)
-    load_w = rule.demand.load_w(platform, NO_JOBS, span)
-    source = "given before the run"
-    if rule.renew_w is not None:
-        renew_w = part_of(rule.renew_w, span)
-    else:
-        from beasy_sched.formats.forecast_source import read_forecast
-
-        forecast = read_forecast(settings.forecast or "none", site, settings.windows)
-        renew_w, source = forecast.renewable_w(0.0, site.step_s, span.steps), forecast.name
-    level = site.storage.start()
-    parts = tuple(
-        WindowForecast(window, load_w[rows], renew_w[rows])
-        for window in range(windows)
-        for rows in [slice(window * site.steps, (window + 1) * site.steps)]
-    )
-    rolled = Rolled(0, 0.0, level.battery_j, level.hydrogen_kg, 0, 0, source)
-    return PlanRequest(0.0, level, ServerStart.all_on(platform), parts, rolled)

@@ -16,6 +16,7 @@ from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerModel
+from beasy_sched.planner.requests import ServerStart
 from beasy_sched.planner.server_problem import KindCounts, KindTable, ServerProblem, kind_tables
 from beasy_sched.planner.server_search import (
     BestPlan,
@@ -33,47 +34,6 @@ _NODES = 2000
 _SAME_ENVELOPE = 1e-6
 """An envelope short by at most this share of the least draw counts as sufficient (solver rounding)."""
 _DROPPED = "least on-times carried over from the window before do not fit the envelope and were dropped"
-
-
-@dataclass(frozen=True)
-class ServerStart:
-    """States in the step before the first, and the rest of least on-times that have not ended."""
-
-    states: StateArray
-    """[N] P-state numbers; the sleep state's number when asleep."""
-    obliged_s: FloatArray
-    """[N] seconds for which a server must still stay on (0 for those that may sleep at once)."""
-
-    @classmethod
-    def all_on(cls, platform: Platform) -> ServerStart:
-        """All servers on at their fastest P-state, free to sleep at once: how the first window starts."""
-        return cls(platform.fastest_of_kind[platform.kind_of], np.zeros(platform.size))
-
-    @classmethod
-    def after(
-        cls, platform: Platform, states: StateArray, step_s: float, on_s: float, start: ServerStart
-    ) -> ServerStart:
-        """The servers after the states [T, N] from ``start``, with a least on-time of ``on_s``."""
-        asleep = states == platform.sleep_pstate
-        since_woken = np.where(asleep.any(axis=0), np.argmax(asleep[::-1], axis=0), len(states))
-        woken = (since_woken < len(states)) | (start.states == platform.sleep_pstate)
-        obliged_s = np.where(woken, on_s, start.obliged_s) - since_woken * step_s
-        return cls(states[-1].copy(), np.where(asleep[-1], 0.0, np.maximum(0.0, obliged_s)))
-
-    def check(self, platform: Platform) -> None:
-        """Raise ConfigError where a state is neither computing nor the sleep state of its host's kind."""
-        if self.states.shape != (platform.size,) or self.obliged_s.shape != (platform.size,):
-            raise ConfigError(
-                f"start of the server plan: {len(self.states)} states for {platform.size} servers"
-            )
-        for k, kind in enumerate(platform.kinds):
-            wrong = np.flatnonzero((platform.kind_of == k) & ~np.isin(self.states, kind.plannable))
-            if wrong.size:
-                host = int(wrong[0])
-                raise ConfigError(
-                    f"start of the server plan: {platform.names[host]} is in P-state {self.states[host]}, "
-                    f"expected one of {list(kind.plannable)} (computing or asleep)"
-                )
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 In each window, power and servers negotiate once (thesis, Section 3.1.1): the servers ask for their demand,
 the power decisions offer an envelope, and the servers are planned within it.
 
-What is planned anew during a run starts from the levels, servers and jobs that are there: a `PlanRequest`
-holds everything that a plan of the rest of a window and of the next one depends on; `make_plans` answers it,
-and has no other input. docs/decisions/rolling-plans.md describes what is asked for and when.
+What is planned anew during a run starts from the levels, servers and jobs that are there: `make_plans`
+answers a `PlanRequest`, and has no other input. docs/decisions/rolling-plans.md describes what is asked for
+and when.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage, StorageState, charge_power_limit, energy_after_step
 from beasy_sched.errors import BeasyError, ConfigError
@@ -25,16 +25,14 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import (
     Uncertainty,
     checked_powers,
-    draw_by_busy_w,
     full_draw_w,
     mean_over,
-    served_power_w,
-    wanted_hosts,
 )
-from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance, Rolled, Solved
+from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance, Solved
 from beasy_sched.planner.power import plan_power, sleep_shortage
 from beasy_sched.planner.power_problem import PowerPlan, PowerProblem, Surplus
-from beasy_sched.planner.servers import ServerRules, ServerStart, least_power_w, plan_servers
+from beasy_sched.planner.requests import DemandForecast, PlanRequest, ServerStart, WindowForecast
+from beasy_sched.planner.servers import ServerRules, least_power_w, plan_servers
 from beasy_sched.planner.solver import SolverLimits, SolverOutcome, solver_name
 
 T = TypeVar("T")
@@ -230,93 +228,6 @@ def _planned_power(
     return decision.plan, decision.outcome
 
 
-PLANNED_AHEAD: Final = 2
-"""Number of windows for which there is a plan as a window begins: the window itself, and the next one."""
-
-
-@dataclass(frozen=True)
-class KnownJobs:
-    """The jobs that run or wait when a plan is asked for: one value each."""
-
-    hosts: IntArray
-    left_s: FloatArray
-    """Time that each job is expected to run from the start of the plan on, s."""
-    late_s: FloatArray
-    """Time of its run that each waiting job would have behind it at the start of the plan, had it started
-    when it was submitted, s."""
-
-
-NO_JOBS = KnownJobs(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
-
-
-@dataclass(frozen=True)
-class Span:
-    """The steps that a plan is asked for."""
-
-    asked_s: float
-    """The moment up to which jobs are known, s."""
-    start_s: float
-    steps: int
-    step_s: float
-
-
-class DemandForecast(Protocol):
-    """Demand that servers are expected to meet."""
-
-    def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
-        """Demand of each step of ``span``, W, with the jobs that are known."""
-
-
-@dataclass(frozen=True)
-class JobForecast:
-    """A demand forecast as jobs: when each comes, how long it runs, on how many hosts.
-
-    The jobs expected by the moment of planning are left out; those that are known take their place.
-    """
-
-    submit_s: FloatArray
-    run_s: FloatArray
-    hosts: IntArray
-
-    def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
-        """See `DemandForecast.load_w`: known jobs continue, or start at once; the others start on arrival."""
-        later = self.submit_s > span.asked_s
-        submit_s = np.concatenate((np.zeros(len(known.hosts)), self.submit_s[later] - span.start_s))
-        run_s = np.concatenate((known.left_s, self.run_s[later]))
-        hosts = np.concatenate((known.hosts, self.hosts[later]))
-        wanted = wanted_hosts(np.maximum(submit_s, 0.0), run_s, hosts, steps=span.steps, step_s=span.step_s)
-        return served_power_w(platform, wanted)
-
-
-@dataclass(frozen=True)
-class PowerForecast:
-    """A demand forecast as powers: W for each step from time 0 on.
-
-    Powers count jobs from when they are submitted on. What the known jobs have not done by now, although
-    they could have, is added at the start of the plan.
-    """
-
-    powers_w: FloatArray
-
-    def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
-        """See `DemandForecast.load_w`; the load of steps without a forecast is only what is added."""
-        draw_w = draw_by_busy_w(platform)
-        expected_w = part_of(self.powers_w, span, draw_w[0])
-        late = wanted_hosts(
-            np.zeros(len(known.hosts)), known.late_s, known.hosts, steps=span.steps, step_s=span.step_s
-        )
-        if not late.any():
-            return expected_w
-        return served_power_w(platform, late + np.interp(expected_w, draw_w, np.arange(len(draw_w))))
-
-
-def part_of(values_w: FloatArray, span: Span, beyond_w: float = 0.0) -> FloatArray:
-    """The values of the steps of ``span`` from a series that begins at time 0; ``beyond_w`` after its end."""
-    first = round(span.start_s / span.step_s)
-    part = values_w[first : first + span.steps]
-    return np.concatenate((part, np.full(span.steps - len(part), beyond_w)))
-
-
 @dataclass(frozen=True)
 class ReplanRule:
     """Rule of when plans are made during a run, and from what."""
@@ -327,36 +238,6 @@ class ReplanRule:
     renew_w: FloatArray | None
     """Expected production of each step from time 0 on, W; None for the run's forecast at each planning."""
     options: OfflineOptions = field(default_factory=OfflineOptions)
-
-
-@dataclass(frozen=True)
-class WindowForecast:
-    """Forecast for a window, or for the rest of one: W for each step."""
-
-    window: int
-    load_w: FloatArray
-    renew_w: FloatArray
-
-
-@dataclass(frozen=True)
-class PlanRequest:
-    """Everything that a plan made during a run depends on."""
-
-    start_s: float
-    """Time from which the plan is to take effect, s."""
-    level: StorageState
-    """Levels expected at ``start_s``."""
-    servers: ServerStart
-    """State of the servers just before ``start_s``."""
-    parts: tuple[WindowForecast, ...]
-    """Forecasts for the rest of a window, and for the next one where there is one."""
-    rolled: Rolled
-    """Origin that the plan's provenance is to state."""
-
-    @property
-    def asked_s(self) -> float:
-        """Moment of the run at which the plan was asked for, s."""
-        return self.rolled.asked_s
 
 
 def make_plans(

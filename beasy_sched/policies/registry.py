@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.metadata
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -192,4 +191,6 @@ def check_class(found: object, name: str) -> type[Policy]:
 
 
 def _entry_points() -> dict[str, str]:
-    return {entry.name: entry.value for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}

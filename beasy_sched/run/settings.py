@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -22,9 +22,11 @@ from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model.platform import Platform
 from beasy_sched.numbers import Range
 from beasy_sched.planner.plan import PlanStore
-from beasy_sched.planner.windows import ReplanRule
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.structs import check_numbers
+
+if TYPE_CHECKING:
+    from beasy_sched.planner.windows import ReplanRule
 
 
 class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -21,8 +21,10 @@ from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.jobs import JobState
 from beasy_sched.planner.plan import Plan, PlanStore
 from beasy_sched.planner.process import PlannerSetup, solve
-from beasy_sched.planner.rolling import Replanner, _first_request
-from beasy_sched.planner.windows import PlanRequest, ReplanRule
+from beasy_sched.planner.requests import PlanRequest
+from beasy_sched.planner.rolling import Replanner
+from beasy_sched.planner.sources import first_request
+from beasy_sched.planner.windows import ReplanRule
 from beasy_sched.run.settings import RunSettings, build_session
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
@@ -50,7 +52,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     renew_w = read_power_series(files.events, steps=WINDOWS * site.steps, step_s=site.step_s, as_run=True)
     rule = ReplanRule(site.steps, expected_jobs([files.workload], platform), renew_w)
     setup = PlannerSetup.of(site, platform, rule.options)
-    first = solve(setup, _first_request(rule, site, platform, settings))
+    first = solve(setup, first_request(rule, site, platform, settings))
     assert not first.problem
     return Prepared(files, settings, rule, setup, PlanStore(first.plans))
 
