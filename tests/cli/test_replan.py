@@ -33,8 +33,8 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.planner.plan import Rolled
 from beasy_sched.planner.process import PlannerProcess, PlannerSetup
-from beasy_sched.planner.servers import ServerStart
-from beasy_sched.planner.windows import OfflineOptions, PlanRequest, WindowForecast
+from beasy_sched.planner.requests import PlanRequest, ServerStart, WindowForecast
+from beasy_sched.planner.windows import OfflineOptions
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

@@ -20,21 +20,18 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.planner import windows
 from beasy_sched.planner.forecast import draw_by_busy_w
 from beasy_sched.planner.plan import Plan, PlanStore, Provenance, Rolled
-from beasy_sched.planner.servers import ServerStart, least_power_w
-from beasy_sched.planner.windows import (
+from beasy_sched.planner.requests import (
     NO_JOBS,
     JobForecast,
     KnownJobs,
-    NoPlan,
-    OfflineOptions,
     PlanRequest,
     PowerForecast,
+    ServerStart,
     Span,
     WindowForecast,
-    first_shortage,
-    make_plans,
-    plan_windows,
 )
+from beasy_sched.planner.servers import least_power_w
+from beasy_sched.planner.windows import NoPlan, OfflineOptions, first_shortage, make_plans, plan_windows
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

@@ -11,8 +11,9 @@ only the cells that change.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from operator import attrgetter
 from typing import Final, Literal, NamedTuple
 
@@ -368,6 +369,31 @@ class _Held:
     """Work that the job is assumed to need on each host (Eq. 3.29), flops."""
 
 
+class _HeldJobs:
+    """What stays the same of several running jobs while they run."""
+
+    def __init__(self, held: Sequence[_Held], ladder: Ladder) -> None:
+        """Lay out what ``held`` hold."""
+        self.held = held
+        if not held:
+            return
+        self.layout = JobHosts([each.hosts for each in held])
+        self._jobs = [each.job for each in held]
+        self._end_s = np.array([each.end_s for each in held])
+        self._total_flops = np.array([each.total_flops for each in held])
+        self._reference_flops = np.minimum.reduceat(
+            ladder.reference_flops[self.layout.ids], self.layout.first
+        )
+        self._computes = np.array([job.computes for job in self._jobs])
+
+    def table(self, view: View) -> JobTable:
+        """The jobs with what they have left to do now."""
+        done = view.progress(self._jobs)
+        done_flops = np.where(self._computes, done.work_flops, done.run_s * self._reference_flops)
+        left_flops = np.maximum(self._total_flops - done_flops, 0.0)
+        return JobTable(self.layout, self._end_s - view.now, left_flops)
+
+
 class Promise(NamedTuple):
     """When a waiting job will have its hosts, and which."""
 
@@ -410,8 +436,13 @@ class LivePlan:
         self.promised: Promise | None = None
         """The last reservation that was found."""
         self._held: dict[str, _Held] = {}
-        self._held_hosts: JobHosts | None = None
-        """The servers of all running jobs; None if jobs have come or gone."""
+        self._comings = 0
+        """Counter that changes whenever jobs come or go."""
+        self._all: Remembered[int, _HeldJobs] = Remembered()
+        self._faster: Remembered[tuple[int, int, int], _HeldJobs] = Remembered()
+        """Those running jobs a server of which could run faster, by changes of the plan and jobs."""
+        self._lowest: Remembered[tuple[int, int, int], bool] = Remembered()
+        """Whether no server could draw less, by changes of the plan and jobs."""
         self._released: list[_Held] = []
 
     def renew(self, time_s: float) -> bool:
@@ -558,7 +589,7 @@ class LivePlan:
         end_s = view.now + job.walltime_s
         if self._by_work:
             end_s = min(end_s, self.plan.end_s)
-        self._held_hosts = None
+        self._comings += 1
         self._held[job.id] = _Held(job, hosts, step, before, placement.faster, end_s, total_flops)
 
     def settle_ends(self, view: View, step: int) -> None:
@@ -571,7 +602,7 @@ class LivePlan:
             gone = [key for key in known if key not in running]
         for key in gone:
             held = known.pop(key)
-            self._held_hosts = None
+            self._comings += 1
             self.until[held.hosts] = 0
             self.ends_s[held.hosts] = -np.inf
             if step < held.first + len(held.before):
@@ -592,37 +623,61 @@ class LivePlan:
 
     # --- compensation ---------------------------------------------------------------------------------
 
-    def _hosts_of_jobs(self) -> JobHosts:
-        """The servers of all running jobs (there must be one)."""
-        if self._held_hosts is None:
-            self._held_hosts = JobHosts([held.hosts for held in self._held.values()])
-        return self._held_hosts
-
     def running_jobs(self, view: View) -> JobTable | None:
         """Return the running jobs with their estimated remaining work (Eq. 3.28, 3.29), if there are any."""
+        return self._all.get(self._comings, self._held_jobs).table(view) if self._held else None
+
+    def faster_jobs(self, view: View, step: int, end: int) -> JobTable | None:
+        """Return the running jobs with a server that could run faster before step ``end``, if there are any.
+
+        Others may be among them that could only earlier; while neither plan nor jobs change, they are not
+        looked at again.
+        """
         if not self._held:
             return None
-        of = self._hosts_of_jobs()
+        key = self.plan.changes, self._comings, end
+        jobs = self._faster.get(key, lambda: self._held_jobs(self._can_rise(step, end)))
+        return jobs.table(view) if jobs.held else None
+
+    def _held_jobs(self, some: Sequence[bool] | None = None) -> _HeldJobs:
+        """The running jobs, or ``some`` of them."""
         held = [*self._held.values()]
-        left_s = np.array([each.end_s for each in held]) - view.now
-        total_flops = np.array([each.total_flops for each in held])
-        done = view.progress([each.job for each in held])
-        reference_flops = np.minimum.reduceat(self.ladder.reference_flops[of.ids], of.first)
-        done_flops = np.where(
-            [each.job.computes for each in held], done.work_flops, done.run_s * reference_flops
-        )
-        return JobTable(of, left_s, np.maximum(total_flops - done_flops, 0.0))
+        return _HeldJobs(held if some is None else [*compress(held, some)], self.ladder)
+
+    def _can_rise(self, step: int, end: int) -> list[bool]:
+        """Whether each running job has a server that could run faster in one of its steps before ``end``."""
+        of = self._all.get(self._comings, self._held_jobs).layout
+        ends = self.until[of.ids] + 1  # a job that ends with a step may reach into the next by rounding
+        rows = np.arange(step, min(end, int(np.maximum.reduce(ends))))
+        rises = self.ladder.can_rise(of.ids, self.plan.states[step : step + len(rows), of.ids])
+        rises &= rows[:, None] < ends
+        by_host = np.logical_or.reduce(rises, axis=0)
+        some: list[bool] = np.logical_or.reduceat(by_host, of.first).tolist()
+        return some
+
+    def is_lowest(self, step: int, end: int) -> bool:
+        """Whether no server can draw less before ``end``: each sleeps, or has a job and is at its least.
+
+        That it is true in a step is remembered for later ones while neither plan nor jobs change.
+        """
+        return self._lowest.get((self.plan.changes, self._comings, end), lambda: self._find_lowest(step, end))
+
+    def _find_lowest(self, step: int, end: int) -> bool:
+        states, hosts = self.plan.states[step:end], np.arange(len(self.until))
+        held = np.arange(step, end)[:, None] < self.until
+        lowest = held & (self.ladder.thriftier(hosts, states) == states)
+        return all_of(lowest | ~self.plan.on[step:end])
 
     def rest(self, view: View, step: int, end: int) -> Rest:
         """Return the rest of a window, from ``step`` up to ``end`` (exclusive)."""
         plan, rows = self.plan, slice(step, end)
         return Rest(
-            states=plan.states[rows].copy(),
+            states=plan.states[rows],
             now_asleep=np.asarray(view.pstate == plan.sleep),
             reserved_until=np.maximum(self.until - step, 0),
             dt_s=plan.steps_s[rows],
             supply_j=(plan.renew_w[rows] + plan.given_w[rows]) * plan.step_s,
-            demand_j=plan.energy_j[rows].copy(),
+            demand_j=plan.energy_j[rows],
             battery=plan.battery,
             start_j=battery_j(view),
             first_step=step,

@@ -449,7 +449,7 @@ class Beasy(Policy):
             spending = Spending(rest, live.savings, live.ladder, levels_j, bounded=bounded)
             why["spendable_j"] = spending.left_j
             if spending.has_left():
-                spending.speed_up(live.running_jobs(view))
+                spending.speed_up(live.faster_jobs(view, step, window_end))
             why["spent_on_jobs_j"] = why["spendable_j"] - spending.left_j
             free = np.logical_and(live.until <= step, view.available)
             idle = int(np.count_nonzero(free & live.plan.on[step]))
@@ -460,10 +460,10 @@ class Beasy(Policy):
         else:
             present = step - window.start_step
             violation = predictions.violation_step(present)
-            lowering = Lowering(
-                rest, live.cells, live.ladder, violation - present, shortage=self.options.shortage
-            )
-            lowering.lower(live.running_jobs(view), diff_j)
+            if not live.is_lowest(step, window_end):
+                shortage = self.options.shortage
+                lowering = Lowering(rest, live.cells, live.ladder, violation - present, shortage=shortage)
+                lowering.lower(live.running_jobs(view), diff_j)
             why["saved_j"] = planned_j - float(rest.demand_j.sum())
             why["violation_at_s"] = live.plan.start_of(window.start_step + violation)
             why["curves_below"] = int(predictions.below[violation])

@@ -164,8 +164,7 @@ class Lowering:
         if reached:
             count = bisect_left(range(count), target_j, key=lambda first: self._end_j(actions, first))
         cells = slice(int(actions.action.searchsorted(count)))
-        rest.states[actions.rows[cells], actions.hosts[cells]] = actions.states[cells]
-        rest.changed = True
+        rest.put((actions.rows[cells], actions.hosts[cells]), actions.states[cells])
         rest.demand_j -= self._saved_j(actions, count)
         return reached
 
@@ -407,8 +406,7 @@ class Spending:
             if not self._suffices(floor_j):
                 return False
         self._floor_j = floor_j
-        rest.states[:end, hosts] = columns
-        rest.changed = True
+        rest.put((slice(end), hosts), columns)
         rest.demand_j[rows] += extra_j[rows]
         self.left_j -= max(cost_j, 0.0)
         return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from beasy_sched.arrays import (
     BoolArray,
@@ -31,7 +32,7 @@ class Rest:
     """What is left of a window: rows from the present step to its last one, N servers."""
 
     states: StateArray
-    """Planned P-states, [L, N]; compensation writes its changes here."""
+    """Planned P-states, [L, N]: those of the plan itself until `put` changes them."""
     now_asleep: BoolArray
     """Whether each server was asleep in the step before, [N]."""
     reserved_until: IndexArray
@@ -41,7 +42,8 @@ class Rest:
     supply_j: FloatArray
     """Production and hydrogen of each row, [L]."""
     demand_j: FloatArray
-    """Planned energy of the servers in each row, [L]; kept up with the changes."""
+    """Planned energy of the servers in each row, [L]: the plan's own array until states are changed, and a
+    copy that is kept up with the changes afterwards."""
     battery: BatterySpec
     start_j: float
     """The true level of the battery now."""
@@ -56,6 +58,12 @@ class Rest:
     def tolerance_j(self) -> float:
         """Levels that derive from measured ones count as equal up to this difference, J."""
         return energy_tolerance_j(self.battery.capacity_j)
+
+    def put(self, places: Any, states: StateArray) -> None:
+        """Plan ``states`` at these places of `states`: a copy from now on, as `demand_j` is."""
+        if not self.changed:
+            self.states, self.demand_j, self.changed = self.states.copy(), self.demand_j.copy(), True
+        self.states[places] = states
 
     def levels_j(self, extra_j: FloatArray | None = None) -> FloatArray:
         """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row."""
