@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from beasy_sched.arrays import BoolArray, FloatArray, IntArray
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray, total
 from beasy_sched.engine.guard import energy_tolerance_j
 from beasy_sched.engine.policy import View
 from beasy_sched.model.host_states import BUSY, IDLE
@@ -204,11 +204,11 @@ class Ledger:
     def _projection(self, now: float, kind: type[Projection]) -> Projection:
         """Return the future balance of available energy."""
         settling_j = self._powers.settling_j * self._counts
-        rest_w = float((self._powers.rest_w * self._counts).sum())
-        idle_j, available_j = float(settling_j[:, IDLE].sum()), self.counter.available_j
+        rest_w = total((self._powers.rest_w * self._counts).ravel())
+        idle_j, available_j = total(settling_j[:, IDLE]), self.counter.available_j
+        available_j -= total(settling_j.ravel()) - idle_j
         if now < self.period.start_s:  # hosts that come free by then are still on
             idle_j += float((self._off_again_j * self._counts[:, BUSY]).sum())
-        available_j -= float(settling_j.sum()) - float(settling_j[:, IDLE].sum())
         rate_w, tolerance_j, passing = self.counter.rate_w, self.counter.tolerance_j, self._passing(idle_j)
         return kind(self.period, rate_w, now, available_j, rest_w, self._jobs, passing, tolerance_j)
 
@@ -220,8 +220,8 @@ class Ledger:
         floor_w, passing = float(peak_w.sum()) - idle_w, self._passing(idle_w)
         return kind(self.period, self.counter.rate_w, now, floor_w, self._jobs, passing)
 
-    def _passing(self, total: float) -> Passing:
-        return Passing(total, int(self._counts[:, IDLE].sum()))
+    def _passing(self, cost: float) -> Passing:
+        return Passing(cost, int(self._counts[:, IDLE].sum()))
 
     def cost(self, lead_s: float) -> JobCost:
         """Return the upper bounds of what a host costs a job."""
@@ -229,9 +229,9 @@ class Ledger:
 
     def extra_w(self, hosts: HostIds, lasts_s: float) -> float:
         """Return the power that a job adds to ``hosts`` at rest, including switching them off again."""
-        total = self._powers.total
+        of = self._powers.total
         lasts_s = max(lasts_s, TIME_TOLERANCE_S)
-        return total(self._powers.job_w, hosts) + total(self._off_again_j, hosts) / lasts_s
+        return of(self._powers.job_w, hosts) + of(self._off_again_j, hosts) / lasts_s
 
     # --- results ------------------------------------------------------------------------------------
 

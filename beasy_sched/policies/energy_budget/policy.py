@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
@@ -72,18 +72,28 @@ class BudgetPass(EasyPass):
         view: View,
         fleet: Fleet,
         ledger: Ledger | None,
-        test: BudgetTest | None,
+        find_test: Callable[[], BudgetTest | None],
         options: EnergyBudgetOptions,
     ) -> None:
-        """Begin a decision. No ``ledger`` means no budget; no ``test`` means no limit at this moment."""
+        """Begin a decision. No ``ledger`` means no budget.
+
+        ``find_test`` is called where the test is first needed, before hosts are given to any job, and returns
+        None if there is no limit at this moment.
+        """
         super().__init__(view, by_arrival, by_arrival)
-        self.fleet, self.ledger, self.test, self.options = fleet, ledger, test, options
+        self.fleet, self.ledger, self.options = fleet, ledger, options
+        self._find_test = find_test
         self.cost = FREE if ledger is None else ledger.cost(fleet.lead_s)
         self.begin_s = view.now + self.cost.lead_s
         self.again_s = np.inf
         """Time at which the first waiting job will have what it lacks now, s."""
         self.lacking: FactDict = {}
         """Facts of what the last job that the budget refused lacks."""
+
+    @cached_property
+    def test(self) -> BudgetTest | None:
+        """The test of whether the budget allows a job; None if there is no limit at this moment."""
+        return self._find_test()
 
     @cached_property
     def choice(self) -> HostChoice:
@@ -224,6 +234,9 @@ class BudgetPass(EasyPass):
 
     def start_woken(self) -> None:
         """Start the jobs whose hosts are all on; give up those with a host out of service."""
+        if not self.fleet.claims:
+            return
+        _ = self.test  # which counts the hosts as they are before
         view, fleet, free = self.view, self.fleet, self.view.free_mask()
         for job, hosts in [*fleet.claims.items()]:
             if not view.available[hosts].all():
@@ -313,21 +326,24 @@ class BudgetedEasy(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Update the books, start jobs, switch hosts, ask for the next measurement."""
-        fleet, ledger, test, measured = self._fleet, self.ledger, None, False
+        fleet, ledger, limited, measured = self._fleet, self.ledger, False, False
         self._forget_ended(view)
         fleet.taken[:] = False
         if ledger is not None:
             measured = ledger.catch_up(view)
-            if ledger.is_limited and not ledger.is_over(view.now):
-                test = ledger.test_at(view.now, self._test)
-        turn = BudgetPass(view, fleet, ledger, test, self.options)
+            limited = ledger.is_limited and not ledger.is_over(view.now)
+
+        def find_test() -> BudgetTest | None:
+            return ledger.test_at(view.now, self._test) if ledger is not None and limited else None
+
+        turn = BudgetPass(view, fleet, ledger, find_test, self.options)
         if fleet.switches:
             turn.start_woken()
         if not view.queue:
             self._again_s = np.inf
-        elif not self._is_quiet(view, test) or self._energy_came(turn, measured):
+        elif not self._is_quiet(view, limited) or self._energy_came(turn, measured):
             turn.run()
-            self._tested = test is not None
+            self._tested = limited
             self._again_s = turn.again_s
         if fleet.switches:
             turn.switch_off()
@@ -357,13 +373,13 @@ class BudgetedEasy(Policy):
         if acts:
             self._acted_s = view.now
 
-    def _is_quiet(self, view: View, test: BudgetTest | None) -> bool:
+    def _is_quiet(self, view: View, limited: bool) -> bool:
         """Whether nothing has changed but the time, and perhaps the energy."""
         return (
             not view.arrived
             and self._seen_version == view.availability_version
             and view.now < self._again_s - TIME_TOLERANCE_S
-            and self._tested == (test is not None)
+            and self._tested == limited
         )
 
     def _energy_came(self, turn: BudgetPass, measured: bool) -> bool:

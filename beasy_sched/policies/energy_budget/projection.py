@@ -48,6 +48,7 @@ class Commitments:
         self._rows = rows
         self.end_s, self.extra_w, self.hosts = rows
         self._drawn: tuple[float, float] | None = None
+        self._running: tuple[float, FloatArray, FloatArray] | None = None
 
     def add(self, job_id: str, end_s: float, extra_w: float, hosts: int) -> None:
         """Add a job that runs until ``end_s`` at the latest, or replace it if it is known."""
@@ -82,6 +83,18 @@ class Commitments:
             first = int(self.end_s.searchsorted(at_s, side="right"))
             self._drawn = at_s, float(self.extra_w[first:].sum())
         return self._drawn[1]
+
+    def running(self, at_s: float) -> tuple[FloatArray, FloatArray]:
+        """The latest ends of the jobs that run after ``at_s`` (s), and the power of those that have ended, W.
+
+        The power of none comes first, then that after each end.
+        """
+        if self._running is None or self._running[0] != at_s:
+            first = int(self.end_s.searchsorted(at_s, side="right"))
+            ended_w = np.zeros(len(self.end_s) - first + 1)
+            self.extra_w[first:].cumsum(out=ended_w[1:])
+            self._running = at_s, self.end_s[first:], ended_w
+        return self._running[1:]
 
     def _place(self, job_id: str) -> int:
         return self._ids.index(job_id, int(self.end_s.searchsorted(self._end_of[job_id])))
@@ -132,13 +145,10 @@ class Lookahead(ABC):
         """Look ahead at the running ``jobs``; subclasses set up the breakpoints."""
         self._passing = passing
         self._start_s, self._end_s = max(now, period.start_s), period.end_s
-        first = int(jobs.end_s.searchsorted(self._start_s, side="right"))
-        self._ends_s, self._extra_w = jobs.end_s[first:], jobs.extra_w[first:]
+        self._ends_s, ended_w = jobs.running(self._start_s)
         self._inside = int(self._ends_s.searchsorted(self._end_s))
-
-    def _ended_w(self) -> FloatArray:
-        """Power of the running jobs that have ended, now and after each end within the period."""
-        return np.concatenate(([0.0], np.cumsum(self._extra_w[: self._inside])))
+        self._running_w = jobs.drawn_w(self._start_s) - ended_w[: self._inside + 1]
+        """Power of the jobs that run, now and after each end within the period, W."""
 
     def start(self, extra_w: float, end_s: float, idle: int) -> None:
         """Account for a job that has started."""
@@ -190,9 +200,10 @@ class Projection(Lookahead):
         """Jobs that have hosts, those that start in this decision among them."""
         self._tolerance_j = tolerance_j
         self._t = np.concatenate(([self._start_s], self._ends_s[: self._inside], [self._end_s]))
-        running_w = self._extra_w.sum() - self._ended_w()
-        gains_j = (rate_w - rest_w - running_w) * np.diff(self._t)
-        self._y = available_j + np.concatenate(([0.0], np.cumsum(gains_j)))
+        gained_j = np.zeros(len(self._t))
+        gains_j = (rate_w - rest_w - self._running_w) * (self._t[1:] - self._t[:-1])
+        gains_j.cumsum(out=gained_j[1:])
+        self._y = available_j + gained_j
         self._last_s = min(float(self._ends_s[-1]), self._end_s) if len(self._ends_s) else self._start_s
         self._ready = False
 
@@ -224,12 +235,13 @@ class Projection(Lookahead):
         """Compute the largest extra power up to each breakpoint, and the smallest balance from there on."""
         if self._ready:
             return
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope_w = (self._y + self._tolerance_j) / (self._t - self._start_s)
-        slope_w[self._t <= self._start_s] = np.inf
-        self._steepest_w = np.concatenate(([np.inf], np.minimum.accumulate(slope_w)))
-        counted_j = np.where(self._t <= self._last_s, self._y, np.inf)
-        self._lowest_j = np.append(np.minimum.accumulate(counted_j[::-1])[::-1], np.inf)
+        slope_w = np.full(len(self._t) + 1, np.inf)  # of no breakpoint first
+        later = self._t > self._start_s
+        np.divide(self._y + self._tolerance_j, self._t - self._start_s, out=slope_w[1:], where=later)
+        self._steepest_w = np.minimum.accumulate(slope_w)
+        counted_j = np.full(len(self._t) + 1, np.inf)  # of no breakpoint last
+        np.copyto(counted_j[:-1], self._y, where=self._t <= self._last_s)
+        self._lowest_j = np.minimum.accumulate(counted_j[::-1])[::-1]
         self._ready = True
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
@@ -311,7 +323,7 @@ class Ceiling(Lookahead):
         self.limit_w = limit_w
         self._most_w = limit_w * (1 + ENERGY_TOLERANCE)
         self._t = np.concatenate(([self._start_s], self._ends_s[: self._inside]))
-        self._y = rest_w + self._extra_w.sum() - self._ended_w()
+        self._y = rest_w + self._running_w
 
     def facts(self, reserved: float) -> FactDict:
         """Return the drawn and the ``reserved`` power and the limit, the numbers behind a decision."""

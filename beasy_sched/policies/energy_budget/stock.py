@@ -102,26 +102,34 @@ class Stock(Projection):
         for at_s in moments_s[paid(moments_s)].tolist():
             if self._suffices(at_s, extra_w, lasts_s):
                 return float(at_s)
-        return first_moment(
-            lambda at_s: bool(paid(np.array([at_s]))[0]) and self._suffices(at_s, extra_w, lasts_s),
-            float(moments_s[-1]),
-            self._end_s,
-        )
+
+        def enough(at_s: float) -> bool:
+            saved_j = float(np.interp(at_s, self._t, self._y))
+            if self._excess_at_j(at_s, extra_w, lasts_s) > saved_j + self._tolerance_j:
+                return False
+            return self._suffices(at_s, extra_w, lasts_s)
+
+        return first_moment(enough, float(moments_s[-1]), self._end_s)
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
         """Reserve what a job will take from the stock when it starts at ``at_s``, and return it, J."""
-        self._reserved_j = max(0.0, float(self._excess_j(np.array([at_s]), extra_w, lasts_s)[0]))
+        self._reserved_j = max(0.0, self._excess_at_j(at_s, extra_w, lasts_s))
         self._due_s = at_s
         return self._reserved_j
 
     def _excess_j(self, at_s: FloatArray, extra_w: float, lasts_s: float) -> FloatArray:
         """What a job draws above the rate from each start on, with the jobs that still run then."""
-        first = int(self._jobs.end_s.searchsorted(self._start_s, side="right"))
-        ends_s, running_w = self._jobs.end_s[first:], self._jobs.extra_w[first:]
-        ended_w = np.concatenate(([0.0], np.cumsum(running_w)))[ends_s.searchsorted(at_s, side="right")]
+        ends_s, ended_w = self._jobs.running(self._start_s)
         span_s = np.minimum(at_s + lasts_s, self._end_s) - np.maximum(at_s, self._start_s)
-        power_w = self._drawn_w - ended_w + extra_w
+        power_w = self._drawn_w - ended_w[ends_s.searchsorted(at_s, side="right")] + extra_w
         return np.asarray((power_w - self._rate_w) * np.maximum(span_s, 0.0))
+
+    def _excess_at_j(self, at_s: float, extra_w: float, lasts_s: float) -> float:
+        """As `_excess_j`, for one start."""
+        ends_s, ended_w = self._jobs.running(self._start_s)
+        span_s = min(at_s + lasts_s, self._end_s) - max(at_s, self._start_s)
+        power_w = self._drawn_w - ended_w.item(ends_s.searchsorted(at_s, side="right")) + extra_w
+        return (power_w - self._rate_w) * max(span_s, 0.0)
 
 
 class EvenStock(Stock):

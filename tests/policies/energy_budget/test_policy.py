@@ -28,7 +28,8 @@ class Promises:
     def reservation(self, walltime_s: float) -> BudgetReservation:
         cluster = Cluster(Platform((FAST,), np.zeros(4, dtype=np.intp), tuple(f"n{i:03}" for i in range(4))))
         job, view = cluster.submit(Job(JobRequest("w0!a", 0.0, 2, "p", walltime_s))), View(cluster)
-        made = BudgetPass(view, Fleet(view, switches=False), None, self.Energy(self), EnergyBudgetOptions())
+        energy, options = self.Energy(self), EnergyBudgetOptions()
+        made = BudgetPass(view, Fleet(view, switches=False), None, lambda: energy, options)
         made.choice = self.Choice(self)
         made.cost = JobCost(power_w=10.0, switching_j=0.0, lead_s=20.0)
         return made.reserve(job)

@@ -167,7 +167,7 @@ def real_pass(naive: Naive, queue: list[tuple[int, float]]) -> BudgetPass:
     powers = EstimatedPowers(cluster.platform, view.power_model, options)
     ledger = Ledger(period, powers, fleet.jobs, view)
     ledger.counter.available_j = naive.available_j
-    made = BudgetPass(view, fleet, ledger, ledger.test_at(naive.now, policy.stock), options)
+    made = BudgetPass(view, fleet, ledger, lambda: ledger.test_at(naive.now, policy.stock), options)
     made.run()
     return made
 
