@@ -48,11 +48,8 @@ class Intake:
         self.ids.add(request.id)
         return Job(request)
 
-    def give_terms(self, job: Job) -> None:
+    def give_terms(self, job: Job, extras: Mapping[str, Any]) -> None:
         """Read the members of a job that Batsim does not know. Raises TermsError."""
-        extras = job.request.extras
-        if extras is None:
-            return
         job.terms = read_terms(job.id, extras, job.subtime_s)
         if job.terms is not NO_TERMS:
             self._with_terms += 1

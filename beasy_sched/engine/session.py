@@ -200,7 +200,8 @@ class Session:
             self._advance_power(self.power)
         if self._kills.jobs and (due := self._kills.due(self.now)):
             self._decisions.append(d.KillJobs(self.now, due))
-        self._decisions += self.commander.send(self.now)
+        if self.cluster.requests:
+            self._decisions += self.commander.send(self.now)
         if not self._kills.jobs and (self.power is None or self.power.is_open(self.now)):
             self._schedule()
             while self._measured:  # where the simulator answers a query, another message brings the answer
@@ -322,14 +323,16 @@ class Session:
 
     def _on_submitted(self, event: e.JobSubmitted) -> None:
         job = self._intake.admit(event.job, self.submitted - len(self.outcomes))
-        try:
-            self._intake.give_terms(job)
-        except TermsError as error:
-            self._notes.warn_of_some("refused jobs", f"job {job.id} was refused: {error}")
-            wrong = {"member": str(error)}
-            self._refuse(job, JobState.REJECTED, "one of its members cannot be read", wrong)
-            return
-        waits = job.terms is not NO_TERMS and self._waits(job)
+        waits = False
+        if event.job.extras is not None:
+            try:
+                self._intake.give_terms(job, event.job.extras)
+            except TermsError as error:
+                self._notes.warn_of_some("refused jobs", f"job {job.id} was refused: {error}")
+                wrong = {"member": str(error)}
+                self._refuse(job, JobState.REJECTED, "one of its members cannot be read", wrong)
+                return
+            waits = job.terms is not NO_TERMS and self._waits(job)
         if job.res < 1:
             self._refuse(job, JobState.REJECTED, "asks for no host", {"hosts_asked": job.res})
             return
@@ -494,7 +497,8 @@ class Session:
         self._show()
         self._commit(self._policy.ask("schedule", self.view, self.now))
         self._ended = []
-        self._decisions += self.commander.send(self.now)
+        if self.cluster.requests:
+            self._decisions += self.commander.send(self.now)
 
     def _show(self) -> None:
         """Update the policy's view, whatever the policy has written to it."""

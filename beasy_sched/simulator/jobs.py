@@ -17,7 +17,7 @@ from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_workload import Homogeneous, Parallel, Profile, WorkloadJob
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
-from beasy_sched.protocol.wire import as_batsim_reads, rounded
+from beasy_sched.protocol.wire import as_batsim_reads
 from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.machines import ModeTable
 
@@ -79,7 +79,8 @@ class SimJob(Struct, eq=False):
     def submitted(cls, workload: str, profile: Profile, exact: WorkloadJob, decimals: int) -> SimJob:
         """Return a job that has just been submitted; its request tells times with so many decimals."""
         subtime, limit = exact.subtime, exact.walltime
-        told_s, told_limit_s = rounded(subtime, decimals), rounded(limit, decimals)
+        told_s = round(subtime, decimals) if type(subtime) is float else subtime
+        told_limit_s = round(limit, decimals) if type(limit) is float else limit
         request = JobRequest(exact.id, told_s, exact.res, exact.profile, told_limit_s, exact.extras)
         walltime = -1.0 if limit is None else as_batsim_reads(limit)
         return cls(workload, profile, request, as_batsim_reads(subtime), walltime, profile)

@@ -429,14 +429,19 @@ class LivePlan:
         self._beyond_plan = (-1, 0.0)
         """Number of a step, and the energy that servers draw in it beyond the plan, J."""
         self._user_error = user_error
-        self._by_work = window_end == "work"
+        self.by_work = window_end == "work"
+        """Whether a job must only do its work before the last known window ends."""
         self.fastest = view.platform.fastest_of_kind[view.platform.kind_of]
         """The fastest P-state of each host."""
         self._most_speed = float(self._speed(np.arange(view.platform.size), self.fastest).min())
         self.promised: Promise | None = None
         """The last reservation that was found."""
+        self.hopeless: tuple[Job, int, int, int, int] | None = None
+        """The job that the last search found no reservation for, the changes of the plan, jobs and hosts by
+        then, and the step up to which it was searched. While these stay the same, later searches find none
+        either: servers become ready later and later, and the plan's runs of steps shorter."""
         self._held: dict[str, _Held] = {}
-        self._comings = 0
+        self.comings = 0
         """Counter that changes whenever jobs come or go."""
         self._all: Remembered[int, _HeldJobs] = Remembered()
         self._faster: Remembered[tuple[int, int, int], _HeldJobs] = Remembered()
@@ -480,7 +485,7 @@ class LivePlan:
         By walltimes, or by work: free servers go on at their present speeds in the present ``step``, then
         all run at full speed (Eq. 3.28, 3.29). This holds for whichever servers a job gets.
         """
-        if not self._by_work:
+        if not self.by_work:
             return walltime_s
         free = view.free_mask().nonzero()[0]
         now_speed = float(self._speed(free, view.pstate[free]).min()) if len(free) else 0.0
@@ -587,9 +592,9 @@ class LivePlan:
         reference_flops = float(self.ladder.reference_flops[hosts].min())
         total_flops = job.walltime_s * reference_flops * self._user_error
         end_s = view.now + job.walltime_s
-        if self._by_work:
+        if self.by_work:
             end_s = min(end_s, self.plan.end_s)
-        self._comings += 1
+        self.comings += 1
         self._held[job.id] = _Held(job, hosts, step, before, placement.faster, end_s, total_flops)
 
     def settle_ends(self, view: View, step: int) -> None:
@@ -602,7 +607,7 @@ class LivePlan:
             gone = [key for key in known if key not in running]
         for key in gone:
             held = known.pop(key)
-            self._comings += 1
+            self.comings += 1
             self.until[held.hosts] = 0
             self.ends_s[held.hosts] = -np.inf
             if step < held.first + len(held.before):
@@ -625,7 +630,7 @@ class LivePlan:
 
     def running_jobs(self, view: View) -> JobTable | None:
         """Return the running jobs with their estimated remaining work (Eq. 3.28, 3.29), if there are any."""
-        return self._all.get(self._comings, self._held_jobs).table(view) if self._held else None
+        return self._all.get(self.comings, self._held_jobs).table(view) if self._held else None
 
     def faster_jobs(self, view: View, step: int, end: int) -> JobTable | None:
         """Return the running jobs with a server that could run faster before step ``end``, if there are any.
@@ -635,7 +640,7 @@ class LivePlan:
         """
         if not self._held:
             return None
-        key = self.plan.changes, self._comings, end
+        key = self.plan.changes, self.comings, end
         jobs = self._faster.get(key, lambda: self._held_jobs(self._can_rise(step, end)))
         return jobs.table(view) if jobs.held else None
 
@@ -646,7 +651,7 @@ class LivePlan:
 
     def _can_rise(self, step: int, end: int) -> list[bool]:
         """Whether each running job has a server that could run faster in one of its steps before ``end``."""
-        of = self._all.get(self._comings, self._held_jobs).layout
+        of = self._all.get(self.comings, self._held_jobs).layout
         ends = self.until[of.ids] + 1  # a job that ends with a step may reach into the next by rounding
         rows = np.arange(step, min(end, int(np.maximum.reduce(ends))))
         rises = self.ladder.can_rise(of.ids, self.plan.states[step : step + len(rows), of.ids])
@@ -660,7 +665,7 @@ class LivePlan:
 
         That it is true in a step is remembered for later ones while neither plan nor jobs change.
         """
-        return self._lowest.get((self.plan.changes, self._comings, end), lambda: self._find_lowest(step, end))
+        return self._lowest.get((self.plan.changes, self.comings, end), lambda: self._find_lowest(step, end))
 
     def _find_lowest(self, step: int, end: int) -> bool:
         states, hosts = self.plan.states[step:end], np.arange(len(self.until))

@@ -277,12 +277,16 @@ class BeasyPass(EasyPass):
         Servers that are busy now are preferred. A job that lacks energy in this step waits for the next one.
         """
         view, live, plan, free = self.view, self.live, self.live.plan, self.free_mask()
+        promise = Reservation(job, np.inf, certain=True)
+        prospect = job, plan.changes, live.comings, view.availability_version, self._until(job)
+        if prospect == live.hopeless:
+            self._count(promise)
+            return promise
         earliest_s = ready_s(view, plan, self.step, free, live.ends_s)
         next_s = view.now
         if self.refused_by == NO_STEP_ENERGY and view.budget is not None:
             next_s = view.budget.end_s
         earliest_s = np.maximum(earliest_s, next_s)
-        promise = Reservation(job, np.inf, certain=True)
         for before in (self._near(job), None):
             intervals = self._intervals(job, earliest_s, before)
             if intervals is None:
@@ -303,6 +307,8 @@ class BeasyPass(EasyPass):
                 self._reserved[promised] = True
                 live.promised = Promise(job, start_s, promised)
                 break
+        else:
+            live.hopeless = prospect if next_s == view.now and not live.by_work else None
         self._count(promise)
         return promise
 
@@ -406,6 +412,8 @@ class Beasy(Policy):
         self._follower = PlanFollower(view, self.live.plan)
         self._window: CurrentWindow | None = None
         self._seen: tuple[int, int] = (-1, -1)
+        self._settled: tuple[int, int, int, int] | None = None
+        """The situation, as `_situation` returns it, in which the last message changed nothing."""
         self._last_pass_s = 0.0
 
     # --- every step ---------------------------------------------------------------------------------------
@@ -501,16 +509,25 @@ class Beasy(Policy):
         if step is None or self._window is None:
             return ()
         self.live.settle_ends(view, step)
+        has_news = len(view.queue) and (view.arrived or self._seen != (step, view.availability_version))
+        if not has_news and self._settled == self._situation(view, step):
+            return ()
         if self.options.release == "at-once":
             self.live.give_back(view, step)
         actions: list[Action] = []
-        if len(view.queue) and (view.arrived or self._seen != (step, view.availability_version)):
+        if has_news:
             dangerous = self._window.dangerous(step)
             actions = BeasyPass(view, self.live, step, dangerous, self._last_pass_s).run()
             self._last_pass_s = view.now
         self._seen = (step, view.availability_version)
         self.live.give_back(view, step)
-        return [*actions, *self._let_sleep(view, step)]
+        actions += self._let_sleep(view, step)
+        self._settled = None if actions else self._situation(view, step)
+        return actions
+
+    def _situation(self, view: View, step: int) -> tuple[int, int, int, int]:
+        """What changes with the step, the servers that are free, the plan, and the jobs that hold it."""
+        return step, view.availability_version, self.live.plan.changes, self.live.comings
 
     def _let_sleep(self, view: View, step: int) -> list[Action]:
         """Put idle servers to sleep that are asleep in the changed plan in the present step."""
