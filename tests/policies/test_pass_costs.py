@@ -18,9 +18,11 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import Message
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies.beasy.policy import BeasyPass
+from beasy_sched.policies.beasy.live_plan import LivePlan
+from beasy_sched.policies.beasy.policy import Beasy, BeasyPass
 from beasy_sched.policies.easy import EasyPass, Places
 from beasy_sched.policies.follow_plan import PlannedEasyPass, PlannedRuns
+from beasy_sched.policies.planned.job_table import JobTable
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.testing.witness import LoggedAction
 
@@ -66,7 +68,7 @@ def decided(world: World, policy: str) -> tuple[list[d.Decision], list[LoggedAct
 def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: str) -> None:
     """The same decisions, for the same reasons, where every job is tried, and every reservation made anew.
 
-    And where every message asks which requests can be sent.
+    And where every message asks which requests can be sent, and every step what compensation could change.
     """
     rng = np.random.default_rng(seed)
     world = (rich_world if rich else random_world)(rng, most_jobs=40)
@@ -79,7 +81,18 @@ def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: 
     def none_stands(self: PlannedRuns, view: View, job: Job, step: int) -> None:
         return None
 
+    def all_running(self: LivePlan, view: View, step: int, end: int) -> JobTable | None:
+        return self.running_jobs(view)
+
+    def never(self: LivePlan, step: int, end: int) -> bool:
+        return False
+
+    forgotten = property(lambda self: None, lambda self, value: None)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LivePlan, "faster_jobs", all_running)
+        patch.setattr(LivePlan, "is_lowest", never)
+        patch.setattr(LivePlan, "hopeless", forgotten, raising=False)
+        patch.setattr(Beasy, "_settled", forgotten, raising=False)
         patch.setattr(EasyPass, "_affordable", all_of_them)
         patch.setattr(PlannedEasyPass, "needs_reservation", EasyPass.needs_reservation)
         patch.setattr(BeasyPass, "needs_reservation", EasyPass.needs_reservation)
