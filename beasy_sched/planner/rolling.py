@@ -150,10 +150,10 @@ def replanned(
         yield Replanner(None, None, _no_planner, limit_s)
         return
     from beasy_sched.planner.process import PlannerProcess, PlannerSetup
-    from beasy_sched.planner.sources import PlanSources, first_request, site_of
+    from beasy_sched.planner.sources import ReplanSources, first_request, site_of
 
     site = site_of(settings)
-    sources = PlanSources(settings, replan, site)
+    sources = ReplanSources(settings, replan, site)
     known = platform()
     rule = sources.rule(known)
 

@@ -49,7 +49,7 @@ def replan_rule(settings: RunSettings, platform: Platform | None) -> ReplanRule 
     """
     if settings.replan is None:
         return None
-    return PlanSources(settings, settings.replan, site_of(settings)).rule(platform)
+    return ReplanSources(settings, settings.replan, site_of(settings)).rule(platform)
 
 
 def first_plan_shortage(settings: RunSettings, rule: ReplanRule, platform: Platform) -> str:
@@ -77,7 +77,7 @@ def site_of(settings: RunSettings) -> Site:
     return parse_site(settings.site, settings.site_name)
 
 
-class PlanSources:
+class ReplanSources:
     """Sources of plans: the files that the settings name, or else what the plan file expects."""
 
     def __init__(self, settings: RunSettings, replan: ReplanSettings, site: Site) -> None:
