@@ -62,8 +62,15 @@ class _LiveOptions(_Partition):
         "The true state of charge, percent, from a source like --power's (default: the run's own balance).",
         metavar="SOURCE",
     )
+    meter: str = option(
+        "What measures the energy that the nodes use: 'model' (nothing: it is reckoned from their states),"
+        " 'slurm' (Slurm's energy accounting), 'command:PROGRAM' (prints watts, or JSON with power_w or"
+        " energy_j, a line), or 'prometheus:URL?query=...' (W).",
+        default="model",
+        metavar="SOURCE",
+    )
     power_stale: float | None = option(
-        "A source that is silent for so long produces 0 W. [default: two steps of the site]",
+        "A source that is silent for so long produces 0 W. [default: two steps of the site, or 10 min]",
         type=_DURATION,
         metavar="TIME",
     )
@@ -111,9 +118,12 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
     from beasy_sched.outputs.tables import print_summary
     from beasy_sched.slurm.bridge import ActingRules
     from beasy_sched.slurm.live import LiveRun, LiveSettings, live_windows
+    from beasy_sched.slurm.meter import MODEL
     from beasy_sched.slurm.service import Pace
 
-    how.energy = EnergySource.MODEL
+    how.energy = EnergySource.MODEL if given.meter == MODEL else EnergySource.BATSIM
+    if given.meter != MODEL and not given.act:
+        raise ConfigError("--meter measures the cluster, and not what a shadow would make of it: pass --act")
     settings = settings_of(how)
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
     if site is not None and given.power is None:
@@ -135,8 +145,9 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
         endpoint=given.endpoint,
         pace=Pace(given.poll, given.duration),
         power=given.power,
+        meter=given.meter,
         battery=given.battery,
-        stale_s=given.power_stale or (2.0 * site.step_s if site else 0.0),
+        stale_s=given.power_stale or (2.0 * site.step_s if site else 600.0),
         fail_open_s=given.fail_open,
         pstate_command=given.pstate_command,
     )

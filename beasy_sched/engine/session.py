@@ -55,7 +55,7 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError
 from beasy_sched.model.platform import Platform, platform_of
 from beasy_sched.model.workflow import PHASE_CAME_LATE, Workflows
-from beasy_sched.protocol.notices import MACHINES_LEAVE, MACHINES_RETURN
+from beasy_sched.protocol.notices import JOB_RUNS, MACHINES_LEAVE, MACHINES_RETURN
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _OVER = "the run is over"
@@ -63,6 +63,8 @@ _OVER = "the run is over"
 _REASONED = (JobState.REJECTED, JobState.POSTPONED, JobState.KILLED)
 WITHDRAWN: Final = "taken out of the queue"
 """The rule by which a job leaves that was withdrawn."""
+RUNS: Final = "runs already"
+"""The rule by which a job is taken over that was started before the run began."""
 _UNKNOWN = "unknown event types and fields"
 
 
@@ -125,6 +127,7 @@ class Session:
             e.NoMoreJobs: self._on_no_more_jobs,
             e.MachinesChanged: self._on_machines,
             e.JobWithdrawn: self._on_withdrawn,
+            e.JobRuns: self._on_runs,
             e.LevelsMeasured: self._on_levels,
             e.PowerAnnounced: self._on_power,
             e.UnreadableNotice: self._on_unreadable,
@@ -382,6 +385,18 @@ class Session:
             self._drop(job, JobState.REJECTED, WITHDRAWN)
             self._notes.log(self.now, "reject", WITHDRAWN, {"waited_s": self.now - job.subtime_s}, job)
 
+    def _on_runs(self, event: e.JobRuns) -> None:
+        """Take over a job that runs already: it was started before the run began."""
+        job = next((job for job in self._arrived if job.id == event.job_id), None)
+        if job is None:
+            raise PeerError(f"NOTIFY {event.kind}: job {shortened(event.job_id)} was not submitted with it")
+        try:
+            hosts = self.cluster.start(job, event.hosts, self.now)
+        except PolicyError as error:
+            raise PeerError(f"NOTIFY {event.kind}: {error}") from None
+        self._arrived.remove(job)
+        self._notes.log(self.now, "start", RUNS, job=job, hosts=hosts)
+
     def _on_no_more_jobs(self, event: e.NoMoreJobs) -> None:
         self._intake.is_complete = True
 
@@ -435,7 +450,7 @@ class Session:
 
     def _on_unreadable(self, event: e.UnreadableNotice) -> None:
         """Refuse a notice that cannot be read, unless it announces power to a run without a site."""
-        if self.power is not None or event.kind in (MACHINES_LEAVE, MACHINES_RETURN):
+        if self.power is not None or event.kind in (MACHINES_LEAVE, MACHINES_RETURN, JOB_RUNS):
             raise PeerError(event.problem)
         self._warn_of_unused_power()
 

@@ -40,6 +40,7 @@ QUEUED: Final = ""
 ENGINE_WORDS: Final[Sentences] = {
     ("postpone", QUEUED): Words(of_jobs="others were before them in the queue"),
     ("postpone", "waits for jobs that never come"): Words(of_jobs="depend on jobs that were never submitted"),
+    ("start", "runs already"): Words("It was started before this run began, which took it over."),
     ("kill", ""): Words(of_jobs="not by the scheduler"),
     ("queue", PHASE_CAME_LATE): Words(
         "A job of phase {lower_phase} of its workflow was submitted only now: it did not wait for that one.",

@@ -159,6 +159,13 @@ class JobWithdrawn(Notify, frozen=True, gc=False):
     job_id: str = ""
 
 
+class JobRuns(Notify, frozen=True, gc=False):
+    """A job that waits for the scheduler runs already: it was started before the scheduler came."""
+
+    job_id: str = ""
+    hosts: HostSet = NO_HOSTS
+
+
 class LevelsMeasured(Notify, frozen=True, gc=False):
     """What the storage really holds; None for what is not known."""
 
@@ -190,6 +197,7 @@ NOTICES = (
     NoMoreJobs,
     MachinesChanged,
     JobWithdrawn,
+    JobRuns,
     LevelsMeasured,
     PowerAnnounced,
     UnreadableNotice,

@@ -30,6 +30,8 @@ NO_MORE_JOBS = "no_more_static_job_to_submit"
 MACHINES_LEAVE, MACHINES_RETURN = "event_machine_unavailable", "event_machine_available"
 JOB_WITHDRAWN = "job_withdrawn"
 """A waiting job is no longer the scheduler's to start: its user has cancelled it, say. No Batsim says so."""
+JOB_RUNS = "job_runs"
+"""A job that has just been submitted runs already, on ``resources``. Not of Batsim."""
 LEVELS_MEASURED = "storage_levels"
 """What the storage really holds: ``soc_pct`` of the battery, ``hydrogen_kg`` of the tank. Not of Batsim."""
 
@@ -74,8 +76,10 @@ def notice(timestamp: float, kind: str, data: dict[str, Any], event_id: str = ""
     """
     if kind == NO_MORE_JOBS:
         return e.NoMoreJobs(timestamp, kind, data, event_id)
-    if kind in (MACHINES_LEAVE, MACHINES_RETURN):
-        return _machines(timestamp, kind, data, event_id)
+    if kind in (MACHINES_LEAVE, MACHINES_RETURN) or (
+        kind == JOB_RUNS and isinstance(data.get("job_id"), str)
+    ):
+        return _on_hosts(timestamp, kind, data, event_id)
     if kind == JOB_WITHDRAWN and isinstance(job_id := data.get("job_id"), str):
         return e.JobWithdrawn(timestamp, kind, data, event_id, job_id)
     if kind == LEVELS_MEASURED:
@@ -85,7 +89,7 @@ def notice(timestamp: float, kind: str, data: dict[str, Any], event_id: str = ""
     return e.Notify(timestamp, kind, data, event_id)
 
 
-def _machines(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> e.Notify:
+def _on_hosts(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> e.Notify:
     text = data.get("resources")
     try:
         hosts = HostSet.parse(text) if isinstance(text, str) else None
@@ -94,6 +98,8 @@ def _machines(timestamp: float, kind: str, data: dict[str, Any], event_id: str) 
     if hosts is None:
         problem = f"found resources {shortened(repr(text))}, expected hosts such as '0-3'"
         return e.UnreadableNotice(timestamp, kind, data, event_id, _named(data, problem))
+    if kind == JOB_RUNS:
+        return e.JobRuns(timestamp, kind, data, event_id, data["job_id"], hosts)
     return e.MachinesChanged(timestamp, kind, data, event_id, hosts, kind == MACHINES_RETURN)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, ClassVar, Final
@@ -25,6 +25,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.model.platform import Platform
 from beasy_sched.protocol.notices import (
+    JOB_RUNS,
     JOB_WITHDRAWN,
     LEVELS_MEASURED,
     MACHINES_LEAVE,
@@ -32,7 +33,7 @@ from beasy_sched.protocol.notices import (
     notice,
 )
 from beasy_sched.slurm import actions as a
-from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
+from beasy_sched.slurm.records import FALLING, MARK, OFF, WAKING, SlurmJob, SlurmNode
 
 REJECTED: Final = f"{MARK}: rejected"
 """Administrator's comment on jobs that the scheduler has rejected, and that stay held."""
@@ -54,10 +55,7 @@ ENDS: Final[dict[str, e.JobEnd]] = {
 """States of jobs that have ended, as Batsim names ends."""
 _LOST_STATES: Final = frozenset({"DOWN", "ERROR", "FUTURE", "UNKNOWN"})
 _LOST_FLAGS: Final = frozenset({"DRAIN", "FAIL", "MAINTENANCE", "RESERVED", "INVALID_REG"})
-_OFF: Final = "POWERED_DOWN"
-_FALLING: Final = "POWERING_DOWN"
-_WAKING: Final = frozenset({"POWER_UP", "POWERING_UP"})
-_SWITCHED: Final = _WAKING | {_OFF, _FALLING}
+_SWITCHED: Final = WAKING | {OFF, FALLING}
 """Flags of nodes that power saving switches, or has switched off."""
 
 
@@ -92,13 +90,21 @@ class Bridge(ABC):
     acts: ClassVar[bool]
     """Whether decisions are carried out."""
 
-    def __init__(self, platform: Platform, partition: str, *, epoch_s: float) -> None:
+    def __init__(
+        self,
+        platform: Platform,
+        partition: str,
+        *,
+        epoch_s: float,
+        used_j: Callable[[float], float] | None = None,
+    ) -> None:
         """Bridge ``partition``, whose nodes are the hosts of ``platform``.
 
-        ``epoch_s``: time 0 of the bridge, s since 1970, as Slurm's own times count.
+        ``epoch_s``: time 0 of the bridge, s since 1970, as Slurm's own times count. ``used_j`` answers
+        queries: the energy that the nodes have used up to a time, J. None: the scheduler has to reckon it.
         """
         self.platform, self.partition = platform, partition
-        self._epoch_s = epoch_s
+        self._epoch_s, self._used_j = epoch_s, used_j
         self._host_of = {name: host for host, name in enumerate(platform.names)}
         self._events: list[e.Event] = []
         """What the next message will say."""
@@ -153,7 +159,7 @@ class Bridge(ABC):
                 resources=resources,
                 workloads={WORKLOAD: self.partition},
                 profiles={WORKLOAD: {"job": _PROFILE}},
-                answers_queries=False,
+                answers_queries=self._used_j is not None,
             )
         )
 
@@ -214,12 +220,14 @@ class Bridge(ABC):
         begin_s = job.start_s if job.is_held else job.eligible_s  # of others, the start is Slurm's guess
         return not job.dependency and begin_s <= self._epoch_s + now_s
 
-    def _submit(self, now_s: float, job: SlurmJob) -> Tracked:
+    def _submit(self, now_s: float, job: SlurmJob, *, past_s: float = 0.0) -> Tracked:
+        """Tell the scheduler of a job, of whose time limit ``past_s`` are over."""
         attempt = self._attempts.get(job.id, -1) + 1
         self._attempts[job.id], self._restarts[job.id] = attempt, job.restarts
         name = f"{WORKLOAD}!{job.id}" + (f"+{attempt}" if attempt else "")
         tracked = self.tracked[job.id] = self._by_name[name] = Tracked(job, name)
-        asked = e.JobRequest(name, now_s, job.node_count, "job", job.time_limit_s)
+        left_s = None if job.time_limit_s is None else max(job.time_limit_s - past_s, 1.0)
+        asked = e.JobRequest(name, now_s, job.node_count, "job", left_s)
         self._events.append(e.JobSubmitted(now_s, asked))
         return tracked
 
@@ -264,6 +272,13 @@ class Bridge(ABC):
             case d.CallMeLater():
                 self._later(decision.at, e.RequestedCall(decision.at, decision.id))
                 return ()
+            case d.QueryEnergy() if self._used_j is not None:
+                self._events.append(e.EnergyAnswer(now_s, self._used_j(now_s)))
+                return ()
+            case d.QueryEnergy():
+                raise PeerError(
+                    "the scheduler asks for the energy used, which nothing measures: pass --meter"
+                )
             case d.FinishRegistration() | d.SetJobMetadata():
                 return ()
         raise PeerError(f"a cluster cannot carry out {type(decision).__name__}")
@@ -331,7 +346,7 @@ def _at(event: e.Event, now_s: float) -> e.Event:
 
 def is_off(node: SlurmNode) -> bool:
     """Whether a node is powered down, and stays so."""
-    return _OFF in node.flags and not node.flags & _WAKING
+    return OFF in node.flags and not node.flags & WAKING
 
 
 def is_up(node: SlurmNode) -> bool:
@@ -372,11 +387,24 @@ class Acting(Bridge):
     acts = True
 
     def __init__(
-        self, platform: Platform, partition: str, rules: ActingRules | None = None, *, epoch_s: float
+        self,
+        platform: Platform,
+        partition: str,
+        rules: ActingRules | None = None,
+        *,
+        epoch_s: float,
+        used_j: Callable[[float], float] | None = None,
+        adopts: bool = True,
     ) -> None:
-        """As `Bridge`; ``rules`` say what becomes of rejected and killed jobs."""
-        super().__init__(platform, partition, epoch_s=epoch_s)
+        """As `Bridge`; ``rules`` say what becomes of rejected and killed jobs.
+
+        ``adopts``: the scheduler is told of jobs that an earlier bridge has started; otherwise, as Batsim has
+        no message for it, their hosts are out of service until they end.
+        """
+        super().__init__(platform, partition, epoch_s=epoch_s, used_j=used_j)
         self._rules = rules or ActingRules()
+        self._adopts = adopts
+        """Whether such jobs are still looked for: at the first look alone."""
         self._groups: list[_Group] = []
         self._asked_s = np.full(platform.size, -np.inf)
         """When each node was last asked to switch on or off, s."""
@@ -398,10 +426,33 @@ class Acting(Bridge):
             else:
                 actions += self._follow(now_s, tracked, job)
         for job in sorted(seen.values(), key=lambda job: (job.submit_s, by_number(job.id))):
-            if job.id not in self.tracked:
+            if job.id not in self.tracked and not self._adopt(now_s, job):
                 actions += self._meet(now_s, job)
+        self._adopts = False
         actions += self._look_at_nodes(now_s, jobs, nodes)
         return actions
+
+    def _adopt(self, now_s: float, job: SlurmJob) -> bool:
+        """Tell of a job that runs already, or was told where to start; return whether it is one."""
+        waits = job.state == "PENDING"
+        nodes = job.required_nodes if waits else job.nodes
+        hosts = HostSet(np.array(sorted(self.hosts_of(nodes)), dtype=np.intp))
+        ours = job.admin_comment == MARK and not job.lacks
+        if not self._adopts or not ours or job.state in ENDS or job.is_held or job.dependency:
+            return False
+        if not len(hosts) == len(nodes) == job.node_count or (self._asleep | self._taken())[hosts.ids].any():
+            return False
+        tracked = self._submit(now_s, job, past_s=0.0 if waits else self._epoch_s + now_s - job.start_s)
+        tracked.phase, tracked.hosts = Phase.STARTING if waits else Phase.RUNNING, hosts
+        self._notify(now_s, JOB_RUNS, {"job_id": tracked.name, "resources": str(hosts)})
+        return True
+
+    def _taken(self) -> BoolArray:
+        """Hosts of the jobs that run, or were told to."""
+        taken = np.zeros(self.platform.size, dtype=np.bool_)
+        for tracked in self.tracked.values():
+            taken[tracked.hosts.ids] = True
+        return taken
 
     def _meet(self, now_s: float, job: SlurmJob) -> Iterable[a.ClusterAction]:
         """Look at a job that the scheduler does not know."""
@@ -475,11 +526,7 @@ class Acting(Bridge):
                     taken = job.required_nodes  # an earlier bridge has told it to start there
                 foreign[self.hosts_of(taken)] = True
         switching = self._answer_switches(now_s, lost, up, off)
-        ours = np.zeros(size, dtype=np.bool_)
-        for tracked in self.tracked.values():
-            if tracked.phase is not Phase.WAITING:
-                ours[tracked.hosts.ids] = True
-        at_rest = ~(self._asleep | switching | ours)
+        at_rest = ~(self._asleep | switching | self._taken())
         unavailable = (lost & ~self._asleep) | foreign | (at_rest & ~up)
         self._tell_availability(now_s, unavailable)
         late = now_s - self._asked_s >= _ASK_AGAIN_S

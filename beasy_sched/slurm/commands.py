@@ -113,6 +113,14 @@ class Slurm:
             return read_nodes(self._run(["sinfo", "--all", "--json"]), "sinfo --json")
         return read_nodes(self._run(["scontrol", "show", "nodes", "--json"]), "scontrol show nodes --json")
 
+    def node_powers(self) -> dict[str, tuple[frozenset[str], float | None]]:
+        """Flags of each node, and the power that Slurm has measured last, W: None or 0 where it has none."""
+        text = self._run(["scontrol", "show", "nodes", "--oneliner"]).decode(errors="replace")
+        return {
+            found[1]: (frozenset(found[2].split("+")[1:]), float(found[3]) if found[3].isdecimal() else None)
+            for found in re.finditer(r"^NodeName=(\S+) .*? State=(\S+) .*? CurrentWatts=(\S+)", text, re.M)
+        }
+
     def config(self) -> dict[str, str]:
         """The controller's settings, as ``scontrol show config`` prints them, and its time.
 

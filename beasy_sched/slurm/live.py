@@ -33,6 +33,7 @@ from beasy_sched.slurm.actions import SetFrequency
 from beasy_sched.slurm.bridge import Acting, ActingRules, Bridge, unknown_nodes
 from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.journal import Journal
+from beasy_sched.slurm.meter import MODEL, open_meter
 from beasy_sched.slurm.readings import BATTERY, POWER, Quantity
 from beasy_sched.slurm.service import Pace, Service, release_partition
 from beasy_sched.slurm.shadow import Shadow, ShadowJob
@@ -55,6 +56,8 @@ class LiveSettings:
     pace: Pace = field(default_factory=Pace)
     power: str | None = None
     """Where the production now comes from, as ``--power`` names it."""
+    meter: str = MODEL
+    """What measures the energy used, as ``--meter`` names it."""
     battery: str | None = None
     """Where the true state of charge comes from, as ``--battery`` names it; None: the run's own balance."""
     stale_s: float = 600.0
@@ -135,6 +138,7 @@ class LiveRun:
             self._set_frequency = frequency_setter(live.pstate_command, platform)
         self._power = self._watcher(live.power, POWER)
         self._battery = self._watcher(live.battery, BATTERY)
+        self._meter = open_meter(live.meter, self.slurm, platform, epoch_s=self.epoch_s, stale_s=live.stale_s)
         self._journal: Journal | None = None
         if live.act and files.prefix is not None:
             self._journal = Journal(path_of(files.prefix, JOURNAL))
@@ -152,7 +156,8 @@ class LiveRun:
         ends any run early.
         """
         with contextlib.ExitStack() as closing:
-            for part in (self._journal, self._power, self._battery):
+            readings = None if self._meter is None else self._meter.readings
+            for part in (self._journal, self._power, self._battery, readings):
                 if part is not None:
                     closing.callback(part.close)
             if self._journal is not None:
@@ -205,6 +210,7 @@ class LiveRun:
             epoch_s=self.epoch_s,
             power=self._power,
             battery=self._battery,
+            meter=self._meter,
             journal=self._journal,
             pace=live.pace,
             set_frequency=self._set_frequency,
@@ -243,8 +249,16 @@ class LiveRun:
         return note
 
     def _bridge(self) -> Bridge:
-        if self.live.act:
-            return Acting(self.platform, self.live.partition, self.live.rules, epoch_s=self.epoch_s)
+        live = self.live
+        if live.act:
+            return Acting(
+                self.platform,
+                live.partition,
+                live.rules,
+                epoch_s=self.epoch_s,
+                used_j=None if self._meter is None else self._meter.used_j,
+                adopts=live.endpoint is None,
+            )
         return Shadow(self.platform, self.live.partition, epoch_s=self.epoch_s)
 
 

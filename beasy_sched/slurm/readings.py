@@ -1,4 +1,4 @@
-"""What a line of a live source says: of the power that is produced now, or of what the storage holds.
+"""What a line of a live source says: of the power that is produced or used now, or of what the storage holds.
 
 A line is a JSON object with the fields of a power event (`protocol.notices`), a number alone, or a row of a
 table whose header names the fields, or one column of power with its unit (``PV [kW]``). No input or output.
@@ -16,7 +16,7 @@ from beasy_sched.formats.decoding import Malformed, csv_line, decode_json
 from beasy_sched.formats.power_series import EPOCH_FROM_S, TIME_NAMES, is_csv_header
 from beasy_sched.formats.reading import is_number, not_utf8
 from beasy_sched.formats.table import DELIMITERS, NOTHING, POWER_UNITS, parse_moment, unit_in_name
-from beasy_sched.limits import LATEST_S, shortened
+from beasy_sched.limits import LARGEST_ENERGY_J, LARGEST_POWER_W, LATEST_S, shortened
 from beasy_sched.numbers import ANY_NUMBER, Range, found_text
 from beasy_sched.protocol.notices import (
     CARBON_FIELD,
@@ -30,6 +30,10 @@ SOC_FIELD: Final = "soc_pct"
 """Field with the battery's state of charge, percent of its capacity."""
 HYDROGEN_FIELD: Final = "hydrogen_kg"
 """Field beside it, or alone, with the hydrogen in the tank, kg."""
+USED_POWER_FIELD: Final = "power_w"
+"""Field with the power that all nodes draw, W."""
+ENERGY_FIELD: Final = "energy_j"
+"""Field beside it, or alone, with a counter of the energy that they have used, J."""
 LONGEST_LINE: Final = 1 << 16
 """Bytes of a line of a live source; longer ones are damaged."""
 _SHOWN: Final = 60
@@ -94,16 +98,18 @@ def _power_factor(column: str) -> float | None:
     return None if unit is None else POWER_UNITS[unit]
 
 
-_LEVELS: Final = {SOC_FIELD: Range(0, 100), HYDROGEN_FIELD: Range(0)}
+def _outside(ranges: Mapping[str, Range]) -> Callable[[Mapping[str, Any]], str]:
+    """Return what tells what is wrong with fields of which one at least has to be there."""
 
+    def problem(fields: Mapping[str, Any]) -> str:
+        if not fields:
+            return f"found neither {' nor '.join(ranges)}"
+        for field, value in fields.items():
+            if not ranges[field].holds(value):
+                return f"found {field} {found_text(value)}, expected {ranges[field].expected_not(value)}"
+        return ""
 
-def _no_level(fields: Mapping[str, Any]) -> str:
-    if not fields:
-        return f"found neither {SOC_FIELD} nor {HYDROGEN_FIELD}"
-    for field, value in fields.items():
-        if not _LEVELS[field].holds(value):
-            return f"found {field} {found_text(value)}, expected {_LEVELS[field].expected_not(value)}"
-    return ""
+    return problem
 
 
 POWER: Final = Quantity(
@@ -122,12 +128,23 @@ BATTERY: Final = Quantity(
     SOC_FIELD,
     "percent",
     (HYDROGEN_FIELD,),
-    _no_level,
+    _outside({SOC_FIELD: Range(0, 100), HYDROGEN_FIELD: Range(0)}),
     lambda column: None,
     None,
     "going on with the run's own balance",
 )
 """What the storage holds now."""
+METER: Final = Quantity(
+    "meter",
+    USED_POWER_FIELD,
+    "W",
+    (ENERGY_FIELD,),
+    _outside({USED_POWER_FIELD: Range(0, LARGEST_POWER_W), ENERGY_FIELD: Range(0, LARGEST_ENERGY_J)}),
+    _power_factor,
+    None,
+    "going on with its last power",
+)
+"""What the nodes draw now, or have drawn."""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,10 @@ class SlurmAway(PeerError):
     """The controller does not answer: nothing is known of the cluster meanwhile."""
 
 
+OFF: Final = "POWERED_DOWN"
+FALLING: Final = "POWERING_DOWN"
+WAKING: Final = frozenset({"POWER_UP", "POWERING_UP"})
+"""Flags of nodes that power saving has switched off, or is switching."""
 MARK: Final = "beasy-sched"
 """Administrator's comment on the jobs that were held for the bridge."""
 

@@ -17,6 +17,7 @@ from beasy_sched.slurm import actions as a
 from beasy_sched.slurm.bridge import Bridge, is_off
 from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
 from beasy_sched.slurm.journal import Journal
+from beasy_sched.slurm.meter import EnergyMeter
 from beasy_sched.slurm.records import MARK
 from beasy_sched.slurm.sources import Watcher
 
@@ -48,6 +49,7 @@ class Service:
         epoch_s: float,
         power: Watcher | None = None,
         battery: Watcher | None = None,
+        meter: EnergyMeter | None = None,
         journal: Journal | None = None,
         pace: Pace | None = None,
         set_frequency: Callable[[a.SetFrequency], None] | None = None,
@@ -62,7 +64,7 @@ class Service:
         """
         self.bridge, self.slurm, self._decide = bridge, slurm, decide
         self.epoch_s, self._journal = epoch_s, journal
-        self._power, self._battery = power, battery
+        self._power, self._battery, self._meter = power, battery, meter
         self._pace, self._set_frequency = pace or Pace(), set_frequency
         self._say, self._after_cycle, self._clock, self._sleep = say, after_cycle, clock, sleep
         self._asked: deque[a.ClusterAction] = deque()
@@ -95,6 +97,9 @@ class Service:
                 if (reading := source.read(self.epoch_s + now_s)) is not None:
                     tell(now_s, reading.fields)
                 self._tell(source.notes)
+        if self._meter is not None:
+            self._meter.look(now_s)
+            self._tell(self._meter.readings.notes)
         for _ in range(_MOST_ROUNDS):
             message = self.bridge.message(now_s)
             if message is None:

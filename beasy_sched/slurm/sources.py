@@ -189,7 +189,7 @@ class _Lines:
         return lines
 
 
-class _Pause:
+class Pause:
     """When to try again."""
 
     def __init__(self) -> None:
@@ -330,7 +330,7 @@ class CommandSource(Source):
             raise ConfigError(f"the {quantity.name} source names no program: expected command:PROGRAM ARGS")
         super().__init__(f"command:{self._command[0]}", quantity, epoch_s)
         self._interval_s = interval_s
-        self._pause = _Pause()
+        self._pause = Pause()
         self._process: subprocess.Popen[bytes] | None = None
         self._lines, self._errors = _Lines(), _Lines()
         self._last_words = ""
@@ -404,7 +404,7 @@ class CommandSource(Source):
             self._pause.begin(now, self._interval_s)
             return
         if now - self._started_s >= _STEADY_S:
-            self._pause = _Pause()
+            self._pause = Pause()
         pause_s = self._pause.begin_longer(now)
         if code is None:
             how = "has closed its output"
@@ -463,7 +463,7 @@ class PrometheusSource(Source):
         self._url, shown = _query_url(text, quantity)
         super().__init__(f"prometheus:{shown}", quantity, None)
         self._interval_s, self._timeout_s = interval_s, timeout_s
-        self._pause = _Pause()
+        self._pause = Pause()
         self._thread: threading.Thread | None = None
         self._answers: queue.SimpleQueue[tuple[float, float | _NoAnswer]] = queue.SimpleQueue()
         """Each with the moment at which it was asked for."""

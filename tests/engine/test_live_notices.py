@@ -1,4 +1,4 @@
-"""What only a real cluster tells: jobs that somebody else took, and levels that were measured."""
+"""What only a real cluster tells: jobs that somebody else took, or that run already, and measured levels."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import pytest
 from talk import Talk, production, small_battery, submitted
 
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.engine.session import WITHDRAWN
+from beasy_sched.engine.session import RUNS, WITHDRAWN
 from beasy_sched.errors import PeerError
+from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
+from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.files import trace_csv
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.protocol.notices import JOB_WITHDRAWN, LEVELS_MEASURED, notice
+from beasy_sched.protocol.notices import JOB_RUNS, JOB_WITHDRAWN, LEVELS_MEASURED, notice
 
 
 def withdrawn(now: float, job: str) -> e.Notify:
@@ -68,3 +70,48 @@ def test_levels_that_cannot_be_are_refused(fields: dict[str, object]) -> None:
     talk = Talk(count=4, site=small_battery(), energy=EnergySource.MODEL)
     with pytest.raises(PeerError, match=f"found {next(iter(fields))}"):
         talk.at(0.0, production(0.0, 0.0), levels(0.0, **fields))
+
+
+# --- jobs that run already ----------------------------------------------------------------------------------
+
+
+def runs(now: float, job: str, where: str) -> e.Notify:
+    return notice(now, JOB_RUNS, {"type": JOB_RUNS, "job_id": f"w0!{job}", "resources": where})
+
+
+def test_a_job_that_runs_already_is_taken_over() -> None:
+    talk = Talk(make_policy("fcfs"), count=3)
+    decisions = talk.at(0.0, submitted(0.0, "1", 2), runs(0.0, "1", "1-2"), submitted(0.0, "2", 2))
+    assert not [decision for decision in decisions if isinstance(decision, d.ExecuteJob)]
+    assert str(talk.session.cluster.running["w0!1"].hosts) == "1-2"
+    assert (0.0, "start", "w0!1", "1-2", RUNS) in talk.log
+    talk.at(5.0, e.JobCompleted(5.0, "w0!1", e.JobEnd.SUCCESS, HostSet.parse("1-2")))
+    assert [*talk.session.cluster.running] == ["w0!2"]
+
+
+def test_a_step_begins_with_the_jobs_that_run_already() -> None:
+    """Two of four idle servers compute: the first step's energy is theirs, too."""
+    used_j = {}
+    for told in (True, False):
+        talk = Talk(count=4, site=small_battery(), energy=EnergySource.MODEL)
+        running = (submitted(0.0, "1", 2), runs(0.0, "1", "0-1")) if told else ()
+        talk.at(0.0, *running, production(0.0, 0.0))
+        talk.at(60.001, production(60.001, 0.0))
+        assert talk.session.power is not None
+        used_j[told] = talk.session.power.trace[0].record.demand_w
+    assert used_j[True] > used_j[False] + 2 * 40.0
+
+
+@pytest.mark.parametrize(
+    ("job", "where", "told"),
+    [
+        ("2", "0-1", "job w0!2 was not submitted with it"),
+        ("1", "0", "requests 2 hosts and was given 1"),
+        ("1", "7-8", "w0!1 was given"),
+        ("1", "all", "found resources 'all', expected hosts"),
+    ],
+)
+def test_what_cannot_run_already_is_refused(job: str, where: str, told: str) -> None:
+    talk = Talk(make_policy("fcfs"), count=3)
+    with pytest.raises(PeerError, match=f"NOTIFY job_runs: .*{told}"):
+        talk.at(0.0, submitted(0.0, "1", 2), runs(0.0, job, where))

@@ -22,7 +22,7 @@ from worlds import (
 )
 
 from beasy_sched.engine import Session, SessionOptions
-from beasy_sched.engine.session import WITHDRAWN
+from beasy_sched.engine.session import RUNS, WITHDRAWN
 from beasy_sched.engine.words import ENGINE_WORDS
 from beasy_sched.policies.easy import SLEEPERS_PAY
 from beasy_sched.policies.registry import OURS, make_policy, policy_class
@@ -147,7 +147,9 @@ def test_every_sentence_is_of_a_rule_that_some_policy_names() -> None:
     withdrawn = ("reject", WITHDRAWN)  # only a real cluster says so
     told = "Its user, or an administrator, took it out of the queue, after 5 s of waiting."
     assert sentence(*withdrawn, {"waited_s": 5.0}) == told
-    assert said | {no_hosts, withdrawn} == RULES
+    runs = ("start", RUNS)  # so does this
+    assert sentence(*runs, {}) == "It was started before this run began, which took it over."
+    assert said | {no_hosts, withdrawn, runs} == RULES
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,8 @@ class FakeSlurm:
         """Whether changes are refused, as to a user without rights."""
         self.admins: dict[str, str] | None = None
         """Levels of users in the accounting; None: there is none."""
+        self.watts: dict[str, int] = {}
+        """Power of nodes, as the energy accounting has measured it, W."""
         self.settings: dict[str, str] = {}
         """Settings that ``scontrol show config`` prints beside, or instead of, its usual ones."""
         self.clock_ahead_s = 0.0
@@ -380,6 +382,8 @@ class FakeSlurm:
                 return self._config()
             if words == ["nodes", "--json"] and not self._is_old:
                 return self._nodes_json()
+            if words == ["nodes", "--oneliner"]:
+                return self._nodes_text()
             if words[0] == "partition":
                 return self._partition(command, words[1])
             if words == ["hostnames"]:
@@ -516,6 +520,17 @@ class FakeSlurm:
         return (
             f"Configuration data as of {self.now_s + self.clock_ahead_s:.0f}\n" + "\n".join(lines) + "\n"
         ).encode()
+
+    def _nodes_text(self) -> bytes:
+        """As ``scontrol show nodes --oneliner`` prints nodes, without most of it."""
+        lines = (
+            f"NodeName={node.name} Arch=x86_64 CPUTot={node.cpus} OS=Linux 6.1 #1 SMP"
+            f" State={'+'.join([node.base, *sorted(node.flags)])} ThreadsPerCore=1 CfgTRES=cpu=1 CapWatts=n/a"
+            f" CurrentWatts={self.watts.get(node.name, 0)} AveWatts=0 ExtSensorsJoules=n/s"
+            " Reason=CurrentWatts=7 is what it was\n"
+            for node in self.nodes.values()
+        )
+        return "".join(lines).encode()
 
     def _partition(self, command: Sequence[str], name: str) -> bytes:
         nodes = [node.name for node in self.nodes.values() if name in node.partitions]

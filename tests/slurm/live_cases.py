@@ -15,6 +15,7 @@ from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.slurm.bridge import Acting, ActingRules, Bridge
 from beasy_sched.slurm.commands import Slurm
+from beasy_sched.slurm.meter import EnergyMeter
 from beasy_sched.slurm.records import MARK
 from beasy_sched.slurm.service import Pace, Service
 from beasy_sched.slurm.shadow import Shadow
@@ -53,6 +54,8 @@ class Beside:
         options: dict[str, Any] | None = None,
         poll_s: float = 1.0,
         windows: int = 1000,
+        meter: EnergyMeter | None = None,
+        adopts: bool = True,
     ) -> None:
         self.slurm, self.said = slurm, []
         self.log: list[tuple[float, str, str, str, str]] = []
@@ -60,11 +63,16 @@ class Beside:
         epoch_s = slurm.now_s
         self.bridge: Bridge
         if act:
-            self.bridge = Acting(platform, "main", rules, epoch_s=epoch_s)
+            used_j = None if meter is None else meter.used_j
+            self.bridge = Acting(platform, "main", rules, epoch_s=epoch_s, used_j=used_j, adopts=adopts)
         else:
             self.bridge = Shadow(platform, "main", epoch_s=epoch_s)
         session_options = SessionOptions(
-            site=site, platform=platform, energy=EnergySource.MODEL, inputs_checked=True, windows=windows
+            site=site,
+            platform=platform,
+            energy=EnergySource.MODEL if meter is None else EnergySource.BATSIM,
+            inputs_checked=True,
+            windows=windows,
         )
         self.session = Session(make_policy(policy, options or {}), session_options, self._logged)
         self.service = Service(
@@ -73,6 +81,7 @@ class Beside:
             self.session.step,
             epoch_s=epoch_s,
             power=power,
+            meter=meter,
             pace=Pace(poll_s),
             say=self.said.append,
             clock=lambda: slurm.now_s,

@@ -7,12 +7,15 @@ import random
 
 import pytest
 from msgspec import structs
-from slurm.fake_slurm import Delays, FakeSlurm
+from slurm.fake_slurm import Delays, FakeNode, FakeSlurm
 from slurm.live_cases import Beside, all_over, platform_of, submit
 
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import BatterySpec, Storage
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import JobState
+from beasy_sched.policies.registry import OURS, policy_class
 from beasy_sched.slurm import actions as a
 from beasy_sched.slurm.bridge import REJECTED, Acting, ActingRules
 from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
@@ -251,3 +254,83 @@ def test_a_refusal_is_told_once() -> None:
     beside.go(120)
     assert len([command for command in slurm.changing if "State=POWER_DOWN" in command]) > 3
     assert len(beside.said) == len({*beside.said}) <= 2
+
+
+# --- jobs that an earlier bridge has started ----------------------------------------------------------------
+
+
+def restarted(slurm: FakeSlurm, **options: object) -> Beside:
+    """A bridge whose jobs 1 (three nodes) and 2 run, and 3 and 4 wait; another one after its sudden end."""
+    submit(slurm, nodes=3, run_s=100, limit_s=120)
+    submit(slurm, nodes=1, run_s=50, limit_s=60)
+    Beside(slurm).go(41)
+    submit(slurm, nodes=4, run_s=10, limit_s=60)
+    submit(slurm, nodes=1, run_s=290, limit_s=300)
+    return Beside(slurm, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", ["22.05.8", "23.11.4"])
+def test_running_jobs_are_adopted_with_what_is_left_of_their_time(version: str) -> None:
+    slurm = FakeSlurm(4, version=version)
+    beside = restarted(slurm)
+    beside.go(1)
+    running = beside.session.cluster.running
+    assert {job.id: str(job.hosts) for job in running.values()} == {"slurm!1": "0-2", "slurm!2": "3"}
+    assert running["slurm!1"].walltime_s == pytest.approx(120 - 40, abs=2.0)
+    assert not beside.bridge._unavailable.any()
+    beside.until(lambda: all_over(slurm), 900)
+    beside.go(2)
+    assert {*states(beside).values()} == {JobState.FINISHED.value}
+    assert [slurm.jobs[job].restarts for job in slurm.jobs] == [0] * 4
+
+
+def test_what_adoption_is_for() -> None:
+    """EASY knows when the wide job can start, and lets no other one delay it."""
+    starts = {}
+    for adopts in (True, False):
+        slurm = FakeSlurm(4)
+        beside = restarted(slurm, adopts=adopts)
+        beside.until(lambda of=slurm: all_over(of), 900)
+        starts[adopts] = slurm.jobs["3"].start_s - slurm.jobs["1"].end_s
+    assert starts[True] < 5.0
+    assert starts[False] > 200.0
+
+
+@pytest.mark.parametrize("policy", [name for name in OURS if not policy_class(name).needs_plan])
+def test_every_policy_takes_running_jobs_over(policy: str) -> None:
+    """The servers' energy is that of busy ones from the first step on."""
+    slurm = FakeSlurm(4)
+    site = Site(Storage(BatterySpec(1e7)), 10.0, 3600.0)
+    beside = restarted(slurm, policy=policy, site=site)
+    beside.go(12)
+    power = beside.session.power
+    assert power is not None
+    assert power.trace[0].record.demand_w == pytest.approx(4 * 100.0, rel=0.1)
+
+
+def test_a_job_that_was_told_to_start_is_adopted_before_it_runs() -> None:
+    slurm = FakeSlurm(2, delays=Delays(start_s=20.0))
+    submit(slurm, nodes=2, run_s=30)
+    Beside(slurm).go(3)
+    assert slurm.jobs["1"].state == "PENDING"
+    beside = Beside(slurm)
+    beside.go(3)
+    assert [*beside.session.cluster.running] == ["slurm!1"]
+    beside.until(lambda: all_over(slurm))
+    beside.go(2)
+    assert states(beside) == {"slurm!1": JobState.FINISHED.value}
+
+
+def test_jobs_of_others_are_not_adopted() -> None:
+    """Nor those that Slurm was to place, and those whose nodes the platform lacks."""
+    slurm = FakeSlurm(4)
+    slurm.submit(nodes=1, run_s=50, held=False)
+    submit(slurm, nodes=1, run_s=50, held=False, licenses="matlab")
+    slurm.nodes["n9"] = FakeNode("n9")
+    submit(slurm, nodes=2, run_s=50, held=False, required=("n4", "n9"))
+    slurm.advance(5)
+    del slurm.nodes["n9"]
+    beside = Beside(slurm)
+    beside.go(2)
+    assert beside.session.cluster.running == {}
+    assert beside.bridge._unavailable.tolist() == [True, True, False, True]

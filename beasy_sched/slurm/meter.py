@@ -1,0 +1,146 @@
+"""The energy that a cluster uses, as it is measured: the answer to the scheduler's energy queries.
+
+What is read is a power, which counts until the next reading, or a counter of energy, whose growth counts.
+`SlurmSource` reads the power of nodes from Slurm's own energy accounting.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.platform import Platform
+from beasy_sched.model.power import PowerModel
+from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
+from beasy_sched.slurm.readings import ENERGY_FIELD, METER
+from beasy_sched.slurm.records import FALLING, OFF, WAKING
+from beasy_sched.slurm.sources import Pause, Source, Watcher, open_source
+
+MODEL: Final = "model"
+"""The name of no meter: the scheduler's own account counts."""
+_SLURM: Final = "slurm"
+_EXPECTED: Final = f"{MODEL}, {_SLURM}, command:PROGRAM ARGS or prometheus:URL?query=..."
+_NONE: Final = "acct_gather_energy/none"
+
+
+class EnergyMeter:
+    """The energy used since a run began, from the readings of a source."""
+
+    def __init__(self, readings: Watcher, epoch_s: float) -> None:
+        """``epoch_s``: time 0 of the run, s since 1970; times below count from it."""
+        self.readings, self._epoch_s = readings, epoch_s
+        self._used_j = 0.0
+        self._counted_s = 0.0
+        """Up to when power has been counted."""
+        self._power_w = math.nan
+        """NaN before the first power, which counts from time 0 on."""
+        self._counter_j = math.nan
+
+    def look(self, now_s: float) -> None:
+        """Take a new reading, if there is one."""
+        reading = self.readings.read(self._epoch_s + now_s)
+        if reading is None:
+            return
+        if ENERGY_FIELD in reading.fields:
+            self._count_growth(reading.fields[ENERGY_FIELD])
+            return
+        power_w = reading.fields[METER.field]
+        if math.isnan(self._power_w):
+            self._power_w = power_w
+        self._count_power(reading.at - self._epoch_s)
+        self._power_w = power_w
+
+    def used_j(self, now_s: float) -> float:
+        """Return the energy used by ``now_s``, J: never less than before."""
+        self._count_power(now_s)
+        return self._used_j
+
+    def _count_power(self, at_s: float) -> None:
+        if at_s > self._counted_s and not math.isnan(self._power_w):
+            self._used_j += self._power_w * (at_s - self._counted_s)
+            self._counted_s = at_s
+
+    def _count_growth(self, counter_j: float) -> None:
+        """Add what a counter has grown by; one that has fallen has begun anew, from 0."""
+        before_j, self._counter_j = self._counter_j, counter_j
+        if not math.isnan(before_j):
+            self._used_j += counter_j - before_j if counter_j >= before_j else counter_j
+
+
+class SlurmSource(Source):
+    """The power of a platform's nodes, as Slurm's energy accounting has measured it last.
+
+    Nodes that are off, or between off and on, have no daemon that measures: they draw what the platform says.
+    """
+
+    def __init__(self, slurm: Slurm, platform: Platform, interval_s: float = 15.0) -> None:
+        """Nothing is asked yet."""
+        super().__init__("slurm", METER, None)
+        self._slurm, self._platform, self._interval_s = slurm, platform, interval_s
+        self._power = PowerModel(platform)
+        self._pause = Pause()
+
+    def close(self) -> None:
+        """Do nothing: nothing was started."""
+
+    def _look(self, now: float) -> None:
+        if not self._pause.is_over(now):
+            return
+        self._pause.begin(now, self._interval_s)
+        try:
+            self._take(repr(self._power_w()).encode(), now)
+        except SlurmAway:
+            pass  # which the service tells
+        except (CommandFailed, LookupError) as error:
+            self._trouble(now, "slurm", f"cannot be read: {error.args[0]}")
+
+    def _power_w(self) -> float:
+        """Return the power of all nodes, W. Raises LookupError for a node that has none."""
+        found, power, total_w = self._slurm.node_powers(), self._power, 0.0
+        for name, kind in zip(self._platform.names, self._platform.kind_of.tolist(), strict=True):
+            flags, measured_w = found.get(name, (frozenset[str](), None))
+            if flags & WAKING:
+                total_w += power.on_w.item(kind)
+            elif FALLING in flags:
+                total_w += power.off_w.item(kind)
+            elif OFF in flags:
+                total_w += power.sleep_w.item(kind)
+            elif measured_w:
+                total_w += measured_w
+            else:
+                raise LookupError(
+                    f"Slurm has no power of node {name}: see CurrentWatts in 'scontrol show node {name}'"
+                )
+        return total_w
+
+
+def open_meter(
+    text: str, slurm: Slurm, platform: Platform, *, epoch_s: float, stale_s: float
+) -> EnergyMeter | None:
+    """Return the meter that a text names; None for the scheduler's own model.
+
+    ``stale_s``: for how long a reading counts without a warning, s. Raises ConfigError for a text that can
+    never work, and for a Slurm that measures no energy.
+    """
+    if text == MODEL:
+        return None
+    if text == _SLURM:
+        _check_accounting(slurm.config())
+        source: Source = SlurmSource(slurm, platform)
+    elif text.partition(":")[0] in ("command", "prometheus"):
+        source = open_source(text, METER, epoch_s=epoch_s)
+    else:
+        raise ConfigError(f"--meter: found {text!r}, expected {_EXPECTED}")
+    return EnergyMeter(Watcher(source, stale_s, epoch_s), epoch_s)
+
+
+def _check_accounting(config: dict[str, str]) -> None:
+    kind, frequency = config.get("AcctGatherEnergyType", _NONE), config.get("AcctGatherNodeFreq", "0")
+    if kind == _NONE:
+        found, line = kind, "AcctGatherEnergyType=acct_gather_energy/ipmi (or rapl) and AcctGatherNodeFreq=30"
+    elif frequency.split()[0] == "0":
+        found, line = f"AcctGatherNodeFreq={frequency}", "AcctGatherNodeFreq=30"
+    else:
+        return
+    raise ConfigError(f"--meter slurm: Slurm measures no power of nodes ({found}): add to slurm.conf: {line}")
