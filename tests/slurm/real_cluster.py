@@ -68,8 +68,12 @@ class RealCluster:
         settings: Iterable[str] = (),
         partitions: Iterable[str] = ("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",),
         resume_timeout_s: int = 45,
+        inside: Sequence[str] = (),
     ) -> None:
-        """``held``: partitions whose jobs are held on submission; ``settings``: more lines of slurm.conf."""
+        """``held``: partitions whose jobs are held on submission; ``settings``: more lines of slurm.conf.
+
+        ``inside``: the command, with its arguments, that the first node daemons are started with.
+        """
         self.folder = folder
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
         self.conf = folder / "slurm.conf"
@@ -78,6 +82,7 @@ class RealCluster:
         self.environment = {**os.environ, "SLURM_CONF": str(self.conf), "PATH": _PATH}
         self.held = held
         self._lines = [*settings, *partitions]
+        self._inside = inside
         self._resume_timeout_s = resume_timeout_s
 
     # --- starting and stopping ----------------------------------------------------------------------------
@@ -88,7 +93,7 @@ class RealCluster:
             self._munge()
             self.start_controller()
             for name in self.names:
-                self._run("slurmd", "-N", name, "-f", str(self.conf))
+                self._run(*self._inside, "slurmd", "-N", name, "-f", str(self.conf))
             self.wait_for(lambda: self.count("idle") == len(self.names), "idle nodes")
         except BaseException:
             self.stop()

@@ -148,6 +148,30 @@ def test_kills_at_random_moments_lose_no_job(real_cluster: RealCluster, platform
     assert all(job.restarts == 0 for job in known.values())
 
 
+def test_a_restarted_bridge_takes_running_jobs_over(
+    real_cluster: RealCluster, platform: Path, tmp_path: Path
+):
+    """With their nodes: the next job starts there when they have ended."""
+    options = ("--act", "-p", platform, "--policy", "easy", "-o", tmp_path / "run")
+    with bridge(real_cluster, *options) as running:
+        first = real_cluster.submit_until(tmp_path / "end", "-N2", "-t", "10")
+        real_cluster.wait_for(lambda: states(real_cluster)[first] == "RUNNING", "the start")
+        running.process.kill()
+    with bridge(real_cluster, *options) as running:
+        wide = real_cluster.submit(1, "-N4", "-t", "1")
+        running.wait_for_looks()
+        assert states(real_cluster)[wide] == "PENDING"
+        (tmp_path / "end").touch()
+        real_cluster.wait_for(lambda: all_over(real_cluster, [first, wide]), "the end of jobs")
+        running.wait_for_looks()
+    assert states(real_cluster)[first] == states(real_cluster)[wide] == "COMPLETED"
+    log = [json.loads(line) for line in (tmp_path / "run_decisions.jsonl").read_text().splitlines()]
+    taken, started = (line for line in log if line["action"] == "start")
+    assert (taken["job"], taken["hosts"], taken["rule"]) == (f"slurm!{first}", "0-1", "runs already")
+    assert (started["job"], started["hosts"]) == (f"slurm!{wide}", "0-3")
+    assert not [line for line in log if line["action"] == "lost"]
+
+
 def test_a_node_that_does_not_wake_costs_no_job(real_cluster: RealCluster, platform: Path, tmp_path: Path):
     (real_cluster.folder / "broken-n4").touch()
     power = power_file(tmp_path, 800.0)
