@@ -160,7 +160,8 @@ NodeName={nodes} NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs=1 Real
         )
         self._program(
             "resume",
-            f'for node in $(scontrol show hostnames "$1"); do\n'
+            # Slurm counts whole seconds, and takes a boot that is too fast for one before its request.
+            f'sleep 1\nfor node in $(scontrol show hostnames "$1"); do\n'
             f"  [ -e {folder}/broken-$node ] && continue  # a test's: this node does not come\n"
             f'  setsid slurmd -N "$node" -f {self.conf} -b </dev/null >/dev/null 2>&1\ndone\n',
         )

@@ -1,4 +1,4 @@
-"""A run beside a real Slurm that measures energy: its plugin for IBM's servers reads a file of this test's."""
+"""A run beside a real Slurm that measures energy: its plugin for IBM's servers reads this test's file."""
 
 from __future__ import annotations
 
