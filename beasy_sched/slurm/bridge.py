@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, ClassVar, Final
@@ -614,8 +614,3 @@ class Acting(Bridge):
 def by_number(job: str) -> tuple[int, ...]:
     """A job's id as numbers, to sort by."""
     return tuple(int(part) for part in job.split("_") if part.isdigit())
-
-
-def unknown_nodes(platform: Platform, nodes: Collection[str]) -> list[str]:
-    """Hosts of ``platform`` that are no nodes."""
-    return [name for name in platform.names if name not in nodes]

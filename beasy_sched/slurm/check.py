@@ -20,6 +20,8 @@ TRIED: Final = ((22, 5),)
 OLDEST: Final = (22, 5)
 OFTEN_S: Final = 86_400.0
 """Below this SuspendTime, Slurm itself puts nodes to sleep often."""
+NO_RIGHTS: Final = "slurm-rights"
+"""Code of the finding that this user may change nothing."""
 APART_S: Final = 2.0
 """Clocks that differ by more are told."""
 LEFT_TO_US: Final = "SuspendTime=8640000"
@@ -110,7 +112,7 @@ def cluster_findings(found: SlurmFacts) -> Iterator[Finding]:
     yield from _held(found)
     if not found.rights:
         yield fails(
-            "slurm-rights",
+            NO_RIGHTS,
             "this user may not change jobs and nodes: be root or the SlurmUser"
             f" ({found.config.get('SlurmUser', '?')}), or with accounting:"
             " sacctmgr modify user NAME set adminlevel=Operator",

@@ -30,10 +30,12 @@ from beasy_sched.planner.rolling import LIMIT_SERVING_S, replanned
 from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator.zmq_client import ZmqScheduler
 from beasy_sched.slurm.actions import SetFrequency
-from beasy_sched.slurm.bridge import Acting, ActingRules, Bridge, unknown_nodes
+from beasy_sched.slurm.bridge import Acting, ActingRules, Bridge
+from beasy_sched.slurm.check import NO_RIGHTS, SlurmFacts, cluster_findings, look_at_cluster
 from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.journal import Journal
 from beasy_sched.slurm.meter import MODEL, open_meter
+from beasy_sched.slurm.platform import of_partition
 from beasy_sched.slurm.readings import BATTERY, POWER, Quantity
 from beasy_sched.slurm.service import Pace, Service, release_partition
 from beasy_sched.slurm.shadow import Shadow, ShadowJob
@@ -70,14 +72,11 @@ class LiveSettings:
 
 def check_platform(platform: Platform, settings: LiveSettings, slurm: Slurm) -> None:
     """Raise ConfigError unless the platform's hosts are nodes of the partition, and can be driven."""
-    nodes = {node.name: node for node in slurm.nodes()}
-    if not any(settings.partition in node.partitions for node in nodes.values()):
-        known = sorted({name for node in nodes.values() for name in node.partitions})
-        raise ConfigError(f"--partition: found {settings.partition!r}, expected one of {', '.join(known)}")
-    inside = [node.name for node in nodes.values() if settings.partition in node.partitions]
-    if missing := unknown_nodes(platform, inside):
+    inside = [node.name for node in of_partition(slurm.nodes(), settings.partition)]
+    missing = next((name for name in platform.names if name not in inside), None)
+    if missing is not None:
         raise ConfigError(
-            f"host {missing[0]!r} of the platform is no node of partition {settings.partition!r}"
+            f"host {missing!r} of the platform is no node of partition {settings.partition!r}"
             f" ({shortened(', '.join(inside), 60)}): make the platform with 'beasy-sched slurm platform"
             f" --partition {settings.partition}'"
         )
@@ -87,6 +86,14 @@ def check_platform(platform: Platform, settings: LiveSettings, slurm: Slurm) -> 
             "the platform has several computing P-states, and nothing to set them with: pass"
             " --pstate-command, or make the platform with 'beasy-sched slurm platform --one-pstate'"
         )
+
+
+def acting_findings(found: SlurmFacts) -> list[str]:
+    """Return what a cluster lacks to be acted on. Raises ConfigError for a user without rights."""
+    findings = {finding.code: finding.text for finding in cluster_findings(found)}
+    if NO_RIGHTS in findings:
+        raise ConfigError(f"--act: {findings[NO_RIGHTS]}")
+    return [*findings.values()]
 
 
 def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
@@ -123,12 +130,19 @@ class LiveRun:
         stopped: Callable[[], bool] = lambda: False,
         watch: Watch | None = None,
         metrics: Metrics | None = None,
+        user: str | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Begin now, in whole seconds. Raises ConfigError, CommandFailed, SlurmAway and InputError."""
+        """Begin now, in whole seconds; ``user`` runs it (None: whoever does).
+
+        Raises ConfigError, CommandFailed, SlurmAway and InputError.
+        """
         self.slurm = slurm or Slurm()
         check_platform(platform, live, self.slurm)
+        if live.act:
+            for text in acting_findings(look_at_cluster(self.slurm, live.partition, clock, user)):
+                say(text)
         self.platform, self.settings, self.live, self.files = platform, settings, live, files
         self._say, self._stopped, self._watch, self._metrics = say, stopped, watch, metrics
         self._clock, self._sleep = clock, sleep

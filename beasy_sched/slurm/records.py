@@ -20,7 +20,6 @@ from beasy_sched.formats.reading import in_file
 from beasy_sched.limits import MOST_HOSTS, shortened
 
 T = TypeVar("T")
-HELD_REASONS: Final = frozenset({"JobHeldUser", "JobHeldAdmin"})
 _NOT_SET: Final = (0xFFFFFFFE, 0xFFFFFFFFFFFFFFFE)
 """What 22.05 may print for "not set", in 32 and 64 bits; one more stands for "infinite"."""
 _SHOWN_FIRST: Final = (
@@ -91,8 +90,6 @@ class SlurmJob(Struct, frozen=True):
     dependency: str = ""
     """What the job waits for, such as ``afterok:1(unfulfilled)``; empty once all of it is met."""
     admin_comment: str = ""
-    name: str = ""
-    user: str = ""
     can_requeue: bool = True
     restarts: int = 0
     """How often the job was requeued."""
@@ -180,8 +177,6 @@ class _Job(Struct):
     required_nodes: str | None = ""
     dependency: str | None = ""
     admin_comment: str | None = ""
-    name: str | None = ""
-    user_name: str | None = ""
     requeue: bool = True
     restart_cnt: AnyNumber = 0
     array_job_id: AnyNumber = 0
@@ -239,7 +234,9 @@ def check_answered(errors: list[AnswerError], rows: Sized, source: PathLike) -> 
     """
     if errors and not len(rows):
         told = [error.description or str(error.error) for error in errors]
-        raise SlurmAway(f"{source}: {shortened('; '.join(told), 200)}")
+        raise SlurmAway(
+            f"{source}: {shortened('; '.join(told), 200)}: does the controller answer (scontrol ping)?"
+        )
 
 
 def read_jobs(text: bytes, source: PathLike = "squeue --json") -> list[SlurmJob]:
@@ -272,8 +269,6 @@ def _jobs_of(row: _Job) -> Iterable[SlurmJob]:
         required_nodes=expanded(row.required_nodes),
         dependency=row.dependency or "",
         admin_comment=row.admin_comment or "",
-        name=row.name or "",
-        user=row.user_name or "",
         can_requeue=row.requeue,
         restarts=count_of(row.restart_cnt),
         lacks=_beyond_nodes(row),

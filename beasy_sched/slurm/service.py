@@ -18,6 +18,7 @@ from beasy_sched.slurm.bridge import Bridge, is_off
 from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
 from beasy_sched.slurm.journal import Journal
 from beasy_sched.slurm.meter import EnergyMeter
+from beasy_sched.slurm.platform import of_partition
 from beasy_sched.slurm.records import MARK
 from beasy_sched.slurm.sources import Watcher
 
@@ -180,8 +181,10 @@ class Service:
 def release_partition(slurm: Slurm, partition: str, say: Callable[[str], None]) -> int:
     """Give a partition back to Slurm: release what was held for the bridge, and power its nodes up.
 
-    Returns how many jobs were released. What Slurm refuses is told, and does not stop the rest.
+    Returns how many jobs were released. What Slurm refuses is told, and does not stop the rest. Raises
+    ConfigError for a partition that is not there.
     """
+    nodes = of_partition(slurm.nodes(), partition)
     released = 0
     for job in slurm.jobs():
         if partition in job.partitions and job.is_held and job.admin_comment == MARK:
@@ -190,7 +193,7 @@ def release_partition(slurm: Slurm, partition: str, say: Callable[[str], None]) 
                 released += 1
             except CommandFailed as error:
                 say(str(error))
-    asleep = [node.name for node in slurm.nodes() if partition in node.partitions and is_off(node)]
+    asleep = [node.name for node in nodes if is_off(node)]
     if asleep:
         try:
             slurm.power_up(asleep)

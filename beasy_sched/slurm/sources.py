@@ -25,7 +25,7 @@ import urllib.parse
 import urllib.request
 from abc import ABC, abstractmethod
 from collections import Counter
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from msgspec import Struct
 
@@ -406,6 +406,8 @@ class CommandSource(Source):
         if now - self._started_s >= _STEADY_S:
             self._pause = Pause()
         pause_s = self._pause.begin_longer(now)
+        if code == 0 and self.damaged:
+            return  # what it has said instead of a reading was told
         if code is None:
             how = "has closed its output"
         else:
@@ -440,14 +442,25 @@ def _available(pipe: IO[bytes]) -> tuple[bytes, bool]:
 # --- Prometheus -----------------------------------------------------------------------------------------
 
 
-class _Result(Struct, rename={"kind": "resultType", "values": "result"}):
-    kind: str
-    values: Any
+class _Sample(Struct):
+    value: tuple[float, str]
+
+
+class _Vector(Struct, tag_field="resultType", tag="vector"):
+    result: list[_Sample]
+
+
+class _Scalar(Struct, tag_field="resultType", tag="scalar"):
+    result: tuple[float, str]
+
+
+class _Matrix(Struct, tag_field="resultType", tag="matrix"):
+    """The answer to a query for a time range."""
 
 
 class _Answer(Struct):
     status: str
-    data: _Result | None = None
+    data: _Vector | _Scalar | _Matrix | None = None
     error: str = ""
 
 
@@ -559,26 +572,18 @@ def _value(body: bytes) -> float:
         answer = decode_json(body, _Answer)
     except Malformed as error:
         raise _NoAnswer(f"gives an answer that is not Prometheus's: {error}") from None
-    data = answer.data
-    if answer.status != "success" or data is None:
+    if answer.status != "success" or answer.data is None:
         raise _NoAnswer(f"answers with {answer.status}: {shortened(answer.error)}")
-    if data.kind not in ("vector", "scalar"):
-        raise _NoAnswer(f"answers with a {shortened(data.kind)}, expected a vector or a scalar")
-    values = data.values if data.kind == "vector" else [{"value": data.values}]
-    if not isinstance(values, list):
-        raise _NoAnswer(f"gives an answer that is not Prometheus's: found {shortened(repr(values), 60)}")
+    found = answer.data
+    if isinstance(found, _Matrix):
+        raise _NoAnswer("answers with a matrix, expected a vector or a scalar")
+    values = [found.result] if isinstance(found, _Scalar) else [sample.value for sample in found.result]
     if not values:
         raise _NoAnswer("finds nothing for the query")
-    return sum(map(_number, values))
-
-
-def _number(sample: Any) -> float:
-    """Return the value of ``{"metric": {...}, "value": [time, "value"]}``. Raises _NoAnswer."""
-    with contextlib.suppress(KeyError, IndexError, TypeError):
-        value = sample["value"][1]
-        if isinstance(value, str) and is_number(value):
-            return float(value)
-    raise _NoAnswer(f"gives an answer that is not Prometheus's: found {shortened(repr(sample), 60)}")
+    for _, text in values:
+        if not is_number(text):
+            raise _NoAnswer(f"gives an answer that is not Prometheus's: found {shortened(repr(text), 60)}")
+    return sum(float(text) for _, text in values)
 
 
 # --- silence --------------------------------------------------------------------------------------------
@@ -595,8 +600,8 @@ class Watcher:
         self.source, self._stale_s = source, stale_s
         self.is_silent = False
         """Whether the last reading no longer counts."""
-        self.notes: list[str] = []
-        """What the user should know, the source's own notes among it; whoever shows them clears the list."""
+        self.notes = source.notes
+        """What the user should know; whoever shows them clears the list."""
         self._heard_s = started_s
 
     def read(self, now: float) -> Reading | None:
@@ -605,8 +610,6 @@ class Watcher:
         When the last reading has become too old, that is what is assumed, once.
         """
         reading = self.source.read(now)
-        self.notes += self.source.notes
-        self.source.notes.clear()
         before_s = self.staleness_s(now)
         if reading is not None:
             self._heard_s = reading.at

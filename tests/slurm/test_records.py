@@ -27,7 +27,7 @@ def test_the_jobs_of_22_05():
     assert jobs["19_2"].required_nodes == ("n1",), "a row of its own"
     running = jobs["17"]
     assert (running.state, running.nodes, running.admin_comment) == ("RUNNING", ("n1",), "beasy: started")
-    assert (running.time_limit_s, running.name, running.user) == (600.0, "solve", "root")
+    assert running.time_limit_s == 600.0
     assert running.end_s == running.start_s + 600
     assert not running.is_held
     waits = jobs["18"]
@@ -111,8 +111,6 @@ def test_the_later_shape():
         end_s=1732030616,
         reason="None",
         priority=90,
-        name="wrap",
-        user="pkerr",
     )
     held = jobs["671"]
     assert held.is_held

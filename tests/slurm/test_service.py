@@ -18,11 +18,13 @@ from beasy_sched.outputs.files import RunFiles
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.slurm.actions import SetFrequency
 from beasy_sched.slurm.bridge import Acting
+from beasy_sched.slurm.check import look_at_cluster
 from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.journal import Journal
 from beasy_sched.slurm.live import (
     LiveRun,
     LiveSettings,
+    acting_findings,
     check_platform,
     frequency_setter,
     live_site,
@@ -59,6 +61,7 @@ def live(slurm: FakeSlurm, prefix: Path, settings: RunSettings, **changes: objec
             files,
             slurm=Slurm(slurm),
             say=said.append,
+            user="root",
             clock=lambda: slurm.now_s,
             sleep=slurm.advance,
         )
@@ -87,6 +90,19 @@ def test_a_run_leaves_its_files(tmp_path: Path) -> None:
                and record["action"]["type"] == "StartJob"]  # fmt: skip
     assert started == ["1", "2", "3"]
     journal.close()
+
+
+def test_what_an_acting_run_lacks_is_told_with_the_line_to_add(tmp_path: Path) -> None:
+    slurm = FakeSlurm(1, holding=False)
+    slurm.settings["SuspendTime"] = "NONE"
+    _, said = live(slurm, tmp_path / "r", RunSettings(policy="easy", energy=EnergySource.MODEL))
+    suspend, held = said
+    assert "add to slurm.conf" in suspend
+    assert "SuspendTime=8640000" in suspend
+    assert "JobSubmitPlugins=lua" in held
+    facts = look_at_cluster(Slurm(slurm), "main", lambda: slurm.now_s, user="ada")
+    with pytest.raises(ConfigError, match="--act: this user may not change jobs and nodes: be root or"):
+        acting_findings(facts)
 
 
 def test_the_storage_goes_on_from_where_the_journal_left_it(tmp_path: Path) -> None:
@@ -161,6 +177,8 @@ def test_release_wakes_nodes_and_releases_what_was_held_for_the_bridge() -> None
     assert (slurm.jobs[ours].held, slurm.jobs[own].held) == (False, True)
     slurm.advance(15)
     assert slurm.nodes["n3"].is_up
+    with pytest.raises(ConfigError, match="no node is in the partition 'gpu': the partitions are main"):
+        release_partition(Slurm(slurm), "gpu", print)
 
 
 def test_a_wake_up_that_is_lost_is_asked_for_again() -> None:
@@ -203,7 +221,7 @@ def test_a_platform_of_other_nodes_is_refused() -> None:
     slurm = Slurm(FakeSlurm(2))
     with pytest.raises(ConfigError, match="host 'n3' of the platform is no node of partition 'main'"):
         check_platform(platform_of(3), LiveSettings("main"), slurm)
-    with pytest.raises(ConfigError, match="found 'gpu', expected one of main"):
+    with pytest.raises(ConfigError, match="no node is in the partition 'gpu': the partitions are main"):
         check_platform(platform_of(2), LiveSettings("gpu"), slurm)
 
 

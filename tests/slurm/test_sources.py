@@ -633,12 +633,12 @@ def test_a_server_that_is_not_there_is_told_once(
         (
             200,
             b'{"status": "success", "data": {"resultType": "vector", "result": [{"value": [1, 2]}]}}',
-            "gives an answer that is not Prometheus's: found {'value': [1, 2]}",
+            "gives an answer that is not Prometheus's: data.result[0].value[1]: found 2, expected a text",
         ),
         (
             200,
             b'{"status": "success", "data": {"resultType": "vector", "result": 5}}',
-            "gives an answer that is not Prometheus's: found 5",
+            "gives an answer that is not Prometheus's: data.result: found 5, expected a list",
         ),
     ],
 )
@@ -700,7 +700,6 @@ def test_a_source_that_never_speaks(path: Path, source: Source) -> None:
         f"{path} is not there: waiting for it",
         f"the power source {path} has said nothing for 601 s: assuming 0 W",
     ]
-    assert source.notes == []
 
 
 def test_an_old_reading_does_not_count(path: Path, source: Source) -> None:
