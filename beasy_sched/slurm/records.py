@@ -234,9 +234,8 @@ def check_answered(errors: list[AnswerError], rows: Sized, source: PathLike) -> 
     """
     if errors and not len(rows):
         told = [error.description or str(error.error) for error in errors]
-        raise SlurmAway(
-            f"{source}: {shortened('; '.join(told), 200)}: does the controller answer (scontrol ping)?"
-        )
+        why = shortened("; ".join(told), 200)
+        raise SlurmAway(f"{source}: {why}: does the controller answer (scontrol ping)?")
 
 
 def read_jobs(text: bytes, source: PathLike = "squeue --json") -> list[SlurmJob]:
