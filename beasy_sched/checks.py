@@ -37,8 +37,9 @@ from beasy_sched.engine.findings import (
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, Level, fails, odd
 from beasy_sched.formats.batsim_events import ExternalEvent, mixed_up
+from beasy_sched.formats.batsim_profiles import Composed, Delay, Profile
 from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.formats.batsim_workload import Composed, Delay, Profile, Workload, profile_run_s
+from beasy_sched.formats.batsim_workload import Workload, run_times_s
 from beasy_sched.formats.table import POWER, TimeSeries
 from beasy_sched.limits import LARGEST_POWER_W, SHORTEST_S, shortened
 from beasy_sched.model.jobs import TermsError, read_terms
@@ -121,12 +122,13 @@ class RunInputs(KnownInputs):
     def due_jobs(self) -> list[DueJob]:
         """The jobs that have a deadline; those whose members cannot be read are left out."""
         found = [DueJob(job.subtime_s, job.walltime_s, job.terms) for job in self.came]
-        for job in (job for workload in self.workloads for job in workload.jobs if job.extras is not None):
-            submit_s = float(job.subtime)
-            with contextlib.suppress(TermsError):
-                terms = read_terms(job.id, job.extras, submit_s)
-                if terms.deadline_s < math.inf:
-                    found.append(DueJob(submit_s, math.inf if job.walltime is None else job.walltime, terms))
+        for jobs in (workload.jobs for workload in self.workloads):
+            for place, extras in jobs.extras.items():
+                submit_s = jobs.subtime_s.item(place)
+                with contextlib.suppress(TermsError):
+                    terms = read_terms(jobs.ids[place], extras, submit_s)
+                    if terms.deadline_s < math.inf:
+                        found.append(DueJob(submit_s, jobs.walltime_s.item(place), terms))
         return found
 
     @cached_property
@@ -196,18 +198,16 @@ class ExpectedJobs:
     def of(cls, workloads: Sequence[Workload], platform: Platform) -> ExpectedJobs:
         """Count on the median host's highest speed."""
         speed_flops = reference_speed_flops(platform)
-        jobs = [job for workload in workloads for job in workload.jobs]
-        run_s: list[float] = []
-        computes: list[float] = []
+        columns: list[tuple[FloatArray, ...]] = []
         for workload in workloads:
-            profiles, keys = workload.profiles, [(job.profile, job.res) for job in workload.jobs]
-            known_s = {key: profile_run_s(key[0], profiles, key[1], speed_flops) for key in set(keys)}
-            known = {name: float(_computes(profile, profiles)) for name, profile in profiles.items()}
-            run_s += [known_s[key] for key in keys]
-            computes += [known[name] for name, _ in keys]
-        walltimes_s = [math.inf if job.walltime is None else job.walltime for job in jobs]
-        columns = [job.subtime for job in jobs], run_s, walltimes_s, [job.res for job in jobs], computes
-        return cls(*(np.array(column, dtype=np.float64) for column in columns))
+            jobs, profiles = workload.jobs, workload.profiles
+            loads = np.array(
+                [_computes(profiles[name], profiles) for name in jobs.profile_names], dtype=float
+            )
+            run_s = run_times_s(workload, speed_flops)
+            hosts = jobs.res.astype(np.float64)
+            columns.append((jobs.subtime_s, run_s, jobs.walltime_s, hosts, loads[jobs.profile]))
+        return cls(*map(np.concatenate, zip(*columns, strict=True)))
 
     @property
     def limited_run_s(self) -> FloatArray:
@@ -292,7 +292,7 @@ def _machines(inputs: RunInputs) -> Iterator[Finding]:
 
 def _workload(inputs: RunInputs) -> Iterator[Finding]:
     jobs, platform, end_s = inputs.jobs, inputs.platform, inputs.end_s
-    submit_s = np.array([float(job.subtime) for workload in inputs.workloads for job in workload.jobs])
+    submit_s = np.concatenate([np.zeros(0), *(workload.jobs.subtime_s for workload in inputs.workloads)])
     late = int(np.count_nonzero(submit_s >= end_s)) if end_s is not None else 0
     if late and end_s is not None and inputs.site is not None:
         wanted = max(math.ceil((float(submit_s.max()) + 1) / inputs.site.window_s), 1)
@@ -606,13 +606,13 @@ def _platform_facts(platform: Platform) -> Iterator[tuple[str, str]]:
 
 
 def _jobs(workloads: Sequence[Workload]) -> str:
-    jobs = [job for workload in workloads for job in workload.jobs]
+    jobs = [workload.jobs for workload in workloads if workload.jobs]
     if not jobs:
         return "0"
-    unlimited = sum(job.walltime is None for job in jobs)
+    unlimited = sum(np.count_nonzero(np.isinf(each.walltime_s)) for each in jobs)
     limits = f", {unlimited:,} without walltime" if unlimited else ""
-    last_s = max(float(job.subtime) for job in jobs)
-    return f"{len(jobs):,}, the last at {hours(last_s)}{limits}"
+    last_s = max(float(each.subtime_s.max()) for each in jobs)
+    return f"{sum(map(len, jobs)):,}, the last at {hours(last_s)}{limits}"
 
 
 def _between(values: Sequence[float]) -> str:

@@ -18,7 +18,7 @@ from beasy_sched._version import __version__
 from beasy_sched.campaigns.scenario import ForecastPart, PolicyPart
 from beasy_sched.engine import Session
 from beasy_sched.errors import machine_error, why
-from beasy_sched.formats.batsim_workload import profile_run_s, read_workload
+from beasy_sched.formats.batsim_workload import read_workload, run_times_s
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.outputs.files import RunFiles
@@ -135,12 +135,9 @@ def work_share_pct(path: Path, finished: Collection[str]) -> float | None:
     Raises InputError.
     """
     workload = read_workload(path)
-    flops = [
-        job.res * profile_run_s(job.profile, workload.profiles, job.res, speed_flops=1.0)
-        for job in workload.jobs
-    ]
+    flops = (workload.jobs.res * run_times_s(workload, speed_flops=1.0)).tolist()
     total = math.fsum(flops)
-    done = math.fsum(work for job, work in zip(workload.jobs, flops, strict=True) if job.id in finished)
+    done = math.fsum(work for job, work in zip(workload.jobs.ids, flops, strict=True) if job in finished)
     return 100.0 * done / total if total > 0.0 else None
 
 

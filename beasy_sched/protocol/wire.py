@@ -6,12 +6,15 @@ A message is decoded once, then each part converted with the place of any error 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ProtocolError
 from beasy_sched.limits import LONGEST_NAME, MOST_HOSTS_NAMED, shortened
 from beasy_sched.model import decisions as d
@@ -206,6 +209,19 @@ def as_batsim_reads(value: float) -> float:
     scale = float(f"1e{abs(power)}")
     read = gathered * scale if power >= 0 else gathered / scale
     return -read if value < 0 else read
+
+
+def as_batsim_reads_all(values: FloatArray) -> array[float]:
+    """Return what `as_batsim_reads` returns for each of ``values``.
+
+    A whole number of millionths below 1e15 is a decimal of at most 15 digits, which Batsim reads as it is.
+    """
+    read = array("d", values.tobytes())
+    millionths = np.rint(values * 1e6)
+    short = (values >= 0.0) & (millionths < 1e15) & (millionths / 1e6 == values)
+    for place in np.flatnonzero(~short).tolist():
+        read[place] = as_batsim_reads(read[place])
+    return read
 
 
 def _gather(digits: str, significant: int) -> tuple[float, int]:

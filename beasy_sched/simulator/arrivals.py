@@ -9,11 +9,12 @@ from typing import Any
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
-from beasy_sched.formats.batsim_workload import Workload, WorkloadJob
+from beasy_sched.formats.batsim_jobs import WorkloadJob
+from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.formats.failures import HostFailure
 from beasy_sched.model.events import JobSubmitted
 from beasy_sched.protocol.notices import notice
-from beasy_sched.protocol.wire import as_batsim_reads
+from beasy_sched.protocol.wire import as_batsim_reads_all
 from beasy_sched.simulator.clock import Item
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.failures import HostFailures
@@ -75,8 +76,8 @@ class Sender:
         return self.meters and self.next == 0 and self.world.tally.energy_at_first_submission_j < 0.0
 
     def _send(self, first: int, after: int) -> None:
-        for entry in self.entries[first:after]:
-            self.handle(entry)
+        for position in range(first, after):
+            self.handle(self.entries[position])
 
     def _go_on(self) -> None:
         """Wait for the next entry, or say goodbye."""
@@ -106,10 +107,11 @@ class Arrivals:
         self.world = world
         self._execution = execution
         self._raw = {w.name: w.raw_profiles for w in workloads}
+        self._ids = [workload.jobs.ids for workload in workloads]
         self._submitters = [
             Sender(
                 world,
-                [as_batsim_reads(job.subtime) for job in workload.jobs],
+                as_batsim_reads_all(workload.jobs.subtime_s),
                 workload.jobs,
                 partial(self.submit, workload.name),
                 self._one_is_over,
@@ -215,9 +217,9 @@ class Arrivals:
     @cached_property
     def _positions(self) -> dict[str, tuple[Sender, int]]:
         return {
-            job.id: (sender, position)
-            for sender in self._submitters
-            for position, job in enumerate(sender.entries)
+            job_id: (sender, position)
+            for sender, ids in zip(self._submitters, self._ids, strict=True)
+            for position, job_id in enumerate(ids)
         }
 
     def knows(self, job_id: str) -> bool:

@@ -22,7 +22,8 @@ from beasy_sched.errors import DecisionRefused, PathLike
 from beasy_sched.formats import run_files
 from beasy_sched.formats.atomic import remove_old, write_atomic
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events
-from beasy_sched.formats.batsim_workload import Composed, Workload
+from beasy_sched.formats.batsim_profiles import Composed
+from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import (

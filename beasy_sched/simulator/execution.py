@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray, total
-from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous, Parallel, Profile
+from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous, Parallel, Profile
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import Action

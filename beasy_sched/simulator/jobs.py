@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import DecisionRefused
-from beasy_sched.formats.batsim_workload import Homogeneous, Parallel, Profile, WorkloadJob
+from beasy_sched.formats.batsim_jobs import WorkloadJob
+from beasy_sched.formats.batsim_profiles import Homogeneous, Parallel, Profile
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.protocol.wire import as_batsim_reads

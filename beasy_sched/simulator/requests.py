@@ -13,13 +13,8 @@ import numpy as np
 
 from beasy_sched.arrays import IntArray, distinct
 from beasy_sched.errors import DecisionRefused
-from beasy_sched.formats.batsim_workload import (
-    Homogeneous,
-    WorkloadError,
-    check_sequence,
-    parse_job,
-    parse_profile,
-)
+from beasy_sched.formats.batsim_jobs import parse_job
+from beasy_sched.formats.batsim_profiles import Homogeneous, WorkloadError, check_sequence, parse_profile
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import EnergyAnswer, JobsKilled, JobSubmitted, ResourceStateChanged
 from beasy_sched.model.hosts import HostSet

@@ -548,9 +548,9 @@ def note_findings(platform: SimGridPlatform, given: RunInputs, note: Callable[[s
 def refuse_formulas(workloads: Sequence[Workload]) -> None:
     """Refuse names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
     for workload in workloads:
-        ids = (("job id", job.id.partition("!")[2]) for job in workload.jobs)
-        for kind, text in itertools.chain(ids, (("profile", name) for name in workload.profiles)):
-            if is_formula(text):
+        ids = (job_id.partition("!")[2] for job_id in workload.jobs.ids)
+        for kind, texts in (("job id", ids), ("profile", workload.profiles)):
+            if (text := next(filter(is_formula, texts), None)) is not None:
                 raise InputError(
                     workload.path,
                     f"found the {kind} {text!r}, which a spreadsheet would run as a formula when it opens the"

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from beasy_sched.arrays import IndexArray
-from beasy_sched.formats.batsim_workload import Profile
+from beasy_sched.formats.batsim_profiles import Profile
 from beasy_sched.model.events import Event, JobCompleted
 from beasy_sched.model.platform import Platform
 from beasy_sched.simulator.clock import Mailbox, StepClock

@@ -27,8 +27,10 @@ from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import BeasyError, DecisionRefused, InputError
 from beasy_sched.formats.batsim_events import ExternalEvent, order_of_play
+from beasy_sched.formats.batsim_jobs import JobColumns, WorkloadJob
+from beasy_sched.formats.batsim_profiles import parse_profile
 from beasy_sched.formats.batsim_versions import event_for_batsim5
-from beasy_sched.formats.batsim_workload import Workload, WorkloadJob, parse_profile
+from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.formats.failures import HostFailure, HostFailureKind
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.generate.platform import host_properties
@@ -236,7 +238,7 @@ class SmallWorld:
         ]
         jobs.sort(key=lambda job: (job.subtime, job.id))
         parsed = {name: parse_profile(name, raw) for name, raw in profiles.items()}
-        return Workload("w0", "world.json", self.hosts, jobs, parsed, profiles)
+        return Workload("w0", "world.json", self.hosts, JobColumns.of(jobs), parsed, profiles)
 
     def _events(self) -> list[ExternalEvent]:
         steps = [(step * STEP_S, watts) for step, watts in enumerate(self.production_w)]

@@ -15,7 +15,7 @@ import pytest
 from recordings.archive import Recording, inputs, recordings
 
 from beasy_sched.errors import InputError, PolicyError
-from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous
+from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.cluster import Cluster

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import event_lines_for, read_external_events
+from beasy_sched.formats.batsim_profiles import Homogeneous
 from beasy_sched.formats.batsim_versions import (
     JOB_MEMBERS,
     BatsimFormat,
@@ -23,7 +24,7 @@ from beasy_sched.formats.batsim_versions import (
     workload_for_batsim4,
     workload_for_batsim5,
 )
-from beasy_sched.formats.batsim_workload import Homogeneous, Workload, read_workload
+from beasy_sched.formats.batsim_workload import Workload, read_workload
 from beasy_sched.protocol.batsim5_terms import write_extras
 
 RECORDED = Path(__file__).resolve().parents[2] / ".." / "shared" / "batsim5-recordings" / "workloads"

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.batsim_workload import Composed, Delay, Homogeneous, Parallel, read_workload
+from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous, Parallel
+from beasy_sched.formats.batsim_workload import read_workload
 
 DELAY = {"type": "delay", "delay": 1}
 JOB = {"id": "a", "subtime": 0, "res": 1, "profile": "p"}
@@ -178,4 +179,4 @@ def test_damaged_files(tmp_path, content, message):
 
 
 def test_an_empty_workload_is_fine(tmp_path):
-    assert read(tmp_path, {"nb_res": 1, "jobs": [], "profiles": {}}).jobs == []
+    assert read(tmp_path, {"nb_res": 1, "jobs": [], "profiles": {}}).jobs[:] == []

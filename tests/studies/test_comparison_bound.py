@@ -22,7 +22,9 @@ from beasy_sched.campaigns.workers import Processes
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, Storage
 from beasy_sched.errors import BeasyError, ConfigError
-from beasy_sched.formats.batsim_workload import Homogeneous, Workload, WorkloadJob
+from beasy_sched.formats.batsim_jobs import JobColumns, WorkloadJob
+from beasy_sched.formats.batsim_profiles import Homogeneous
+from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.units import kwh_to_j
 
@@ -57,7 +59,7 @@ def workload(*jobs: tuple[float, int, float], walltime_s: float | None = None) -
         WorkloadJob(f"w0!{n}", 3600.0 * at, hosts, f"p{hours}", walltime_s)
         for n, (at, hosts, hours) in enumerate(jobs)
     ]
-    return Workload("w0", "hand.json", 10, given, profiles, {})
+    return Workload("w0", "hand.json", 10, JobColumns.of(given), profiles, {})
 
 
 def bound(where: Site, hosts: int, jobs: Workload, *kw: float) -> ClairvoyantBound:

@@ -33,7 +33,8 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import project_levels_j
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.formats.atomic import write_inside
-from beasy_sched.formats.batsim_workload import Workload, profile_run_s, read_workload
+from beasy_sched.formats.batsim_profiles import profile_run_s
+from beasy_sched.formats.batsim_workload import Workload, read_workload
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaigns.table import Campaign
 from beasy_sched.energy.storage import BatterySpec
-from beasy_sched.formats.batsim_workload import profile_run_s, read_workload
+from beasy_sched.formats.batsim_profiles import profile_run_s
+from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.decoding import read_frame
 from beasy_sched.reports.paired import Block, ComparedPolicies
 from beasy_sched.units import SECONDS_PER_HOUR

@@ -16,7 +16,9 @@ from beasy_sched.energy.storage import NO_BATTERY, Storage
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.forecast.outlook import ForecastSource, PerfectForecast
 from beasy_sched.formats.batsim_events import ExternalEvent
-from beasy_sched.formats.batsim_workload import Workload, WorkloadJob, parse_profile
+from beasy_sched.formats.batsim_jobs import JobColumns, WorkloadJob
+from beasy_sched.formats.batsim_profiles import parse_profile
+from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model.decisions import Decision, ExecuteJob, RejectJob, Reply, SetResourceState
@@ -131,7 +133,7 @@ def run_slots(
     }
     jobs = sorted((task.job for task in tasks), key=lambda job: (job.subtime, job.id))
     profiles = {name: parse_profile(name, one) for name, one in raw.items()}
-    workload = Workload("w0", "hand.json", nodes, jobs, profiles, raw)
+    workload = Workload("w0", "hand.json", nodes, JobColumns.of(jobs), profiles, raw)
     events = [
         ExternalEvent(slot * SLOT_S, "power", {"type": "power", "power_available": watts})
         for slot, watts in enumerate(sun_w.tolist())

@@ -1,0 +1,215 @@
+"""Profiles of Batsim workloads: what jobs execute, checked as Batsim checks it, and how long it takes.
+
+Of the execution profiles, ``delay``, ``parallel_homogeneous``, ``parallel_homogeneous_total`` and
+``parallel`` without communication are modelled, and ``composed`` sequences of them. Everything else is
+refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from beasy_sched.formats.batsim_versions import TYPES_OF_BATSIM5_ALONE
+from beasy_sched.limits import LARGEST_INT, LATEST_S, MOST_FLOPS
+from beasy_sched.numbers import found_text
+from beasy_sched.protocol.wire import as_batsim_reads
+
+_MODELLED = ("delay", "parallel_homogeneous", "parallel_homogeneous_total", "parallel", "composed")
+_OTHERS = {
+    "smpi": "needs the replay of MPI traces",
+    "usage_trace": "needs the replay of usage traces",
+    "parallel_homogeneous_pfs": "reads and writes a parallel file system",
+    "parallel_homogeneous_pfs_multiple_tiers": "reads and writes a parallel file system",
+    "data_staging": "moves data between storages",
+    "send": "sends messages to the scheduler",
+    "recv": "receives messages from the scheduler",
+}
+_OLD_NAMES = {
+    "msg_par": "parallel",
+    "msg_par_hg": "parallel_homogeneous",
+    "msg_par_hg_tot": "parallel_homogeneous_total",
+    "msg_par_hg_pfs": "parallel_homogeneous_pfs",
+    "msg_par_hg_pfs0": "parallel_homogeneous_pfs",
+}
+
+
+class WorkloadError(ValueError):
+    """A job or profile is wrong, or of a sort that is not simulated: the text says which and why."""
+
+
+class ProfileNotModelled(WorkloadError):
+    """A profile that Batsim could run, but that is not simulated here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Base of all profiles."""
+
+    name: str
+    return_code: int
+    """0, or what the job returns: above 0 it has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay(Profile):
+    """Wait, drawing idle power."""
+
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Homogeneous(Profile):
+    """The same computation on every host."""
+
+    flops: float
+    """Flops of each executor, or of all together if ``total``."""
+    total: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel(Profile):
+    """A computation of its own on every host."""
+
+    flops: tuple[float, ...]
+    """Flops of each executor, in the order of the allocation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composed(Profile):
+    """Other profiles one after the other, the whole sequence ``repeat`` times."""
+
+    sequence: tuple[str, ...]
+    repeat: int
+
+
+def parse_profile(name: str, raw: Any) -> Profile:
+    """Check one profile as Batsim does. Raises WorkloadError."""
+    if not isinstance(raw, Mapping):
+        raise WorkloadError(f"profile {name!r} is not an object")
+    kind = raw.get("type")
+    if not isinstance(kind, str):
+        raise WorkloadError(f"profile {name!r} has no 'type' text")
+    if kind not in _MODELLED:
+        raise _unknown(name, kind)
+    code = raw.get("ret", 0)
+    if not isinstance(code, int) or isinstance(code, bool) or not 0 <= code <= LARGEST_INT:
+        raise WorkloadError(
+            f"profile {name!r}: 'ret' is {found_text(code)}, expected an integer of 0 or more"
+            " (-1 and -2 are for kills)"
+        )
+    if kind == "delay":
+        return Delay(name, code, _number(name, raw, "delay", positive=True))
+    if kind == "composed":
+        return _composed(name, code, raw)
+    profile: Profile
+    if kind == "parallel":
+        profile, communicates = Parallel(name, code, _amounts(name, raw)), any(raw["com"])
+    else:
+        flops, communicates = _number(name, raw, "cpu"), _number(name, raw, "com") > 0
+        profile = Homogeneous(name, code, flops, kind == "parallel_homogeneous_total")
+    if communicates:
+        raise ProfileNotModelled(
+            f"profile {name!r} communicates ('com' is not 0), and the network is not simulated: set 'com' to"
+            " 0, or use Batsim itself"
+        )
+    return profile
+
+
+def _unknown(name: str, kind: str) -> WorkloadError:
+    if kind in _OTHERS:
+        return ProfileNotModelled(
+            f"profile {name!r} has type {kind!r}, which {_OTHERS[kind]}: this simulator models"
+            f" {', '.join(_MODELLED)}; use Batsim itself"
+        )
+    if kind in TYPES_OF_BATSIM5_ALONE:
+        return ProfileNotModelled(
+            f"profile {name!r} has type {kind!r}, which is not simulated here: use Batsim 5 itself"
+        )
+    if kind in _OLD_NAMES:
+        return WorkloadError(
+            f"profile {name!r} has type {kind!r}, the name before Batsim 3 of {_OLD_NAMES[kind]!r}: rename it"
+            f" in the file, for example with sed -i 's/{kind}/{_OLD_NAMES[kind]}/'"
+        )
+    return WorkloadError(f"profile {name!r} has the unknown type {kind!r}: expected {', '.join(_MODELLED)}")
+
+
+def _number(name: str, raw: Mapping[str, Any], field: str, *, positive: bool = False) -> float:
+    value = raw.get(field)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
+        found = "is missing" if field not in raw else f"is {found_text(value)}"
+        raise WorkloadError(f"profile {name!r}: {field!r} {found}, expected a number")
+    most = LATEST_S if field == "delay" else MOST_FLOPS
+    if value > most:
+        raise WorkloadError(f"profile {name!r}: {field!r} is {found_text(value)}, expected at most {most:g}")
+    if value < 0 or (positive and value == 0):
+        wanted = "a strictly positive number" if positive else "0 or more"
+        raise WorkloadError(f"profile {name!r}: {field!r} is {value:g}, expected {wanted}")
+    return as_batsim_reads(value)
+
+
+def _amounts(name: str, raw: Mapping[str, Any]) -> tuple[float, ...]:
+    """The flops of each executor of a parallel task."""
+    for field in ("cpu", "com"):
+        values = raw.get(field)
+        if not isinstance(values, list):
+            raise WorkloadError(f"profile {name!r}: {field!r} is not an array")
+        for value in values:
+            _number(name, {field: value}, field)
+    size, pairs = len(raw["cpu"]), len(raw["com"])
+    if size == 0 or pairs != size * size:
+        raise WorkloadError(
+            f"profile {name!r}: 'cpu' has {size} values and 'com' {pairs}, expected {size * size}"
+        )
+    return tuple(map(as_batsim_reads, raw["cpu"]))
+
+
+def _composed(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
+    repeat = raw.get("repeat", 1)
+    if not isinstance(repeat, int) or isinstance(repeat, bool) or not 1 <= repeat <= LARGEST_INT:
+        raise WorkloadError(
+            f"profile {name!r}: 'repeat' is {found_text(repeat)}, expected a whole number from 1 to"
+            f" {LARGEST_INT}"
+        )
+    sequence = raw.get("seq")
+    if not isinstance(sequence, list) or not sequence or not all(isinstance(s, str) for s in sequence):
+        raise WorkloadError(f"profile {name!r}: 'seq' is not an array of profile names")
+    return Composed(name, code, tuple(sequence), repeat)
+
+
+def check_sequence(profiles: Mapping[str, Profile], name: str) -> None:
+    """Check that the sequences reachable from ``name`` exist and do not contain themselves.
+
+    Raises WorkloadError.
+    """
+    done: set[str] = set()
+
+    def visit(name: str, above: tuple[str, ...]) -> None:
+        profile = profiles[name]
+        if name in done or not isinstance(profile, Composed):
+            return
+        for part in dict.fromkeys(profile.sequence):
+            if part not in profiles:
+                raise WorkloadError(f"profile {name!r}: 'seq' names {part!r}, which does not exist")
+            if part == name or part in above:
+                raise WorkloadError(f"profile {name!r}: 'seq' contains itself by way of {part!r}")
+            visit(part, (*above, name))
+        done.add(name)
+
+    visit(name, ())
+
+
+def profile_run_s(name: str, profiles: Mapping[str, Profile], hosts: int, speed_flops: float) -> float:
+    """Seconds that a profile runs on ``hosts`` hosts of this speed; 0 for one that is not modelled."""
+    profile = profiles[name]
+    if isinstance(profile, Delay):
+        return profile.delay_s
+    if isinstance(profile, Homogeneous):
+        return profile.flops / (max(hosts, 1) if profile.total else 1) / speed_flops
+    if isinstance(profile, Parallel):
+        return max(profile.flops, default=0.0) / speed_flops
+    if isinstance(profile, Composed):
+        once = sum(profile_run_s(part, profiles, hosts, speed_flops) for part in profile.sequence)
+        return profile.repeat * once
+    return 0.0
