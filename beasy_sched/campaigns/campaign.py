@@ -33,12 +33,12 @@ from beasy_sched.campaigns.inputs import (
     forecast_production,
     forecast_workload,
     make_folder,
-    make_plan,
     make_real,
     make_real_workload,
 )
 from beasy_sched.campaigns.scenario import Scenario, quick
 from beasy_sched.campaigns.scenario_file import check_code
+from beasy_sched.campaigns.shared_plans import MadePlan, SharedPlans, solve
 from beasy_sched.campaigns.sweep import Point, RunSpec, Shaped, expand, shaping
 from beasy_sched.campaigns.table import check_installed, row_of, write_tables
 from beasy_sched.campaigns.tasks import Keep, RunResult, RunTask, execute
@@ -163,15 +163,26 @@ class Work:
                 task = self.prepared.forecast(spec).plan
             except Exception:  # whatever it is, the runs will say so
                 continue
-            if task.recipe not in asked and not self.folder.has_plan(task.recipe):
-                yield task.recipe, make_plan, task
+            if task.recipe not in asked and not self._has_plan(task.recipe):
+                yield task.recipe, solve, task
             asked.add(task.recipe)
 
-    def _plan_done(self, recipe: str, result: bytes | Failure) -> None:
+    def _has_plan(self, recipe: str) -> bool:
+        """Whether the folder has a plan, be it from a campaign beside this one."""
+        if self.folder.has_plan(recipe):
+            return True
+        shared = SharedPlans.beside(self.folder.path).find(recipe)
+        if shared is None:
+            return False
+        self.folder.add_plan(recipe, shared)
+        return self.folder.has_plan(recipe)  # unless it is damaged
+
+    def _plan_done(self, recipe: str, result: MadePlan | Failure) -> None:
         if isinstance(result, Failure):
             self._no_plan[recipe] = result.error
         else:
-            self.folder.add_plan(recipe, result)
+            self.folder.add_plan(recipe, result.content)
+            SharedPlans.beside(self.folder.path).add(recipe, result)
 
     def _runs(self) -> Iterator[Task]:
         for spec in self._pending:

@@ -1,0 +1,106 @@
+"""Plans that the campaigns in one folder share: each is solved once, whichever of them needs it first.
+
+They lie in a hidden folder beside the campaigns' own, so that results and what they were made of stay
+together, vanish together, and nothing is kept elsewhere. Each campaign has a copy of its plans all the same:
+the store may be removed at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import stat
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import beasy_sched
+from beasy_sched.campaigns.inputs import PlanTask, make_plan
+from beasy_sched.errors import BeasyError
+from beasy_sched.formats.atomic import hold_folder, write_atomic
+from beasy_sched.formats.reading import read_bytes
+
+STORE = ".beasy-plans"
+"""Name of the folder beside those of the campaigns."""
+
+
+@cache
+def planner_hash() -> str:
+    """Return the SHA-256 of the planner: the source of this program, and the versions of what solves."""
+    source = Path(beasy_sched.__file__).parent
+    digest = hashlib.sha256(platform.python_version().encode())
+    for name in ("highspy", "numpy"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            digest.update(f"\n{name} {metadata.version(name)}".encode())
+    for path in sorted(source.rglob("*.py")):
+        digest.update(f"\n{path.relative_to(source).as_posix()}\n".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class MadePlan:
+    """A plan that has just been solved."""
+
+    content: bytes
+    """The plan file."""
+    planner: str
+    """`planner_hash` of the process that solved it, which may be on another machine."""
+
+
+def solve(task: PlanTask) -> MadePlan:
+    """Make a plan. Raises ConfigError, InputError and NoPlan."""
+    return MadePlan(make_plan(task), planner_hash())
+
+
+@dataclass(frozen=True)
+class SharedPlans:
+    """The store: a file for each plan, named by what the plan was made of and by which planner.
+
+    A store that cannot be read or written, or belongs to somebody else, is as good as none.
+    """
+
+    path: Path
+
+    @classmethod
+    def beside(cls, campaign: Path) -> SharedPlans:
+        """Return the store of the campaigns that lie in the same folder as ``campaign``."""
+        return cls(Path(os.path.realpath(campaign)).parent / STORE)
+
+    def find(self, recipe: str) -> bytes | None:
+        """Return the file of a plan that this planner has made of ``recipe``, if there is one.
+
+        The file may be damaged, as any may.
+        """
+        if not self._is_ours():
+            return None
+        try:
+            return read_bytes(self._place(recipe, planner_hash()))
+        except BeasyError:
+            return None
+
+    def add(self, recipe: str, plan: MadePlan) -> None:
+        """Keep a plan, whole or not at all."""
+        with (
+            contextlib.suppress(BeasyError, OSError),
+            hold_folder(self.path.parent) as outer,
+            outer.inner(STORE) as folder,
+        ):
+            if self._is_ours():
+                write_atomic(self._place(recipe, plan.planner), plan.content, folder)
+
+    def _place(self, recipe: str, planner: str) -> Path:
+        key = hashlib.sha256(f"{recipe} {planner}".encode()).hexdigest()
+        return self.path / f"{key}.msgpack"
+
+    def _is_ours(self) -> bool:
+        """Whether nobody but us and our group can have put plans there."""
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return False
+        ours = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+        return stat.S_ISDIR(found.st_mode) and ours and not found.st_mode & stat.S_IWOTH
