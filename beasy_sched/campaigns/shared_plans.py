@@ -17,7 +17,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-import beasy_sched
+from beasy_sched import _version
 from beasy_sched.campaigns.inputs import PlanTask, make_plan
 from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import hold_folder, write_atomic
@@ -30,7 +30,7 @@ STORE = ".beasy-plans"
 @cache
 def planner_hash() -> str:
     """Return the SHA-256 of the planner: the source of this program, and the versions of what solves."""
-    source = Path(beasy_sched.__file__).parent
+    source = Path(_version.__file__).parent
     digest = hashlib.sha256(platform.python_version().encode())
     for name in ("highspy", "numpy"):
         with contextlib.suppress(metadata.PackageNotFoundError):

@@ -361,7 +361,7 @@ class Session:
 
     def _on_completed(self, event: e.JobCompleted) -> None:
         state = ENDS[event.end]
-        if state is JobState.KILLED and self._over:
+        if state is JobState.KILLED and self.over:
             state = JobState.UNFINISHED
         if self.power is not None:
             running = self.cluster.running.get(event.job_id)
@@ -629,6 +629,6 @@ class Session:
         return [*self.cluster.queue, *self.workflows.held.values()]
 
     @property
-    def _over(self) -> bool:
+    def over(self) -> bool:
         """Whether the run's last window has ended."""
         return self.power is not None and isinstance(self.power.phase, Over)

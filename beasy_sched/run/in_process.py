@@ -87,7 +87,8 @@ def run_in_process(
         if watch is not None:
             kept = watch.following(session, kept)
         try:
-            result = simulation.run(files.recorded(kept), progress)
+            recorded = files.recorded(kept)
+            result = simulation.run(recorded, progress, lambda: session.over and recorded is kept)
         except BaseException as error:
             with contextlib.suppress(Exception):  # report the first error
                 files.finish(session, why(error))

@@ -30,6 +30,7 @@ from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import (
     Event,
     Message,
+    PowerAnnounced,
     RequestedCall,
     Resource,
     SimulationBegins,
@@ -147,12 +148,19 @@ class Simulation:
     def _make_requests(self) -> Requests:
         return Requests(self.world, self._execution, self.arrivals)
 
-    def run(self, decide: Decide, progress: Callable[[float], None] | None = None) -> SimulationResult:
+    def run(
+        self,
+        decide: Decide,
+        progress: Callable[[float], None] | None = None,
+        ignores_power: Callable[[], bool] = lambda: False,
+    ) -> SimulationResult:
         """Run to the end.
 
         ``decide`` gets each message and returns the reply; ``progress``, if given, is called now and
-        then with the share of jobs that have been submitted. Raises DecisionRefused where Batsim would
-        abort, and whatever ``decide`` raises; no output file is left then.
+        then with the share of jobs that have been submitted. While ``ignores_power`` is true and nothing goes
+        on, messages that only announce power are not put to ``decide``: it would have nothing to answer.
+        Raises DecisionRefused where Batsim would abort, and whatever ``decide`` raises; no output file is
+        left then.
         """
         started, tracer = time.perf_counter(), self.world.tracer
         try:
@@ -160,7 +168,11 @@ class Simulation:
                 tracer.begin()
             events = self.start()
             while events:
-                self.answer(self._ask(decide, events))
+                if self._tells_power_only(events) and ignores_power():
+                    self._messages += 1
+                    self.answer(Reply(self.world.stamp, []))
+                else:
+                    self.answer(self._ask(decide, events))
                 if progress is not None and self._messages % 256 == 0:
                     progress(self.arrivals.share_submitted)
                 events = self.listen()
@@ -175,6 +187,12 @@ class Simulation:
         """Remove the output files that have been begun, if the simulation is not run to its end."""
         if self.world.tracer is not None:
             self.world.tracer.discard()
+
+    def _tells_power_only(self, events: list[Event]) -> bool:
+        """Whether nothing goes on but announcements of power."""
+        world = self.world
+        goes_on = world.jobs or world.switching or world.calls or self._requests.dynamic_open
+        return not goes_on and all(type(event) is PowerAnnounced for event in events)
 
     def _ask(self, decide: Decide, events: list[Event]) -> Reply:
         self._messages += 1

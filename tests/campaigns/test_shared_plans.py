@@ -118,7 +118,7 @@ def test_another_version_is_another_planner(package: str, monkeypatch: pytest.Mo
 
 
 def test_another_source_is_another_planner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_plans.beasy_sched, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(shared_plans._version, "__file__", str(tmp_path / "__init__.py"))
     hashes = set()
     for name, text in (("a.py", "1"), ("a.py", "2"), ("inner.py", "2")):
         (tmp_path / name).write_text(text)
