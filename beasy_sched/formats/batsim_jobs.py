@@ -132,6 +132,9 @@ class JobColumns(Sequence[WorkloadJob]):
         extras = self.extras.get(place % len(self)) if self.extras else None
         return WorkloadJob(job_id, subtime, self.res.item(place), profile, walltime, extras)
 
+    def __eq__(self, other: object) -> bool:
+        return self[:] == other[:] if isinstance(other, JobColumns) else NotImplemented
+
     def shapes(self) -> tuple[IndexArray, IndexArray]:
         """Return the first job of each shape, which is a profile and a number of hosts; and each job's shape.
 

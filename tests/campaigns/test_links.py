@@ -13,6 +13,7 @@ from small_campaign import Here, scenario
 
 from beasy_sched import limits
 from beasy_sched.campaigns.campaign import begin, go_on
+from beasy_sched.campaigns.shared_plans import STORE
 from beasy_sched.errors import BeasyError
 from beasy_sched.run.results import find_runs
 
@@ -99,6 +100,7 @@ def test_a_folder_that_is_exchanged_meanwhile(begun: Path, name: str) -> None:
     before = contents(theirs)
     if name == "inputs":  # a plan is made and written, before the run
         shutil.rmtree(begun)
+        shutil.rmtree(begun.parent / STORE)
         begin([scenario(ONE[0], (ONE[1][0], '"follow-plan"'))], begun, keep="everything")
     with pytest.raises(BeasyError, match=f"{name}: is a link, expected a folder"):
         go_on(begun, Exchanging(begun / name, theirs / name))

@@ -91,8 +91,8 @@ def read(content: dict[str, Any]) -> Workload:
 def renamed(found: Workload, content: dict[str, Any], made: dict[str, Any]) -> Workload:
     """Give the profiles of a converted workload their old names."""
     old = dict(zip(made["profiles"], content["profiles"], strict=True))
-    for job in found.jobs:
-        job.profile = old[job.profile]
+    names = found.jobs.profile_names
+    names[:] = [old[name] for name in names]
     again = {}
     for name, profile in found.profiles.items():
         parts = {"sequence": tuple(old[part] for part in profile.sequence)} if name == "all" else {}
