@@ -69,6 +69,11 @@ class PlanAnswer:
     took_s: float = 0.0
     """Real time that the solver took, s."""
 
+    @property
+    def made(self) -> bool:
+        """Whether plans were made."""
+        return self.outcome is PlanOutcome.MADE
+
 
 @dataclass(frozen=True)
 class Planning:
@@ -76,6 +81,11 @@ class Planning:
 
     request: PlanRequest
     answer: PlanAnswer
+
+    @property
+    def rule(self) -> str:
+        """The rule under which the decision log tells what became of it."""
+        return PLAN_RULES[self.answer.outcome]
 
 
 class Replanning:
@@ -183,12 +193,12 @@ class Replanning:
         request, self.request = self.request, None
         if request is None:
             raise RuntimeError("a plan was given that nobody had asked for")
-        if answer.outcome is PlanOutcome.MADE:
+        if answer.made:
             try:
                 self.plans.renew(self._checked(answer.plans, request))
             except ConfigError as error:
                 answer = PlanAnswer(PlanOutcome.FAILED, (), f"it cannot be used: {error}", answer.took_s)
-        if answer.outcome is not PlanOutcome.MADE:
+        if not answer.made:
             retry = round(request.start_s / self._site.step_s) + max(round(_RETRY_S / self._site.step_s), 1)
             self._due_step = min(self._due_step, retry)
         self.done.append(Planning(request, answer))

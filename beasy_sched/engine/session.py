@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -44,7 +44,6 @@ from beasy_sched.engine.measuring import Measuring
 from beasy_sched.engine.notes import Notes
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, Open, Over, PowerSide, SessionOptions
-from beasy_sched.engine.rolling import PLAN_RULES, PlanAnswer, PlanOutcome, Replanning
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model import decisions as d
@@ -57,6 +56,9 @@ from beasy_sched.model.platform import Platform, platform_of
 from beasy_sched.model.workflow import PHASE_CAME_LATE, Workflows
 from beasy_sched.protocol.notices import JOB_RUNS, MACHINES_LEAVE, MACHINES_RETURN
 from beasy_sched.units import TIME_TOLERANCE_S
+
+if TYPE_CHECKING:
+    from beasy_sched.engine.rolling import PlanAnswer, Replanning
 
 _OVER = "the run is over"
 """The rule by which the run's end kills and rejects jobs."""
@@ -252,12 +254,12 @@ class Session:
             "jobs_running": rolled.jobs_running,
             "jobs_waiting": rolled.jobs_waiting,
         }
-        if answer.outcome is not PlanOutcome.MADE:
+        if not answer.made:
             self._notes.warn(
                 f"no new plan from {request.start_s:g} s on: {answer.problem}; the one before stays in effect"
             )
         # the message of that moment has not been applied yet
-        self._notes.log(request.start_s, "plan", PLAN_RULES[answer.outcome], facts)
+        self._notes.log(request.start_s, "plan", planning.rule, facts)
 
     def results(self) -> Any:
         """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""
@@ -286,6 +288,8 @@ class Session:
             for note in setup.power_notes(options.site, options, event.answers_queries):
                 warn(note)
             if options.replan is not None and options.plans is not None:
+                from beasy_sched.engine.rolling import Replanning
+
                 rule, windows = options.replan, options.windows
                 self.replanning = Replanning(rule, options.plans, options.site, platform, windows)
         if not event.answers_queries:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,8 +37,10 @@ from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.limits import LARGEST_INT
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
-from beasy_sched.planner.requests import JobForecast
 from beasy_sched.protocol.wire import rounded
+
+if TYPE_CHECKING:
+    from beasy_sched.planner.requests import JobForecast
 
 
 @dataclass
@@ -237,6 +239,8 @@ def workload_demand_w(
 
 def expected_jobs(paths: Sequence[PathLike], platform: Platform, *, walltimes: bool = False) -> JobForecast:
     """Return when the jobs of workloads come and how long they are expected to run. Raises InputError."""
+    from beasy_sched.planner.requests import JobForecast
+
     speed = reference_speed_flops(platform)
     submit, runs, hosts = [], [], []
     for number, path in enumerate(paths):

@@ -6,14 +6,16 @@ import stat
 from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from beasy_sched.engine.rolling import Planning, PlanOutcome, Replanning
 from beasy_sched.formats.atomic import remove_old, write_atomic
 from beasy_sched.formats.held_folder import HeldFolder
 from beasy_sched.formats.run_files import PLAN, PLAN_FOLDER, PLANS, path_of
 from beasy_sched.formats.run_summary import ReplanningPart
 from beasy_sched.planner.plan import PlanStore
+
+if TYPE_CHECKING:
+    from beasy_sched.engine.rolling import Planning, Replanning
 
 _NAME: Final = "{:04}.msgpack"
 
@@ -104,5 +106,7 @@ def remove_old_plans(prefix: str, folder: HeldFolder) -> None:
 
 def replanning_part(replanning: Replanning) -> ReplanningPart:
     """The summary's section: how many plans were made, late and failed, and how many steps lie between."""
+    from beasy_sched.engine.rolling import PlanOutcome
+
     counts = {outcome.value: replanning.count(outcome) for outcome in PlanOutcome}
     return ReplanningPart(every_steps=replanning.rule.every_steps, asked=len(replanning.done), **counts)

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from beasy_sched.engine import Session
-from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome
 from beasy_sched.errors import BeasyError, ConfigError, PathLike
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import PlanStore
-from beasy_sched.planner.requests import PlanRequest
 from beasy_sched.run.settings import RunSettings
 
 if TYPE_CHECKING:
+    from beasy_sched.engine.rolling import PlanAnswer
     from beasy_sched.planner.process import PlannerProcess
+    from beasy_sched.planner.requests import PlanRequest
     from beasy_sched.planner.windows import ReplanRule
 
 LIMIT_IN_PROCESS_S: Final = 600.0
@@ -87,6 +87,8 @@ class Replanner:
 
     def _answer(self) -> PlanAnswer:
         if self._process is None or self._problem:
+            from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome
+
             return PlanAnswer(PlanOutcome.FAILED, problem=self._problem or "nothing was asked for")
         return self._process.answer(self._limit_s, self._stopped)
 
@@ -94,7 +96,7 @@ class Replanner:
         """Make the plans that the run begins with. Raises NoPlan where there are none."""
         self._ask(request, platform)
         answer = self._answer()
-        if answer.outcome is not PlanOutcome.MADE:
+        if not answer.made:
             from beasy_sched.planner.sources import no_first_plan
 
             raise no_first_plan(answer.problem)
