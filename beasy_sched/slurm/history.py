@@ -175,14 +175,16 @@ class _Accounting(Struct):
 def _read_json(data: bytes, source: PathLike) -> History:
     answer = decoded(data, _Accounting, source)
     check_answered(answer.errors, answer.jobs, source)
-    return History([_past_job(row) for row in answer.jobs])
+    with in_file(source, ValueError):
+        return History([_past_job(row) for row in answer.jobs])
 
 
 def _past_job(row: _Accounted) -> PastJob:
+    """Raises ValueError."""
     times, job_id = row.time, str(count_of(row.job_id))
-    task, whole = number_of(row.array.task_id), count_of(row.array.job_id)
-    if whole and task is not None:
-        job_id = f"{whole}_{int(task)}"
+    task, whole = count_of(row.array.task_id, -1), count_of(row.array.job_id)
+    if whole and task >= 0:
+        job_id = f"{whole}_{task}"
     elif het := count_of(row.het.job_id):
         job_id = f"{het}+{count_of(row.het.job_offset)}"
     start, end = _moment(times.start), _moment(times.end)

@@ -18,6 +18,7 @@ from beasy_sched.errors import InputError, PathLike, PeerError
 from beasy_sched.formats.decoding import JsonDecoder, Malformed
 from beasy_sched.formats.reading import in_file
 from beasy_sched.limits import MOST_HOSTS, shortened
+from beasy_sched.numbers import wrong_number
 
 T = TypeVar("T")
 _NOT_SET: Final = (0xFFFFFFFE, 0xFFFFFFFFFFFFFFFE)
@@ -120,24 +121,34 @@ AnyNames = str | list[str] | None
 
 
 def number_of(value: AnyNumber) -> float | None:
-    """Return a number in either shape; None for one that is not set, infinity for one without end."""
+    """Return a number in either shape; None for one that is not set, infinity for one without end.
+
+    Raises ValueError for one that is absurdly large.
+    """
     if isinstance(value, _Number):
         if value.infinite:
             return math.inf
-        return value.number if value.set else None
+        value = value.number if value.set else None
     if value is None or value in _NOT_SET:
         return None
-    return math.inf if value - 1 in _NOT_SET else float(value)
+    if value - 1 in _NOT_SET:
+        return math.inf
+    if (wrong := wrong_number(value)) is not None:
+        raise ValueError(wrong)
+    return float(value)
 
 
 def count_of(value: AnyNumber, default: int = 0) -> int:
-    """Return a whole number in either shape, ``default`` for one that is not set or without end."""
+    """Return a whole number in either shape, ``default`` for one that is not set or without end.
+
+    Raises ValueError as `number_of` does.
+    """
     number = number_of(value)
     return default if number is None or math.isinf(number) else int(number)
 
 
 def minutes_of(value: AnyNumber) -> float | None:
-    """Return a time limit, which Slurm has in minutes, in s; None without one."""
+    """Return a time limit, which Slurm has in minutes, in s; None without one. Raises ValueError."""
     limit = number_of(value)
     return None if limit is None or math.isinf(limit) or limit <= 0 else 60.0 * limit
 
@@ -272,9 +283,9 @@ def _jobs_of(row: _Job) -> Iterable[SlurmJob]:
         restarts=count_of(row.restart_cnt),
         lacks=_beyond_nodes(row),
     )
-    task = number_of(row.array_task_id)
-    if whole and task is not None:
-        return [msgspec.structs.replace(job, id=f"{whole}_{int(task)}")]
+    task = count_of(row.array_task_id, -1)
+    if whole and task >= 0:
+        return [msgspec.structs.replace(job, id=f"{whole}_{task}")]
     if whole and row.array_task_string:
         return [
             msgspec.structs.replace(job, id=f"{whole}_{number}") for number in tasks(row.array_task_string)
@@ -316,10 +327,12 @@ def read_nodes(text: bytes, source: PathLike = "the list of nodes") -> list[Slur
             " 'sinfo --json')",
         )
     check_answered(answer.errors, answer.nodes, source)
-    return [_node_of(row) for row in answer.nodes]
+    with in_file(source, ValueError):
+        return [_node_of(row) for row in answer.nodes]
 
 
 def _node_of(row: _Node) -> SlurmNode:
+    """Raises ValueError."""
     states = [state.upper() for state in names_of(row.state)] or ["UNKNOWN"]
     return SlurmNode(
         name=row.name,

@@ -194,6 +194,10 @@ def test_a_text_needs_its_columns():
     [
         ('{"jobs": []}', "no job is left of 0$"),
         ('{"jobs": [{"job_id": 1}]}', r"jobs\[0\].*time"),
+        (
+            '{"jobs": [{"job_id": 1, "time": {"limit": 1e300}, "state": {}}]}',
+            "^jobs.txt: found 1e.300, expected",
+        ),
         ('{"jobs": [', "ends in the middle"),
         ('{"nodes": []}', "expected the JSON of Slurm 22.05 or later"),
         (HEAD + row(State="RUNNING", End="Unknown"), "no job is left of 1: 1 still running"),

@@ -180,6 +180,31 @@ def test_bad_answers_are_one_message(text: bytes, expected: str):
     assert len(str(caught.value)) < 300
 
 
+HUGE = "9" * 400
+ABSURD = [HUGE, "1e300", f'{{"set": true, "number": {HUGE}}}', '{"set": true, "number": -1e300}']
+
+
+@pytest.mark.parametrize("number", ABSURD)
+def test_absurd_numbers_are_one_message(number: str):
+    for field in ("job_id", "array_task_id", "submit_time", "time_limit", "node_count"):
+        text = answer("jobs", [squeue_row(array_job_id=7) | {field: "HERE"}]).replace(
+            b'"HERE"', number.encode()
+        )
+        with pytest.raises(InputError, match=r"^squeue --json(:1)?: found .*, expected a"):
+            read_jobs(text)
+    nodes = f'{{"nodes": [{{"name": "n1", "cpus": {number}}}]}}'
+    with pytest.raises(InputError, match=r"^nodes\.json(:1)?: found .*, expected a"):
+        read_nodes(nodes.encode(), "nodes.json")
+
+
+@pytest.mark.parametrize(
+    "number", [0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, {"set": True, "infinite": True, "number": 0}]
+)
+def test_a_task_without_a_number_is_none(number: object):
+    (job,) = read_jobs(answer("jobs", [squeue_row(job_id=7, array_job_id=7, array_task_id=number)]))
+    assert job.id == "7"
+
+
 def test_an_answer_without_nodes_says_which_command_has_them():
     for text, found in ((b'{"sinfo": [{"a": 1}]}', "a later 'sinfo --json'"), (b'{"jobs": []}', "no list")):
         with pytest.raises(InputError, match=f"nodes.json: found .*{found}.*scontrol show nodes --json"):
