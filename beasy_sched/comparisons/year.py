@@ -23,13 +23,14 @@ from beasy_sched.comparisons.days import (
 )
 from beasy_sched.comparisons.policy_run import summary_in
 from beasy_sched.comparisons.side_by_side import RunProgress
-from beasy_sched.declared import HOSTS, Means
+from beasy_sched.declared import HOSTS, Means, default_of
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import Interrupted
 from beasy_sched.extras import require
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.generate.workload import SyntheticOptions
 from beasy_sched.numbers import Range
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.tables import Contender
@@ -122,6 +123,10 @@ class Year(DayOptions):
             return ["--swf", str(self.swf), *cut, *shared]
         jobs = YEAR_JOBS_PER_DAY * self.days * self.servers // YEAR_SERVERS
         shape = ["--day-shares", ",".join(["1"] * self.days), "--night-ratio", "0.3"]
+        shares = default_of(SyntheticOptions, "host_shares")
+        fitting = [f"{count}:{share:g}" for count, share in shares.items() if count <= self.servers]
+        if len(fitting) < len(shares):
+            shape += ["--host-shares", ",".join(fitting)]
         return ["--synthetic", "--jobs", str(jobs), *shape, *shared]
 
     def _power_arguments(self, site: Site) -> list[str]:

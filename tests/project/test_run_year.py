@@ -40,6 +40,14 @@ def test_a_table_by_month_a_picture_and_all_results(tmp_path: Path):
     assert explained.stdout.startswith("Step 144, 1d 12:00:00")
 
 
+def test_a_single_server(tmp_path: Path):
+    """Its jobs ask for no more than there is."""
+    done = run(RUN, "--days", "1", "--servers", "1", "--policy", "easy", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "--host-shares 1:70" in done.stdout + done.stderr
+    assert (tmp_path / "out/year/easy/run_summary.json").exists()
+
+
 @pytest.mark.parametrize(("days", "at"), [(1, "0d12h"), (2, "1d12h"), (6, "3d12h"), (365, "20d12h")])
 def test_the_moment_of_the_hint_is_within_the_run(days: int, at: str):
     words = shlex.split(explain_command(Path("my year/easy"), days))
