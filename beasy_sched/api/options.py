@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, get_args, get_origin, get_type_hints, overload
 
@@ -64,8 +64,14 @@ def generator(
     return declare
 
 
-def _fields(kind: type[Any]) -> dict[str, Any]:
+def _fields(kind: type[Any]) -> Mapping[str, Any]:
     """The fields of a class and their types, in its order."""
+    key: Any = kind
+    return _found_fields(key)
+
+
+@functools.cache
+def _found_fields(kind: Any) -> Mapping[str, Any]:
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 

@@ -122,9 +122,9 @@ def explain(
     if longest_waits is not None and longest_waits < 1:
         raise ConfigError(f"longest_waits: found {longest_waits}, expected at least 1")
     prefix = find_prefix(place_of(run))
-    check_same_run(prefix)
     if job is not None:
         return explain_job(prefix, str(job))
+    check_same_run(prefix)
     if longest_waits is not None:
         return explain_waits(prefix, longest_waits)
     if at is None:

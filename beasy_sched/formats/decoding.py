@@ -10,7 +10,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import msgspec
@@ -52,7 +52,9 @@ class JsonDecoder(Generic[T]):
     def __init__(self, kind: type[T]) -> None:
         """``kind`` is whatever msgspec decodes."""
         self._kind = kind
-        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(kind).decode
+        decoder = msgspec.json.Decoder(kind)
+        self._decode: Callable[[bytes], T] = decoder.decode
+        self._decode_lines: Callable[[bytes], list[T]] = decoder.decode_lines
 
     def decode(self, data: bytes) -> T:
         """Decode UTF-8 bytes. Raises Malformed."""
@@ -63,6 +65,18 @@ class JsonDecoder(Generic[T]):
             return self._decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise self._explained(error, data) from None
+
+    def decode_lines(self, data: bytes) -> list[T] | None:
+        """Decode UTF-8 bytes with a value in each line; None where a line cannot be decoded, or is empty."""
+        try:
+            if not data.isascii():
+                data.decode("utf-8")
+            _check_depth(data)
+            found = self._decode_lines(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Malformed):
+            return None
+        lines = data.count(b"\n") + (not data.endswith(b"\n"))
+        return found if len(found) == lines else None
 
     def attempt(self, data: bytes) -> T | None:
         """Decode UTF-8 bytes; None for JSON of another shape. Raises Malformed for what is no JSON."""
@@ -235,21 +249,47 @@ def csv_line(line: str, delimiter: str = ",") -> list[str]:
 
 
 def read_csv_rows(path: PathLike) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the line and the cells by column of each row of a CSV file.
+    """Yield the line and the cells by column of each row of a CSV file, as `read_csv` reads it."""
+    names, rows = read_csv(path)
+    for line, cells in rows:
+        yield line, dict(zip(names, cells, strict=True))
 
-    Raises InputError with the line, also for a file that is empty or ends in the middle of a line.
+
+def read_csv(path: PathLike, mentioned: str = "") -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """Return the columns' names of a CSV file, and its rows, each with its line and its cells.
+
+    ``mentioned``: only rows with this text are asked for; there may be others among them. Raises InputError
+    with the line, also for a file that is empty or ends in the middle of a line.
     """
-    names: list[str] | None = None
     text = as_text(read_bytes(path), path, as_written=True)
     if not text.strip():
         raise InputError(path, "is empty: expected a table whose first line names its columns")
     if not text.endswith("\n"):
         raise InputError(path, "ends in the middle of a line: the rest is lost", line=1 + text.count("\n"))
-    for line, cells in csv_rows(text, path):
-        if names is None:
-            names = cells
-        elif len(cells) == len(names):
-            yield line, dict(zip(names, cells, strict=True))
+    rows = csv_rows(text, path)
+    names = next(rows)[1]
+    if mentioned and '"' not in text.replace('""', "") and "\r" not in text:
+        rows = _rows_with(mentioned, text)
+    return names, _of_width(path, names, rows)
+
+
+def _rows_with(mentioned: str, text: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows with a text, below the header of a table in which nothing but empty cells is quoted."""
+    start, line = text.index("\n") + 1, 2
+    while (found := text.find(mentioned, start)) >= 0:
+        line += text.count("\n", start, found)
+        start, end = text.rfind("\n", 0, found) + 1, text.index("\n", found) + 1
+        yield line, csv_line(text[start:end])
+        start, line = end, line + 1
+
+
+def _of_width(
+    path: PathLike, names: list[str], rows: Iterable[tuple[int, list[str]]]
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not empty. Raises InputError for one that is not as wide as the header."""
+    for line, cells in rows:
+        if len(cells) == len(names):
+            yield line, cells
         elif cells:
             raise _misshapen(path, cells, names, line)
 

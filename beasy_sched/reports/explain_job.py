@@ -7,8 +7,10 @@ befell it, and how it ended. One pass over the decision log finds this for one j
 from __future__ import annotations
 
 import difflib
+import math
+from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -31,7 +33,16 @@ from beasy_sched.reports.story import (
     teller_of,
     told,
 )
-from beasy_sched.run.results import DeadlineRow, JobRow, LogLine, read_deadlines, read_jobs, read_log
+from beasy_sched.run.results import (
+    DeadlineRow,
+    Glance,
+    JobRow,
+    LogLine,
+    check_starts,
+    glance_over,
+    read_deadlines,
+    read_jobs,
+)
 
 
 def explain_job(prefix: str, name: str) -> Story:
@@ -179,10 +190,7 @@ def _waiting(life: Life) -> list[Entry]:
 def _start(life: Life) -> list[Entry]:
     if (start := life.start) is not None:
         return [Entry(f"It started on {_hosts(start)}. {because(start, life.teller)}", start.time)]
-    if life.row is None or life.row.start_s is None:
-        return []
-    lost = "It started. The decision log does not say so: it is cut, or belongs to another run."
-    return [Entry(lost, life.row.start_s)]
+    return []
 
 
 def _running(life: Life) -> list[Entry]:
@@ -281,6 +289,11 @@ class Life:
         """The line that starts the job; None where there is none."""
         return next((each for each in self.own if each.kind == "start"), None)
 
+    def drop_changes_of_killed(self) -> None:
+        """Leave out what changed when the job was killed: that is told with the kill."""
+        killed_s = next((each.time for each in self.own if each.kind == "kill"), np.inf)
+        self.changes = [change for change in self.changes if change[0].time < killed_s]
+
     @property
     def came_s(self) -> float:
         """Time at which the job was submitted, s."""
@@ -297,22 +310,26 @@ class Life:
 
 def find_life(prefix: str, name: str) -> Life:
     """Return a job, by its id with or without the workload's. Raises ConfigError and InputError."""
-    own = {row.id: None for row in read_jobs(prefix) if _is_called(name, row.id)}
-    known: dict[str, None] = {}
-    for line in read_log(prefix):
-        if line.job:
-            known[line.job] = None
-    own |= {job_id: None for job_id in known if _is_called(name, job_id)}
-    if len(own) > 1:
-        raise ConfigError(f"job {name}: there are {' and '.join(own)}; name one of them")
-    if not own:
-        hint, ids = "its decision log names no jobs", [*known]
+    rows = [row for row in read_jobs(prefix, name.partition("!")[2] or name) if _is_called(name, row.id)]
+    lives = _Lives(prefix, rows, lambda job_id: job_id.endswith(name) and _is_called(name, job_id))
+    if len(lives.told) > 1:
+        raise ConfigError(f"job {name}: there are {' and '.join(lives.told)}; name one of them")
+    if not lives.told:
+        hint, ids = "its decision log names no jobs", [*_ids(prefix)]
         if ids:
             near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5) if len(ids) < 50_000 else []
             these = f"; did you mean {', '.join(near)}" if near else ""
             hint = f"it has {count(len(ids), 'job')}, {ids[0]} to {ids[-1]}{these}"
         raise ConfigError(f"job {name}: this run has no such job; {hint}")
-    return next(lives_of(prefix, own.keys()))
+    life = next(iter(lives))
+    logged = {} if life.start is None else {life.id: life.start.time}
+    check_starts(prefix, logged, {row.id: row.start_s for row in rows})
+    return life
+
+
+def _ids(prefix: str) -> Iterable[str]:
+    """The jobs of the log, each once."""
+    return dict.fromkeys(glance.job for glance, _ in glance_over(prefix) if glance.job)
 
 
 def _is_called(name: str, job_id: str) -> bool:
@@ -324,39 +341,51 @@ def lives_of(prefix: str, chosen: Collection[str] | None = None) -> Iterator[Lif
 
     ``chosen`` are the ids of those asked for, all where it is None. Raises InputError.
     """
-    rows = {row.id: row for row in read_jobs(prefix) if chosen is None or row.id in chosen}
-    own: dict[str, list[LogLine]] = {job_id: [] for job_id in rows}
-    for line in read_log(prefix):
-        if line.job and (chosen is None or line.job in chosen):
-            own.setdefault(line.job, []).append(line)
-    deadlines: dict[str, DeadlineRow] = {}
-    workflows: dict[str, list[DeadlineRow]] = defaultdict(list)
-    for row in read_deadlines(prefix):
-        deadlines.setdefault(row.job, row)
-        if row.workflow:
-            workflows[row.workflow].append(row)
-    teller = teller_of(prefix)
-    lives = []
-    for job_id, decisions in own.items():
-        due = deadlines.get(job_id)
-        members = workflows[due.workflow] if due is not None and due.workflow else []
-        lives.append(Life(job_id, rows.get(job_id), decisions, deadline=due, workflow=members,
-                          teller=teller))  # fmt: skip
-    yield from look_around(read_log(prefix), lives)
+    rows = [row for row in read_jobs(prefix) if chosen is None or row.id in chosen]
+    yield from _Lives(prefix, rows, lambda job_id: chosen is None or job_id in chosen)
 
 
-def look_around(lines: Iterable[LogLine], lives: Sequence[Life]) -> Iterator[Life]:
-    """Yield the lives with what their own lines do not say; ``lines`` is the log, in the order of time."""
-    queue, running = _WaitingLine(), _Running(lives)
-    for number, line in enumerate(lines):
-        queue.take(number, line)
-        running.take(line)
-        if line.job in running.places and line.kind in ("start", "kill"):
-            queue.turns.setdefault(line.job, number)
-    queue.close()
-    for life in lives:
-        queue.tell(life)
-        yield life
+class _Lives:
+    """Some of a run's jobs, found in one pass over the log."""
+
+    def __init__(self, prefix: str, rows: Iterable[JobRow], is_told: Callable[[str], bool]) -> None:
+        """``rows`` are those that ``jobs.csv`` has of them. Raises InputError."""
+        teller = teller_of(prefix)
+        self.told = {row.id: Life(row.id, row, [], teller=teller) for row in rows}
+        """The jobs that are told of, by their ids."""
+        self._queue, self._running = _WaitingLine(), _Running()
+        for number, (glance, whole) in enumerate(glance_over(prefix)):
+            job, kind = glance.job, glance.kind
+            life = self.told.get(job)
+            if life is None and job and is_told(job):
+                life = self.told[job] = Life(job, None, [], teller=teller)
+            self._queue.take(number, kind, glance)
+            if life is not None:
+                life.own.append(whole())
+                if kind in ("start", "kill"):
+                    self._queue.turns.setdefault(job, number)
+            if life is not None or self._running.is_concerned(kind):
+                self._running.take(kind, glance, life, whole)
+        self._queue.close()
+        self._add_deadlines(prefix)
+
+    def _add_deadlines(self, prefix: str) -> None:
+        workflows: dict[str, list[DeadlineRow]] = defaultdict(list)
+        for row in read_deadlines(prefix):
+            life = self.told.get(row.job)
+            if life is not None and life.deadline is None:
+                life.deadline = row
+            if row.workflow:
+                workflows[row.workflow].append(row)
+        for life in self.told.values():
+            if life.deadline is not None and life.deadline.workflow:
+                life.workflow = workflows[life.deadline.workflow]
+
+    def __iter__(self) -> Iterator[Life]:
+        for life in self.told.values():
+            self._queue.tell(life)
+            life.drop_changes_of_killed()
+            yield life
 
 
 class _WaitingLine:
@@ -365,27 +394,28 @@ class _WaitingLine:
     def __init__(self) -> None:
         self.turns: dict[str, int] = {}
         """The line that started or killed a job that is told of."""
-        self._starts: list[tuple[int, float, float]] = []
+        self._numbers, self._times_s, self._came_s = array("q"), array("d"), array("d")
         """Line, time and time of submission (s; NaN where it is not known) of each start."""
         self._reserved: dict[str, float] = {}
         """Time since which each job has a reservation, s."""
         self._gone: dict[str, float] = {}
-        """Time at which each job started, or was rejected, s."""
+        """Time at which each of them started, or was rejected, s."""
 
-    def take(self, number: int, line: LogLine) -> None:
-        if line.kind == "start":
-            waited_s = line.facts.get("waited_s")
-            came_s = np.nan if waited_s is None else line.time - float(waited_s)
-            self._starts.append((number, line.time, came_s))
-        if line.kind in ("start", "reject"):
-            self._gone.setdefault(line.job, line.time)
-        elif line.kind == "postpone" and line.rule != SET_ASIDE:
+    def take(self, number: int, kind: str, line: Glance) -> None:
+        if kind == "start":
+            waited_s = line.facts.waited_s
+            self._numbers.append(number)
+            self._times_s.append(line.time)
+            self._came_s.append(math.nan if waited_s is None else line.time - waited_s)
+        if kind in ("start", "reject"):
+            if line.job in self._reserved:
+                self._gone.setdefault(line.job, line.time)
+        elif kind == "postpone" and line.rule != SET_ASIDE:
             self._reserved.setdefault(line.job, line.time)
 
     def close(self) -> None:
         """Make arrays of what was taken."""
-        numbers, times_s, came_s = np.array(self._starts, dtype=np.float64).reshape(-1, 3).T
-        self._numbers, self._times_s, self._came_s = numbers, times_s, came_s
+        self._starts = np.array(self._numbers), np.array(self._times_s), np.array(self._came_s)
         self._names = [*self._reserved]
         self._since_s: FloatArray = np.array([*self._reserved.values()], dtype=np.float64)
         self._until_s = np.array([self._gone.get(job, np.inf) for job in self._names])
@@ -397,68 +427,72 @@ class _WaitingLine:
         there = np.flatnonzero(self._until_s[:reserved] >= life.came_s)
         life.holders = [self._names[place] for place in there]
         turn = self.turns.get(life.id)
+        numbers, times_s, came_s = self._starts
         if turn is not None:
-            until = int(np.searchsorted(self._numbers, turn))
+            until = int(np.searchsorted(numbers, turn))
         else:
-            until = int(np.searchsorted(self._times_s, life.end_s, "right"))
-        since = min(int(np.searchsorted(self._times_s, life.came_s)), until)
+            until = int(np.searchsorted(times_s, life.end_s, "right"))
+        since = min(int(np.searchsorted(times_s, life.came_s)), until)
         life.others = until - since
-        life.came_later = int((self._came_s[since:until] > life.came_s).sum())
+        life.came_later = int((came_s[since:until] > life.came_s).sum())
 
 
 class _Running:
-    """Which jobs run where, so that changes of P-states find theirs."""
+    """Which of the jobs that are told of run where, so that changes of P-states find theirs."""
 
-    def __init__(self, lives: Sequence[Life]) -> None:
-        self._lives = lives
-        self.places = {life.id: place for place, life in enumerate(lives)}
-        self._killed_s = [
-            next((line.time for line in life.own if line.kind == "kill"), np.inf) for life in lives
-        ]
-        self._running: set[int] = set()
+    def __init__(self) -> None:
+        self._lives: list[Life] = []
+        """The jobs that have started."""
+        self._running: dict[str, int] = {}
+        """Place in `_lives` of each job that runs, by its id."""
         self._owner: IntArray = np.full(64, -1, dtype=np.int64)
-        """The running job of each host, -1 where there is none that is told of."""
-        self._compensation: LogLine | None = None
+        """Place of the job that started last on each host, -1 where it is not told of."""
+        self._compensation: tuple[float, Callable[[], LogLine]] | None = None
+        """Time of the last compensation, s, and what reads its line."""
 
-    def take(self, line: LogLine) -> None:
-        if line.kind == "compensate":
-            self._compensation = line
-        elif line.kind == "start":
-            self._start(line)
-        elif line.kind == "kill":
-            self._running.discard(self.places.get(line.job, -1))
-        elif line.kind in ("P-state", "lost") and self._running:
-            self._change(line)
+    def is_concerned(self, kind: str) -> bool:
+        """Whether a line of another job, or of none, says something of those that run."""
+        return kind == "compensate" or (bool(self._running) and kind in ("start", "P-state", "lost"))
 
-    def _start(self, line: LogLine) -> None:
+    def take(self, kind: str, glance: Glance, told: Life | None, whole: Callable[[], LogLine]) -> None:
+        """Note a line; ``told`` is its job where that is told of, and ``whole`` reads all of it."""
+        if kind == "compensate":
+            self._compensation = glance.time, whole
+        elif kind == "start":
+            self._start(whole(), told)
+        elif kind == "kill":
+            self._running.pop(glance.job, None)
+        elif kind in ("P-state", "lost") and self._running:
+            self._change(whole())
+
+    def _start(self, line: LogLine, told: Life | None) -> None:
         """A job whose host is given to another one has ended."""
-        place = self.places.get(line.job, -1)
-        if place < 0 and not self._running:
-            return
         hosts = line.host_set().ids
         if len(hosts) and (most := int(hosts.max())) >= len(self._owner):
             more = np.full(most + 1, -1, dtype=np.int64)
             self._owner = np.concatenate([self._owner, more])
-        self._running -= {int(owner) for owner in np.unique(self._owner[hosts])}
-        self._owner[hosts] = place
-        if place >= 0:
-            self._running.add(place)
+        for place in np.unique(self._owner[hosts]).tolist():
+            if place >= 0:
+                self._running.pop(self._lives[place].id, None)
+        self._owner[hosts] = -1 if told is None else len(self._lives)
+        if told is not None:
+            self._running[told.id] = len(self._lives)
+            self._lives.append(told)
 
     def _change(self, line: LogLine) -> None:
         hosts = line.host_set().ids
         owners, shared = np.unique(self._owner[hosts[hosts < len(self._owner)]], return_counts=True)
         for place, hosts_of_it in zip(owners.tolist(), shared.tolist(), strict=True):
-            if place not in self._running:
+            if place < 0 or self._running.get((life := self._lives[place]).id) != place:
                 continue
-            life = self._lives[place]
             if line.time > life.end_s:
-                self._running.discard(place)
-            elif line.time < self._killed_s[place]:
+                del self._running[life.id]
+            else:
                 life.changes.append((line, hosts_of_it, self._in_short(line, life.teller)))
 
     def _in_short(self, line: LogLine, teller: Teller) -> str:
         """The compensation behind a planned change, in a few words."""
-        told = self._compensation
-        if told is None or line.rule != PLANNED or told.time != line.time:
+        if self._compensation is None or line.rule != PLANNED or self._compensation[0] != line.time:
             return ""
+        told = self._compensation[1]()
         return in_short(told.rule, told.facts, teller.own)

@@ -8,18 +8,21 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Final, NamedTuple, TypeAlias
 
 from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.policies.registry import words_for
 from beasy_sched.units import j_to_kwh, parse_duration, w_to_kw
 
-Facts = Mapping[str, float | int | str | None]
+Facts: TypeAlias = Mapping[str, float | int | str | None]
+_Known: TypeAlias = Mapping[str, float | int | str]
 
 _PART: Final = re.compile(r"\[(?:(\w+)(?:=([\w-]+))?\?)?([^\]]*)\]")
 _FACT: Final = re.compile(r"\{(\w+)(?::([^}]*))?\}")
+_MOST_KINDS: Final = 1 << 12
+"""Kinds of decisions, by the facts that they have, of which it is kept how they are told."""
 
 
 def sentence(action: str, rule: str, facts: Facts, own: Sentences | None = None) -> str:
@@ -28,18 +31,20 @@ def sentence(action: str, rule: str, facts: Facts, own: Sentences | None = None)
     Of policies that tell a rule in different ways, the one counts that tells most of the facts. An unknown
     rule, or one whose facts are missing, is shown as it is, with the facts that exist.
     """
-    texts = (_filled(words.sentence, facts) for words in _words(action.partition(" ")[0], rule, own))
-    found = max((text for text in texts if text is not None), key=lambda text: text[1], default=None)
+    known = {name: value for name, value in facts.items() if value is not None}
+    words = _words(action.partition(" ")[0], rule, own)
+    found = _filled(tuple(each.sentence for each in words), known)
     if found is not None:
-        return found[0].strip()
-    numbers = ", ".join(f"{name} {fact(name, value)}" for name, value in facts.items() if value is not None)
+        return found.strip()
+    numbers = ", ".join(f"{name} {fact(name, value)}" for name, value in known.items())
     return f"{rule or 'no rule was given'}" + (f" ({numbers})" if numbers else "")
 
 
 def in_short(rule: str, facts: Facts, own: Sentences | None = None) -> str:
     """What a compensation did, in a few words, a blank before them; nothing if it did nothing."""
-    texts = (_filled(words.in_short, facts) for words in _words("compensate", rule, own))
-    return next((text[0] for text in texts if text is not None), "")
+    known = {name: value for name, value in facts.items() if value is not None}
+    texts = (_filled((words.in_short,), known) for words in _words("compensate", rule, own))
+    return next((text for text in texts if text is not None), "")
 
 
 def _words(done: str, rule: str, own: Sentences | None) -> Sequence[Words]:
@@ -53,20 +58,55 @@ def _of_ours(done: str, rule: str) -> Sequence[Words]:
     return tuple(dict.fromkeys(words_for(done, rule)))
 
 
-def _filled(template: str, facts: Facts) -> tuple[str, int] | None:
-    """The template with its facts, and how many these are; None if it is empty, or one of them is missing."""
-    known = {name: value for name, value in facts.items() if value is not None}
+def _filled(templates: tuple[str, ...], known: _Known) -> str | None:
+    """The template that tells most, with its facts; None if there is none that has something to tell."""
+    answers = tuple(
+        bool(value := known.get(asked)) and wanted in (None, value) for asked, wanted in _asked(templates)
+    )
+    told = _told(templates, tuple(known), answers)
+    if told is None:
+        return None
+    pieces = [told.texts[0]]
+    for (name, spec), text in zip(told.facts, told.texts[1:], strict=True):
+        pieces += fact(name, known[name], spec), text
+    return "".join(pieces)
+
+
+class _Told(NamedTuple):
+    """A template without its parts in brackets: facts, and the texts before, between and after them."""
+
+    texts: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    """Name of each fact, and how it is told."""
+
+
+@lru_cache(_MOST_KINDS)
+def _asked(templates: tuple[str, ...]) -> Sequence[tuple[str, str | None]]:
+    """The facts that parts of the templates ask for, each with the value that it must have, if any."""
+    parts = (match.groups() for template in templates for match in _PART.finditer(template))
+    return tuple(dict.fromkeys((asked, wanted) for asked, wanted, _ in parts if asked))
+
+
+@lru_cache(_MOST_KINDS)
+def _told(templates: tuple[str, ...], names: tuple[str, ...], answers: tuple[bool, ...]) -> _Told | None:
+    """The template that tells most of the facts ``names``; None if all are empty, or lack a fact.
+
+    ``answers`` says for each of `_asked` whether it is so.
+    """
+    so = dict(zip(_asked(templates), answers, strict=True))
 
     def part(match: re.Match[str]) -> str:
         asked, wanted, text = match.groups()
-        left_out = asked is not None and (not known.get(asked) or wanted not in (None, known[asked]))
-        return "" if left_out or any(name not in known for name, _ in _FACT.findall(text)) else text
+        left_out = asked is not None and not so[asked, wanted]
+        return "" if left_out or any(name not in names for name, _ in _FACT.findall(text)) else text
 
-    text = _PART.sub(part, template)
-    told = [name for name, _ in _FACT.findall(text)]
-    if not text or any(name not in known for name in told):
-        return None
-    return _FACT.sub(lambda match: fact(match[1], known[match[1]], match[2] or ""), text), len(told)
+    found = []
+    for template in templates:
+        text = _PART.sub(part, template)
+        facts = tuple(_FACT.findall(text))
+        if text and all(name in names for name, _ in facts):
+            found.append(_Told(tuple(_FACT.sub("\0", text).split("\0")), facts))
+    return max(found, key=lambda told: len(told.facts), default=None)
 
 
 _MOMENTS: Final = ("_at_s", "_by_s", "_until_s", "_end_s", "deadline_s", "planned_start_s", "earliest_s")
@@ -143,14 +183,25 @@ def fact(name: str, value: float | int | str, spec: str = "") -> str:
         value = abs(value)
     elif spec:
         return count(value, spec)
-    if name.endswith("_host_s"):
-        return f"{value / 3600:.3g} host-hours"
-    if name.endswith(_MOMENTS):
-        return clock(value)
-    for unit, words in (("_s", span), ("_j", energy), ("_w", power), ("_pct", percent)):
-        if name.endswith(unit):
-            return words(value)
+    words = _words_of_unit(name)
+    if words is not None:
+        return words(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+
+
+@lru_cache(_MOST_KINDS)
+def _words_of_unit(name: str) -> Callable[[float], str] | None:
+    """What tells numbers of the unit in a name; None where it names none."""
+    if name.endswith("_host_s"):
+        return _host_hours
+    if name.endswith(_MOMENTS):
+        return clock
+    units = (("_s", span), ("_j", energy), ("_w", power), ("_pct", percent))
+    return next((words for unit, words in units if name.endswith(unit)), None)
+
+
+def _host_hours(host_s: float) -> str:
+    return f"{host_s / 3600:.3g} host-hours"
 
 
 def _digits(value: float) -> str:

@@ -70,15 +70,15 @@ def explain_time(prefix: str, time_s: float) -> Story:
     return Story(step.title, _chapters(step, money, teller), data)
 
 
-def explain_steps(prefix: str) -> Iterator[tuple[float, float, str, list[Chapter]]]:
+def explain_steps(prefix: str, most: int | None = None) -> Iterator[tuple[float, float, str, list[Chapter]]]:
     """Yield start and end (s) of each step, with the title and the chapters that `explain_time` tells of it.
 
-    Without a site: of each five minutes in which something was decided. Raises InputError for files that
-    cannot be read.
+    Without a site: of each five minutes in which something was decided. ``most`` is how many jobs are told of
+    in a chapter; the others are counted. Raises InputError for files that cannot be read.
     """
     money, teller = currency_of(prefix, of_plans=False), teller_of(prefix)
     for step in _steps(prefix):
-        yield step.start_s, step.end_s, step.title, _chapters(step, money, teller)
+        yield step.start_s, step.end_s, step.title, _chapters(step, money, teller, most)
 
 
 def _step_at(prefix: str, time_s: float) -> _Step:
@@ -141,12 +141,12 @@ def _spans(prefix: str, log: _Ahead) -> Iterator[tuple[float, float, Row | None]
         yield start_s, start_s + NO_SITE_STEP_S, None
 
 
-def _chapters(step: _Step, money: str, teller: Teller) -> list[Chapter]:
-    """What is told of a step; ``money`` is the currency of the grid."""
+def _chapters(step: _Step, money: str, teller: Teller, most: int | None = None) -> list[Chapter]:
+    """What is told of a step, of ``most`` jobs in a chapter; ``money`` is the currency of the grid."""
     chapters = [] if step.row is None else [Chapter("Energy", [*_energy(step.row, step.before, money)])]
     if step.plans:
         chapters.append(Chapter("Plan", entries_of(step.plans, teller)))
-    chapters += [chapter for chapter in _decisions(step.lines, teller) if chapter.entries]
+    chapters += [chapter for chapter in _decisions(step.lines, teller, most) if chapter.entries]
     if not step.lines:
         chapters.append(Chapter("Decisions", [Entry("None: nothing changed.")]))
     return chapters
@@ -228,7 +228,7 @@ def _battery(row: Row, before: Row | None) -> str:
     return f"{did}{plan}; {was}to {percent(row['soc_pct'])} of charge{planned}"
 
 
-def _decisions(lines: Sequence[LogLine], teller: Teller) -> Iterator[Chapter]:
+def _decisions(lines: Sequence[LogLine], teller: Teller, most: int | None) -> Iterator[Chapter]:
     """The decisions by kind, what shaped the step first."""
     by_kind = defaultdict(list)
     for line in lines:
@@ -238,11 +238,11 @@ def _decisions(lines: Sequence[LogLine], teller: Teller) -> Iterator[Chapter]:
         yield Chapter(title, [*absent_entries(by_kind[kind], teller)])
     yield Chapter("Servers", [*_servers(by_kind["P-state"], teller)])
     for kind, title in _JOBS.items():
-        entries = []
-        for line in by_kind[kind]:
+        entries, found = [], by_kind[kind]
+        for line in found[:most]:
             on = f" on {count(len(line.host_set()), 'host')}" if kind == "start" else ""
             entries.append(Entry(f"{line.job}{on}. {because(line, teller)}", line.time))
-        yield Chapter(f"{title}: {len(entries)}", entries)
+        yield Chapter(f"{title}: {len(found)}", entries, left_out=len(found) - len(entries))
 
 
 _ABSENT = {"lost": "Servers lost", "back": "Servers back"}

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
+from sys import intern
 from typing import Any, Final
 
 import msgspec
@@ -164,10 +165,8 @@ def read_run_data(name: str, prefix: str) -> RunData:
     Raises InputError for a file that is there and cannot be read, and for files of different runs.
     """
     run = RunTables(prefix)
-    lines = None
-    if path_of(prefix, DECISIONS).is_file():
-        lines = [*read_log(prefix, "start", "kill", "reject", *_ABSENT)]
-    endings = None if lines is None else [line for line in lines if line.action in ("kill", "reject")]
+    log = _read_log(prefix) if path_of(prefix, DECISIONS).is_file() else None
+    endings = None if log is None else log.endings
     summary, jobs = found_summary(prefix), _read_jobs(run, endings)
     data = RunData(
         name,
@@ -179,11 +178,11 @@ def read_run_data(name: str, prefix: str) -> RunData:
         _read_pstates(run),
         endings,
         _read_deadlines(run),
-        {line.job: line.rule for line in lines or [] if line.action == "start"},
-        [line for line in lines or [] if line.action in _ABSENT],
+        {} if log is None else log.start_rules,
+        [] if log is None else log.absences,
     )
-    if jobs is not None and lines is not None:
-        check_starts(prefix, lines, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
+    if jobs is not None and log is not None:
+        check_starts(prefix, log.starts_s, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
     if jobs is not None and summary is not None:
         known, told = summary.jobs.submitted, len(jobs.ids)
         if told > known or (summary.complete and told < known):
@@ -193,6 +192,27 @@ def read_run_data(name: str, prefix: str) -> RunData:
                 f" scheduler knew {known}; run both sides again, or remove the files of the older run",
             )
     return data
+
+
+@dataclass
+class _Log:
+    """What charts show of the decision log."""
+
+    starts_s: dict[str, float] = field(default_factory=dict)
+    start_rules: dict[str, str] = field(default_factory=dict)
+    endings: list[LogLine] = field(default_factory=list)
+    absences: list[LogLine] = field(default_factory=list)
+
+
+def _read_log(prefix: str) -> _Log:
+    log = _Log()
+    for line in read_log(prefix, "start", "kill", "reject", *_ABSENT):
+        if line.action == "start":
+            log.starts_s[line.job] = line.time
+            log.start_rules[line.job] = intern(line.rule)
+        else:
+            (log.absences if line.action in _ABSENT else log.endings).append(line)
+    return log
 
 
 @dataclass(frozen=True)

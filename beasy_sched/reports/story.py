@@ -38,6 +38,8 @@ class Chapter:
     entries: list[Entry]
     whole: bool = False
     """Whether all entries of the chapter are told, however many there are."""
+    left_out: int = 0
+    """Number of further entries, which nobody asked for."""
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ than `MOST_STEPS` there are none. The page then says how to ask `beasy-sched exp
 from __future__ import annotations
 
 import base64
-import json
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
@@ -25,8 +25,9 @@ from beasy_sched.reports.explain_time import explain_steps
 from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs
 from beasy_sched.reports.story import Chapter
 
-MOST_JOBS: Final = 30_000
-"""Jobs of a page that are explained in it; several runs share them."""
+MOST_JOBS: Final = 5_000
+"""Jobs of a page that are explained in it, so that this takes no longer than the charts; several runs share
+them."""
 MOST_STEPS: Final = 20_000
 """Most steps of a page that are explained in it; several runs share them."""
 MOST_ENTRIES: Final = 30
@@ -53,8 +54,7 @@ class Packed:
     def close(self) -> None:
         """Compress what is left."""
         if self._waiting:
-            text = json.dumps(self._waiting, separators=(",", ":"), ensure_ascii=False)
-            packed = zlib.compress(text.encode("utf-8", "replace"), 9)
+            packed = zlib.compress(msgspec.json.encode(self._waiting))
             self.chunks.append(base64.b64encode(packed).decode("ascii"))
             self._waiting = []
 
@@ -116,7 +116,7 @@ def _steps(run: RunData, most: int) -> tuple[Packed, FloatArray, str]:
     if count > most:
         note = f"The {count:,} steps are too many to be explained on this page; beasy-sched explain does."
         return packed, np.empty(0), note
-    for start_s, end_s, title, chapters in explain_steps(run.prefix):
+    for start_s, end_s, title, chapters in explain_steps(run.prefix, MOST_ENTRIES):
         edges_s += (start_s, end_s)
         packed.add([title, told_of(chapters)])
         if packed.count > most:
@@ -131,7 +131,7 @@ def told_of(chapters: Iterable[Chapter]) -> list[list[Any]]:
 
 
 def _entries(chapter: Chapter) -> Iterator[object]:
-    left_out = len(chapter.entries) - MOST_ENTRIES
+    left_out = len(chapter.entries) - MOST_ENTRIES + chapter.left_out
     for entry in chapter.entries[:MOST_ENTRIES]:
         yield entry.text if entry.time_s is None else [round(entry.time_s, 3), entry.text]
     if left_out > 0:

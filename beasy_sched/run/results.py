@@ -7,11 +7,13 @@ Two ways to read: as pandas data frames (`RunTables`), and line by line, without
 from __future__ import annotations
 
 import contextlib
+import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
@@ -22,11 +24,12 @@ from beasy_sched.formats import run_files as files
 from beasy_sched.formats.atomic import leftover
 from beasy_sched.formats.decoding import (
     JsonDecoder,
+    read_csv,
     read_csv_rows,
     read_frame,
     read_frame_of_lines,
 )
-from beasy_sched.formats.reading import read_lines
+from beasy_sched.formats.reading import read_blocks
 from beasy_sched.formats.run_summary import read_members
 from beasy_sched.limits import LARGEST_NUMBER, LATEST_S, shortened
 from beasy_sched.model.hosts import HostSet
@@ -241,27 +244,99 @@ def read_log(prefix: str, *actions: str) -> Iterator[LogLine]:
     Raises InputError, also where a log that is read as a whole is cut.
     """
     path = files.path_of(prefix, files.DECISIONS)
-    decode = _LINE.decode
     words = [f'"{action}"'.encode() for action in actions]
-    number, line = 0, b""
-    for number, line in read_lines(path):
-        if words and not any(word in line for word in words):
-            continue
-        try:
-            found = decode(line)
-            _check(found)
-        except ValueError as error:
-            raise InputError(path, f"is not a decision: {error}", line=number) from None
-        if not actions or found.action in actions:
-            yield found
-    if not actions and line and not line.endswith(b"\n"):
-        raise InputError(path, "ends in the middle of a line: the rest is lost", line=number)
+    number, block = 0, b""
+    for number, block in read_blocks(path):
+        for found in _decisions(path, number, block, words):
+            if not actions or found.action in actions:
+                yield found
+    if not actions:
+        _check_end(path, number, block)
+
+
+def _decisions(path: Path, number: int, block: bytes, words: Sequence[bytes]) -> Iterable[LogLine]:
+    """The lines of a block that have one of the words, if there are any; the first line is ``number``."""
+    chosen = block
+    if words:
+        chosen = b"\n".join(line for line in block.split(b"\n") if any(word in line for word in words))
+    found = _LINE.decode_lines(chosen) if chosen else []
+    try:
+        for line in found or ():
+            _check(line)
+    except ValueError:
+        found = None
+    if found is not None:
+        return found
+    lines = enumerate(_lines(block), number)
+    return (_decision(path, n, line) for n, line in lines if not words or any(word in line for word in words))
+
+
+def _lines(block: bytes) -> list[bytes]:
+    return block.removesuffix(b"\n").split(b"\n")
+
+
+def _decision(path: Path, number: int, line: bytes) -> LogLine:
+    """Read one line of a decision log. Raises InputError."""
+    try:
+        found = _LINE.decode(line)
+        _check(found)
+    except ValueError as error:
+        raise InputError(path, f"is not a decision: {error}", line=number) from None
+    return found
+
+
+def _check_end(path: Path, number: int, block: bytes) -> None:
+    """Raise InputError where the last block of a log, from line ``number`` on, lacks the end of a line."""
+    if block and not block.endswith(b"\n"):
+        last = number + block.count(b"\n")
+        raise InputError(path, "ends in the middle of a line: the rest is lost", line=last)
+
+
+class _Waited(msgspec.Struct, frozen=True, gc=False):
+    waited_s: Number | None = None
+
+
+class Glance(msgspec.Struct, gc=False):
+    """As much of a line of the decision log as tells who waited when; the other facts are passed over."""
+
+    time: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
+    action: str
+    job: str = ""
+    rule: str = ""
+    facts: _Waited = _Waited()
+
+    @property
+    def kind(self) -> str:
+        """The action, a P-state without its number."""
+        action = self.action
+        return action.partition(" ")[0] if " " in action else action
+
+
+_GLANCE: Final[JsonDecoder[Glance]] = JsonDecoder(Glance)
+
+
+def glance_over(prefix: str) -> Iterator[tuple[Glance, Callable[[], LogLine]]]:
+    """A glance at each line of the decision log, with what reads the whole line.
+
+    It takes a fifth of the time of `read_log`. Raises InputError, also where the log is cut.
+    """
+    path = files.path_of(prefix, files.DECISIONS)
+    number, block = 0, b""
+    for number, block in read_blocks(path):
+        lines = _lines(block)
+        glances = _GLANCE.decode_lines(block) or (
+            _GLANCE.decode(msgspec.json.encode(_decision(path, n, line)))
+            for n, line in enumerate(lines, number)
+        )
+        for n, (glance, line) in enumerate(zip(glances, lines, strict=True), number):
+            yield glance, partial(_decision, path, n, line)
+    _check_end(path, number, block)
 
 
 def _check(decision: LogLine) -> None:
     """Raise ValueError for what the types do not check."""
     if decision.hosts:
-        HostSet.ranges(decision.hosts)
+        _check_hosts(decision.hosts)
     for name, value in decision.facts.items():
         if isinstance(value, int) and abs(value) > LARGEST:
             raise ValueError(f"facts.{name}: found {found_text(value)}, expected at most {LARGEST:g}")
@@ -269,8 +344,12 @@ def _check(decision: LogLine) -> None:
             raise ValueError(f"facts.{name}: found {shortened(value)!r}, expected a number")
 
 
-@dataclass(frozen=True)
-class JobRow:
+@lru_cache(1 << 12)
+def _check_hosts(text: str) -> None:
+    HostSet.ranges(text)
+
+
+class JobRow(msgspec.Struct, frozen=True, gc=False):
     """One row of Batsim's ``jobs.csv``; None where there is no value."""
 
     id: str
@@ -283,19 +362,37 @@ class JobRow:
     energy_j: float | None
 
 
-def read_jobs(prefix: str) -> Iterator[JobRow]:
-    """The rows of ``jobs.csv``; none where Batsim has written that file elsewhere. Raises InputError."""
-    for path, line, row in _rows(prefix, files.JOBS):
+_JOB_COLUMNS: Final = (
+    "workload_name", "job_id", "submission_time", "requested_number_of_resources", "requested_time",
+    "final_state", "starting_time", "finish_time", "consumed_energy",
+)  # fmt: skip
+
+
+def read_jobs(prefix: str, mentioned: str = "") -> Iterator[JobRow]:
+    """The rows of ``jobs.csv``; none where Batsim has written that file elsewhere. Raises InputError.
+
+    ``mentioned``: only rows with this text are asked for, in a tenth of the time; there may be others among
+    them.
+    """
+    path = files.path_of(prefix, files.JOBS)
+    if not path.exists():
+        return
+    names, rows = read_csv(path, mentioned)
+    places = {name: place for place, name in enumerate(names)}
+    pick = None
+    for line, cells in rows:
         try:
+            pick = pick or itemgetter(*(places[name] for name in _JOB_COLUMNS))
+            workload, job, came, hosts, walltime, state, start, end, energy = pick(cells)
             yield JobRow(
-                id=f"{row['workload_name']}!{row['job_id']}",
-                subtime_s=_finite(row["submission_time"]),
-                res=_HOSTS.read(row["requested_number_of_resources"]),
-                walltime_s=_number(row["requested_time"], least=0.0),
-                final_state=row["final_state"],
-                start_s=_number(row["starting_time"]),
-                end_s=_number(row["finish_time"]),
-                energy_j=_number(row["consumed_energy"]),
+                id=f"{workload}!{job}",
+                subtime_s=_finite(came),
+                res=_hosts(hosts),
+                walltime_s=_number(walltime, least=0.0),
+                final_state=state,
+                start_s=_number(start),
+                end_s=_number(end),
+                energy_j=_number(energy),
             )
         except (KeyError, ValueError) as error:
             raise InputError(path, f"is not a row of Batsim's jobs.csv: {_told(error)}", line=line) from None
@@ -324,7 +421,7 @@ def read_deadlines(prefix: str) -> Iterator[DeadlineRow]:
             yield DeadlineRow(
                 job=row["job"],
                 workflow=row["workflow"],
-                phase=_HOSTS.read(row["phase"]) if row["phase"] else None,
+                phase=_hosts(row["phase"]) if row["phase"] else None,
                 end_s=_number(row["end_s"]),
                 internal_deadline_s=_number(row["internal_deadline_s"]),
                 deadline_s=_finite(row["deadline_s"]),
@@ -362,8 +459,20 @@ def _told(error: Exception) -> str:
 _HOSTS: Final = Range(0, 2**31 - 1, whole=True)
 
 
+@lru_cache(1 << 10)
+def _hosts(text: str) -> int:
+    found: int = _HOSTS.read(text)
+    return found
+
+
 def _finite(text: str) -> float:
-    found: float = ANY_NUMBER.read(text)
+    """Read a number as `ANY_NUMBER` does, which also has the words for what is none."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not (-LARGEST <= found <= LARGEST and text.isascii() and "_" not in text):
+        found = ANY_NUMBER.read(text)
     return found
 
 
@@ -376,15 +485,16 @@ def check_same_run(prefix: str) -> None:
     """Raise InputError where the decision log and ``jobs.csv`` are of different runs."""
     rows = {row.id: row.start_s for row in read_jobs(prefix)}
     if rows:
-        check_starts(prefix, read_log(prefix, "start"), rows)
+        starts = {line.job: line.time for line, _ in glance_over(prefix) if line.action == "start"}
+        check_starts(prefix, starts, rows)
 
 
-def check_starts(prefix: str, log: Iterable[LogLine], rows: Mapping[str, float | None]) -> None:
+def check_starts(prefix: str, logged: Mapping[str, float], rows: Mapping[str, float | None]) -> None:
     """Raise InputError where a job of ``jobs.csv`` started at another time than the decision log says.
 
-    ``rows`` has the times in s by job id, None (or NaN) for a job that never started.
+    Both have the times in s by job id; ``rows`` those of ``jobs.csv``, None (or NaN) for a job that never
+    started.
     """
-    logged = {line.job: line.time for line in log if line.action == "start"}
     for job, start_s in rows.items():
         if start_s is None or start_s != start_s:
             continue

@@ -61,6 +61,20 @@ def test_all_steps_at_once_are_told_as_each_alone(run: str) -> None:
         edge_s = end_s
 
 
+def test_jobs_beyond_the_most_are_counted(run: str) -> None:
+    """A page shows no more of a chapter's jobs: those told, and how many there are, are the same."""
+    pairs = zip(explain_steps(run), explain_steps(run, 1), strict=True)
+    for (*_, whole), (*_, cut) in pairs:
+        assert [chapter.title for chapter in whole] == [chapter.title for chapter in cut]
+        for every, some in zip(whole, cut, strict=True):
+            assert some.entries == every.entries[: len(some.entries)]
+            assert len(some.entries) + some.left_out == len(every.entries)
+    assert any(chapter.left_out for *_, cut in explain_steps(run, 1) for chapter in cut)
+    steps = [(told_of(whole), told_of(cut)) for (*_, whole), (*_, cut) in
+             zip(explain_steps(run), explain_steps(run, MOST_ENTRIES), strict=True)]  # fmt: skip
+    assert all(whole == cut for whole, cut in steps)
+
+
 @pytest.mark.parametrize(("jobs", "site"), [(True, True), (False, True), (True, False), (False, False)])
 def test_with_fewer_files(jobs: bool, site: bool, tmp_path: Path) -> None:
     prefix = story_files.write_run(tmp_path, jobs=jobs, site=site)

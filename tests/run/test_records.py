@@ -14,6 +14,7 @@ from beasy_sched.run.results import (
     LogLine,
     check_same_run,
     find_prefix,
+    glance_over,
     read_jobs,
     read_log,
     read_trace,
@@ -154,3 +155,82 @@ def test_a_trace_without_what_every_step_has(tmp_path: Path, header: str) -> Non
     told = r"energy_trace.csv:\d+: is not a row of an energy trace: (it has no step|found 'nan')"
     with pytest.raises(InputError, match=told):
         list(read_trace(str(tmp_path / "run")))
+
+
+def written(folder: Path, log: str, jobs: str = "") -> str:
+    """A run of a decision log, and of a ``jobs.csv`` with the rows that are given."""
+    Path(folder, "run_decisions.jsonl").write_text(log, "utf-8", newline="")
+    if jobs:
+        head = (
+            "job_id,workload_name,submission_time,requested_number_of_resources,requested_time,final_state,"
+            "starting_time,finish_time,consumed_energy,metadata\n"
+        )
+        Path(folder, "run_jobs.csv").write_text(head + jobs, "utf-8", newline="")
+    return str(folder / "run")
+
+
+LINES = [
+    '{"time":1.5,"action":"start","job":"w0!a","hosts":"0-1","rule":"backfilled","facts":{"waited_s":0.5}}',
+    '{"facts": {"cost_j": null, "waited_s": 2}, "job": "w0!\\u00e4\\"", "action": "reject", "time": 2}',
+    '{"time":3,"action":"P-state 4","hosts":"3 5","rule":"plänned","facts":{"hosts_to_wake":2}}',
+    '{"time":3,"action":"postpone","job":"w0!\\n","facts":{"waited_s":null,"mode":"{[{["}}',
+]
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 100, 1 << 18])
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \n"])
+def test_the_log_in_blocks_at_a_glance(
+    block_bytes: int, end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the blocks, each line is read once, and a glance tells the same as the whole line."""
+    monkeypatch.setattr("beasy_sched.formats.reading._BLOCK_BYTES", block_bytes)
+    prefix = written(tmp_path, "".join(line + end for line in LINES))
+    log = [*read_log(prefix)]
+    assert [line.action for line in log] == ["start", "reject", "P-state 4", "postpone"]
+    assert log[1].job == 'w0!ä"'
+    assert [*read_log(prefix, "reject", "start")] == log[:2]
+    glances = [*glance_over(prefix)]
+    assert [whole() for _, whole in glances] == log
+    for (glance, _), line in zip(glances, log, strict=True):
+        told = (glance.time, glance.action, glance.kind, glance.job, glance.rule, glance.facts.waited_s)
+        assert told == (line.time, line.action, line.kind, line.job, line.rule, line.facts.get("waited_s"))
+
+
+@pytest.mark.parametrize("wrong", ["", "[]", '{"time":1}', LINES[0] + LINES[0], '{"time":1,"action":"start"'])
+@pytest.mark.parametrize("block_bytes", [1, 1 << 18])
+def test_a_line_that_is_none_is_named(
+    wrong: str, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("beasy_sched.formats.reading._BLOCK_BYTES", block_bytes)
+    prefix = written(tmp_path, "\n".join([*LINES, wrong, LINES[0], ""]))
+    for read in (read_log, glance_over):
+        found = read(prefix)
+        _ = [next(found) for _ in LINES]
+        with pytest.raises(InputError, match=r"decisions.jsonl:5: is not a decision"):
+            next(found)
+
+
+def test_a_log_that_was_cut_at_a_glance(tmp_path: Path) -> None:
+    prefix = written(tmp_path, "\n".join(LINES))
+    with pytest.raises(InputError, match=r"decisions.jsonl:4: ends in the middle of a line"):
+        _ = [*glance_over(prefix)]
+
+
+@pytest.mark.parametrize("metadata", ["", '""', '"a,\n12,b"'])
+@pytest.mark.parametrize("mentioned", ["12", "w1", "x", "job_id"])
+def test_rows_that_mention_a_text(metadata: str, mentioned: str, tmp_path: Path) -> None:
+    """All jobs of that name are among them, those that are there are right, and so are lines in errors."""
+    rows = [
+        f"{job},{workload},1,2,9,COMPLETED_SUCCESSFULLY,1,5,7,{metadata}\n"
+        for workload in ("w0", "w1")
+        for job in ("12", "112", "3", "x")
+    ]
+    prefix = written(tmp_path, "", "".join(rows))
+    every, some = [*read_jobs(prefix)], [*read_jobs(prefix, mentioned)]
+    assert len(every) == 8
+    assert all(row in every for row in some)
+    assert [row for row in some if mentioned in row.id] == [row for row in every if mentioned in row.id]
+    written(tmp_path, "", "".join([*rows, rows[0].replace(",2,9,", ",two,9,")]))
+    last = 10 + "".join(rows).count("\n12,b")
+    with pytest.raises(InputError, match=rf"jobs.csv:{last + metadata.count(chr(10))}: .*found 'two'"):
+        _ = [*read_jobs(prefix, "12")]
