@@ -22,6 +22,9 @@ OKABE_ITO: Final = {"blue": "#0072b2", "vermillion": "#d55e00", "green": "#009e7
 """Okabe and Ito's colours, which colour-blind readers can tell apart, by name."""
 PALETTE: Final = tuple(OKABE_ITO.values())
 """Colours of curves, in order."""
+RUN_COLORS: Final = OKABE_ITO | {"brown": "#7f4a1e", "indigo": "#5b3fa0", "olive": "#8a8d00",
+                                 "grey": "#8a8f98", "wine": "#8b1a4a"}  # fmt: skip
+"""Colours of runs, in order, by name: as many as reports show in full, each of a hue of its own."""
 PRODUCTION, DEMAND, SHORTAGE = OKABE_ITO["orange"], OKABE_ITO["blue"], OKABE_ITO["vermillion"]
 BATTERY, HYDROGEN, LIMIT = OKABE_ITO["green"], OKABE_ITO["purple"], "#888888"
 """Colours of what runs and plans have in common."""

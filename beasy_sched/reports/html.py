@@ -15,7 +15,7 @@ from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.outputs.tables import summary_rows
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.reports.comparison import comparison_html
-from beasy_sched.reports.drawing import PALETTE
+from beasy_sched.reports.drawing import RUN_COLORS
 from beasy_sched.reports.energy_charts import BATTERY_LIMITS, SERVER_USES, energy_charts, energy_flow
 from beasy_sched.reports.grid_charts import cost_so_far, grid_bars, grid_charts
 from beasy_sched.reports.judgement import cards, cards_html, compared
@@ -248,10 +248,6 @@ def _ended_early(run: RunData) -> str:
     return "" if run.summary.complete else "is not complete"
 
 
-RUN_COLORS: Final = len(PALETTE)
-"""Number of colours that the page has for runs."""
-
-
 def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
     """Outcomes and energy, each of the runs that tell of it."""
     charts = []
@@ -289,8 +285,8 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
     costs = TimeChart("all-cost", "Cost of all runs so far", "all", end_s, money, f"cost [{money}]")
     waits = {}
     for number, run in enumerate(runs):
-        paint = f"run-{number % RUN_COLORS}"
-        dash = ("solid", "dash", "dot", "dashdot")[number // RUN_COLORS % 4]
+        paint = f"run-{number % len(RUN_COLORS)}"
+        dash = ("solid", "dash", "dot", "dashdot")[number // len(RUN_COLORS) % 4]
         if run.has_battery:
             real = levels(run.trace, "soc_pct", run.soc_start_pct)
             soc.line(run.name, *real, paint, dash=dash)

@@ -14,8 +14,8 @@ from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.summary import DONE, LOST
-from beasy_sched.reports.drawing import PALETTE, figure_bytes, stacked_panels
-from beasy_sched.reports.run_data import OUTCOMES, RunData, levels
+from beasy_sched.reports.drawing import RUN_COLORS, figure_bytes, stacked_panels
+from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs, levels
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
 _MOST_DAYS: Final = 62
@@ -55,29 +55,32 @@ def months_of(run: RunData) -> list[Month]:
     edges_s, names = _month_edges(run)
     step_month = _places(edges_s, run.trace["start_s"].to_numpy())
     job_month = _places(edges_s, run.jobs.submit_s)
-    count, outcome = len(names), run.jobs.outcome
+    count = len(names)
     jobs = np.bincount(job_month, minlength=count)
 
     def energy_kwh(column: str) -> FloatArray:
         joules = run.trace[column].to_numpy() * run.trace["duration_s"].to_numpy()
         return np.bincount(step_month, joules, count).astype(np.float64) / JOULES_PER_KWH
 
-    def share_pct(states: Sequence[JobState]) -> FloatArray:
-        outcomes = [OUTCOMES.index(state) for state in states]
-        number = np.bincount(job_month[np.isin(outcome, outcomes)], minlength=count)
-        share = np.full(count, np.nan)
-        np.divide(100.0 * number, jobs, out=share, where=jobs > 0)
-        return share
-
     soc_pct, hydrogen_kg = run.trace["soc_pct"].to_numpy(), run.trace["hydrogen_kg"].to_numpy()
     lowest_pct = [np.min(soc_pct[step_month == at], initial=np.inf) for at in range(count)]
     last = np.searchsorted(step_month, np.arange(count), side="right") - 1
     columns = (
-        jobs.tolist(), share_pct(DONE), share_pct(LOST), energy_kwh("renewable_w"),
+        jobs.tolist(), _share_pct(run.jobs, DONE, job_month, count),
+        _share_pct(run.jobs, LOST, job_month, count), energy_kwh("renewable_w"),
         energy_kwh("demand_w"), energy_kwh("curtailed_w"), energy_kwh("unserved_w"), lowest_pct,
         hydrogen_kg[last],
     )  # fmt: skip
     return [Month(name, *values) for name, *values in zip(names, *columns, strict=True)]
+
+
+def _share_pct(jobs: RunJobs, states: Sequence[JobState], places: IntArray, count: int) -> FloatArray:
+    """The share of the jobs at each of ``count`` places that ended in one of the states, %."""
+    ended = np.isin(jobs.outcome, [OUTCOMES.index(state) for state in states])
+    number, share = np.bincount(places, minlength=count), np.full(count, np.nan)
+    ended_there = np.bincount(places[ended], minlength=count)
+    np.divide(100.0 * ended_there, number, out=share, where=number > 0)
+    return share
 
 
 def _month_edges(run: RunData) -> tuple[FloatArray, list[str]]:
@@ -176,7 +179,8 @@ def draw_year(runs: Sequence[RunData], title: str) -> bytes:
         draws.append((_draw_soc, 1.0))
     if any(run.trace["hydrogen_kg"].to_numpy().any() for run in runs):
         draws.append((_draw_hydrogen, 1.0))
-    draws.append((_draw_jobs, 1.0))
+    if any(run.jobs is not None and run.jobs.ids for run in runs):
+        draws.append((_draw_jobs, 1.0))
     figure, panels = stacked_panels(".png", (12.0, 1.2, 2.1), draws, runs, title)
     panels[0].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
     panels[-1].set_xlim(0.0, _days(_longest(runs)))
@@ -255,30 +259,56 @@ def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
 
 
 def _draw_hydrogen(panel: Any, runs: Sequence[RunData]) -> None:
+    highest_kg = 0.0
     for color, run in zip(_cycled(runs), runs, strict=True):
         ends_s, hydrogen_kg = levels(run.trace, "hydrogen_kg")
+        highest_kg = max(highest_kg, float(hydrogen_kg.max()))
         panel.plot(ends_s / SECONDS_PER_DAY, hydrogen_kg, color=color, linewidth=1.2, label=run.name)
     panel.set_ylabel("hydrogen, kg")
-    panel.set_ylim(bottom=0.0)
+    panel.set_ylim(0.0, 1.08 * highest_kg)
 
 
 def _draw_jobs(panel: Any, runs: Sequence[RunData]) -> None:
-    for color, run in zip(_cycled(runs), runs, strict=True):
-        months, (edges_s, _) = months_of(run), _month_edges(run)
-        edges = np.concatenate(([0.0], edges_s / SECONDS_PER_DAY, [_days(run)]))
-        share = np.array([month.finished_pct for month in months])
-        panel.stairs(share, edges, color=color, linewidth=1.6, label=run.name, baseline=None)
-    panel.set_ylabel("finished jobs\nby month, %")
+    """Draw the share of the jobs of each month that finished; of a run that is drawn by days, of each day."""
+    stretches, lowest_pct = _stretches(runs), 90.0
+    by_day = stretches[0].days == 1
+    for color, run, each in zip(_cycled(runs), runs, stretches, strict=True):
+        edges = np.concatenate(([0.0], _month_edges(run)[0] / SECONDS_PER_DAY, each.edges[-1:]))
+        if by_day:
+            edges = each.edges
+        if run.jobs is not None and run.jobs.ids:
+            places = _places(edges[1:-1] * SECONDS_PER_DAY, run.jobs.submit_s)
+            share = _share_pct(run.jobs, DONE, places, len(edges) - 1)
+            lowest_pct = min(lowest_pct, float(np.nanmin(share)))
+            panel.stairs(share, edges, color=color, linewidth=1.6, label=run.name, baseline=None)
+    panel.set_ylabel(f"finished jobs\nby {'day' if by_day else 'month'}, %")
+    panel.set_ylim(10.0 * math.floor(lowest_pct / 10.0) - 2.0, 102.0)
 
 
 def _cycled(runs: Sequence[RunData]) -> list[str]:
-    return [PALETTE[at % len(PALETTE)] for at in range(len(runs))]
+    colors = [*RUN_COLORS.values()]
+    return [colors[at % len(colors)] for at in range(len(runs))]
+
+
+_MOST_MARKS: Final = 12
+
+
+def _mark_days(panel: Any, start_s: float, days: float) -> None:
+    """Mark midnights by their dates."""
+    first = -start_s % SECONDS_PER_DAY / SECONDS_PER_DAY
+    places = np.arange(first, days + 1e-6, max(1, math.ceil(days / _MOST_MARKS)))
+    dates = [datetime.fromtimestamp(start_s + at * SECONDS_PER_DAY, timezone.utc) for at in places]
+    panel.set_xticks(places, [f"{date.day} {date:%b}" for date in dates])
+    panel.set_xlabel(f"{dates[0]:%Y}" if dates else "")
 
 
 def _mark_months(panel: Any, run: RunData) -> None:
     edges_s, names = _month_edges(run)
     if run.start_s is None:
         panel.set_xlabel("day")
+        return
+    if len(names) < 2:
+        _mark_days(panel, run.start_s, _days(run))
         return
     places = np.concatenate(([0.0], edges_s / SECONDS_PER_DAY))
     words = [datetime.strptime(name, "%Y-%m").strftime("%b %Y" if at == 0 else "%b") for at, name in

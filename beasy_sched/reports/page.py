@@ -19,7 +19,7 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
 from beasy_sched.extras import load_optional
-from beasy_sched.reports.drawing import OKABE_ITO
+from beasy_sched.reports.drawing import RUN_COLORS
 
 
 @dataclass(frozen=True)
@@ -300,8 +300,8 @@ def _packed(array: Any) -> dict[str, str]:
 
 def _palette() -> str:
     """The pictures' colours, by name and in their order for runs."""
-    named = "".join(f"--{name}: {value}; " for name, value in OKABE_ITO.items())
-    runs = "".join(f"--run-{place}: var(--{name}); " for place, name in enumerate(OKABE_ITO))
+    named = "".join(f"--{name}: {value}; " for name, value in RUN_COLORS.items())
+    runs = "".join(f"--run-{place}: var(--{name}); " for place, name in enumerate(RUN_COLORS))
     return f":root {{ {named}{runs}}}\n"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from msgspec import UNSET
@@ -134,7 +134,7 @@ def _draw_hydrogen(panel: Any, plans: PlanStore) -> None:
     for plan in plans:
         draw_level(panel, _hours(plan), plan.power.hydrogen_kg, HYDROGEN)
     _mark_target(panel, plans, tank.level_target_kg)
-    panel.set_ylim(0.0, tank.tank_kg)
+    panel.set_ylim(0.0, 1.08 * tank.tank_kg)
     panel.set_ylabel("hydrogen [kg]")
 
 
@@ -170,7 +170,9 @@ def draw_season(season: Season, suffix: str = ".png") -> bytes:
     The same plan gives the same bytes with the same matplotlib. Raises ConfigError for a format that is
     not png, svg or pdf, and where matplotlib is not installed.
     """
-    draws = [(_draw_energies, 1.6), (_draw_losses, 1.0)]
+    draws = [(_draw_energies, 1.6)]
+    if _losses(season):
+        draws.append((_draw_losses, 1.0))
     if season.storage.battery.exists:
         draws.append((_draw_battery, 1.0))
     draws.append((_draw_tank, 1.4))
@@ -183,8 +185,9 @@ def _season_title(season: Season) -> str:
     demand_w, unmet_w = season.load_w + season.base_w, season.mean("unmet_w")
     share = float(unmet_w.sum() / demand_w.sum()) if demand_w.any() else 0.0
     met = "the whole demand is met" if share < 5e-5 else f"{100 * share:.1f} % of the demand is not met"
+    lost = "" if "curtailed" in _losses(season) else ", nothing is curtailed"
     years = "" if len(season.years) == 1 else f" (mean of {len(season.years)} years)"
-    return f"Plan of the season: {met}{years}"
+    return f"Plan of the season: {met}{lost}{years}"
 
 
 def _day_edges(season: Season) -> FloatArray:
@@ -210,14 +213,24 @@ def _draw_energies(panel: Any, season: Season) -> None:
     panel.legend(ncols=2, **LEGEND)
 
 
+_LOSSES: Final = {
+    "curtailed": ("curtailed_w", OKABE_ITO["sky"]),
+    "demand not met": ("unmet_w", SHORTAGE),
+}
+_SHOWN_KWH: Final = 0.001
+"""Energy of a day below which a loss is not drawn, kWh."""
+
+
+def _losses(season: Season) -> dict[str, FloatArray]:
+    """What is lost on each day, kWh, by name; nothing that is lost on no day."""
+    found = {label: _by_day(season, season.mean(name)) for label, (name, _) in _LOSSES.items()}
+    return {label: values for label, values in found.items() if values.max() >= _SHOWN_KWH}
+
+
 def _draw_losses(panel: Any, season: Season) -> None:
     edges = _day_edges(season)
-    for name, color, label in (
-        ("curtailed_w", OKABE_ITO["sky"], "curtailed"),
-        ("unmet_w", SHORTAGE, "demand not met"),
-    ):
-        values = _by_day(season, season.mean(name))
-        panel.stairs(values, edges, color=color, fill=True, alpha=0.7, label=label)
+    for label, values in _losses(season).items():
+        panel.stairs(values, edges, color=_LOSSES[label][1], fill=True, alpha=0.7, label=label)
     panel.set_ylabel("kWh a day")
     panel.set_ylim(bottom=0.0)
     panel.legend(ncols=2, **LEGEND)
@@ -252,14 +265,14 @@ def _draw_tank(panel: Any, season: Season) -> None:
 
 
 def _mark_months(panel: Any, season: Season) -> None:
-    """Mark the months where they are known, days elsewhere."""
+    """Mark the months where they are known and several, days elsewhere."""
     days = season.steps * season.step_s / SECONDS_PER_DAY
     calendar = season_calendar(season)
     panel.set_xlim(0.0, days)
-    if calendar is None:
+    starts, names = ([], []) if calendar is None else month_starts(season, calendar)
+    if len(starts) < 2:
         panel.set_xlabel("time [days]")
         return
-    starts, names = month_starts(season, calendar)
     shown = list(zip(starts, names, strict=True))[:: -(-len(starts) // 16)]
     months = [datetime.strptime(name, "%Y-%m") for _, name in shown]
     labels = [

@@ -8,6 +8,8 @@ from summaries import made_up
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.jobs import JobState
 from beasy_sched.reports import months
+from beasy_sched.reports.drawing import RUN_COLORS
+from beasy_sched.reports.html import MOST_DETAILED
 from beasy_sched.reports.months import draw_year, month_lines, months_of
 from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs
 
@@ -155,9 +157,59 @@ def test_runs_of_different_lengths_are_drawn_whole_and_alike(monkeypatch):
     drawn = []
     monkeypatch.setattr(months, "figure_bytes", lambda figure, suffix: drawn.append(figure) or b"")
     draw_year([hand_run(10, name="a"), hand_run(65, name="b")], "10 and 65 days")
-    energy, _, hydrogen, _ = drawn[0].axes
+    energy, _, hydrogen = drawn[0].axes
     assert energy.get_xlim() == (0.0, 65.0)
     made, short, long = (patch.get_data().edges for patch in energy.patches)
     assert (made.tolist(), short.tolist()) == (long.tolist(), [0.0, 7.0, 10.0])
     assert [line.get_xdata()[-1] for line in hydrogen.lines] == [10.0, 65.0]
     assert hydrogen.lines[0].get_xdata()[0] == 1.0  # a level is that of a step's end
+
+
+def panels_of(runs, monkeypatch):
+    """The panels of a picture, by the first word of their labels."""
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    drawn = []
+    monkeypatch.setattr(months, "figure_bytes", lambda figure, suffix: drawn.append(figure) or b"")
+    draw_year(runs, "title")
+    return {panel.get_ylabel().split()[0].strip(","): panel for panel in drawn[0].axes}
+
+
+def test_a_short_run_is_drawn_and_marked_by_days(monkeypatch):
+    jobs = [
+        (0.5, JobState.FINISHED),
+        (2.1, JobState.KILLED),
+        (2.2, JobState.FINISHED),
+        (9.0, JobState.FINISHED),
+    ]
+    panels = panels_of([hand_run(3, "2019-05-15T06:00:00+02:00", jobs=jobs)], monkeypatch)
+    share, edges, _ = panels["finished"].patches[0].get_data()
+    assert np.array_equal(share, [100.0, np.nan, 200 / 3], equal_nan=True)
+    assert edges.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert panels["finished"].get_xticks().tolist() == [0.75, 1.75, 2.75]
+    assert [text.get_text() for text in panels["finished"].get_xticklabels()] == [
+        "16 May",
+        "17 May",
+        "18 May",
+    ]
+
+
+def test_a_long_run_is_drawn_by_months(monkeypatch):
+    jobs = [(0.5, JobState.FINISHED), (20.0, JobState.KILLED)]
+    panels = panels_of([hand_run(80, "2019-05-15T00:00:00+02:00", jobs=jobs)], monkeypatch)
+    share, edges, _ = panels["finished"].patches[0].get_data()
+    assert np.array_equal(share, [100.0, 0.0, np.nan, np.nan][: len(share)], equal_nan=True)
+    assert edges.tolist() == [0.0, 17.0, 47.0, 78.0, 80.0]
+    assert panels["finished"].get_xticks().tolist() == [0.0, 17.0, 47.0, 78.0]
+
+
+def test_curves_do_not_touch_the_top_and_no_panel_is_empty(monkeypatch):
+    panels = panels_of([hand_run(5, jobs=[(0.5, JobState.FINISHED)])], monkeypatch)
+    assert panels["hydrogen"].get_ylim()[1] > 1.05 * 9.0
+    low, high = panels["finished"].get_ylim()
+    assert low < 90.0
+    assert high > 100.0
+    assert "finished" not in panels_of([hand_run(5)], monkeypatch)
+
+
+def test_each_run_that_is_shown_in_full_has_a_colour_of_its_own():
+    assert len({*RUN_COLORS.values()}) == len(RUN_COLORS) >= MOST_DETAILED

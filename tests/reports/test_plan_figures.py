@@ -112,3 +112,27 @@ def test_days_where_no_date_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
     assert "time [days]" in draw_season(hand_season(), ".svg").decode()
+
+
+def test_what_is_not_lost_has_no_panel(monkeypatch: pytest.MonkeyPatch) -> None:
+    import matplotlib as mpl
+
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
+    year = hand_season().years[0]
+    nothing = np.zeros_like(year.unmet_w)
+    for unmet_w, shown in ((year.unmet_w + 1.0, True), (nothing, False)):
+        season = replace(hand_season(), years=(replace(year, curtailed_w=nothing, unmet_w=unmet_w),))
+        drawn = draw_season(season, ".svg").decode()
+        assert (">demand not met<" in drawn) == shown
+        assert ">curtailed<" not in drawn
+        assert "nothing is curtailed" in drawn
+        assert drawn.count('id="axes_') == 3 + shown
+
+
+def test_a_season_within_a_month_is_marked_by_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    import matplotlib as mpl
+
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
+    drawn = draw_season(hand_season(start="2019-12-20T00:00:00+01:00"), ".svg").decode()
+    assert "time [days]" in drawn
+    assert "Dec" not in drawn
