@@ -450,7 +450,7 @@ def reservation_facts(promise: Reservation, free: int) -> FactDict:
 
 def sleep(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
     """Put idle ``hosts`` to sleep, except those that cannot sleep."""
-    groups = _by_target(view, hosts, view.platform.sleep_of_kind)
+    groups = by_target(view, hosts, view.platform.sleep_of_kind)
     return [SetPState(HostSet(group), pstate, rule, facts) for group, pstate in groups if pstate >= 0]
 
 
@@ -461,7 +461,7 @@ def wake(
     actions: list[Action] = []
     budget = view.budget
     targets = view.platform.fastest_of_kind if pstates is None else pstates
-    for group, pstate in _by_target(view, hosts, targets):
+    for group, pstate in by_target(view, hosts, targets):
         before_j = headroom_j(view)
         granted = len(group) if budget is None else budget.grant_wakes(group, pstate)
         if granted:
@@ -473,7 +473,7 @@ def wake(
     return actions
 
 
-def _by_target(view: View, hosts: HostIds, targets: StateArray) -> list[tuple[HostIds, int]]:
+def by_target(view: View, hosts: HostIds, targets: StateArray) -> list[tuple[HostIds, int]]:
     """Group ``hosts`` by the P-state that ``targets`` lists for their kind."""
     if len(targets) == 1 and len(hosts):
         return [(hosts, targets.item())]

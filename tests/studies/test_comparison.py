@@ -87,7 +87,7 @@ def test_names_that_are_not_there():
 
 def test_a_variant_of_a_policy():
     part = policy_part("bid-price-quick")
-    assert (part.name, part.label, part.options) == ("bid-price", "bid-price-quick", {"quick": True})
+    assert (part.name, part.label, part.options) == ("bid-price", "bid-price-quick", {"patience": 0.0})
     assert policy_part("easy").options == {}
     chosen = policy_part("bid-price+price=false+patience=0.5")
     assert (chosen.name, chosen.label) == ("bid-price", "bid-price.price-false.patience-0.5")

@@ -7,32 +7,28 @@ on a mean server; afterwards, on its hosts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.engine.policy import View
-from beasy_sched.model.cluster import Progress
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job, JobQueue, JobState
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
-from beasy_sched.policies.bid_price.estimators import RunTimes, SeenArrivals
+from beasy_sched.policies.bid_price.estimators import ENOUGH_JOBS, RunTimes, SeenArrivals
 from beasy_sched.policies.bid_price.horizon import Cells
 
-_ENOUGH: Final = 20
-"""Jobs without a walltime that must have ended before the longest of them is expected of the next ones."""
 _TELLING: Final = frozenset({JobState.FINISHED, JobState.WALLTIME_REACHED})
 """Ends from which follows how long jobs run, or would have run at least."""
 _BEYOND: Final = 1.25
 """A job without a walltime that has outrun all others is expected to need this multiple of its work."""
-
-
 _LEAST_BUSY_W: Final = 1e-6
 """A busy server counts as drawing at least this much above its sleep, W: some draw the same in all states."""
+END_MARGIN_S: Final = 1.0
+"""How long before the horizon's end a job must be sure to end, s."""
 
 
 class Speed(IntEnum):
@@ -66,6 +62,7 @@ class TwoSpeedFleet:
         """Power of a mean busy server above its sleep, W: [speed]."""
         self.flops: FloatArray = self._flops @ share
         """Speed of a mean server, flops/s: [speed]."""
+        self._idle_w = power.idle_w[rows, self.pstate] - rest_w
         self.rest_w = float(rest_w[self._kind_of].sum())
         """Power of all servers asleep, W; those that cannot sleep idle."""
         present = np.unique(self._kind_of).tolist()
@@ -74,39 +71,23 @@ class TwoSpeedFleet:
         self.most_share: float = max(float(self._flops[Speed.FAST, present].max(initial=0.0))
                                      / self.reference_flops, 1.0)  # fmt: skip
         """The largest share of its walltime at F_ref that a job can do before that is over."""
-        self.idle_w: FloatArray = power.idle_w[rows, self.pstate] - rest_w
-        """Power of an idle server above its sleep, W: [speed, kind]."""
-        self.mean_idle_w: FloatArray = self.idle_w @ share
-        """The same of a mean server, W: [speed]."""
-        self.one_kind = len(kinds) == 1
 
     def hosts_w(self, hosts: HostIds, speed: Speed) -> float:
         """Power of busy ``hosts`` above their sleep, W."""
-        if self.one_kind:
-            return float(self._busy_w[speed, 0]) * len(hosts)
         return float(self._busy_w[speed, self._kind_of[hosts]].sum())
 
     def hosts_idle_w(self, hosts: HostIds, speed: Speed) -> float:
         """Power of idle ``hosts`` above their sleep, W."""
-        return float(self.idle_w[speed, self._kind_of[hosts]].sum())
+        return float(self._idle_w[speed, self._kind_of[hosts]].sum())
 
     def hosts_flops(self, hosts: HostIds, speed: Speed) -> float:
         """Speed of a job on ``hosts``, flops/s on each: that of the slowest."""
-        if self.one_kind:
-            return float(self._flops[speed, 0])
         return float(self._flops[speed, self._kind_of[hosts]].min())
 
     def best(self, hosts: HostIds, count: int, speed: Speed) -> HostIds:
         """Choose ``count`` of ``hosts``, those with the least energy per flop first, then the lower ids."""
-        if self.one_kind or len(hosts) <= count:
-            return hosts[:count]
         per_flop_j = (self._busy_w[speed] / self._flops[speed])[self._kind_of[hosts]]
         return np.sort(hosts[np.argsort(per_flop_j, kind="stable")[:count]])
-
-    def targets(self, speed: Speed) -> StateArray:
-        """P-state of each server at ``speed``."""
-        targets: StateArray = self.pstate[speed, self._kind_of]
-        return targets
 
 
 def _idle_w(kinds: tuple[ServerKind, ...]) -> FloatArray:
@@ -119,76 +100,20 @@ def _thriftiest(kind: ServerKind, rest_w: float) -> int:
     return min(fast_enough, key=lambda p: ((kind.full_w[p] - rest_w) / kind.speeds_flops[p], p))
 
 
-class JobLoad:
-    """What jobs do to their hosts: those that compute, or those that only hold them (delay jobs).
-
-    A delay job leaves its hosts idle, and takes as long at every speed.
-    """
-
-    def __init__(self, run_times: RunTimes, slowness: FloatArray, host_w: FloatArray) -> None:
-        """``slowness``: run times at each speed, of those at the reference speed; ``host_w``: power at each.
-
-        The power is that of a mean host above its sleep, W.
-        """
-        self.run_times = run_times
-        self._slowness: list[float] = slowness.tolist()
-        self.host_w: list[float] = host_w.tolist()
-
-    def mean_share(self, speed: Speed) -> float:
-        """Expected run times, in walltimes."""
-        return self.run_times.mean * self._slowness[speed]
-
-    def mean_shares(self, speed: Speed, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
-        """The same for each of some jobs; one number if their requests make no difference."""
-        return self.run_times.means(hosts, walltime_s) * self._slowness[speed]
-
-    def surest_share(self, speed: Speed) -> float:
-        """Run times that will hardly be exceeded, in walltimes, at which jobs are ended at the latest."""
-        return min(self.run_times.surest * self._slowness[speed], 1.0)
-
-    @property
-    def host_second_j(self) -> float:
-        """Expected energy above sleep at the thriftiest speed for each host and second of walltime, J."""
-        return self.mean_share(Speed.THRIFTY) * self.host_w[Speed.THRIFTY]
-
-    def mean_share_of(self, speed: Speed, hosts: int, walltime_s: float) -> float:
-        """Expected run time of one job, in walltimes."""
-        row = self.run_times.kinds.row(hosts, walltime_s)
-        mean = self.run_times.mean if row < 0 else float(self.run_times.means_of(np.array([row]))[0])
-        return mean * self._slowness[speed]
-
-    def host_seconds_j(self, hosts: FloatArray, walltime_s: FloatArray) -> FloatArray | float:
-        """The same for each of some jobs; one number if their requests make no difference, J."""
-        return self.mean_shares(Speed.THRIFTY, hosts, walltime_s) * self.host_w[Speed.THRIFTY]
-
-    def chance(
-        self, hosts: int, walltime_s: float, speed: Speed, edges_s: FloatArray, width_s: FloatArray
-    ) -> FloatArray:
-        """Part of each cell in which a job is expected to run that starts now.
-
-        ``edges_s``: bounds of the cells from now, not below 0; ``width_s``: their lengths.
-        """
-        slowness = self._slowness[speed]
-        per_second = 1.0 / (walltime_s * slowness)
-        row = self.run_times.kinds.row(hosts, walltime_s)
-        return self.run_times.presence(edges_s * per_second, width_s * per_second, 1.0 / slowness, row)
-
-
 class Expected:
-    """Run times and energies of jobs before they run, as learned from those that have ended.
+    """Run times and energies of jobs, as learned from those that have ended.
 
     A job without a walltime gets one: the longest run of such jobs, or the rest of the horizon until 20 of
-    them have ended.
+    them have ended. A job that only holds its hosts (a delay job) takes as long at every speed; it counts as
+    if they computed, so that its energy is overestimated.
     """
 
-    def __init__(self, fleet: TwoSpeedFleet, run_times: RunTimes, delays: RunTimes) -> None:
-        """Expect of jobs on ``fleet`` what is known of ``run_times``, and of delay jobs, of ``delays``."""
-        self.fleet = fleet
-        self.computing = JobLoad(run_times, fleet.reference_flops / fleet.flops, fleet.busy_w)
-        self.delaying = JobLoad(delays, np.ones(len(Speed)), fleet.mean_idle_w)
-        self._waiting_delays: dict[str, Job] = {}
+    def __init__(self, fleet: TwoSpeedFleet, run_times: RunTimes) -> None:
+        """Expect of jobs on ``fleet`` what is known of ``run_times``."""
+        self.fleet, self._run_times = fleet, run_times
         self.arrivals = SeenArrivals()
-        self._urgent: set[str] = set()
+        self._slowness: list[float] = (fleet.reference_flops / fleet.flops).tolist()
+        """Run times at each speed, of those at the reference speed."""
         self._endless_flops: list[float] = []
 
     # --- learning -----------------------------------------------------------------------------------------
@@ -199,86 +124,76 @@ class Expected:
         Call it in `schedule` only, which sees each of them once.
         """
         ended = [job for job in view.ended if job.state in _TELLING]
-        self._urgent.difference_update(job.id for job in view.ended)
         if not ended:
             return
-        for job, flops in zip(ended, self._done_flops(view.progress(ended), ended).tolist(), strict=True):
+        for job, flops in zip(ended, self._done_flops(view, ended).tolist(), strict=True):
             if job.walltime_s < math.inf:
-                share = flops / (job.walltime_s * self.fleet.reference_flops)
-                self.load_of(job).run_times.add(share, job.res, job.walltime_s)
+                self._run_times.add(flops / (job.walltime_s * self.fleet.reference_flops))
             else:
                 self._endless_flops.append(flops)
 
-    def _done_flops(self, progress: Progress, jobs: list[Job]) -> FloatArray:
+    def _done_flops(self, view: View, jobs: list[Job]) -> FloatArray:
         """Work that jobs have done on each host; of delay jobs, what would take as long at F_ref."""
+        progress = view.progress(jobs)
         held = progress.run_s * self.fleet.reference_flops
         return np.where([job.computes for job in jobs], progress.work_flops, held)
 
     def arrive(self, view: View, left_s: float) -> None:
-        """Note the jobs that have arrived in this message; call it once for each.
-
-        A delay job counts as one that computes for less time, with the same energy.
-        """
+        """Note the jobs that have arrived in this message; call it once for each."""
         for job in view.arrived:
-            walltime_s = float(self.walltime_s(np.array([job.walltime_s]), left_s)[0])
-            if not job.computes:
-                self._waiting_delays[job.id] = job
-                walltime_s *= self.delaying.host_second_j / self.computing.host_second_j
-            self.arrivals.add(view.now, job.res, walltime_s)
-
-    def hurry(self, job: Job) -> None:
-        """Note that a job must run at full speed until it ends."""
-        self._urgent.add(job.id)
-
-    def urgent_of(self, running: Sequence[Job]) -> list[Job]:
-        """Return those of ``running`` that must run at full speed."""
-        return [job for job in running if job.id in self._urgent] if self._urgent else []
+            self.arrivals.add(view.now, job.res, self.walltime_of_s(job, left_s))
 
     # --- before a job runs --------------------------------------------------------------------------------
 
-    def load_of(self, job: Job) -> JobLoad:
-        """Whether it computes or only holds its hosts."""
-        return self.computing if job.computes else self.delaying
+    @property
+    def mean_share(self) -> float:
+        """eps_m: run times that are expected at the reference speed, in walltimes."""
+        return self._run_times.mean
 
-    def computes(self, queue: JobQueue, places: IndexArray) -> BoolArray | None:
-        """Which of the jobs at ``places`` compute; None if all of them do."""
-        waiting, first = self._waiting_delays, queue.first
-        for left in [key for key, job in waiting.items() if job.state is not JobState.WAITING]:
-            del waiting[left]
-        if not waiting or first is None:
-            return None
-        found = [job.place - first.place for job in waiting.values() if job.place >= 0]
-        return ~np.isin(places, np.array(found, dtype=np.intp))
+    def slowness(self, computes: BoolArray | bool, speed: Speed) -> FloatArray:
+        """Run times of jobs at ``speed``, of those at the reference speed."""
+        return np.where(computes, self._slowness[speed], 1.0)
 
-    def host_second_j(self, queue: JobQueue, places: IndexArray) -> FloatArray | float:
-        """Expected energy of the jobs at ``places`` for each host and second of walltime, J."""
-        computes = self.computes(queue, places)
-        hosts, walltime_s = queue.res[places].astype(np.float64), queue.walltime_s[places]
-        computing_j = self.computing.host_seconds_j(hosts, walltime_s)
-        if computes is None:
-            return computing_j
-        return np.where(computes, computing_j, self.delaying.host_seconds_j(hosts, walltime_s))
+    def surest_share(self, computes: BoolArray | bool = True) -> FloatArray:
+        """Run times at the thriftiest speed that will hardly be exceeded, in walltimes (1 at most)."""
+        return np.minimum(self._run_times.surest * self.slowness(computes, Speed.THRIFTY), 1.0)
 
-    def energy_of_j(self, job: Job, walltime_s: float) -> float:
-        """Expected energy of a job above sleep, J; ``walltime_s``: as `walltime_of_s` has it."""
-        load = self.load_of(job)
-        share = load.mean_share_of(Speed.THRIFTY, job.res, walltime_s)
-        return job.res * walltime_s * (share * load.host_w[Speed.THRIFTY])
+    def run_s(
+        self, walltime_s: FloatArray | float, speed: Speed, computes: BoolArray | bool = True
+    ) -> FloatArray:
+        """Expected run times of jobs at ``speed``, s."""
+        return np.asarray(walltime_s * (self.mean_share * self.slowness(computes, speed)))
 
-    def run_of_s(self, job: Job, walltime_s: float, speed: Speed) -> float:
-        """Expected run time of a job at ``speed``, s."""
-        return walltime_s * self.load_of(job).mean_share_of(speed, job.res, walltime_s)
+    def energy_j(
+        self,
+        hosts: FloatArray | IntArray | int,
+        walltime_s: FloatArray | float,
+        computes: BoolArray | bool = True,
+    ) -> FloatArray:
+        """Expected energy of jobs above sleep at the thriftiest speed, J."""
+        share = self.mean_share * self.slowness(computes, Speed.THRIFTY)
+        return np.asarray(hosts * walltime_s * (share * self.fleet.busy_w[Speed.THRIFTY]))
+
+    def chance(
+        self, job: Job, walltime_s: float, speed: Speed, edges_s: FloatArray, width_s: FloatArray
+    ) -> FloatArray:
+        """Part of each cell in which ``job`` is expected to run if it starts now.
+
+        ``edges_s``: bounds of the cells from now, not below 0; ``width_s``: their lengths.
+        """
+        slowness = float(self.slowness(job.computes, speed))
+        per_second = 1.0 / (walltime_s * slowness)
+        return self._run_times.survival(
+            np.zeros(1), edges_s * per_second, width_s * per_second, 1.0 / slowness
+        )
 
     def walltime_s(self, walltime_s: FloatArray, left_s: float) -> FloatArray:
         """Walltimes, s, with expected ones for jobs that have none; ``left_s`` of the horizon is left."""
-        endless = np.isinf(walltime_s)
-        if not endless.any():
-            return walltime_s
-        if len(self._endless_flops) >= _ENOUGH:
+        if len(self._endless_flops) >= ENOUGH_JOBS:
             longest_s = max(self._endless_flops) / self.fleet.reference_flops
         else:
-            longest_s = max(left_s - 2.0, 1.0) / self.computing.surest_share(Speed.FAST)
-        return np.where(endless, longest_s, walltime_s)
+            longest_s = max(left_s - 2.0 * END_MARGIN_S, 1.0) / float(self.surest_share())
+        return np.where(np.isinf(walltime_s), longest_s, walltime_s)
 
     def walltime_of_s(self, job: Job, left_s: float) -> float:
         """The same for one job."""
@@ -287,13 +202,9 @@ class Expected:
         return float(self.walltime_s(np.array([math.inf]), left_s)[0])
 
     def in_time(self, queue: JobQueue, places: IndexArray, left_s: float) -> BoolArray:
-        """Whether the jobs at ``places`` are sure to end within ``left_s`` if they start at full speed."""
+        """Whether the jobs at ``places`` are sure to end within ``left_s`` at the thriftiest speed."""
         walltime_s = self.walltime_s(queue.walltime_s[places], left_s)
-        computes, share = self.computes(queue, places), self.computing.surest_share(Speed.FAST)
-        shares = (
-            share if computes is None else np.where(computes, share, self.delaying.surest_share(Speed.FAST))
-        )
-        return np.asarray(walltime_s * shares <= left_s - 1.0)
+        return np.asarray(walltime_s * self.surest_share(queue.computes[places]) <= left_s - END_MARGIN_S)
 
     # --- while jobs run -----------------------------------------------------------------------------------
 
@@ -304,48 +215,23 @@ class Expected:
 
         Each runs on with the probability that follows from the work it has done.
         """
-        fleet, jobs = self.fleet, list(view.running.values())
+        fleet, jobs = self.fleet, [*view.running.values()]
         if not jobs:
             return np.zeros(len(cells)), np.zeros(len(cells))
-        progress = view.progress(jobs)
-        done = self._done_flops(progress, jobs)
+        done_flops = self._done_flops(view, jobs)
+        endless = np.array([job.walltime_s == math.inf for job in jobs])
         walltime_s = self.walltime_s(np.array([job.walltime_s for job in jobs]), left_s)
         whole_flops = walltime_s * fleet.reference_flops
-        endless = np.array([job.walltime_s == math.inf for job in jobs])
-        whole_flops = np.where(endless, np.maximum(whole_flops, _BEYOND * done), whole_flops)
-        host_w, flops = map(np.array, zip(*(self._draw(job, speed) for job in jobs), strict=True))
-        rate, done = (flops / whole_flops)[:, None], (done / whole_flops)[:, None]
+        whole_flops = np.where(endless, np.maximum(whole_flops, _BEYOND * done_flops), whole_flops)
+        host_w = np.array([fleet.hosts_w(job.hosts.ids, speed) for job in jobs])
+        flops = np.where(
+            [job.computes for job in jobs],
+            [fleet.hosts_flops(job.hosts.ids, speed) for job in jobs],
+            fleet.reference_flops,
+        )
+        rate, done = (flops / whole_flops)[:, None], (done_flops / whole_flops)[:, None]
         edges, widths = done + rate * cells.edge_s, rate * cells.width_s
-        limit = done + rate * np.maximum(walltime_s - progress.run_s, 0.0)[:, None]
+        limit = done + rate * np.maximum(walltime_s - view.progress(jobs).run_s, 0.0)[:, None]
         limit[endless] = 1.0
-        kind_rows = (self.load_of(job).run_times.kinds.row(job.res, job.walltime_s) for job in jobs)
-        rows = np.array([*kind_rows], dtype=np.intp)
-        computes = np.array([job.computes for job in jobs])
-        chance = np.empty_like(widths)
-        for load, those in ((self.computing, computes), (self.delaying, ~computes)):
-            if len(mine := np.flatnonzero(those)):
-                chance[mine] = load.run_times.survival(
-                    done[mine], edges[mine], widths[mine], limit[mine], rows[mine]
-                )
-        kinds = np.where(computes | (rows < 0), rows, rows + len(self.computing.run_times.kinds))
-        return host_w @ chance, _variance_w2(host_w, chance, kinds)
-
-    def _draw(self, job: Job, speed: Speed) -> tuple[float, float]:
-        """Power of a running job's hosts above their sleep (W), and how fast it proceeds (flops/s)."""
-        fleet, hosts = self.fleet, job.hosts.ids
-        if not job.computes:
-            return fleet.hosts_idle_w(hosts, speed), fleet.reference_flops
-        pace = Speed.FAST if job.id in self._urgent else speed
-        return fleet.hosts_w(hosts, pace), fleet.hosts_flops(hosts, pace)
-
-
-def _variance_w2(host_w: FloatArray, chance: FloatArray, rows: IndexArray) -> FloatArray:
-    """Variance of the power of running jobs by cell, W2: those of a known kind end soon or late together."""
-    spread = chance * (1.0 - chance)
-    if not (alike := rows >= 0).any():
-        return np.asarray((host_w * host_w) @ spread)
-    alone = np.where(alike, 0.0, host_w)
-    _, group = np.unique(rows[alike], return_inverse=True)
-    together_w = np.zeros((int(group.max()) + 1, chance.shape[1]))
-    np.add.at(together_w, group, host_w[alike, None] * np.sqrt(spread[alike]))
-    return np.asarray((alone * alone) @ spread + (together_w * together_w).sum(axis=0))
+        chance = self._run_times.survival(done, edges, widths, limit)
+        return host_w @ chance, np.asarray((host_w * host_w) @ (chance * (1.0 - chance)))

@@ -1,114 +1,70 @@
-"""The price of energy: the energy of the dearest job that can be paid for, solved anew at each step.
+"""The price of energy: the energy of the dearest jobs that may start, solved anew at each step.
 
 Demand that is known or predicted is laid out over the cells of the horizon: running jobs, waiting ones as if
 they started now, and those still to arrive. The price is the greatest energy of a job up to which all of them
-can be served without taking the battery below its floor, or below its target at the end: the bid price of a
-deterministic linear model that is re-solved (Talluri and van Ryzin, The Theory and Practice of Revenue
-Management, ch. 3).
+can be served without taking the battery below its floor, or below its target at the end; where several jobs
+have the next energy, some of these may start, too. It is the bid price of a deterministic linear model that
+is re-solved (Talluri and van Ryzin, The Theory and Practice of Revenue Management, ch. 3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.arrays import FloatArray
 from beasy_sched.policies.bid_price.horizon import BatteryAhead, Cells, Slack
 from beasy_sched.policies.bid_price.jobs import Speed, TwoSpeedFleet
 
 OVERHEAD: Final = 0.05
 """omega: idle servers and transitions, as a share of the jobs' energy."""
-FREE_SHARE: Final = 0.1
-"""Energy of which no more than this share is missing where it counts is free."""
-LEVELS: Final = 32
-"""Number of quantiles of the energies of arrived jobs that are tried as a price."""
 
 
 @dataclass(frozen=True)
-class WaitingJobs:
-    """The waiting jobs that are sure to end in time, as columns."""
-
-    energy_j: FloatArray
-    hosts: FloatArray
-    work: FloatArray
-    """Expected flops on each host."""
-    held_s: FloatArray = field(default_factory=lambda: np.empty(0))
-    """How long those that do not compute (delay jobs) are expected to hold their hosts, s."""
-    computes: BoolArray | None = None
-    """Which of them compute; None: all."""
-
-
-@dataclass(frozen=True)
-class ToCome:
-    """Jobs still to arrive: the work they bring, and how it is spread over jobs of different energies."""
-
-    flops: FloatArray
-    """Predicted work of each cell, flops/s of all servers, by all jobs that run then."""
-    energy_j: FloatArray
-    """Energies of jobs like those that have arrived, ascending."""
-    share: FloatArray
-    """Share of the work by jobs that are still to arrive, of up to that energy: [job + 1, cell]; 0 first."""
-
-    def rate(self, price_j: float) -> FloatArray:
-        """Work of the jobs still to arrive that cost up to ``price_j``, flops/s in each cell."""
-        row = int(np.searchsorted(self.energy_j, price_j, side="right"))
-        rate: FloatArray = self.flops * self.share[row]
-        return rate
-
-
 class Demand:
-    """Power that all servers draw over the horizon, by price and speeds."""
+    """Power that all servers draw over the horizon, by price and speed."""
 
-    def __init__(
-        self,
-        cells: Cells,
-        fleet: TwoSpeedFleet,
-        running_w: Mapping[Speed, FloatArray],
-        waiting: WaitingJobs,
-        to_come: ToCome,
-        overhead: float = OVERHEAD,
-    ) -> None:
-        """``running_w``: mean power of the running jobs at both speeds."""
-        self._cells, self._fleet = cells, fleet
-        self._running_w, self._waiting, self._to_come = running_w, waiting, to_come
-        self._overhead = 1.0 + overhead
+    cells: Cells
+    fleet: TwoSpeedFleet
+    running_w: Mapping[Speed, FloatArray]
+    """Mean power of the running jobs above sleep at both speeds, W by cell."""
+    waiting_j: FloatArray
+    """Energies of the waiting jobs that are sure to end in time, J."""
+    waiting_hosts: FloatArray
+    """Hosts that each of them asks for."""
+    waiting_s: Mapping[Speed, FloatArray]
+    """Their expected run times at both speeds, s."""
+    coming_flops: FloatArray
+    """Predicted work of each cell, flops/s of all servers, by all jobs that run then."""
+    seen_j: FloatArray
+    """Energies of the jobs that have arrived, like which those to come are, J, ascending."""
+    coming_share: FloatArray
+    """Share of the work by jobs that are still to arrive, of up to that energy: [job + 1, cell]; 0 first."""
+    overhead: float = OVERHEAD
 
     def power_w(self, price_j: float, speed: Speed) -> FloatArray:
         """Mean power of each cell, W: jobs up to ``price_j``; later ones at the thriftiest speed."""
-        fleet = self._fleet
-        present_w = self._running_w[speed] + self._waiting_w(price_j, speed)
-        future = self._to_come.rate(price_j) / fleet.flops[Speed.THRIFTY]
-        busy_w = self._within(present_w, future, speed)
-        power_w: FloatArray = fleet.rest_w + self._overhead * busy_w
+        fleet, chosen = self.fleet, self.waiting_j <= price_j
+        hosts = self.cells.filled(self.waiting_hosts[chosen], self.waiting_s[speed][chosen])
+        present_w = self.running_w[speed] + hosts * fleet.busy_w[speed]
+        row = int(np.searchsorted(self.seen_j, price_j, side="right"))
+        future = self.coming_flops * self.coming_share[row] / fleet.flops[Speed.THRIFTY]
+        busy_w = self._within_fleet(present_w, future, speed)
+        power_w: FloatArray = fleet.rest_w + (1.0 + self.overhead) * busy_w
         return power_w
 
-    def _waiting_w(self, price_j: float, speed: Speed) -> FloatArray:
-        """Power of the waiting jobs up to ``price_j`` above sleep, W by cell."""
-        fleet, waiting = self._fleet, self._waiting
-        chosen = waiting.energy_j <= price_j
-        computing = chosen if waiting.computes is None else chosen & waiting.computes
-        hosts = np.zeros(len(self._cells))
-        if computing.any():
-            ends_s = waiting.work[computing] / fleet.flops[speed]
-            hosts = self._cells.filled(waiting.hosts[computing], ends_s)
-        power_w: FloatArray = hosts * fleet.busy_w[speed]
-        if waiting.computes is not None and (held := chosen & ~waiting.computes).any():
-            idle = self._cells.filled(waiting.hosts[held], waiting.held_s[held])
-            power_w = power_w + idle * fleet.mean_idle_w[speed]
-        return power_w
-
-    def _within(self, present_w: FloatArray, future: FloatArray, speed: Speed) -> FloatArray:
+    def _within_fleet(self, present_w: FloatArray, future: FloatArray, speed: Speed) -> FloatArray:
         """Add the power of the ``future`` servers, and move what exceeds the fleet to later cells."""
-        fleet = self._fleet
+        fleet = self.fleet
         servers = present_w / fleet.busy_w[speed] + future
         power_w: FloatArray = present_w + future * fleet.busy_w[Speed.THRIFTY]
         if servers.max(initial=0.0) <= fleet.size:
             return power_w
         moved_servers = moved_j = 0.0  # server-seconds, and joules
-        rows = zip(servers.tolist(), power_w.tolist(), self._cells.width_s.tolist(), strict=True)
+        rows = zip(servers.tolist(), power_w.tolist(), self.cells.width_s.tolist(), strict=True)
         kept_w = []
         for count, watts, width_s in rows:
             wanted, wanted_j = count * width_s + moved_servers, watts * width_s + moved_j
@@ -123,22 +79,21 @@ class Price:
     """What a step's energy is worth."""
 
     price_j: float
-    """lambda: the dearest job that may start, J; infinite where energy is enough, -1 where none may."""
-    rationed: bool
-    """Whether there is less energy than is asked for."""
+    """lambda: the energy of the dearest jobs that may start, J; infinite where energy is enough, 0 where none
+    may."""
     speed: Speed
     """The speed of all servers."""
-    demand_w: FloatArray
-    """Demand at this price and speed, W by cell."""
     slack: Slack
-    """What it leaves."""
+    """What the jobs leave that can all be served."""
     everything_w: FloatArray
     """Demand of all jobs at the thriftiest speed, W by cell."""
     without: Slack
     """What all jobs together would leave."""
-    margin_j: float = -np.inf
-    """Energy of several jobs just above the price: together they leave no slack, but each may start that
-    does."""
+
+    @property
+    def rationed(self) -> bool:
+        """Whether there is less energy than is asked for, and a price."""
+        return self.price_j < np.inf
 
     @property
     def scarce(self) -> bool:
@@ -146,82 +101,31 @@ class Price:
         return self.without.slack_j < 0.0
 
 
-class Pricing:
-    """Finds the price."""
+def solve(demand: Demand, ahead: BatteryAhead, supply_w: FloatArray, energies_j: FloatArray) -> Price:
+    """Find the price, and the speed: the fastest where all jobs together leave some slack at it.
 
-    def __init__(
-        self, demand: Demand, ahead: BatteryAhead, supply_w: FloatArray, energies_j: FloatArray
-    ) -> None:
-        """``energies_j``: energies of jobs, from which the levels of the price are; none: no price yet."""
-        self._demand, self._ahead, self._supply_w = demand, ahead, supply_w
-        self._energies_j = energies_j
-
-    def demand_w(self, price_j: float, speed: Speed = Speed.THRIFTY) -> FloatArray:
-        """Demand of jobs up to a price, W by cell."""
-        return self._demand.power_w(price_j, speed)
-
-    def slack(self, demand_w: FloatArray) -> Slack:
-        """What ``demand_w`` leaves."""
-        return self._ahead.slack(self._supply_w - demand_w)
-
-    def solve(self) -> Price:
-        """Find the price, and then the speed: the fastest where that costs nothing that counts."""
-        everything_w = self.demand_w(np.inf)
-        without = self.slack(everything_w)
-        found = Price(np.inf, False, Speed.THRIFTY, everything_w, without, everything_w, without)
-        if without.slack_j < 0.0 and len(self._energies_j):
-            price_j, margin_j = self._bisected(without)
-            demand_w = self.demand_w(price_j)
-            slack = self.slack(demand_w)
-            found = replace(
-                found, price_j=price_j, margin_j=margin_j, rationed=True, demand_w=demand_w, slack=slack
-            )
-        return self._faster(found)
-
-    def _bisected(self, without: Slack) -> tuple[float, float]:
-        """The greatest price that leaves something, interpolated between two levels, and its margin."""
-        levels_j = self.levels_j()
-        slacks_j: dict[int, float] = {len(levels_j) - 1: without.slack_j}
-        low, high = -1, len(levels_j) - 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            slacks_j[middle] = self.slack(self.demand_w(float(levels_j[middle]))).slack_j
-            low, high = (middle, high) if slacks_j[middle] >= 0.0 else (low, middle)
-        if low < 0:
-            return -1.0, -np.inf
-        return self._between(*((float(levels_j[at]), slacks_j[at]) for at in (low, high)))
-
-    def _between(self, low: tuple[float, float], high: tuple[float, float]) -> tuple[float, float]:
-        """The price between two levels (each with its slack), and its margin.
-
-        Where several jobs have the same energy, the slack jumps: they are no longer served all or none.
-        """
-        energies_j, counts = np.unique(self._energies_j, return_counts=True)
-        steps_j = energies_j[(counts > 1) & (energies_j > low[0]) & (energies_j <= high[0])]
-        for step_j in steps_j.tolist():
-            below_j = float(np.nextafter(step_j, 0.0))
-            if (slack_j := self.slack(self.demand_w(below_j)).slack_j) < 0.0:
-                high = below_j, slack_j
-                break
-            low = below_j, slack_j
-            if (slack_j := self.slack(self.demand_w(step_j)).slack_j) < 0.0:
-                return below_j, step_j
-            low = step_j, slack_j
-        share = low[1] / (low[1] - high[1])
-        return low[0] + share * (high[0] - low[0]), -np.inf
-
-    def levels_j(self) -> FloatArray:
-        """Prices to try, ascending: 0, quantiles, and the dearest job (which stands for infinity)."""
-        quantiles = np.quantile(self._energies_j, np.arange(1, LEVELS) / LEVELS)
-        return np.concatenate(([0.0], quantiles, [self._energies_j.max()]))
-
-    def _faster(self, found: Price) -> Price:
-        """Run jobs at full speed where it is free: where it costs little of what is binding."""
-        demand_w = self.demand_w(found.price_j, Speed.FAST)
-        slack = self.slack(demand_w)
-        if found.rationed:
-            more_j = float(((demand_w - found.demand_w) * self._ahead.cells.width_s).sum())
-            free = found.slack.slack_j - slack.slack_j <= FREE_SHARE * more_j
+    ``energies_j``: energies of jobs, one of which is the price; none: there is no price yet.
+    """
+    everything_w = demand.power_w(np.inf, Speed.THRIFTY)
+    without = ahead.slack(supply_w - everything_w)
+    if without.slack_j >= 0.0 or not len(energies_j):
+        fast = ahead.slack(supply_w - demand.power_w(np.inf, Speed.FAST))
+        if fast.slack_j >= 0.0:
+            return Price(np.inf, Speed.FAST, fast, everything_w, without)
+        return Price(np.inf, Speed.THRIFTY, without, everything_w, without)
+    seen_j, counts = np.unique(energies_j, return_counts=True)
+    levels_j = np.append(0.0, seen_j)
+    low, high = 0, len(levels_j) - 1  # the dearest job stands for all of them, which leave nothing
+    fits, lacks = ahead.slack(supply_w - demand.power_w(0.0, Speed.THRIFTY)), without
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = ahead.slack(supply_w - demand.power_w(float(levels_j[middle]), Speed.THRIFTY))
+        if found.slack_j >= 0.0:
+            low, fits = middle, found
         else:
-            free = slack.slack_j >= 0.0
-        return replace(found, speed=Speed.FAST, demand_w=demand_w, slack=slack) if free else found
+            high, lacks = middle, found
+    low_j, high_j = float(levels_j[low]), float(levels_j[high])
+    if counts[high - 1] > 1:  # some of several jobs with the same energy, where not all can be paid
+        return Price(high_j, Speed.THRIFTY, fits, everything_w, without)
+    share = max(fits.slack_j, 0.0) / (max(fits.slack_j, 0.0) - lacks.slack_j)
+    return Price(low_j + share * (high_j - low_j), Speed.THRIFTY, fits, everything_w, without)

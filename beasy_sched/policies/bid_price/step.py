@@ -18,14 +18,12 @@ from beasy_sched.model.host_states import IDLE, SWITCHING_ON
 from beasy_sched.policies.bid_price.estimators import ProductionError, demand_ratio, share_to_come
 from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells, ForeseenSteps, Foresight
 from beasy_sched.policies.bid_price.jobs import Expected, Speed, TwoSpeedFleet
-from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, WaitingJobs
+from beasy_sched.policies.bid_price.price import Demand, Price, solve
 
 
 class BidPriceOptions(Options, frozen=True):
     """Options of `bid-price`: most of them leave one part of the method out, for ablation studies."""
 
-    quick: bool = False
-    """Whether servers are woken at once for jobs that may start: less waiting, more energy for switching."""
     patience: float = 1.0
     """How long a job waits for others' servers while energy is rationed, in expected run times."""
     price: bool = True
@@ -69,22 +67,14 @@ class Step:
     cells: Cells
     ahead: BatteryAhead
     price: Price
-    hopeful_w: FloatArray
+    supply_j: float
     """Supply that the price counts on."""
     careful_w: FloatArray
     """Supply that commitments count on."""
-    base_w: FloatArray
-    """Demand at the price, and of dearer jobs that have started."""
-    slack_j: float
-    """What that leaves."""
     committed_w: FloatArray
     """Power of running jobs and those that have started, with a margin."""
     goals_j: FloatArray
     """Levels at the ends of windows that commitments must leave."""
-    counted: set[str] = field(default_factory=set)
-    """Jobs above the price that may start, and that the demand has, by id."""
-    dear: set[str] = field(default_factory=set)
-    """Jobs above the price whose energy would be missed, by id."""
     short: set[str] = field(default_factory=set)
     """Jobs for which there is no energy ahead, by id."""
     payable: set[str] = field(default_factory=set)
@@ -106,17 +96,17 @@ class Step:
 
     def facts(self) -> FactDict:
         """Return what the price is made of."""
-        price, width_s = self.price, self.cells.width_s
+        price = self.price
         facts: FactDict = {
             "window_end_s": self.end_s,
             "battery_j": self.ahead.level_j,
-            "supply_j": float((self.hopeful_w * width_s).sum()),
-            "demand_j": float((price.everything_w * width_s).sum()),
+            "supply_j": self.supply_j,
+            "demand_j": float((price.everything_w * self.cells.width_s).sum()),
             "binding_at_s": self.binding_s,
             "speed": price.speed.name.lower(),
         }
         if price.rationed:
-            facts |= {"price_j": max(price.price_j, 0.0), "missing_j": -price.without.slack_j}
+            facts |= {"price_j": price.price_j, "missing_j": -price.without.slack_j}
             facts["bound"] = self.bound
         elif price.slack.slack_j < math.inf:
             facts["left_j"] = price.slack.slack_j
@@ -149,37 +139,35 @@ class StepMaker:
         hopeful_w = self._supply_w(foreseen, cells, _RATIONING_SIGMAS, budget.renew_w)
         careful_w = self._supply_w(foreseen, cells, _COMMITMENT_SIGMAS if careful else 0.0, budget.renew_w)
         ahead = self._battery(start_s, battery_j, cells, foreseen)
-        runs = {speed: self._running(speed, cells, end_s - start_s) for speed in Speed}
-        waiting = self._waiting(end_s - start_s)
-        to_come = self._to_come(cells, foreseen, start_s, end_s)
-        demand = Demand(cells, self._fleet, {speed: run[0] for speed, run in runs.items()}, waiting, to_come)
-        price = self._price(demand, ahead, hopeful_w, waiting, to_come)
-        mean_w, variance = runs[price.speed]
+        left_s = end_s - start_s
+        running = {speed: self._expected.running_w(self._view, speed, cells, left_s) for speed in Speed}
+        running_w = {speed: mean_w for speed, (mean_w, _) in running.items()}
+        demand = self._demand(cells, foreseen, start_s, end_s, running_w)
+        price = solve(demand, ahead, hopeful_w, self._levels_j(demand))
+        mean_w, variance = running[price.speed]
         committed_w = self._fleet.rest_w + mean_w
         if careful:
             committed_w += _DEMAND_SIGMAS * np.sqrt(variance)
-        committed_w[0] += self._idle_w(price.speed)
+        state = self._view.host_state
+        idle = np.flatnonzero((state == IDLE) | (state == SWITCHING_ON))
+        committed_w[0] += self._fleet.hosts_idle_w(idle, price.speed)
         return Step(
             start_s=start_s,
             end_s=end_s,
             cells=cells,
             ahead=ahead,
             price=price,
-            hopeful_w=hopeful_w,
+            supply_j=float((hopeful_w * cells.width_s).sum()),
             careful_w=careful_w,
-            base_w=price.demand_w,
-            slack_j=price.slack.slack_j,
             committed_w=committed_w,
             goals_j=np.minimum(ahead.target_j, ahead.stays_up(careful_w - self._fleet.rest_w).ends_j),
         )
 
-    def _price(
-        self, demand: Demand, ahead: BatteryAhead, supply_w: FloatArray, waiting: WaitingJobs, to_come: ToCome
-    ) -> Price:
-        levels_of = to_come.energy_j if self._options.predict_demand else waiting.energy_j
+    def _levels_j(self, demand: Demand) -> FloatArray:
+        """Energies of jobs, one of which is the price, J; none if there is to be no price."""
         if not self._options.price or len(self._expected.arrivals) < _FEW:
-            levels_of = np.empty(0)
-        return Pricing(demand, ahead, supply_w, levels_of).solve()
+            return np.empty(0)
+        return demand.seen_j if self._options.predict_demand else demand.waiting_j
 
     def _battery(
         self, start_s: float, battery_j: float, cells: Cells, foreseen: ForeseenSteps
@@ -204,55 +192,53 @@ class StepMaker:
         renew_w[0] = present_w
         return cells.means(renew_w + foreseen.given_w)
 
-    def _running(self, speed: Speed, cells: Cells, left_s: float) -> tuple[FloatArray, FloatArray]:
-        return self._expected.running_w(self._view, speed, cells, left_s)
-
-    def _idle_w(self, speed: Speed) -> float:
-        """Power above sleep of servers that are on without a job, W."""
-        state = self._view.host_state
-        idle = np.flatnonzero((state == IDLE) | (state == SWITCHING_ON))
-        return float(self._fleet.idle_w[speed, self._view.platform.kind_of[idle]].sum())
-
-    def _waiting(self, left_s: float) -> WaitingJobs:
-        """The waiting jobs that are sure to end in time, as if they started now."""
-        queue, expected = self._view.queue, self._expected
+    def _demand(
+        self,
+        cells: Cells,
+        foreseen: ForeseenSteps,
+        start_s: float,
+        end_s: float,
+        running_w: dict[Speed, FloatArray],
+    ) -> Demand:
+        """The running jobs, the waiting ones that are sure to end in time, and those to come."""
+        queue, expected, fleet, known = self._view.queue, self._expected, self._fleet, self._expected.arrivals
+        left_s = end_s - start_s
         places = queue.places()
         places = places[expected.in_time(queue, places, left_s)]
-        walltime_s = expected.walltime_s(queue.walltime_s[places], left_s)
         hosts = queue.res[places].astype(np.float64)
-        energy_j = hosts * walltime_s * expected.host_second_j(queue, places)
-        mean = expected.computing.mean_shares(Speed.THRIFTY, hosts, walltime_s)
-        work = walltime_s * (mean * self._fleet.flops[Speed.THRIFTY])
-        held_s = walltime_s * expected.delaying.mean_share(Speed.THRIFTY)
-        return WaitingJobs(energy_j, hosts, work, held_s, expected.computes(queue, places))
-
-    def _to_come(self, cells: Cells, foreseen: ForeseenSteps, start_s: float, end_s: float) -> ToCome:
-        """Jobs still to arrive, of the sizes of those that have arrived."""
-        computing, known = self._expected.computing, self._expected.arrivals
-        flops = np.zeros(len(cells))
+        walltime_s = expected.walltime_s(queue.walltime_s[places], left_s)
+        computes = queue.computes[places]
+        seen_j, share, flops = np.empty(0), np.ones((1, len(cells))), np.zeros(len(cells))
         if self._options.predict_demand:
             flops = cells.means(self._demand_flops(foreseen, start_s))
-        if len(known) < _FEW:
-            return ToCome(flops, np.empty(0), np.ones((1, len(cells))))
-        hosts, walltime_s = known.hosts, known.walltime_s
-        energy_j = hosts * walltime_s * computing.host_seconds_j(hosts, walltime_s)
-        order = np.argsort(energy_j, kind="stable")
-        hosts, walltime_s = hosts[order], walltime_s[order]
-        share = share_to_come(
-            hosts,
-            walltime_s * computing.mean_shares(Speed.THRIFTY, hosts, walltime_s),
-            walltime_s * computing.surest_share(Speed.FAST),
-            cells.middle_s,
-            end_s - start_s - cells.middle_s,
+        if len(known) >= _FEW:
+            seen_j = expected.energy_j(known.hosts, known.walltime_s)
+            order = np.argsort(seen_j, kind="stable")
+            seen_j, seen_s = seen_j[order], known.walltime_s[order]
+            of_each = share_to_come(
+                known.hosts[order],
+                expected.run_s(seen_s, Speed.THRIFTY),
+                seen_s * expected.surest_share(),
+                cells.middle_s,
+                left_s - cells.middle_s,
+            )
+            share = np.concatenate((np.zeros((1, len(cells))), np.cumsum(of_each, axis=0)))
+        return Demand(
+            cells=cells,
+            fleet=fleet,
+            running_w=running_w,
+            waiting_j=expected.energy_j(hosts, walltime_s, computes),
+            waiting_hosts=hosts,
+            waiting_s={speed: expected.run_s(walltime_s, speed, computes) for speed in Speed},
+            coming_flops=flops,
+            seen_j=seen_j,
+            coming_share=share,
         )
-        table = np.zeros((len(order) + 1, len(cells)))
-        np.cumsum(share, axis=0, out=table[1:])
-        return ToCome(flops, energy_j[order], table)
 
     def _demand_flops(self, foreseen: ForeseenSteps, start_s: float) -> FloatArray:
         """Predicted work of all jobs in each step, flops/s; without a prediction, as much as has arrived."""
-        known, run_times = self._expected.arrivals, self._expected.computing.run_times
-        per_second = known.mean_share(run_times) * self._fleet.reference_flops
+        known = self._expected.arrivals
+        per_second = self._expected.mean_share * self._fleet.reference_flops
         if foreseen.flops is None:
             since_s = max(start_s - known.first_s, self._site.step_s)
             return np.full(len(foreseen.renew_w), known.work * per_second / since_s)

@@ -23,8 +23,8 @@ BID_PRICE_WORDS: Final[Sentences] = {
     ("start", HEAD): Words(HEAD_TOLD + _PRICED + STEP),
     ("start", BACKFILLED): Words(FILLER + _PRICED + STEP),
     ("postpone", "dearer than the price of energy"): Words(
-        "It is expected to need {job_j}; energy is rationed, and only jobs of up to {price_j} may start, or"
-        " those whose energy is not missed." + _BOUND,
+        "It is expected to need {job_j}; energy is rationed, and only jobs of up to {price_j} may"
+        " start." + _BOUND,
         of_jobs="needed more energy than its price allowed",
     ),
     ("postpone", "not sure to end in time"): Words(
@@ -50,24 +50,13 @@ BID_PRICE_WORDS: Final[Sentences] = {
         LACKS + "; servers are being woken.",
         of_jobs="their servers were being woken",
     ),
-    ("kill", "ended before the guard ends all jobs"): Words(
-        "The step lacks {missing_j}, for which the guard would kill every job. Those that had done least work"
-        " were ended instead; the end of this one saves {saves_j}.",
-        of_jobs="by the policy, before the guard would have killed all",
-    ),
     ("P-state", "speed of the step"): Words(
-        "[speed=fast? Full speed: its energy is not missed.]"
+        "[speed=fast? Full speed: there is energy for all jobs at it.]"
         "[speed=thrifty? The speed that needs least energy for each flop: energy is rationed, or would be.]",
-    ),
-    ("P-state", "its job ends in time only at full speed"): Words(
-        "At a thriftier speed its job might not end by {window_end_s}, the end of what is planned for.",
     ),
     ("P-state", "idle, and not needed soon"): Words(
         "No waiting job is to have it, and it had idled for {t_wait_s}, or more were idle than the"
         " {hosts_soon:host} that new jobs may want by then.",
-    ),
-    ("P-state", "no energy for it in the step"): Words(
-        "The step lacks {missing_j}.",
     ),
     ("compensate", "energy is rationed"): Words(
         "Energy is rationed: jobs of up to {price_j} may start, since {missing_j} would be missing for all of"

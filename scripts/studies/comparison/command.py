@@ -88,7 +88,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     )
     add = parser.add_argument
     add("--policies", type=names, metavar="A,B,...", help="what to compare, with options where "
-        f"some are chosen: beasy+shortage=sleep-first; {QUICK_POLICY} is bid-price with the option 'quick' "
+        f"some are chosen: beasy+shortage=sleep-first; {QUICK_POLICY} is bid-price+patience=0 "
         f"(default: {','.join(COMPARED_POLICIES)})")  # fmt: skip
     add("--against", default="beasy", metavar="POLICY",
         help="the policy that the others are compared with (default: %(default)s)")  # fmt: skip

@@ -49,7 +49,7 @@ from beasy_sched.run.settings import read_options
 from beasy_sched.units import SECONDS_PER_DAY
 
 QUICK_POLICY: Final = "bid-price-quick"
-"""Name in the comparison of ``bid-price`` with the option ``quick``."""
+"""Name in the comparison of ``bid-price`` without patience: servers are woken for a job at once."""
 COMPARED_POLICIES: Final = (
     "bid-price",
     QUICK_POLICY,
@@ -108,7 +108,7 @@ def policy_part(text: str) -> PolicyPart:
     Raises ConfigError for options that cannot be read.
     """
     if text == QUICK_POLICY:
-        return PolicyPart(name="bid-price", label=text, options={"quick": True})
+        return PolicyPart(name="bid-price", label=text, options={"patience": 0.0})
     name, *options = text.split("+")
     label = text.replace("+", ".").replace("=", "-")
     return PolicyPart(name=name, label=label, options=read_options(single=options))

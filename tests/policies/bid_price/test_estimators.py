@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.policies.bid_price.estimators import (
-    JobKinds,
     ProductionError,
     RunTimes,
     SeenArrivals,
@@ -22,10 +21,9 @@ shares = st.lists(st.floats(0.001, 1.0), max_size=60)
 
 
 def learned(found: list[float], most: float = 1.0) -> RunTimes:
-    """From jobs of which no two ask for the same."""
     run_times = RunTimes(most=most)
-    for number, share in enumerate(found):
-        run_times.add(share, 1, float(number + 1))
+    for share in found:
+        run_times.add(share)
     return run_times
 
 
@@ -47,13 +45,9 @@ def test_mean_and_bound(found: list[float]) -> None:
     assert run_times.surest == (max(found) if len(found) >= 20 else 1.0)
 
 
-NO_KIND = np.array([-1])
-
-
 def survival(run_times: RunTimes, done: float, later: list[float], limit: float = math.inf) -> list[float]:
     edges = np.array([[done, *later]])
-    parts = np.array([[done]]), edges, np.diff(edges), np.array([[limit]])
-    return run_times.survival(*parts, NO_KIND)[0].tolist()
+    return run_times.survival(np.array([[done]]), edges, np.diff(edges), np.array([[limit]]))[0].tolist()
 
 
 @given(shares, st.floats(0.0, 1.2), st.lists(st.floats(0.001, 0.3), min_size=1, max_size=6))
@@ -84,24 +78,6 @@ def test_survival_falls_from_one(found: list[float], lengths: list[float]) -> No
     assert ((chance >= 0.0) & (chance <= 1.0)).all()
 
 
-@given(shares, st.lists(st.floats(0.01, 0.4), min_size=2, max_size=20))
-def test_a_job_that_has_not_started_has_done_nothing(found: list[float], lengths: list[float]) -> None:
-    run_times, edges = learned(found), np.cumsum([0.0, *lengths])
-    expected = survival(run_times, 0.0, edges[1:].tolist())
-    assert run_times.presence(edges, np.diff(edges), math.inf).tolist() == expected
-
-
-def test_with_many_jobs_every_other_one_is_forgotten() -> None:
-    """The rest is known as if it had been all."""
-    found = np.random.default_rng(3).uniform(0.05, 0.9, 4001)
-    kept = learned(np.sort(found)[1::2].tolist())
-    forgetful = learned(found.tolist())
-    edges = np.linspace(0.0, 1.1, 12)
-    chances = [each.presence(edges, np.diff(edges), math.inf) for each in (forgetful, kept)]
-    assert chances[0] == pytest.approx(chances[1])
-    assert (forgetful.mean, forgetful.surest) == (pytest.approx(kept.mean), kept.surest)
-
-
 def test_a_job_shorter_than_a_cell_takes_its_part_of_it() -> None:
     assert survival(learned([0.25] * 30), 0.0, [1.0, 2.0]) == pytest.approx([0.25, 0.0], abs=1e-3)
 
@@ -113,7 +89,7 @@ def test_a_job_that_has_outlived_all_others_may_need_its_walltime() -> None:
 def test_without_learning_jobs_need_their_walltimes() -> None:
     run_times = RunTimes(learns=False)
     for _ in range(50):
-        run_times.add(0.1, 1, 100.0)
+        run_times.add(0.1)
     assert (run_times.mean, run_times.surest) == (1.0, 1.0)
 
 
@@ -133,75 +109,7 @@ def test_a_job_ends_when_its_walltime_is_over() -> None:
     run_times = learned([1.3] * 30, most=1.4)
     assert survival(run_times, 0.5, [1.0, 1.1, 1.2], limit=1.05) == pytest.approx([1.0, 0.5, 0.0], abs=0.01)
     assert survival(learned([0.5] * 30, most=1.4), 1.1, [1.2, 1.3], limit=1.25) == pytest.approx([1.0, 0.5])
-    edges = np.array([0.0, 1.0, 1.2])
-    assert run_times.presence(edges, np.diff(edges), 1.1) == pytest.approx([1.0, 0.5])
-
-
-# --- jobs that ask for the same ---
-
-asked = st.lists(
-    st.tuples(st.integers(1, 3), st.sampled_from([60.0, 600.0]), st.floats(0.01, 1.3)), max_size=40
-)
-
-
-@given(asked, st.integers(1, 3), st.sampled_from([60.0, 600.0]))
-def test_the_last_ten_jobs_of_a_kind_and_two_like_all(
-    found: list[tuple[int, float, float]], hosts: int, walltime_s: float
-) -> None:
-    run_times = RunTimes(most=1.3)
-    for job in found:
-        run_times.add(job[2], job[0], job[1])
-    own = [max(share, 1 / 2048) for *kind, share in found if kind == [hosts, walltime_s]][-10:]
-    mean = run_times.mean if len(own) < 2 else (sum(own) + 2 * run_times.mean) / (len(own) + 2)
-    means = np.broadcast_to(run_times.means(np.array([float(hosts)]), np.array([walltime_s])), 1)
-    assert means[0] == pytest.approx(mean)
-
-
-@given(asked, st.floats(0.0, 0.5))
-def test_a_kind_is_expected_to_run_as_its_jobs_have(
-    found: list[tuple[int, float, float]], done: float
-) -> None:
-    run_times = RunTimes(most=1.3)
-    for job in [*found, (2, 60.0, 0.4), (2, 60.0, 0.6)]:
-        run_times.add(job[2], job[0], job[1])
-    own = np.array([job[2] for job in found if job[:2] == (2, 60.0)] + [0.4, 0.6])[-10:]
-    row = run_times.kinds.row(2, 60.0)
-    edges = np.array([[done, done + 0.2, done + 0.7]])
-    widths, limit = np.diff(edges), np.array([[1.25]])
-
-    def area(at: float) -> float:
-        """Integral of the survival: that of all jobs, twice, and of each of the kind."""
-        table = run_times._tabled()
-        return 2 * float(table.area(np.array(at))) + float(np.minimum(own, at).sum())
-
-    table = run_times._tabled()
-    still = 2 * float(table.above[int(done * 2048)]) + int((own > done).sum())
-    (chances,) = run_times.survival(np.array([[done]]), edges, widths, limit, np.array([row]))
-    if still:
-        wanted = np.diff([area(min(at, 1.25)) for at in edges[0].tolist()]) / widths[0] / still
-        assert chances == pytest.approx(np.clip(wanted, 0.0, 1.0), abs=1e-9)
-
-
-def test_many_kinds_with_a_single_job_are_forgotten() -> None:
-    kinds = JobKinds()
-    for number in range(20_000):
-        kinds.add(1, float(number), 0.5)
-    kinds.add(1, 19_999.0, 0.7)
-    kinds.add(1, 1.0, 0.7)
-    assert len(kinds) == 1
-    hosts, walltime_s = np.array([1.0, 1.0, 2.0, 1.0]), np.array([19_999.0, 1.0, 19_999.0, np.inf])
-    assert kinds.rows(hosts, walltime_s).tolist() == [0, -1, -1, -1]
-
-
-def test_arrivals_are_expected_to_need_what_their_kinds_do() -> None:
-    run_times, arrivals = RunTimes(), SeenArrivals()
-    for share in (0.1, 0.1, 0.9):
-        run_times.add(share, 1, 100.0)
-        run_times.add(share / 2, 3, 10.0)
-    for hosts, walltime_s in ((1, 100.0), (2, 50.0)):
-        arrivals.add(0.0, hosts, walltime_s)
-    of_kind = (1.1 + 2 * run_times.mean) / 5
-    assert arrivals.mean_share(run_times) == pytest.approx((of_kind + run_times.mean) / 2)
+    assert survival(run_times, 0.0, [1.0, 1.2], limit=1.1) == pytest.approx([1.0, 0.5])
 
 
 # --- production ---

@@ -13,7 +13,7 @@ from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells
 from beasy_sched.policies.bid_price.jobs import Speed, TwoSpeedFleet
-from beasy_sched.policies.bid_price.price import Demand, Price, Pricing, ToCome, WaitingJobs
+from beasy_sched.policies.bid_price.price import Demand, Price, solve
 
 BATTERY = BatterySpec(1e6, discharge_limit_w=2000.0, self_discharge_per_day=0.1)
 
@@ -160,33 +160,43 @@ def test_a_site_without_a_battery_has_what_arrives() -> None:
 # --- the price ---
 
 
-def pricing_of(
-    waiting: list[tuple[int, float]], supply_w: float, fleet: TwoSpeedFleet, arriving: float = 0.0
-) -> tuple[Pricing, BatteryAhead]:
-    """Jobs of (hosts, seconds at the thriftiest speed) wait on a site with as much sun all day."""
+def demand_of(
+    waiting: list[tuple[int, float]], fleet: TwoSpeedFleet, arriving: float = 0.0, overhead: float = 0.05
+) -> Demand:
+    """Jobs of (hosts, seconds at the thriftiest speed) wait, and jobs like them arrive."""
     cells = Cells(48, 300.0)
     hosts = np.array([float(job[0]) for job in waiting])
     run_s = np.array([job[1] for job in waiting])
     energy_j = hosts * run_s * fleet.busy_w[Speed.THRIFTY]
-    jobs = WaitingJobs(energy_j, hosts, run_s * fleet.flops[Speed.THRIFTY])
-    order = np.sort(energy_j)
-    share = np.repeat(np.linspace(0.0, 1.0, len(order) + 1)[:, None], len(cells), axis=1)
-    to_come = ToCome(np.full(len(cells), arriving), order, share)
-    demand = Demand(cells, fleet, dict.fromkeys(Speed, np.zeros(len(cells))), jobs, to_come)
-    ahead = BatteryAhead(BatterySpec(1e6), 5e5, cells, 0.005)
-    return Pricing(demand, ahead, np.full(len(cells), supply_w), energy_j), ahead
+    return Demand(
+        cells=cells,
+        fleet=fleet,
+        running_w=dict.fromkeys(Speed, np.zeros(len(cells))),
+        waiting_j=energy_j,
+        waiting_hosts=hosts,
+        waiting_s={speed: run_s * fleet.flops[Speed.THRIFTY] / fleet.flops[speed] for speed in Speed},
+        coming_flops=np.full(len(cells), arriving),
+        seen_j=np.sort(energy_j),
+        coming_share=np.repeat(np.linspace(0.0, 1.0, len(hosts) + 1)[:, None], len(cells), axis=1),
+        overhead=overhead,
+    )
 
 
-@pytest.mark.parametrize("speed", Speed)
-def test_delay_jobs_hold_idle_servers_at_either_speed(speed: Speed) -> None:
-    fleet, cells, hosts = GEARED_FLEET, Cells(48, 300.0), np.array([2.0, 1.0])
-    jobs = WaitingJobs(np.array([1.0, 2.0]), hosts, np.zeros(2), np.array([900.0, 450.0]), np.zeros(2, bool))
-    nobody = ToCome(np.zeros(len(cells)), np.empty(0), np.ones((1, len(cells))))
-    demand = Demand(cells, fleet, dict.fromkeys(Speed, np.zeros(len(cells))), jobs, nobody, overhead=0.0)
-    idle_w = float(fleet.mean_idle_w[speed])
-    above_w = demand.power_w(np.inf, speed) - fleet.rest_w
-    assert above_w[:4] == pytest.approx(np.array([3.0, 2.5, 2.0, 0.0]) * idle_w)
-    assert float((demand.power_w(1.0, speed) - fleet.rest_w) @ cells.width_s) == pytest.approx(1800 * idle_w)
+def ahead_of(demand: Demand) -> BatteryAhead:
+    return BatteryAhead(BatterySpec(1e6), 5e5, demand.cells, 0.005)
+
+
+def slack_j(demand: Demand, supply_w: float, price_j: float) -> float:
+    """What jobs up to a price leave with as much sun all day."""
+    return ahead_of(demand).slack(supply_w - demand.power_w(price_j, Speed.THRIFTY)).slack_j
+
+
+def price_of(
+    waiting: list[tuple[int, float]], supply_w: float, arriving: float = 0.0
+) -> tuple[Price, Demand]:
+    demand = demand_of(waiting, GEARED_FLEET, arriving)
+    supply = np.full(len(demand.cells), supply_w)
+    return solve(demand, ahead_of(demand), supply, demand.waiting_j), demand
 
 
 waiting_jobs = st.lists(st.tuples(st.integers(1, 3), st.floats(60.0, 9000.0)), min_size=1, max_size=25)
@@ -197,22 +207,18 @@ waiting_jobs = st.lists(st.tuples(st.integers(1, 3), st.floats(60.0, 9000.0)), m
 def test_the_price_is_the_greatest_that_leaves_something(
     jobs: list[tuple[int, float]], supply_w: float, arriving: float
 ) -> None:
-    """Against every level, one by one."""
-    pricing, _ = pricing_of(jobs, supply_w, GEARED_FLEET, arriving)
-    price = pricing.solve()
-    everything = pricing.slack(pricing.demand_w(np.inf)).slack_j
-    if everything >= 0.0:
+    """Against the energy of every job, one by one."""
+    price, demand = price_of(jobs, supply_w, arriving)
+    if slack_j(demand, supply_w, np.inf) >= 0.0:
         assert (price.price_j, price.rationed) == (np.inf, False)
         return
-    levels_j = pricing.levels_j()
-    slacks_j = [pricing.slack(pricing.demand_w(float(level))).slack_j for level in levels_j]
-    paid = [level for level, slack in zip(levels_j, slacks_j, strict=True) if slack >= 0.0]
+    levels_j = np.unique(demand.waiting_j).tolist()
+    paid = [level for level in levels_j[:-1] if slack_j(demand, supply_w, level) >= 0.0]
+    several = (demand.waiting_j == levels_j[len(paid)]).sum() > 1
     assert price.rationed
-    if not paid:
-        assert price.price_j == -1.0
-        return
-    above = levels_j[levels_j > paid[-1]]
-    assert paid[-1] <= price.price_j <= (above[0] if len(above) else paid[-1])
+    above_j, below_j = levels_j[len(paid)], max(paid, default=0.0)
+    assert price.price_j == above_j if several else below_j <= price.price_j < above_j
+    assert price.slack.slack_j == slack_j(demand, supply_w, max(paid, default=0.0))
 
 
 @settings(max_examples=40)
@@ -220,47 +226,37 @@ def test_the_price_is_the_greatest_that_leaves_something(
 def test_more_supply_never_raises_the_bar(
     jobs: list[tuple[int, float]], supply_w: float, more_w: float
 ) -> None:
-    found: list[Price] = []
-    for power_w in (supply_w, supply_w + more_w):
-        found.append(pricing_of(jobs, power_w, GEARED_FLEET)[0].solve())
-    assert found[0].price_j <= found[1].price_j
+    less, more = (price_of(jobs, power_w)[0] for power_w in (supply_w, supply_w + more_w))
+    assert less.price_j <= more.price_j
 
 
 def test_of_jobs_with_the_same_energy_some_may_start() -> None:
-    """A small one can be paid, and not all of the six large ones: the price is just below those."""
-    jobs = [(1, 600.0), *[(2, 6000.0)] * 6]
-    pricing, _ = pricing_of(jobs, 110.0, GEARED_FLEET)
-    price = pricing.solve()
-    large_j = 2 * 6000.0 * GEARED_FLEET.busy_w[Speed.THRIFTY]
-    assert price.margin_j == large_j
-    assert price.price_j == np.nextafter(large_j, 0.0)
-    assert price.slack.slack_j > 0.0 > pricing.slack(pricing.demand_w(large_j)).slack_j
-    assert price.slack == pricing.slack(pricing.demand_w(600.0 * GEARED_FLEET.busy_w[Speed.THRIFTY]))
+    """A small one can be paid, and not all of the six large ones, which are at the price all the same."""
+    price, demand = price_of([(1, 600.0), *[(2, 6000.0)] * 6], 110.0)
+    busy_w = GEARED_FLEET.busy_w[Speed.THRIFTY]
+    assert price.price_j == 2 * 6000.0 * busy_w
+    assert price.slack.slack_j > 0.0 > slack_j(demand, 110.0, price.price_j)
 
 
-def test_energies_that_differ_have_no_margin() -> None:
-    jobs = [(1, 600.0), *[(2, 6000.0 + number) for number in range(6)]]
-    price = pricing_of(jobs, 110.0, GEARED_FLEET)[0].solve()
-    assert price.rationed
-    assert price.margin_j == -np.inf
+def test_there_is_no_price_without_levels() -> None:
+    demand = demand_of([(2, 8000.0)] * 6, GEARED_FLEET)
+    price = solve(demand, ahead_of(demand), np.full(len(demand.cells), 50.0), np.empty(0))
+    assert (price.rationed, price.scarce, price.speed) == (False, True, Speed.THRIFTY)
 
 
-def test_full_speed_is_taken_where_it_is_free() -> None:
+def test_full_speed_is_taken_where_there_is_energy_for_all() -> None:
     """With sun enough for all: full speed. With too little: the thriftiest."""
     jobs = [(2, 1000.0 * size) for size in range(1, 9)]
-    rich, poor = (pricing_of(jobs, watts, GEARED_FLEET)[0].solve() for watts in (900.0, 100.0))
+    rich, poor = (price_of(jobs, watts)[0] for watts in (900.0, 100.0))
     assert (rich.rationed, rich.speed) == (False, Speed.FAST)
     assert (poor.rationed, poor.speed) == (True, Speed.THRIFTY)
 
 
 def test_demand_beyond_the_servers_waits() -> None:
     """Nine servers' worth for an hour on six servers: six for an hour and a half, the same energy."""
-    cells = Cells(48, 300.0)
     fleet = GEARED_FLEET
-    jobs = WaitingJobs(np.array([1.0]), np.array([9.0]), np.array([3600.0 * 80.0]))
-    none = ToCome(np.zeros(len(cells)), np.empty(0), np.ones((1, len(cells))))
-    demand = Demand(cells, fleet, dict.fromkeys(Speed, np.zeros(len(cells))), jobs, none, overhead=0.0)
+    demand = demand_of([(9, 3600.0)], fleet, overhead=0.0)
     above_w = demand.power_w(np.inf, Speed.THRIFTY) - fleet.rest_w
     assert above_w.max() == pytest.approx(6 * 55.0)
-    assert float(above_w @ cells.width_s) == pytest.approx(9 * 3600.0 * 55.0)
-    assert above_w[cells.edge_s[1:] <= 5400.0].min() == pytest.approx(6 * 55.0)
+    assert float(above_w @ demand.cells.width_s) == pytest.approx(9 * 3600.0 * 55.0)
+    assert above_w[demand.cells.edge_s[1:] <= 5400.0].min() == pytest.approx(6 * 55.0)
