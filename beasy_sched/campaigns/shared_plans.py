@@ -37,7 +37,7 @@ def planner_hash() -> str:
             digest.update(f"\n{name} {metadata.version(name)}".encode())
     for path in sorted(source.rglob("*.py")):
         digest.update(f"\n{path.relative_to(source).as_posix()}\n".encode())
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
+        digest.update(hashlib.sha256(read_bytes(path)).digest())
     return digest.hexdigest()
 
 

@@ -19,6 +19,7 @@ ALLOWED = {
     ("campaigns/workers.py", "open"): "the mark of a worker that lives",
     ("comparisons/policy_run.py", "open"): "writes the log of a run",
     ("cli/__init__.py", "open"): "the null device",
+    ("formats/batsim_jobs.py", "msgspec.json.Decoder"): "parts of a file that has been decoded",
     ("formats/table.py", "gzip.GzipFile"): "unpacks bytes",
     ("formats/swf.py", "gzip.GzipFile"): "unpacks a stream",
     ("formats/swf.py", "io.TextIOWrapper"): "the text of a stream",
