@@ -12,7 +12,7 @@ import os
 import signal
 from collections.abc import Iterator
 
-from beasy_sched.limits import LONGEST_ERROR, shortened
+from beasy_sched.limits import LONGEST_ERROR, LONGEST_PATH, shortened
 
 PathLike = str | os.PathLike[str]
 
@@ -39,7 +39,7 @@ class InputError(BeasyError):
         self.path = None if path is None else os.fspath(path)
         self.line = line
         self.message = message = shortened(message, LONGEST_ERROR)
-        where = "" if self.path is None else self.path
+        where = "" if self.path is None else shortened(self.path, LONGEST_PATH)
         if line is not None:
             where += f":{line}"
         super().__init__(f"{where}: {message}" if where else message)

@@ -35,6 +35,8 @@ MOST_UNKNOWN: Final = 100
 rest."""
 LONGEST_NAME: Final = 200
 """Most characters of a name, or of a text that was found, that a message repeats."""
+LONGEST_PATH: Final = 1000
+"""Most characters of a file's name, with its folders, that a message repeats before it says what is wrong."""
 LONGEST_ERROR: Final = 4000
 """Most characters of an error's whole message."""
 MOST_JOBS: Final = 10_000_000

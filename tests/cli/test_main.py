@@ -70,6 +70,9 @@ LONG = "a" * 5000
         ("report", LONG, "-o", "page.html"),
         ("explain", LONG),
         ("campaign", "status", LONG),
+        ("simulate", "-p", "p.xml", "-w", "w.json", "--site", LONG),
+        ("convert", LONG, "-o", "w5.json"),
+        ("replay", LONG),
         ("policies", LONG),
     ],
 )
