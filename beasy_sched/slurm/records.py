@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence, Sized
 from typing import Any, Final, TypeVar
 
@@ -328,7 +329,11 @@ def read_nodes(text: bytes, source: PathLike = "the list of nodes") -> list[Slur
         )
     check_answered(answer.errors, answer.nodes, source)
     with in_file(source, ValueError):
-        return [_node_of(row) for row in answer.nodes]
+        nodes = [_node_of(row) for row in answer.nodes]
+        for name, count in Counter(node.name for node in nodes).items():
+            if count > 1:
+                raise ValueError(f"{count} nodes are called {shortened(name)!r}")
+    return nodes
 
 
 def _node_of(row: _Node) -> SlurmNode:

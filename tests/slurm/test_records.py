@@ -180,6 +180,12 @@ def test_bad_answers_are_one_message(text: bytes, expected: str):
     assert len(str(caught.value)) < 300
 
 
+def test_nodes_have_names_of_their_own():
+    twice = answer("nodes", [node_row(name=name) for name in ("n1", "n2", "n1")])
+    with pytest.raises(InputError, match=r"^nodes\.json: 2 nodes are called 'n1'$"):
+        read_nodes(twice, "nodes.json")
+
+
 HUGE = "9" * 400
 ABSURD = [HUGE, "1e300", f'{{"set": true, "number": {HUGE}}}', '{"set": true, "number": -1e300}']
 
