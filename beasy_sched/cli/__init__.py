@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import traceback
+import weakref
 from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
@@ -189,35 +190,45 @@ def _stoppable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    stopped = False
+    stopped = ended = False
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal stopped
-        if not stopped:
+        if not stopped and not ended:
             stopped = True
-            raise Interrupted(f"stopped by {signal.Signals(number).name}", number)
+            raise interruption(number)
         if number == signal.SIGINT:
             raise KeyboardInterrupt
 
-    def again(ignored: sys.UnraisableHookArgs) -> None:
-        """Python drops what is raised in some places, such as a finalizer: raise it once more, elsewhere."""
+    def interruption(number: int) -> Interrupted:
+        """Return what a signal raises; where that is dropped before it has left, it is raised once more.
+
+        Finalizers, and C code that asks for an attribute, drop whatever is raised in them.
+        """
+        error = Interrupted(f"stopped by {signal.Signals(number).name}", number)
+        weakref.finalize(error, once_more, number).atexit = False
+        return error
+
+    def once_more(number: int) -> None:
         nonlocal stopped
-        error = ignored.exc_value
-        if isinstance(error, Interrupted) and hasattr(signal, "setitimer"):
+        if not ended and hasattr(signal, "setitimer"):
             stopped = False
-            signal.signal(signal.SIGALRM, lambda _, frame: stop(error.number, frame))
+            signal.signal(signal.SIGALRM, lambda _, frame: stop(number, frame))
             signal.setitimer(signal.ITIMER_REAL, _ONCE_MORE_S)
-        else:
-            told(ignored)
+
+    def told_unless_ours(dropped: sys.UnraisableHookArgs) -> None:
+        if not isinstance(dropped.exc_value, Interrupted):
+            told(dropped)
 
     before: dict[int, Any] = {}
-    told, sys.unraisablehook = sys.unraisablehook, again
+    told, sys.unraisablehook = sys.unraisablehook, told_unless_ours
     try:
         for number in ENDING_SIGNALS:
             if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, stop)
         yield
     finally:
+        ended = True
         for number, handler in before.items():
             signal.signal(number, handler)
         sys.unraisablehook = told

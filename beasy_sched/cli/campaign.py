@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
@@ -273,16 +273,18 @@ def unless_stopped(again: str) -> Iterator[None]:
     """
     try:
         yield
-        return
     except KeyboardInterrupt:
-        code = 128 + signal.SIGINT
+        _leave(128 + signal.SIGINT, again)
     except Interrupted as stop:
-        code = 128 + stop.number
+        _leave(128 + stop.number, again)
     except (BeasyError, OSError, MemoryError) as error:
         if (lack := machine_error(error)) is None:
             raise
         click.echo(f"beasy-sched: this machine, or a worker, is at its limit: {lack}", err=True)
-        code = lack.exit_code
+        _leave(lack.exit_code, again)
+
+
+def _leave(code: int, again: str) -> NoReturn:
     click.echo(f"stopped; the runs that have ended are kept. To go on: {again}", err=True)
     sys.exit(code)
 

@@ -36,6 +36,13 @@ class Stopped(Easy):
                 os.kill(os.getpid(), self.number)
         return super().schedule(view)
 
+class Swallowed(Stopped):
+    def schedule(self, view):
+        try:
+            return super().schedule(view)
+        except BaseException:
+            return []
+
 class Dropped(Stopped):
     def __del__(self):
         pass
@@ -110,11 +117,11 @@ OURS = ["run_decisions.jsonl", "run_energy_trace.csv", "run_summary.json"]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("name", ["Stopped", "Dropped"])
+@pytest.mark.parametrize("name", ["Stopped", "Dropped", "Swallowed"])
 def test_a_simulation_that_is_stopped_leaves_what_there_is(
     place: Path, out: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals, name: str
 ) -> None:
-    """Also where Python drops the exception that a signal's handler raises: in a finalizer."""
+    """Also where what a signal's handler raises is dropped: in a finalizer, and by a policy."""
     assert exit_code(*simulate(place, "--record", str(out / "a.rec"))) == 0
     assert exit_code(*simulate(place, *policy(name, number))) == 1
     assert capsys.readouterr().err == f"beasy-sched: stopped by {number.name}\n"
