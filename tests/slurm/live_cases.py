@@ -56,6 +56,7 @@ class Beside:
         windows: int = 1000,
         meter: EnergyMeter | None = None,
         adopts: bool = True,
+        plans: Any = None,
     ) -> None:
         self.slurm, self.said = slurm, []
         self.log: list[tuple[float, str, str, str, str]] = []
@@ -69,6 +70,7 @@ class Beside:
             self.bridge = Shadow(platform, "main", epoch_s=epoch_s)
         session_options = SessionOptions(
             site=site,
+            plans=plans,
             platform=platform,
             energy=EnergySource.MODEL if meter is None else EnergySource.BATSIM,
             inputs_checked=True,
@@ -114,6 +116,11 @@ class Beside:
         while not happened():
             assert self.slurm.now_s < end_s, "it has not happened"
             next(self._run)
+
+    def job_states(self) -> dict[str, str]:
+        """What became of the jobs that have left the scheduler, by their names."""
+        outcomes = self.session.outcomes
+        return dict(zip(outcomes.ids, outcomes.columns()["state"].tolist(), strict=True))
 
     def starts(self) -> list[tuple[str, str]]:
         """Jobs that were started, and their hosts, in order."""

@@ -7,23 +7,15 @@ import random
 
 import pytest
 from msgspec import structs
-from slurm.fake_slurm import Delays, FakeNode, FakeSlurm
+from slurm.fake_slurm import Delays, FakeSlurm
 from slurm.live_cases import Beside, all_over, platform_of, submit
 
-from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import BatterySpec, Storage
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import JobState
-from beasy_sched.policies.registry import OURS, policy_class
 from beasy_sched.slurm import actions as a
 from beasy_sched.slurm.bridge import REJECTED, Acting, ActingRules
 from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
-
-
-def states(beside: Beside) -> dict[str, str]:
-    columns = beside.session.outcomes.columns()
-    return dict(zip(beside.session.outcomes.ids, columns["state"].tolist(), strict=True))
 
 
 @pytest.mark.parametrize("version", ["22.05.8", "23.11.4"])
@@ -35,7 +27,7 @@ def test_jobs_start_where_the_policy_says(version: str) -> None:
     assert beside.starts() == [("slurm!1", "0-1"), ("slurm!3", "2"), ("slurm!2", "0-3")]
     assert [slurm.jobs[job].on for job in jobs] == [("n1", "n2"), ("n1", "n2", "n3", "n4"), ("n3",)]
     beside.go(2)
-    assert set(states(beside).values()) == {JobState.FINISHED.value}
+    assert set(beside.job_states().values()) == {JobState.FINISHED.value}
 
 
 def test_tasks_of_an_array_are_jobs() -> None:
@@ -99,7 +91,7 @@ def test_a_job_that_its_user_cancels_is_forgotten() -> None:
     beside.until(lambda: all_over(slurm))
     beside.go(2)
     assert [job for job, _ in beside.starts()] == ["slurm!1", f"slurm!{third}"]
-    assert states(beside) == {
+    assert beside.job_states() == {
         "slurm!1": JobState.KILLED.value,
         "slurm!2": JobState.REJECTED.value,
         "slurm!3": JobState.FINISHED.value,
@@ -116,7 +108,7 @@ def test_a_job_that_somebody_else_releases_is_theirs() -> None:
     beside.until(lambda: all_over(slurm))
     beside.go(2)
     assert [job for job, _ in beside.starts()] == ["slurm!1"]
-    assert states(beside)["slurm!2"] == JobState.REJECTED.value
+    assert beside.job_states()["slurm!2"] == JobState.REJECTED.value
 
 
 @pytest.mark.parametrize("cancel", [False, True])
@@ -129,7 +121,7 @@ def test_a_rejected_job_stays_unless_it_is_to_be_cancelled(cancel: bool) -> None
     assert (slurm.jobs[job].admin_comment == REJECTED) is not cancel
     again = Beside(slurm)
     again.go(3)
-    assert states(again) == {}
+    assert again.job_states() == {}
 
 
 def test_a_job_whose_node_vanishes_comes_again() -> None:
@@ -141,7 +133,7 @@ def test_a_job_whose_node_vanishes_comes_again() -> None:
     beside.until(lambda: all_over(slurm))
     beside.go(2)
     assert beside.starts() == [("slurm!1", "0"), ("slurm!1+1", "1")]
-    assert states(beside) == {
+    assert beside.job_states() == {
         "slurm!1": JobState.FAILED.value,
         "slurm!1+1": JobState.FINISHED.value,
     }
@@ -168,11 +160,11 @@ def test_while_the_controller_is_away_nothing_has_ended() -> None:
     slurm.away = True
     submit(slurm, nodes=1, run_s=5)
     beside.go(20)
-    assert states(beside) == {}
+    assert beside.job_states() == {}
     slurm.away = False
     beside.until(lambda: all_over(slurm))
     beside.go(2)
-    assert set(states(beside).values()) == {JobState.FINISHED.value}
+    assert set(beside.job_states().values()) == {JobState.FINISHED.value}
     assert [text.partition(",")[0] for text in beside.said if "controller" in text][-1] == (
         "the controller answers again"
     )
@@ -254,83 +246,3 @@ def test_a_refusal_is_told_once() -> None:
     beside.go(120)
     assert len([command for command in slurm.changing if "State=POWER_DOWN" in command]) > 3
     assert len(beside.said) == len({*beside.said}) <= 2
-
-
-# --- jobs that an earlier bridge has started ----------------------------------------------------------------
-
-
-def restarted(slurm: FakeSlurm, **options: object) -> Beside:
-    """A bridge whose jobs 1 (three nodes) and 2 run, and 3 and 4 wait; another one after its sudden end."""
-    submit(slurm, nodes=3, run_s=100, limit_s=120)
-    submit(slurm, nodes=1, run_s=50, limit_s=60)
-    Beside(slurm).go(41)
-    submit(slurm, nodes=4, run_s=10, limit_s=60)
-    submit(slurm, nodes=1, run_s=290, limit_s=300)
-    return Beside(slurm, **options)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("version", ["22.05.8", "23.11.4"])
-def test_running_jobs_are_adopted_with_what_is_left_of_their_time(version: str) -> None:
-    slurm = FakeSlurm(4, version=version)
-    beside = restarted(slurm)
-    beside.go(1)
-    running = beside.session.cluster.running
-    assert {job.id: str(job.hosts) for job in running.values()} == {"slurm!1": "0-2", "slurm!2": "3"}
-    assert running["slurm!1"].walltime_s == pytest.approx(120 - 40, abs=2.0)
-    assert not beside.bridge._unavailable.any()
-    beside.until(lambda: all_over(slurm), 900)
-    beside.go(2)
-    assert {*states(beside).values()} == {JobState.FINISHED.value}
-    assert [slurm.jobs[job].restarts for job in slurm.jobs] == [0] * 4
-
-
-def test_what_adoption_is_for() -> None:
-    """EASY knows when the wide job can start, and lets no other one delay it."""
-    starts = {}
-    for adopts in (True, False):
-        slurm = FakeSlurm(4)
-        beside = restarted(slurm, adopts=adopts)
-        beside.until(lambda of=slurm: all_over(of), 900)
-        starts[adopts] = slurm.jobs["3"].start_s - slurm.jobs["1"].end_s
-    assert starts[True] < 5.0
-    assert starts[False] > 200.0
-
-
-@pytest.mark.parametrize("policy", [name for name in OURS if not policy_class(name).needs_plan])
-def test_every_policy_takes_running_jobs_over(policy: str) -> None:
-    """The servers' energy is that of busy ones from the first step on."""
-    slurm = FakeSlurm(4)
-    site = Site(Storage(BatterySpec(1e7)), 10.0, 3600.0)
-    beside = restarted(slurm, policy=policy, site=site)
-    beside.go(12)
-    power = beside.session.power
-    assert power is not None
-    assert power.trace[0].record.demand_w == pytest.approx(4 * 100.0, rel=0.1)
-
-
-def test_a_job_that_was_told_to_start_is_adopted_before_it_runs() -> None:
-    slurm = FakeSlurm(2, delays=Delays(start_s=20.0))
-    submit(slurm, nodes=2, run_s=30)
-    Beside(slurm).go(3)
-    assert slurm.jobs["1"].state == "PENDING"
-    beside = Beside(slurm)
-    beside.go(3)
-    assert [*beside.session.cluster.running] == ["slurm!1"]
-    beside.until(lambda: all_over(slurm))
-    beside.go(2)
-    assert states(beside) == {"slurm!1": JobState.FINISHED.value}
-
-
-def test_jobs_of_others_are_not_adopted() -> None:
-    """Nor those that Slurm was to place, and those whose nodes the platform lacks."""
-    slurm = FakeSlurm(4)
-    slurm.submit(nodes=1, run_s=50, held=False)
-    submit(slurm, nodes=1, run_s=50, held=False, licenses="matlab")
-    slurm.nodes["n9"] = FakeNode("n9")
-    submit(slurm, nodes=2, run_s=50, held=False, required=("n4", "n9"))
-    slurm.advance(5)
-    del slurm.nodes["n9"]
-    beside = Beside(slurm)
-    beside.go(2)
-    assert beside.session.cluster.running == {}
-    assert beside.bridge._unavailable.tolist() == [True, True, False, True]
