@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import click
 import msgspec
@@ -19,6 +19,7 @@ from beasy_sched.cli.options import (
     RunOptions,
     exporting,
     option,
+    option_of,
     parsed,
     prefix_option,
     settings_of,
@@ -27,81 +28,45 @@ from beasy_sched.cli.options import (
     watching,
     with_options,
 )
+from beasy_sched.declared import made_of
+from beasy_sched.energy.site import Site
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.signals import ENDING_SIGNALS
+from beasy_sched.slurm.settings import MODEL, LiveSettings, OnKill, OnReject
 from beasy_sched.units import parse_duration
 
 _DURATION: Final = parsed(parse_duration)
 
 
 class _Partition(CommandOptions):
-    partition: str = option("Partition of the cluster.", "-P", required=True, metavar="NAME")
+    partition: str = option_of(LiveSettings, "partition", "-P", required=True, metavar="NAME")
 
 
 class _LiveOptions(_Partition):
-    act: bool = option(
-        "Start the jobs that are held for it, and switch nodes off and on. --shadow: change nothing, and tell"
-        " what would be done.",
-        "--act/--shadow",
-        default=False,
-    )
+    act: bool = option_of(LiveSettings, "act", "--act/--shadow", default=False)
     platform: Path = option(
         "The nodes as a platform ('beasy-sched slurm platform' makes it).", "-p", required=True
     )
     master_host: str = InputOptions.master_host
     prefix: str | None = prefix_option("Write PREFIX_summary.json, PREFIX_decisions.jsonl and so on.")
-    power: str | None = option(
-        "What is produced now: a file that grows (CSV or events), 'command:PROGRAM' (prints watts, or a JSON"
-        " object, a line), or 'prometheus:URL?query=...'.",
-        metavar="SOURCE",
+    power: str | None = option_of(LiveSettings, "power", metavar="SOURCE")
+    battery: str | None = option_of(LiveSettings, "battery", metavar="SOURCE")
+    meter: str = option_of(LiveSettings, "meter", metavar="SOURCE")
+    power_stale_s: float | None = option_of(
+        LiveSettings, "power_stale_s", "--power-stale", type=_DURATION, default=None, metavar="TIME"
     )
-    battery: str | None = option(
-        "The true state of charge, percent, from a source like --power's (default: the run's own balance).",
-        metavar="SOURCE",
+    endpoint: str | None = option_of(LiveSettings, "endpoint", "-s", "--socket-endpoint", metavar="ENDPOINT")
+    poll_s: float = option_of(LiveSettings, "poll_s", "--poll", type=SECONDS, metavar="SECONDS")
+    for_s: float | None = option_of(LiveSettings, "for_s", "--for", type=_DURATION, metavar="TIME")
+    fail_open_s: float = option_of(
+        LiveSettings, "fail_open_s", "--fail-open", type=_DURATION, default="10m", metavar="TIME"
     )
-    meter: str = option(
-        "What measures the energy that the nodes use: 'model' (nothing: it is reckoned from their states),"
-        " 'slurm' (Slurm's energy accounting), 'command:PROGRAM' (prints watts, or JSON with power_w or"
-        " energy_j, a line), or 'prometheus:URL?query=...' (W).",
-        default="model",
-        metavar="SOURCE",
-    )
-    power_stale: float | None = option(
-        "A source that is silent for so long produces 0 W. [default: two steps of the site, or 10 min]",
-        type=_DURATION,
-        metavar="TIME",
-    )
-    endpoint: str | None = option(
-        "Let the scheduler that listens there decide, such as batsched, instead of --policy.",
-        "-s",
-        "--socket-endpoint",
-        metavar="ENDPOINT",
-    )
-    poll: float = option(
-        "Time between two looks at the cluster.", type=SECONDS, default=1.0, metavar="SECONDS"
-    )
-    duration: float | None = option(
-        "End after this time (default: when it is stopped).", "--for", type=_DURATION, metavar="TIME"
-    )
-    fail_open: float = option(
-        "Give the partition back to Slurm if the scheduler has not answered for so long.",
-        type=_DURATION,
-        default="10m",
-        metavar="TIME",
-    )
-    on_kill: Literal["cancel", "requeue"] = option(
-        "What becomes of jobs that are killed for lack of energy.", default="cancel"
-    )
-    on_reject: Literal["hold", "cancel"] = option(
-        "What becomes of jobs that the scheduler rejects.", default="hold"
-    )
-    pstate_command: str | None = option(
-        "Program that sets the frequency of a node; {node}, {pstate} and {mhz} are filled in.",
-        metavar="COMMAND",
-    )
+    on_kill: OnKill = option_of(LiveSettings, "on_kill")
+    on_reject: OnReject = option_of(LiveSettings, "on_reject")
+    pstate_command: str | None = option_of(LiveSettings, "pstate_command", metavar="COMMAND")
     quiet: bool = option("Print warnings only.", "-q")
 
 
@@ -116,41 +81,16 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
     """
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.outputs.tables import print_summary
-    from beasy_sched.slurm.bridge import ActingRules
-    from beasy_sched.slurm.live import LiveRun, LiveSettings, live_windows
-    from beasy_sched.slurm.meter import MODEL
-    from beasy_sched.slurm.service import Pace
+    from beasy_sched.slurm.live import LiveRun, live_windows
 
     how.energy = EnergySource.MODEL if given.meter == MODEL else EnergySource.BATSIM
-    if given.meter != MODEL and not given.act:
-        raise ConfigError("--meter measures the cluster, and not what a shadow would make of it: pass --act")
     settings = settings_of(how)
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
-    if site is not None and given.power is None:
-        raise ConfigError("a site requires the production: pass --power SOURCE")
-    if site is None and given.power is not None:
-        raise ConfigError("--power requires a site: pass --site FILE")
-    if site is None and given.battery is not None:
-        raise ConfigError("--battery requires a site: pass --site FILE")
-    if given.endpoint is not None and (how.metrics is not None or how.watch):
-        raise ConfigError(
-            "--metrics and --watch show the policy of this process: leave out -s/--socket-endpoint"
-        )
-    windows = live_windows(settings, site, given.duration)
-    settings = msgspec.structs.replace(settings, windows=windows)
-    live = LiveSettings(
-        partition=given.partition,
-        act=given.act,
-        rules=ActingRules(given.on_kill == "requeue", given.on_reject == "cancel"),
-        endpoint=given.endpoint,
-        pace=Pace(given.poll, given.duration),
-        power=given.power,
-        meter=given.meter,
-        battery=given.battery,
-        stale_s=given.power_stale or (2.0 * site.step_s if site else 600.0),
-        fail_open_s=given.fail_open,
-        pstate_command=given.pstate_command,
-    )
+    _check_together(how, given, site)
+    settings = msgspec.structs.replace(settings, windows=live_windows(settings, site, given.for_s))
+    if given.power_stale_s is None and site is not None:
+        given.power_stale_s = 2.0 * site.step_s
+    live = made_of(LiveSettings, vars(given))
     platform = read_simgrid_platform(given.platform, master=given.master_host).platform
     with (
         stopped_by_signals() as stop,
@@ -175,6 +115,21 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
     if summary is not None and not given.quiet:
         print_summary(summary)
     tell_written(*files.written, quiet=given.quiet)
+
+
+def _check_together(how: RunOptions, given: _LiveOptions, site: Site | None) -> None:
+    """Raise ConfigError for options that need others, or exclude them."""
+    if given.meter != MODEL and not given.act:
+        raise ConfigError("--meter measures the cluster, and not what a shadow would make of it: pass --act")
+    if site is not None and given.power is None:
+        raise ConfigError("a site requires the production: pass --power SOURCE")
+    for name in ("power", "battery"):
+        if site is None and getattr(given, name) is not None:
+            raise ConfigError(f"--{name} requires a site: pass --site FILE")
+    if given.endpoint is not None and (how.metrics is not None or how.watch):
+        raise ConfigError(
+            "--metrics and --watch show the policy of this process: leave out -s/--socket-endpoint"
+        )
 
 
 @contextlib.contextmanager

@@ -9,58 +9,55 @@ class ClusterAction(Struct, frozen=True, tag=True):
     """Base of all that changes a cluster."""
 
 
-class StartJob(ClusterAction, frozen=True, tag=True):
-    """Have a held job start on exactly these nodes."""
+class JobAction(ClusterAction, frozen=True):
+    """Base of what is done with a job."""
 
     job: str
+
+
+class StartJob(JobAction, frozen=True):
+    """Have a held job start on exactly these nodes."""
+
     nodes: tuple[str, ...]
 
 
-class ReleaseJob(ClusterAction, frozen=True, tag=True):
+class ReleaseJob(JobAction, frozen=True):
     """Leave a held job to the cluster's own scheduler."""
 
-    job: str
 
-
-class HoldJob(ClusterAction, frozen=True, tag=True):
+class HoldJob(JobAction, frozen=True):
     """Keep a waiting job from starting."""
 
-    job: str
+
+class CancelJob(JobAction, frozen=True):
+    """End a job, or take it out of the queue. Nothing comes of one that has ended."""
 
 
-class CancelJob(ClusterAction, frozen=True, tag=True):
-    """End a job, or take it out of the queue."""
-
-    job: str
-
-
-class RequeueJob(ClusterAction, frozen=True, tag=True):
+class RequeueJob(JobAction, frozen=True):
     """End a running job, and hold it in the queue."""
 
-    job: str
 
-
-class MarkJob(ClusterAction, frozen=True, tag=True):
+class MarkJob(JobAction, frozen=True):
     """Write an administrator's comment on a job."""
 
-    job: str
     text: str
 
 
-class SwitchOff(ClusterAction, frozen=True, tag=True):
+class NodesAction(ClusterAction, frozen=True):
+    """Base of what is done with nodes."""
+
+    nodes: tuple[str, ...]
+
+
+class SwitchOff(NodesAction, frozen=True):
     """Power nodes down."""
 
-    nodes: tuple[str, ...]
+
+class SwitchOn(NodesAction, frozen=True):
+    """Power nodes up. Slurm loses this without a word for a node that is still falling asleep."""
 
 
-class SwitchOn(ClusterAction, frozen=True, tag=True):
-    """Power nodes up."""
-
-    nodes: tuple[str, ...]
-
-
-class SetFrequency(ClusterAction, frozen=True, tag=True):
+class SetFrequency(NodesAction, frozen=True):
     """Bring nodes that are on to a computing P-state."""
 
-    nodes: tuple[str, ...]
     pstate: int

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, fails, odd
 from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.platform import of_partition
@@ -20,7 +21,7 @@ TRIED: Final = ((22, 5),)
 OLDEST: Final = (22, 5)
 OFTEN_S: Final = 86_400.0
 """Below this SuspendTime, Slurm itself puts nodes to sleep often."""
-NO_RIGHTS: Final = "slurm-rights"
+_NO_RIGHTS: Final = "slurm-rights"
 """Code of the finding that this user may change nothing."""
 APART_S: Final = 2.0
 """Clocks that differ by more are told."""
@@ -55,7 +56,7 @@ def look_at_cluster(
     config = slurm.config()
     ahead_s = float(config["now"]) - int(now_s()) if "now" in config else None
     nodes = of_partition(slurm.nodes(), partition)
-    waiting = [job for job in slurm.jobs() if job.state == "PENDING" and job.partition == partition]
+    waiting = [job for job in slurm.jobs() if job.waits and partition in job.partitions]
     return SlurmFacts(
         version=slurm.version,
         config=config,
@@ -112,7 +113,7 @@ def cluster_findings(found: SlurmFacts) -> Iterator[Finding]:
     yield from _held(found)
     if not found.rights:
         yield fails(
-            NO_RIGHTS,
+            _NO_RIGHTS,
             "this user may not change jobs and nodes: be root or the SlurmUser"
             f" ({found.config.get('SlurmUser', '?')}), or with accounting:"
             " sacctmgr modify user NAME set adminlevel=Operator",
@@ -137,6 +138,14 @@ def cluster_findings(found: SlurmFacts) -> Iterator[Finding]:
     out = [node.name for node in found.nodes if node.state == "DOWN" or "DRAIN" in node.flags]
     if out:
         yield odd("slurm-nodes-out", f"{counted(len(out), 'node')} out of service: {compressed(out)}")
+
+
+def acting_findings(found: SlurmFacts) -> list[str]:
+    """Return what a cluster lacks to be acted on. Raises ConfigError for a user without rights."""
+    findings = {finding.code: finding.text for finding in cluster_findings(found)}
+    if _NO_RIGHTS in findings:
+        raise ConfigError(f"--act: {findings[_NO_RIGHTS]}")
+    return [*findings.values()]
 
 
 def _version(found: SlurmFacts) -> Iterator[Finding]:

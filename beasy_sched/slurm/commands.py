@@ -11,6 +11,7 @@ from typing import Final
 
 from beasy_sched.errors import RunIncomplete
 from beasy_sched.limits import shortened
+from beasy_sched.slurm import actions as a
 from beasy_sched.slurm.records import SlurmAway as SlurmAway
 from beasy_sched.slurm.records import SlurmJob, SlurmNode, read_jobs, read_nodes
 
@@ -73,13 +74,18 @@ def run_program(command: Sequence[str], timeout_s: float = TIMEOUT_S) -> bytes:
         raise NoSlurm(command, why) from None
     if not done.returncode:
         return done.stdout
-    said = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").replace("\n", "; ")
-    said = shortened(said or f"ended with exit code {done.returncode}", 300)
+    said = last_words(done)
     if "onfiguration" in said and "fatal" in said:
         raise NoSlurm(command, f"{said}; is SLURM_CONF right?")
     if _AWAY.search(said):
         raise SlurmAway(f"{command[0]}: {said}")
     raise CommandFailed(command, said)
+
+
+def last_words(done: subprocess.CompletedProcess[bytes]) -> str:
+    """What a program that failed has said, in one line."""
+    said = (done.stderr.strip() or done.stdout.strip()).decode(errors="replace").replace("\n", "; ")
+    return shortened(said or f"ended with exit code {done.returncode}", 300)
 
 
 class Slurm:
@@ -89,12 +95,15 @@ class Slurm:
         """Nothing is asked yet."""
         self._run = run
 
+    def _text(self, *command: str) -> str:
+        return self._run([*command]).decode(errors="replace")
+
     # --- what is there ------------------------------------------------------------------------------------
 
     @cached_property
     def version(self) -> tuple[int, int]:
         """Year and month of the version, such as (22, 5). Raises CommandFailed."""
-        printed = self._run(["sinfo", "--version"]).decode(errors="replace")
+        printed = self._text("sinfo", "--version")
         found = re.search(r"(\d+)\.(\d+)", printed)
         if found is None:
             raise CommandFailed(["sinfo", "--version"], f"found {shortened(printed)!r}, expected a version")
@@ -115,7 +124,7 @@ class Slurm:
 
     def node_powers(self) -> dict[str, tuple[frozenset[str], float | None]]:
         """Flags of each node, and the power that Slurm has measured last, W: None or 0 where it has none."""
-        text = self._run(["scontrol", "show", "nodes", "--oneliner"]).decode(errors="replace")
+        text = self._text("scontrol", "show", "nodes", "--oneliner")
         return {
             found[1]: (frozenset(found[2].split("+")[1:]), float(found[3]) if found[3].isdecimal() else None)
             for found in re.finditer(r"^NodeName=(\S+) .*? State=(\S+) .*? CurrentWatts=(\S+)", text, re.M)
@@ -126,19 +135,18 @@ class Slurm:
 
         That is ``now``, in whole s since 1970, where the controller tells it.
         """
-        text = self._run(["scontrol", "show", "config"]).decode(errors="replace")
+        text = self._text("scontrol", "show", "config")
         told = re.match(r"Configuration data as of (\d+)$", text, re.MULTILINE)
         return ({"now": told[1]} if told else {}) | dict(_settings(text.splitlines()))
 
     def partition(self, name: str) -> dict[str, str]:
         """A partition's settings, as ``scontrol show partition`` prints them."""
-        text = self._run(["scontrol", "show", "partition", name]).decode(errors="replace")
-        return dict(_settings(text.split()))
+        return dict(_settings(self._text("scontrol", "show", "partition", name).split()))
 
     def admin_level(self, user: str) -> str:
         """A user's level in the accounting: None, Operator, Administrator; empty for an unknown one."""
-        asked = ["sacctmgr", "--noheader", "--parsable2", "show", "user", user, "format=AdminLevel"]
-        return self._run(asked).decode(errors="replace").strip()
+        asked = ("--noheader", "--parsable2", "show", "user", user, "format=AdminLevel")
+        return self._text("sacctmgr", *asked).strip()
 
     def history(self, start: str, end: str | None = None, partition: str | None = None) -> bytes:
         """What ``sacct --json`` prints of all users' jobs that ran, or waited, between two times.
@@ -151,38 +159,33 @@ class Slurm:
 
     # --- what changes it ------------------------------------------------------------------------------------
 
-    def start(self, job: str, nodes: Sequence[str]) -> None:
-        """Have a held job start on these nodes."""
-        self._run(["scontrol", "update", f"JobId={job}", f"ReqNodeList={','.join(nodes)}"])
-        self._run(["scontrol", "release", job])
+    def do(self, action: a.ClusterAction) -> None:
+        """Have an action carried out. Raises SlurmAway and CommandFailed."""
+        for command in _commands(action):
+            self._run(command)
 
-    def release(self, job: str) -> None:
-        """Have Slurm choose the nodes of a held job."""
-        self._run(["scontrol", "release", job])
 
-    def mark(self, job: str, text: str) -> None:
-        """Write an administrator's comment on a job."""
-        self._run(["scontrol", "update", f"JobId={job}", f"AdminComment={text}"])
-
-    def hold(self, job: str) -> None:
-        """Keep a waiting job from starting."""
-        self._run(["scontrol", "hold", job])
-
-    def cancel(self, job: str) -> None:
-        """End a job, or take it out of the queue. Nothing is said of one that has ended before."""
-        self._run(["scancel", job])
-
-    def requeue(self, job: str) -> None:
-        """End a running job, and hold it in the queue."""
-        self._run(["scontrol", "requeuehold", job])
-
-    def power_down(self, nodes: Sequence[str]) -> None:
-        """Have Slurm's power saving switch these nodes off."""
-        self._run(["scontrol", "update", f"NodeName={','.join(nodes)}", "State=POWER_DOWN"])
-
-    def power_up(self, nodes: Sequence[str]) -> None:
-        """Have it switch them on. Lost without a word for a node that is still falling asleep."""
-        self._run(["scontrol", "update", f"NodeName={','.join(nodes)}", "State=POWER_UP"])
+def _commands(action: a.ClusterAction) -> list[list[str]]:
+    """What carries an action out, in order; nothing for what Slurm cannot do."""
+    match action:
+        case a.StartJob(job, nodes):
+            where = f"ReqNodeList={','.join(nodes)}"
+            return [["scontrol", "update", f"JobId={job}", where], ["scontrol", "release", job]]
+        case a.ReleaseJob(job):
+            return [["scontrol", "release", job]]
+        case a.HoldJob(job):
+            return [["scontrol", "hold", job]]
+        case a.CancelJob(job):
+            return [["scancel", job]]
+        case a.RequeueJob(job):
+            return [["scontrol", "requeuehold", job]]
+        case a.MarkJob(job, text):
+            return [["scontrol", "update", f"JobId={job}", f"AdminComment={text}"]]
+        case a.SwitchOff(nodes):
+            return [["scontrol", "update", f"NodeName={','.join(nodes)}", "State=POWER_DOWN"]]
+        case a.SwitchOn(nodes):
+            return [["scontrol", "update", f"NodeName={','.join(nodes)}", "State=POWER_UP"]]
+    return []
 
 
 def _settings(parts: Sequence[str]) -> list[tuple[str, str]]:

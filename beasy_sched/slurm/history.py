@@ -35,6 +35,7 @@ from beasy_sched.slurm.records import (
     job_state,
     minutes_of,
     number_of,
+    numbers_in,
 )
 from beasy_sched.units import counted
 
@@ -348,7 +349,7 @@ def workload_from_history(history: History, options: HistoryOptions, source: Pat
     chosen = _Chosen(history)
     _drop_what_did_not_run(chosen, options)
     site = _site(chosen, options)
-    jobs = sorted(chosen.jobs, key=lambda job: (job.submit_s or 0.0, _numbers_in(job.id)))
+    jobs = sorted(chosen.jobs, key=lambda job: (job.submit_s or 0.0, numbers_in(job.id)))
     report = chosen.report
     if not jobs:
         reasons = "; ".join(f"{count} {reason}" for reason, count in report.dropped.items())
@@ -432,11 +433,6 @@ def _most_at_once(jobs: Sequence[PastJob]) -> int:
     times = np.concatenate([ends, starts])  # at one instant, ends come first
     order = np.argsort(times, kind="stable")
     return int(np.cumsum(np.concatenate([-counts, counts])[order]).max())
-
-
-def _numbers_in(job_id: str) -> list[int]:
-    """What orders the jobs of one instant: 9 before 10, 4711_2 before 4711_10."""
-    return [int(number) for number in re.findall(r"\d{1,18}", job_id)]
 
 
 def _local(moment: float) -> datetime:

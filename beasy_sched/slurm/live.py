@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import math
-import shlex
-import subprocess
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -29,45 +25,23 @@ from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.rolling import LIMIT_SERVING_S, replanned
 from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator.zmq_client import ZmqScheduler
-from beasy_sched.slurm.actions import SetFrequency
-from beasy_sched.slurm.bridge import Acting, ActingRules, Bridge
-from beasy_sched.slurm.check import NO_RIGHTS, SlurmFacts, cluster_findings, look_at_cluster
+from beasy_sched.slurm.acting import Acting
+from beasy_sched.slurm.bridge import Bridge
+from beasy_sched.slurm.check import acting_findings, look_at_cluster
 from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.journal import Journal
-from beasy_sched.slurm.meter import MODEL, open_meter
+from beasy_sched.slurm.meter import EnergyMeter, open_meter
 from beasy_sched.slurm.platform import of_partition
-from beasy_sched.slurm.readings import BATTERY, POWER, Quantity
-from beasy_sched.slurm.service import Pace, Service, release_partition
-from beasy_sched.slurm.shadow import Shadow, ShadowJob
+from beasy_sched.slurm.pstates import frequency_setter
+from beasy_sched.slurm.readings import BATTERY, POWER
+from beasy_sched.slurm.service import Feed, Service, release_partition
+from beasy_sched.slurm.settings import LiveSettings
+from beasy_sched.slurm.shadow import Shadow, shadow_csv
 from beasy_sched.slurm.sources import Watcher, open_source
 
 if TYPE_CHECKING:
     from beasy_sched.reports.metrics import Metrics
     from beasy_sched.reports.watch import Watch
-
-
-@dataclass(frozen=True)
-class LiveSettings:
-    """What a run beside a cluster is, beyond what any run is."""
-
-    partition: str
-    act: bool = False
-    rules: ActingRules = field(default_factory=ActingRules)
-    endpoint: str | None = None
-    """Where the scheduler listens; None: the policy decides in this process."""
-    pace: Pace = field(default_factory=Pace)
-    power: str | None = None
-    """Where the production now comes from, as ``--power`` names it."""
-    meter: str = MODEL
-    """What measures the energy used, as ``--meter`` names it."""
-    battery: str | None = None
-    """Where the true state of charge comes from, as ``--battery`` names it; None: the run's own balance."""
-    stale_s: float = 600.0
-    """A source that is silent for so long counts no longer, s."""
-    fail_open_s: float = 600.0
-    """Without an answer of the scheduler for so long, the partition is given back, s."""
-    pstate_command: str | None = None
-    """Program with its arguments that sets a P-state; ``{node}``, ``{pstate}``, ``{mhz}`` are filled in."""
 
 
 def check_platform(platform: Platform, settings: LiveSettings, slurm: Slurm) -> None:
@@ -86,14 +60,6 @@ def check_platform(platform: Platform, settings: LiveSettings, slurm: Slurm) -> 
             "the platform has several computing P-states, and nothing to set them with: pass"
             " --pstate-command, or make the platform with 'beasy-sched slurm platform --one-pstate'"
         )
-
-
-def acting_findings(found: SlurmFacts) -> list[str]:
-    """Return what a cluster lacks to be acted on. Raises ConfigError for a user without rights."""
-    findings = {finding.code: finding.text for finding in cluster_findings(found)}
-    if NO_RIGHTS in findings:
-        raise ConfigError(f"--act: {findings[NO_RIGHTS]}")
-    return [*findings.values()]
 
 
 def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
@@ -150,18 +116,26 @@ class LiveRun:
         self._set_frequency = None
         if live.pstate_command is not None:
             self._set_frequency = frequency_setter(live.pstate_command, platform)
-        self._power = self._watcher(live.power, POWER)
-        self._battery = self._watcher(live.battery, BATTERY)
-        self._meter = open_meter(live.meter, self.slurm, platform, epoch_s=self.epoch_s, stale_s=live.stale_s)
+        meter = EnergyMeter(self.epoch_s)
+        power, battery = (
+            None if text is None else open_source(text, quantity, epoch_s=self.epoch_s)
+            for text, quantity in ((live.power, POWER), (live.battery, BATTERY))
+        )
+        measured = open_meter(live.meter, self.slurm, platform, self.epoch_s)
+        self.bridge = self._bridge(None if measured is None else meter.used_j)
+        told = (
+            (power, self.bridge.announce),
+            (battery, self.bridge.measured),
+            (measured, lambda now_s, reading: meter.take(reading)),
+        )
+        self._feeds: list[Feed] = [
+            (Watcher(source, live.power_stale_s, self.epoch_s), tell)
+            for source, tell in told
+            if source is not None
+        ]
         self._journal: Journal | None = None
         if live.act and files.prefix is not None:
             self._journal = Journal(path_of(files.prefix, JOURNAL))
-
-    def _watcher(self, text: str | None, quantity: Quantity) -> Watcher | None:
-        if text is None:
-            return None
-        source = open_source(text, quantity, epoch_s=self.epoch_s)
-        return Watcher(source, self.live.stale_s, self.epoch_s)
 
     def go(self) -> RunSummary | None:
         """Run until it is stopped or the time is over; return the summary (None: the scheduler is elsewhere).
@@ -170,11 +144,10 @@ class LiveRun:
         ends any run early.
         """
         with contextlib.ExitStack() as closing:
-            readings = None if self._meter is None else self._meter.readings
-            for part in (self._journal, self._power, self._battery, readings):
-                if part is not None:
-                    closing.callback(part.close)
+            for source, _ in self._feeds:
+                closing.callback(source.close)
             if self._journal is not None:
+                closing.callback(self._journal.close)
                 self._journal.add({"kind": "begin", "epoch": self.epoch_s, "partition": self.live.partition})
             if self.live.endpoint is None:
                 return self._go_here()
@@ -202,31 +175,29 @@ class LiveRun:
             step = step if self._metrics is None else self._metrics.following(session, step)
             files.begin()
             try:
-                bridge = self._serve(files.recorded(step), self._noting(session))
+                self._serve(files.recorded(step), self._noting(session))
             except BaseException as error:
                 with contextlib.suppress(Exception):  # report the first error
                     files.finish(session, why(error))
                 raise
             summary = files.finish(session)
-            if isinstance(bridge, Shadow) and files.prefix is not None:
+            if isinstance(self.bridge, Shadow) and files.prefix is not None:
                 path = path_of(files.prefix, SHADOW)
-                write_atomic(path, shadow_csv(bridge.compared.values()))
+                write_atomic(path, shadow_csv(self.bridge.compared.values()))
                 files.written.append(path)
             return summary
 
-    def _serve(self, decide: Callable[[Message], Reply], after: Callable[[float], None]) -> Bridge:
+    def _serve(self, decide: Callable[[Message], Reply], after: Callable[[float], None]) -> None:
         """Run the loop; give the partition back if it fails."""
-        live, bridge = self.live, self._bridge()
+        live = self.live
         self.service = Service(
-            bridge,
+            self.bridge,
             self.slurm,
             decide,
-            epoch_s=self.epoch_s,
-            power=self._power,
-            battery=self._battery,
-            meter=self._meter,
+            feeds=self._feeds,
             journal=self._journal,
-            pace=live.pace,
+            poll_s=live.poll_s,
+            for_s=live.for_s,
             set_frequency=self._set_frequency,
             say=self._say,
             after_cycle=after,
@@ -241,17 +212,17 @@ class LiveRun:
                 with contextlib.suppress(PeerError, CommandFailed):  # it does not answer, either
                     release_partition(self.slurm, live.partition, self._say)
             raise
-        return bridge
 
     def _noting(self, session: Session) -> Callable[[float], None]:
         """Return what is called after each cycle: the journal has the levels, metrics the last reading."""
         settled_s = 0.0
+        told = next((source for source, _ in self._feeds if source.quantity is POWER), None)
 
         def note(now_s: float) -> None:
             nonlocal settled_s
-            if self._metrics is not None and self._power is not None:
+            if self._metrics is not None and told is not None:
                 now = self.epoch_s + now_s
-                self._metrics.note_power_reading(now - self._power.staleness_s(now))
+                self._metrics.note_power_reading(now - told.staleness_s(now))
             power = session.power
             if self._journal is None or power is None or power.settled.time_s == settled_s:
                 return
@@ -262,65 +233,19 @@ class LiveRun:
 
         return note
 
-    def _bridge(self) -> Bridge:
+    def _bridge(self, used_j: Callable[[float], float] | None) -> Bridge:
         live = self.live
-        if live.act:
-            return Acting(
-                self.platform,
-                live.partition,
-                live.rules,
-                epoch_s=self.epoch_s,
-                used_j=None if self._meter is None else self._meter.used_j,
-                adopts=live.endpoint is None,
-            )
-        return Shadow(self.platform, self.live.partition, epoch_s=self.epoch_s)
-
-
-def frequency_setter(command: str, platform: Platform) -> Callable[[SetFrequency], None]:
-    """Return what runs ``command`` for each node of an action. Raises ConfigError for a bad command."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise ConfigError(f"--pstate-command: {error}") from None
-    if not words:
-        raise ConfigError("--pstate-command: found an empty text, expected a program")
-    kind_of = dict(zip(platform.names, platform.kind_of.tolist(), strict=True))
-
-    def set_frequency(action: SetFrequency) -> None:
-        for node in action.nodes:
-            speeds = platform.kinds[kind_of[node]].speeds_flops
-            mhz = round(speeds[action.pstate] / 1e6) if speeds else 0
-            told = {"node": node, "pstate": str(action.pstate), "mhz": str(mhz)}
-            filled = [_filled(word, told) for word in words]
-            done = subprocess.run(filled, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-            if done.returncode:
-                said = done.stderr.decode(errors="replace").strip()
-                raise CommandFailed(filled, said or f"ended with exit code {done.returncode}")
-
-    return set_frequency
-
-
-def _filled(word: str, told: dict[str, str]) -> str:
-    for name, value in told.items():
-        word = word.replace(f"{{{name}}}", value)
-    return word
-
-
-def shadow_csv(jobs: Iterable[ShadowJob]) -> str:
-    """Jobs as Slurm ran them and as the scheduler would have, one row each; times in s, empty for not yet."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([each.name for each in fields(ShadowJob)])
-    for job in jobs:
-        values = (getattr(job, each.name) for each in fields(ShadowJob))
-        writer.writerow([_cell(value) for value in values])
-    return text.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else round(value, 3)
-    return " ".join(value) if isinstance(value, tuple) else value
+        if not live.act:
+            return Shadow(self.platform, live.partition, epoch_s=self.epoch_s)
+        return Acting(
+            self.platform,
+            live.partition,
+            epoch_s=self.epoch_s,
+            used_j=used_j,
+            adopts=live.endpoint is None,
+            on_kill=live.on_kill,
+            on_reject=live.on_reject,
+        )
 
 
 def live_windows(settings: RunSettings, site: Site | None, for_s: float | None) -> int:

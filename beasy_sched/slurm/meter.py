@@ -13,12 +13,11 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerModel
 from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
-from beasy_sched.slurm.readings import ENERGY_FIELD, METER
+from beasy_sched.slurm.readings import ENERGY_FIELD, METER, Reading
 from beasy_sched.slurm.records import FALLING, OFF, WAKING
-from beasy_sched.slurm.sources import Pause, Source, Watcher, open_source
+from beasy_sched.slurm.settings import MODEL
+from beasy_sched.slurm.sources import Pause, Source, open_source
 
-MODEL: Final = "model"
-"""The name of no meter: the scheduler's own account counts."""
 _SLURM: Final = "slurm"
 _EXPECTED: Final = f"{MODEL}, {_SLURM}, command:PROGRAM ARGS or prometheus:URL?query=..."
 _NONE: Final = "acct_gather_energy/none"
@@ -27,9 +26,9 @@ _NONE: Final = "acct_gather_energy/none"
 class EnergyMeter:
     """The energy used since a run began, from the readings of a source."""
 
-    def __init__(self, readings: Watcher, epoch_s: float) -> None:
+    def __init__(self, epoch_s: float) -> None:
         """``epoch_s``: time 0 of the run, s since 1970; times below count from it."""
-        self.readings, self._epoch_s = readings, epoch_s
+        self._epoch_s = epoch_s
         self._used_j = 0.0
         self._counted_s = 0.0
         """Up to when power has been counted."""
@@ -37,11 +36,8 @@ class EnergyMeter:
         """NaN before the first power, which counts from time 0 on."""
         self._counter_j = math.nan
 
-    def look(self, now_s: float) -> None:
-        """Take a new reading, if there is one."""
-        reading = self.readings.read(self._epoch_s + now_s)
-        if reading is None:
-            return
+    def take(self, reading: Reading) -> None:
+        """Count on from a new reading."""
         if ENERGY_FIELD in reading.fields:
             self._count_growth(reading.fields[ENERGY_FIELD])
             return
@@ -115,24 +111,20 @@ class SlurmSource(Source):
         return total_w
 
 
-def open_meter(
-    text: str, slurm: Slurm, platform: Platform, *, epoch_s: float, stale_s: float
-) -> EnergyMeter | None:
-    """Return the meter that a text names; None for the scheduler's own model.
+def open_meter(text: str, slurm: Slurm, platform: Platform, epoch_s: float) -> Source | None:
+    """Return the source of what is measured that a text names; None for the scheduler's own model.
 
-    ``stale_s``: for how long a reading counts without a warning, s. Raises ConfigError for a text that can
-    never work, and for a Slurm that measures no energy.
+    ``epoch_s`` is that of `open_source`. Raises ConfigError for a text that can never work, and for a Slurm
+    that measures no energy.
     """
     if text == MODEL:
         return None
     if text == _SLURM:
         _check_accounting(slurm.config())
-        source: Source = SlurmSource(slurm, platform)
-    elif text.partition(":")[0] in ("command", "prometheus"):
-        source = open_source(text, METER, epoch_s=epoch_s)
-    else:
-        raise ConfigError(f"--meter: found {text!r}, expected {_EXPECTED}")
-    return EnergyMeter(Watcher(source, stale_s, epoch_s), epoch_s)
+        return SlurmSource(slurm, platform)
+    if text.partition(":")[0] in ("command", "prometheus"):
+        return open_source(text, METER, epoch_s=epoch_s)
+    raise ConfigError(f"--meter: found {text!r}, expected {_EXPECTED}")
 
 
 def _check_accounting(config: dict[str, str]) -> None:

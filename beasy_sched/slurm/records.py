@@ -6,10 +6,11 @@ Two shapes are read: that of 22.05 (plain values; a node's flags beside its stat
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Sized
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ from beasy_sched.errors import InputError, PathLike, PeerError
 from beasy_sched.formats.decoding import JsonDecoder, Malformed
 from beasy_sched.formats.reading import in_file
 from beasy_sched.limits import MOST_HOSTS, shortened
+from beasy_sched.model.events import JobEnd
 from beasy_sched.numbers import wrong_number
 
 T = TypeVar("T")
@@ -41,6 +43,18 @@ OFF: Final = "POWERED_DOWN"
 FALLING: Final = "POWERING_DOWN"
 WAKING: Final = frozenset({"POWER_UP", "POWERING_UP"})
 """Flags of nodes that power saving has switched off, or is switching."""
+_SWITCHED: Final = WAKING | {OFF, FALLING}
+_LOST_STATES: Final = frozenset({"DOWN", "ERROR", "FUTURE", "UNKNOWN"})
+_LOST_FLAGS: Final = frozenset({"DRAIN", "FAIL", "MAINTENANCE", "RESERVED", "INVALID_REG"})
+_ENDS: Final[dict[str, JobEnd]] = {
+    "COMPLETED": JobEnd.SUCCESS,
+    "TIMEOUT": JobEnd.WALLTIME_REACHED,
+    "DEADLINE": JobEnd.WALLTIME_REACHED,
+    "CANCELLED": JobEnd.KILLED,
+    "PREEMPTED": JobEnd.KILLED,
+    **dict.fromkeys(("FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL"), JobEnd.FAILED),
+}
+"""States of jobs that have ended, as Batsim names ends."""
 MARK: Final = "beasy-sched"
 """Administrator's comment on the jobs that were held for the bridge."""
 
@@ -58,6 +72,23 @@ class SlurmNode(Struct, frozen=True):
     partitions: tuple[str, ...] = ()
     reason: str = ""
     """Why an administrator, or Slurm, took the node out of service."""
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the node is powered down, and stays so."""
+        return OFF in self.flags and not self.flags & WAKING
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the node can run jobs, or does."""
+        return not self.is_lost and not self.flags & _SWITCHED
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the node is out of service: broken, drained, or not heard of though it should be up."""
+        if self.state in _LOST_STATES or self.flags & _LOST_FLAGS:
+            return True
+        return "NOT_RESPONDING" in self.flags and not self.flags & _SWITCHED
 
 
 class SlurmJob(Struct, frozen=True):
@@ -104,9 +135,34 @@ class SlurmJob(Struct, frozen=True):
         return tuple(self.partition.split(","))
 
     @property
+    def order(self) -> tuple[float, tuple[int, ...]]:
+        """What sorts jobs by submission, and those of one moment by their ids' numbers."""
+        return self.submit_s, numbers_in(self.id)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the job has not been started."""
+        return self.state == "PENDING"
+
+    @property
     def is_held(self) -> bool:
         """Whether the job waits until somebody releases it."""
-        return self.state == "PENDING" and self.priority == 0
+        return self.waits and self.priority == 0
+
+    @property
+    def end(self) -> JobEnd | None:
+        """How the job has ended; None while it waits or runs."""
+        return _ENDS.get(self.state)
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether the job has its nodes: it runs, or is about to, or has ended and not left them yet."""
+        return not self.waits and self.end is None
+
+
+def numbers_in(job_id: str) -> tuple[int, ...]:
+    """What sorts jobs by their ids: 9 before 10, 4711_2 before 4711_10."""
+    return tuple(int(number) for number in re.findall(r"\d{1,18}", job_id))
 
 
 class _Number(Struct):
@@ -352,32 +408,30 @@ def _node_of(row: _Node) -> SlurmNode:
 
 def compressed(names: Iterable[str]) -> str:
     """Names of nodes in Slurm's short form, in their order: n1, n2, n3 and login are ``n[1-3],login``."""
-    groups: list[tuple[str, list[list[str]]]] = []
-    for name in names:
-        numbered = _NUMBERED.fullmatch(name)
-        before, number = numbered.groups() if numbered else (name, "")
-        if not groups or groups[-1][0] != before or not number or not groups[-1][1]:
-            groups.append((before, [[number, number]] if number else []))
+    parts: list[str] = []
+    for (before, is_numbered), group in itertools.groupby(map(_divided, names), key=_before):
+        if not is_numbered:
+            parts += [before for _ in group]
             continue
-        spans = groups[-1][1]
-        last = spans[-1][1]
-        if int(number) == int(last) + 1 and number == str(int(number)).zfill(len(last)):
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ",".join(map(_group, groups))
+        spans: list[list[str]] = []
+        for _, number in group:
+            if spans and number == str(int(spans[-1][1]) + 1).zfill(len(spans[-1][1])):
+                spans[-1][1] = number
+            else:
+                spans.append([number, number])
+        inside = ",".join(first if first == last else f"{first}-{last}" for first, last in spans)
+        parts.append(f"{before}{inside}" if inside.isdecimal() else f"{before}[{inside}]")
+    return ",".join(parts)
 
 
-def _group(group: tuple[str, list[list[str]]]) -> str:
-    before, spans = group
-    if not spans:
-        return before
-    parts = [first if first == last else f"{first}-{last}" for first, last in spans]
-    return f"{before}[{','.join(parts)}]" if len(parts) > 1 or "-" in parts[0] else f"{before}{parts[0]}"
+def _divided(name: str) -> tuple[str, str]:
+    """A name without the number at its end, and that; empty for a name without one."""
+    found = re.fullmatch(r"(.*?)(\d{1,18})", name)
+    return (found[1], found[2]) if found else (name, "")
 
 
-_NUMBERED: Final = re.compile(r"(.*?)(\d{1,18})")
-_PART: Final = re.compile(r"([^\[\],]*)(?:\[([0-9,-]+)\])?")
+def _before(divided: tuple[str, str]) -> tuple[str, bool]:
+    return divided[0], bool(divided[1])
 
 
 def expanded(nodes: str | None) -> tuple[str, ...]:
@@ -389,39 +443,13 @@ def expanded(nodes: str | None) -> tuple[str, ...]:
         return ()
     found: list[str] = []
     for whole in re.split(r",(?![^\[]*\])", nodes):
-        names, at = [""], 0
-        while at < len(whole):
-            part = _PART.match(whole, at)
-            if part is None or part.end() == at:
-                raise ValueError(f"{shortened(nodes, 60)!r} is not a list of nodes, such as n[1-4,7],login")
-            numbers = [""] if part[2] is None else _numbers(part[2], nodes)
-            _check_number(len(names) * len(numbers) + len(found), nodes)
-            names = [name + part[1] + number for name in names for number in numbers]
-            at = part.end()
-        found += [name for name in names if name]
+        texts = re.split(r"\[([0-9,:-]+)\]", whole)  # every second one is of numbers
+        if any(set("[],") & set(text) for text in texts[::2]):
+            raise ValueError(f"{shortened(nodes, 60)!r} is not a list of nodes, such as n[1-4,7],login")
+        parts = [_numbers(text, nodes) if at % 2 else [text] for at, text in enumerate(texts)]
+        _check_number(math.prod(map(len, parts)) + len(found), nodes)
+        found += filter(None, map("".join, itertools.product(*parts)))
     return tuple(found)
-
-
-def _check_number(count: int, text: str) -> None:
-    if count > MOST_HOSTS:
-        raise ValueError(f"{shortened(text, 60)!r} has more than {MOST_HOSTS:,} parts")
-
-
-def _numbers(text: str, whole: str) -> Sequence[str]:
-    found: list[str] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        span = _span(first, last, whole)
-        _check_number(len(found) + len(span), whole)
-        found += [str(n).zfill(len(first)) for n in span]
-    return found
-
-
-def _span(first: str, last: str, whole: str) -> range:
-    """Numbers from one to another, those included."""
-    if not (first.isdecimal() and (last or first).isdecimal() and len(first + last) < 30):
-        raise ValueError(f"{shortened(whole, 60)!r} is not in Slurm's short form, such as 1-4,7")
-    return range(int(first), int(last or first) + 1)
 
 
 def tasks(text: str) -> list[int]:
@@ -429,12 +457,26 @@ def tasks(text: str) -> list[int]:
 
     Raises ValueError for another text, such as one that was cut (``1,3,...``).
     """
-    found: list[int] = []
-    for part in text.partition("%")[0].split(","):
-        span, _, step = part.partition(":")
-        first, _, last = span.partition("-")
-        _span(step or "1", "", text)
-        numbers = _span(first, last, text)[:: max(int(step or 1), 1)]
-        _check_number(len(found) + len(numbers), text)
-        found += numbers
+    return [int(number) for number in _numbers(text.partition("%")[0], text)]
+
+
+_SPAN: Final = re.compile(r"(\d{1,14})(?:-(\d{1,14})(?::(\d{1,14}))?)?", re.ASCII)
+
+
+def _numbers(text: str, whole: str) -> list[str]:
+    """Numbers from one to another, those included, as long as the first one at least."""
+    found: list[str] = []
+    for part in text.split(","):
+        span = _SPAN.fullmatch(part)
+        if span is None:
+            raise ValueError(f"{shortened(whole, 60)!r} is not in Slurm's short form, such as 1-4,7")
+        first, last, step = span[1], span[2] or span[1], int(span[3] or 1)
+        numbers = range(int(first), int(last) + 1, max(step, 1))
+        _check_number(len(found) + len(numbers), whole)
+        found += [str(number).zfill(len(first)) for number in numbers]
     return found
+
+
+def _check_number(count: int, text: str) -> None:
+    if count > MOST_HOSTS:
+        raise ValueError(f"{shortened(text, 60)!r} has more than {MOST_HOSTS:,} parts")

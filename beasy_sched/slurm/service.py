@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -14,28 +13,20 @@ from beasy_sched.errors import PeerError
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.slurm import actions as a
-from beasy_sched.slurm.bridge import Bridge, is_off
+from beasy_sched.slurm.bridge import Bridge
 from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
 from beasy_sched.slurm.journal import Journal
-from beasy_sched.slurm.meter import EnergyMeter
 from beasy_sched.slurm.platform import of_partition
+from beasy_sched.slurm.readings import Reading
 from beasy_sched.slurm.records import MARK
 from beasy_sched.slurm.sources import Watcher
 
+Feed = tuple[Watcher, Callable[[float, Reading], None]]
+"""A source, and what is told of its readings, with the time of the run, s."""
 _MOST_ROUNDS: Final = 1000
 """Messages of one cycle; more mean that the scheduler goes round in circles."""
 _SHORTEST_PAUSE_S: Final = 0.001
 """Shorter ones are lost in the digits of the time since 1970."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How often the service does what."""
-
-    poll_s: float = 1.0
-    """Time between two looks at the cluster, s."""
-    for_s: float | None = None
-    """How long it runs; None: until it is stopped."""
 
 
 class Service:
@@ -47,26 +38,24 @@ class Service:
         slurm: Slurm,
         decide: Callable[[Message], Reply],
         *,
-        epoch_s: float,
-        power: Watcher | None = None,
-        battery: Watcher | None = None,
-        meter: EnergyMeter | None = None,
+        feeds: Sequence[Feed] = (),
         journal: Journal | None = None,
-        pace: Pace | None = None,
+        poll_s: float = 1.0,
+        for_s: float | None = None,
         set_frequency: Callable[[a.SetFrequency], None] | None = None,
         say: Callable[[str], None] = lambda text: None,
         after_cycle: Callable[[float], None] = lambda now_s: None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``epoch_s``: time 0 of the run, s since 1970; ``say`` tells the user what is odd.
+        """``feeds`` are read at each look at the cluster; ``say`` tells the user what is odd.
 
+        ``poll_s``: time between two looks, s; ``for_s``: how long it runs (None: until it is stopped);
         ``after_cycle`` is called after each cycle with the time of the run, s.
         """
         self.bridge, self.slurm, self._decide = bridge, slurm, decide
-        self.epoch_s, self._journal = epoch_s, journal
-        self._power, self._battery, self._meter = power, battery, meter
-        self._pace, self._set_frequency = pace or Pace(), set_frequency
+        self._feeds, self._journal, self._set_frequency = feeds, journal, set_frequency
+        self._poll_s, self._for_s = poll_s, for_s
         self._say, self._after_cycle, self._clock, self._sleep = say, after_cycle, clock, sleep
         self._asked: deque[a.ClusterAction] = deque()
         """What has not been asked of the cluster yet, in order."""
@@ -82,25 +71,25 @@ class Service:
         nodes = {node.name: node for node in self.slurm.nodes()}
         self.bridge.begin(nodes)
         while not stopped():
-            now_s = self._clock() - self.epoch_s
-            if self._pace.for_s is not None and now_s >= self._pace.for_s:
+            now_s = self._now_s
+            if self._for_s is not None and now_s >= self._for_s:
                 break
             self.cycle(now_s)
             self._after_cycle(now_s)
             self._sleep(self._pause_s())
-        self._decide(self.bridge.end(self._clock() - self.epoch_s))
+        self._decide(self.bridge.end(self._now_s))
+
+    @property
+    def _now_s(self) -> float:
+        return self._clock() - self.bridge.epoch_s
 
     def cycle(self, now_s: float) -> None:
         """Look, ask, and have the answer carried out, once."""
         self._look(now_s)
-        for source, tell in ((self._power, self.bridge.announce), (self._battery, self.bridge.measured)):
-            if source is not None:
-                if (reading := source.read(self.epoch_s + now_s)) is not None:
-                    tell(now_s, reading.fields)
-                self._tell(source.notes)
-        if self._meter is not None:
-            self._meter.look(now_s)
-            self._tell(self._meter.readings.notes)
+        for source, tell in self._feeds:
+            if (reading := source.read(self.bridge.epoch_s + now_s)) is not None:
+                tell(now_s, reading)
+            self._tell(source.notes)
         for _ in range(_MOST_ROUNDS):
             message = self.bridge.message(now_s)
             if message is None:
@@ -115,9 +104,7 @@ class Service:
         try:
             jobs, nodes = self.slurm.jobs(), {node.name: node for node in self.slurm.nodes()}
         except SlurmAway as error:
-            if self._away_s is None:
-                self._away_s = self._clock()
-                self._say(f"the controller does not answer: waiting for it ({error})")
+            self._is_away(error)
             return
         if self._away_s is not None:
             self._say(f"the controller answers again, after {self._clock() - self._away_s:.0f} s")
@@ -135,36 +122,21 @@ class Service:
         while self._asked and self._away_s is None:
             action = self._asked[0]
             try:
-                self._carry_out(action)
+                if not isinstance(action, a.SetFrequency):
+                    self.slurm.do(action)
+                elif self._set_frequency is not None:
+                    self._set_frequency(action)
             except CommandFailed as error:
                 self.bridge.failed(now_s, action, str(error))
             except SlurmAway as error:
-                self._away_s = self._clock()
-                self._say(f"the controller does not answer: waiting for it ({error})")
+                self._is_away(error)
                 return
             self._asked.popleft()
 
-    def _carry_out(self, action: a.ClusterAction) -> None:
-        slurm = self.slurm
-        match action:
-            case a.StartJob():
-                slurm.start(action.job, action.nodes)
-            case a.ReleaseJob():
-                slurm.release(action.job)
-            case a.HoldJob():
-                slurm.hold(action.job)
-            case a.CancelJob():
-                slurm.cancel(action.job)
-            case a.RequeueJob():
-                slurm.requeue(action.job)
-            case a.MarkJob():
-                slurm.mark(action.job, action.text)
-            case a.SwitchOff():
-                slurm.power_down(action.nodes)
-            case a.SwitchOn():
-                slurm.power_up(action.nodes)
-            case a.SetFrequency() if self._set_frequency is not None:
-                self._set_frequency(action)
+    def _is_away(self, error: SlurmAway) -> None:
+        if self._away_s is None:
+            self._away_s = self._clock()
+            self._say(f"the controller does not answer: waiting for it ({error})")
 
     def _tell(self, notes: list[str]) -> None:
         for note in notes:
@@ -173,8 +145,8 @@ class Service:
 
     def _pause_s(self) -> float:
         """Time until the next look, or until something is due, s."""
-        now_s = self._clock() - self.epoch_s
-        ends_s = [now_s + self._pace.poll_s, self.bridge.next_due_s, self._pace.for_s]
+        now_s = self._now_s
+        ends_s = [now_s + self._poll_s, self.bridge.next_due_s, self._for_s]
         return max(min(end_s for end_s in ends_s if end_s is not None) - now_s, _SHORTEST_PAUSE_S)
 
 
@@ -188,15 +160,18 @@ def release_partition(slurm: Slurm, partition: str, say: Callable[[str], None]) 
     released = 0
     for job in slurm.jobs():
         if partition in job.partitions and job.is_held and job.admin_comment == MARK:
-            try:
-                slurm.release(job.id)
-                released += 1
-            except CommandFailed as error:
-                say(str(error))
-    asleep = [node.name for node in nodes if is_off(node)]
+            released += _done(slurm, a.ReleaseJob(job.id), say)
+    asleep = tuple(node.name for node in nodes if node.is_off)
     if asleep:
-        try:
-            slurm.power_up(asleep)
-        except CommandFailed as error:
-            say(str(error))
+        _done(slurm, a.SwitchOn(asleep), say)
     return released
+
+
+def _done(slurm: Slurm, action: a.ClusterAction, say: Callable[[str], None]) -> bool:
+    """Have an action carried out; return whether Slurm has not refused it."""
+    try:
+        slurm.do(action)
+    except CommandFailed as error:
+        say(str(error))
+        return False
+    return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform
 from beasy_sched.slurm import actions as a
-from beasy_sched.slurm.bridge import ENDS, Bridge, Phase, Tracked, by_number, is_lost
+from beasy_sched.slurm.bridge import Bridge, Phase, Tracked
 from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
 
 
@@ -62,37 +62,37 @@ class Shadow(Bridge):
         seen = {job.id: job for job in jobs if self.partition in job.partitions}
         if not self._looked:
             self._looked = True
-            self._foreign = {job.id for job in jobs if job.state not in ENDS and job.state != "PENDING"}
+            self._foreign = {job.id for job in jobs if job.has_nodes}
         for tracked in [*self.tracked.values()]:
             self._follow(now_s, tracked, seen.get(tracked.job.id))
-        for job in sorted(seen.values(), key=lambda job: (job.submit_s, by_number(job.id))):
+        for job in sorted(seen.values(), key=lambda job: job.order):
             if job.id not in self.compared and job.id not in self._foreign and self._has_come(now_s, job):
-                self.compared[job.id] = ShadowJob(job.id, job.submit_s - self._epoch_s, job.node_count)
+                self.compared[job.id] = ShadowJob(job.id, job.submit_s - self.epoch_s, job.node_count)
                 self._follow(now_s, self._submit(now_s, job), job)
-        self._foreign &= {job.id for job in jobs if job.state not in ENDS}
+        self._foreign &= {job.id for job in jobs if not job.end}
         taken = {name for job in jobs if job.id in self._foreign for name in job.nodes}
-        lost = [name in taken or name not in nodes or is_lost(nodes[name]) for name in self.platform.names]
+        lost = [name in taken or name not in nodes or nodes[name].is_lost for name in self.platform.names]
         self._tell_availability(now_s, np.array(lost, dtype=np.bool_))
         return []
 
     def _has_come(self, now_s: float, job: SlurmJob) -> bool:
         """Whether a job can be started, or was since the shadow began; not while its user holds it."""
-        if job.state != "PENDING":
-            return job.state not in ENDS or job.submit_s >= self._epoch_s
+        if not job.waits:
+            return not job.end or job.submit_s >= self.epoch_s
         return self._may_start(now_s, job) and (not job.is_held or job.admin_comment.startswith(MARK))
 
     def _follow(self, now_s: float, tracked: Tracked, job: SlurmJob | None) -> None:
         """Take over how far a job is in Slurm."""
         if job is None:  # Slurm has forgotten it: it has ended a while ago, how is not known
-            job, ended_s = tracked.job, self._epoch_s + now_s
-            if job.state not in ENDS:
+            job, ended_s = tracked.job, self.epoch_s + now_s
+            if not job.end:
                 job = msgspec.structs.replace(job, state="COMPLETED", end_s=ended_s)
         tracked.job, known = job, self.compared[job.id]
-        if job.start_s > 0 and job.state != "PENDING":
-            known.slurm_start_s, known.slurm_nodes = job.start_s - self._epoch_s, job.nodes
-        if job.state not in ENDS or not math.isnan(known.slurm_end_s):
+        if job.start_s > 0 and not job.waits:
+            known.slurm_start_s, known.slurm_nodes = job.start_s - self.epoch_s, job.nodes
+        if not job.end or not math.isnan(known.slurm_end_s):
             return
-        known.slurm_end_s = job.end_s - self._epoch_s
+        known.slurm_end_s = job.end_s - self.epoch_s
         if math.isnan(known.slurm_start_s):  # its user has cancelled it
             if tracked.phase is Phase.WAITING:
                 self._withdraw(now_s, tracked, "cancelled")
@@ -104,9 +104,9 @@ class Shadow(Bridge):
     def _will_end(self, tracked: Tracked, now_s: float) -> None:
         """End a job when it has run as long as in Slurm."""
         known = self.compared[tracked.job.id]
-        if not math.isnan(known.slurm_end_s):
+        end = tracked.job.end
+        if end and not math.isnan(known.slurm_end_s):
             at_s = max(tracked.began_s + known.slurm_end_s - known.slurm_start_s, now_s)
-            end = ENDS[tracked.job.state]
             self._later(at_s, e.JobCompleted(at_s, tracked.name, end, tracked.hosts))
 
     def _on_due(self, now_s: float, event: e.Event) -> None:
@@ -157,3 +157,16 @@ class Shadow(Bridge):
         answer = e.ResourceStateChanged(now_s + takes_s, decision.resources, decision.state)
         self._later(now_s + takes_s, answer)
         return ()
+
+
+def shadow_csv(jobs: Iterable[ShadowJob]) -> str:
+    """Jobs as Slurm ran them and as the scheduler would have, one row each; times in s, empty for not yet."""
+    names = [each.name for each in fields(ShadowJob)]
+    rows = (",".join(_cell(getattr(job, name)) for name in names) for job in jobs)
+    return "".join(f"{line}\n" for line in (",".join(names), *rows))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else str(round(value, 3))
+    return " ".join(value) if isinstance(value, tuple) else str(value)

@@ -597,7 +597,7 @@ class Watcher:
 
     def __init__(self, source: Source, stale_s: float, started_s: float) -> None:
         """``stale_s``: how long a reading counts, s. ``started_s``: when the run began, s since 1970."""
-        self.source, self._stale_s = source, stale_s
+        self.source, self.quantity, self._stale_s = source, source.quantity, stale_s
         self.is_silent = False
         """Whether the last reading no longer counts."""
         self.notes = source.notes
@@ -630,11 +630,11 @@ class Watcher:
 
     @property
     def _name(self) -> str:
-        return f"the {self.source.quantity.name} source {self.source.label}"
+        return f"the {self.quantity.name} source {self.source.label}"
 
     def _fall_silent(self, now: float) -> Reading | None:
         self.is_silent = True
-        quantity, next_s = self.source.quantity, self.source.next_s
+        quantity, next_s = self.quantity, self.source.next_s
         later = f" (its next reading is for {next_s - now:.0f} s from now)" if next_s is not None else ""
         silence = f"has said nothing for {self.staleness_s(now):.0f} s{later}"
         self.notes.append(f"{self._name} {silence}: {quantity.assumption}")

@@ -5,9 +5,9 @@
 alone. What takes a controller or a node some time takes `Delays`; what Slurm refuses is refused in its words.
 
     slurm = FakeSlurm(4)
-    bridge_side = Slurm(slurm)          # of beasy_sched.slurm.commands
+    bridge_side = Slurm(slurm)          # of beasy_sched.slurm.commands, with `actions` as a
     job = slurm.submit(nodes=2, run_s=60)
-    bridge_side.start(job, ["n1", "n2"])
+    bridge_side.do(a.StartJob(job, ("n1", "n2")))
     slurm.advance(2)
     assert slurm.jobs[job].state == "RUNNING"
 """

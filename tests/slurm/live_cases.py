@@ -13,12 +13,14 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.slurm.bridge import Acting, ActingRules, Bridge
+from beasy_sched.slurm.acting import Acting
+from beasy_sched.slurm.bridge import Bridge
 from beasy_sched.slurm.commands import Slurm
 from beasy_sched.slurm.meter import EnergyMeter
 from beasy_sched.slurm.records import MARK
-from beasy_sched.slurm.service import Pace, Service
+from beasy_sched.slurm.service import Feed, Service
 from beasy_sched.slurm.shadow import Shadow
+from beasy_sched.slurm.sources import Source, Watcher
 
 KIND = ServerKind(
     "node",
@@ -48,26 +50,30 @@ class Beside:
         policy: str = "easy",
         *,
         act: bool = True,
-        rules: ActingRules | None = None,
         site: Any = None,
         power: Any = None,
         options: dict[str, Any] | None = None,
         poll_s: float = 1.0,
         windows: int = 1000,
-        meter: EnergyMeter | None = None,
-        adopts: bool = True,
+        meter: Source | None = None,
         plans: Any = None,
+        **acting: Any,
     ) -> None:
         self.slurm, self.said = slurm, []
         self.log: list[tuple[float, str, str, str, str]] = []
         platform = platform_of(len(slurm.nodes))
         epoch_s = slurm.now_s
         self.bridge: Bridge
+        counted, feeds = EnergyMeter(epoch_s), list[Feed]()
         if act:
-            used_j = None if meter is None else meter.used_j
-            self.bridge = Acting(platform, "main", rules, epoch_s=epoch_s, used_j=used_j, adopts=adopts)
+            used_j = None if meter is None else counted.used_j
+            self.bridge = Acting(platform, "main", epoch_s=epoch_s, used_j=used_j, **acting)
         else:
             self.bridge = Shadow(platform, "main", epoch_s=epoch_s)
+        if power is not None:
+            feeds.append((power, self.bridge.announce))
+        if meter is not None:
+            feeds.append((Watcher(meter, 60.0, epoch_s), lambda now_s, reading: counted.take(reading)))
         session_options = SessionOptions(
             site=site,
             plans=plans,
@@ -81,10 +87,8 @@ class Beside:
             self.bridge,
             Slurm(slurm),
             self.session.step,
-            epoch_s=epoch_s,
-            power=power,
-            meter=meter,
-            pace=Pace(poll_s),
+            feeds=feeds,
+            poll_s=poll_s,
             say=self.said.append,
             clock=lambda: slurm.now_s,
             sleep=slurm.advance,
@@ -97,7 +101,7 @@ class Beside:
 
     def _cycles(self):
         """The service's loop, a cycle at a time: each `next` is one."""
-        service, now_s = self.service, lambda: self.slurm.now_s - self.service.epoch_s
+        service, now_s = self.service, lambda: self.slurm.now_s - self.bridge.epoch_s
         self.bridge.begin({node.name: node for node in service.slurm.nodes()})
         while True:
             service.cycle(now_s())

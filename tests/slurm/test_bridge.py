@@ -14,7 +14,7 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import JobState
 from beasy_sched.slurm import actions as a
-from beasy_sched.slurm.bridge import REJECTED, Acting, ActingRules
+from beasy_sched.slurm.acting import REJECTED, Acting
 from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
 
 
@@ -115,7 +115,7 @@ def test_a_job_that_somebody_else_releases_is_theirs() -> None:
 def test_a_rejected_job_stays_unless_it_is_to_be_cancelled(cancel: bool) -> None:
     slurm = FakeSlurm(2)
     job = submit(slurm, nodes=5)
-    beside = Beside(slurm, rules=ActingRules(cancel_rejected=cancel))
+    beside = Beside(slurm, on_reject="cancel" if cancel else "hold")
     beside.go(5)
     assert slurm.jobs[job].state == ("CANCELLED" if cancel else "PENDING")
     assert (slurm.jobs[job].admin_comment == REJECTED) is not cancel
@@ -225,7 +225,7 @@ def test_a_job_with_a_time_of_its_own_arrives_then() -> None:
 
 
 def test_a_job_that_cannot_be_requeued_is_cancelled() -> None:
-    bridge = Acting(platform_of(1), "main", ActingRules(requeue_killed=True), epoch_s=0.0)
+    bridge = Acting(platform_of(1), "main", epoch_s=0.0, on_kill="requeue")
     for job_id, can_requeue in (("1", True), ("2", False)):
         job = SlurmJob(
             id=job_id, state="PENDING", partition="main", admin_comment=MARK, can_requeue=can_requeue

@@ -35,10 +35,22 @@ class Said(Source):
         self.lines.clear()
 
 
-def metered(*said: tuple[float, str], stale_s: float = 600.0) -> EnergyMeter:
+class Looking:
+    """A meter that hears a source when it looks."""
+
+    def __init__(self, source: Source, stale_s: float = 600.0) -> None:
+        self._watcher, self._meter = Watcher(source, stale_s, EPOCH_S), EnergyMeter(EPOCH_S)
+        self.notes, self.used_j = self._watcher.notes, self._meter.used_j
+
+    def look(self, now_s: float) -> None:
+        if (reading := self._watcher.read(EPOCH_S + now_s)) is not None:
+            self._meter.take(reading)
+
+
+def metered(*said: tuple[float, str], stale_s: float = 600.0) -> Looking:
     """A meter that has heard lines, each at its time."""
     source = Said()
-    meter = EnergyMeter(Watcher(source, stale_s, EPOCH_S), EPOCH_S)
+    meter = Looking(source, stale_s)
     for at_s, line in said:
         source.lines.append(line)
         meter.look(at_s)
@@ -61,15 +73,13 @@ def test_a_silent_meter_is_told_and_goes_on_with_its_last_power() -> None:
     meter = metered((0.0, "100"), stale_s=60.0)
     meter.look(61.0)
     assert meter.used_j(100.0) == pytest.approx(100 * 100.0)
-    assert meter.readings.notes == [
-        "the meter source said has said nothing for 61 s: going on with its last power"
-    ]
+    assert meter.notes == ["the meter source said has said nothing for 61 s: going on with its last power"]
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 1e6), st.sampled_from(["power_w", "energy_j"]))))
 def test_the_energy_never_falls(said: list[tuple[float, float, str]]) -> None:
     source, now_s, before_j = Said(), 0.0, 0.0
-    meter = EnergyMeter(Watcher(source, 1e9, EPOCH_S), EPOCH_S)
+    meter = Looking(source, 1e9)
     for pause_s, value, field in said:
         source.lines.append(f'{{"{field}": {value}}}')
         now_s += pause_s
@@ -89,8 +99,8 @@ def test_the_energy_never_falls(said: list[tuple[float, float, str]]) -> None:
 )
 def test_what_is_no_reading_is_told_once(line: str, told: str) -> None:
     meter = metered((0.0, line), (1.0, line))
-    assert len(meter.readings.notes) == 1
-    assert told in meter.readings.notes[0]
+    assert len(meter.notes) == 1
+    assert told in meter.notes[0]
     assert meter.used_j(10.0) == 0.0
 
 
@@ -99,12 +109,11 @@ def test_what_is_no_reading_is_told_once(line: str, told: str) -> None:
 GATHERS = {"AcctGatherEnergyType": "acct_gather_energy/ipmi", "AcctGatherNodeFreq": "30 sec"}
 
 
-def slurm_meter(slurm: FakeSlurm) -> EnergyMeter:
+def slurm_meter(slurm: FakeSlurm) -> Looking:
     slurm.settings |= GATHERS
-    platform = platform_of(len(slurm.nodes))
-    meter = open_meter("slurm", Slurm(slurm), platform, epoch_s=slurm.now_s, stale_s=600.0)
-    assert meter is not None
-    return meter
+    source = open_meter("slurm", Slurm(slurm), platform_of(len(slurm.nodes)), EPOCH_S)
+    assert source is not None
+    return Looking(source)
 
 
 def test_nodes_that_are_off_or_switch_draw_what_the_platform_says() -> None:
@@ -134,7 +143,7 @@ def test_a_node_without_a_power_is_told_and_the_rest_is_not_taken_for_all() -> N
     meter = slurm_meter(slurm)
     meter.look(0.0)
     assert meter.used_j(5.0) == 0.0
-    assert meter.readings.notes == [
+    assert meter.notes == [
         "slurm cannot be read: Slurm has no power of node n2: see CurrentWatts in 'scontrol show node n2'"
     ]
     slurm.watts["n2"] = 60
@@ -147,7 +156,7 @@ def test_a_controller_that_is_away_gives_no_reading() -> None:
     meter = slurm_meter(slurm)
     slurm.away = True
     meter.look(0.0)
-    assert meter.readings.notes == []  # the service has told
+    assert meter.notes == []  # the service has told
     assert meter.used_j(5.0) == 0.0
 
 
@@ -169,11 +178,11 @@ def test_meters_that_cannot_work_are_refused(text: str, settings: dict[str, str]
     slurm = FakeSlurm(1)
     slurm.settings |= settings
     with pytest.raises(ConfigError, match=told):
-        open_meter(text, Slurm(slurm), platform_of(1), epoch_s=EPOCH_S, stale_s=60.0)
+        open_meter(text, Slurm(slurm), platform_of(1), EPOCH_S)
 
 
 def test_the_model_is_no_meter() -> None:
-    assert open_meter("model", Slurm(FakeSlurm(1)), platform_of(1), epoch_s=0.0, stale_s=1.0) is None
+    assert open_meter("model", Slurm(FakeSlurm(1)), platform_of(1), EPOCH_S) is None
 
 
 # --- a run --------------------------------------------------------------------------------------------------
@@ -182,9 +191,7 @@ def test_the_model_is_no_meter() -> None:
 def test_steps_are_settled_with_what_was_measured() -> None:
     """One node that draws 30 W more than the model's 100 W and 50 W."""
     slurm = FakeSlurm(1)
-    meter = EnergyMeter(
-        Watcher(SlurmSource(Slurm(slurm), platform_of(1), 1.0), 60.0, slurm.now_s), slurm.now_s
-    )
+    meter = SlurmSource(Slurm(slurm), platform_of(1), 1.0)
     slurm.watts = {"n1": 130}
     submit(slurm, run_s=25, limit_s=120)
     site = Site(Storage(BatterySpec(1e6)), 10.0, 3600.0)

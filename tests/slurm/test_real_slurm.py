@@ -9,6 +9,7 @@ from command_line import exit_code
 from slurm.real_cluster import LONG, RealCluster
 
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.slurm import actions as a
 from beasy_sched.slurm.commands import CommandFailed, SlurmAway
 from beasy_sched.slurm.records import SlurmJob, SlurmNode
 
@@ -30,8 +31,8 @@ def test_a_job_is_held_and_starts_where_it_is_to(real_cluster: RealCluster, tmp_
     held = job_of(real_cluster, job_id)
     assert held.is_held
     assert (held.node_count, held.time_limit_s, held.lacks, held.partition) == (2, 600.0, "", "main")
-    slurm.mark(job_id, "a comment; $(with) 'signs'")
-    slurm.start(job_id, ["n2", "n4"])
+    slurm.do(a.MarkJob(job_id, "a comment; $(with) 'signs'"))
+    slurm.do(a.StartJob(job_id, ("n2", "n4")))
     real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "RUNNING", "the start")
     running = job_of(real_cluster, job_id)
     assert running.nodes == ("n2", "n4")
@@ -54,7 +55,7 @@ def test_tasks_of_an_array_are_started_one_by_one_and_none_is_cut(real_cluster: 
     ids = {f"{array}_{number}" for number in numbers}
     assert ids <= {job.id for job in real_cluster.slurm().jobs()}
     task = f"{array}_{numbers[4]}"
-    real_cluster.slurm().start(task, ["n3"])
+    real_cluster.slurm().do(a.StartJob(task, ("n3",)))
     real_cluster.wait_for(lambda: job_of(real_cluster, task).state in ("RUNNING", "COMPLETED"), "a start")
     assert job_of(real_cluster, task).nodes == ("n3",)
     others = [job for job in real_cluster.slurm().jobs() if job.id in ids - {task}]
@@ -66,10 +67,10 @@ def test_nodes_sleep_and_wake(real_cluster: RealCluster):
     """Twice: a node is started in another way the second time."""
     slurm = real_cluster.slurm()
     for _ in range(2):
-        slurm.power_down(["n1", "n2"])
+        slurm.do(a.SwitchOff(("n1", "n2")))
         for name in ("n1", "n2"):
             real_cluster.wait_for(lambda n=name: "POWERED_DOWN" in node_of(real_cluster, n).flags, "sleep")
-        slurm.power_up(["n2"])
+        slurm.do(a.SwitchOn(("n2",)))
         real_cluster.wait_for(lambda: not node_of(real_cluster, "n2").flags, "the wake")
         assert "POWERED_DOWN" in node_of(real_cluster, "n1").flags
         assert node_of(real_cluster, "n2").state == "IDLE"
@@ -77,10 +78,10 @@ def test_nodes_sleep_and_wake(real_cluster: RealCluster):
 
 def test_a_node_that_does_not_come(real_cluster: RealCluster):
     slurm = real_cluster.slurm()
-    slurm.power_down(["n3"])
+    slurm.do(a.SwitchOff(("n3",)))
     real_cluster.wait_for(lambda: "POWERED_DOWN" in node_of(real_cluster, "n3").flags, "sleep")
     (real_cluster.folder / "broken-n3").touch()
-    slurm.power_up(["n3"])
+    slurm.do(a.SwitchOn(("n3",)))
     seen: list[frozenset[str]] = []
 
     def has_begun() -> bool:
@@ -98,9 +99,9 @@ def test_a_node_that_does_not_come(real_cluster: RealCluster):
 def test_a_job_is_requeued_and_held(real_cluster: RealCluster):
     slurm = real_cluster.slurm()
     job_id = real_cluster.submit(60, "-N1", "-t", "5")
-    slurm.start(job_id, ["n1"])
+    slurm.do(a.StartJob(job_id, ("n1",)))
     real_cluster.wait_for(lambda: job_of(real_cluster, job_id).state == "RUNNING", "the start")
-    slurm.requeue(job_id)
+    slurm.do(a.RequeueJob(job_id))
     real_cluster.wait_for(lambda: job_of(real_cluster, job_id).is_held, "its return")
     assert (job_of(real_cluster, job_id).restarts, job_of(real_cluster, job_id).nodes) == (1, ())
 
@@ -108,13 +109,13 @@ def test_a_job_is_requeued_and_held(real_cluster: RealCluster):
 def test_what_slurm_refuses(real_cluster: RealCluster):
     slurm = real_cluster.slurm()
     for refused in (
-        lambda: slurm.release("999999"),
-        lambda: slurm.power_down(["nowhere"]),
+        lambda: slurm.do(a.ReleaseJob("999999")),
+        lambda: slurm.do(a.SwitchOff(("nowhere",))),
         lambda: slurm.partition("nowhere"),
     ):
         with pytest.raises(CommandFailed, match=r"Invalid|not found"):
             refused()
-    slurm.cancel("999999")  # of this one nothing is said
+    slurm.do(a.CancelJob("999999"))  # of this one nothing is said
 
 
 def test_a_controller_that_is_away_is_no_empty_queue(real_cluster: RealCluster):
@@ -125,7 +126,7 @@ def test_a_controller_that_is_away_is_no_empty_queue(real_cluster: RealCluster):
             with pytest.raises(SlurmAway):
                 asked()
         with pytest.raises(SlurmAway):
-            real_cluster.slurm().release(job_id)
+            real_cluster.slurm().do(a.ReleaseJob(job_id))
     finally:
         real_cluster.start_controller()
     real_cluster.wait_for(lambda: real_cluster.count("idle") == 4, "the controller")

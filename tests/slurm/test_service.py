@@ -16,20 +16,15 @@ from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.run.settings import RunSettings
+from beasy_sched.slurm.acting import Acting
 from beasy_sched.slurm.actions import SetFrequency
-from beasy_sched.slurm.bridge import Acting
-from beasy_sched.slurm.check import look_at_cluster
+from beasy_sched.slurm.check import acting_findings, look_at_cluster
 from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.journal import Journal
-from beasy_sched.slurm.live import (
-    LiveRun,
-    LiveSettings,
-    acting_findings,
-    check_platform,
-    frequency_setter,
-    live_site,
-)
-from beasy_sched.slurm.service import Pace, Service, release_partition
+from beasy_sched.slurm.live import LiveRun, check_platform, live_site
+from beasy_sched.slurm.pstates import frequency_setter
+from beasy_sched.slurm.service import Service, release_partition
+from beasy_sched.slurm.settings import LiveSettings
 
 SITE = """
 [battery]
@@ -48,7 +43,7 @@ POWER = "".join(LINE % at for at in range(0, 130, 10))
 
 def live(slurm: FakeSlurm, prefix: Path, settings: RunSettings, **changes: object):
     """Run beside the fake for a while, as the command does."""
-    given = {"act": True, "pace": Pace(1.0, 120.0), **changes}
+    given = {"act": True, "for_s": 120.0, **changes}
     if settings.site is not None:
         given["power"] = str(prefix.with_name("power.txt"))
         prefix.with_name("power.txt").write_text(POWER)
@@ -57,7 +52,7 @@ def live(slurm: FakeSlurm, prefix: Path, settings: RunSettings, **changes: objec
         run = LiveRun(
             platform_of(len(slurm.nodes)),
             settings,
-            LiveSettings("main", **given),
+            LiveSettings(partition="main", **given),
             files,
             slurm=Slurm(slurm),
             say=said.append,
@@ -197,7 +192,7 @@ def test_a_scheduler_that_goes_round_in_circles_is_stopped() -> None:
         return d.Reply(message.now, [d.CallMeLater(message.now, message.now)])
 
     bridge = Acting(platform_of(1), "main", epoch_s=slurm.now_s)
-    service = Service(bridge, Slurm(slurm), restless, epoch_s=slurm.now_s, clock=lambda: slurm.now_s,
+    service = Service(bridge, Slurm(slurm), restless, clock=lambda: slurm.now_s,
                       sleep=slurm.advance)  # fmt: skip
     with pytest.raises(PeerError, match="ever more"):
         service.run(lambda: False)
@@ -220,9 +215,9 @@ def test_what_a_cluster_cannot_do_is_an_error(decisions: list[d.Decision], told:
 def test_a_platform_of_other_nodes_is_refused() -> None:
     slurm = Slurm(FakeSlurm(2))
     with pytest.raises(ConfigError, match="host 'n3' of the platform is no node of partition 'main'"):
-        check_platform(platform_of(3), LiveSettings("main"), slurm)
+        check_platform(platform_of(3), LiveSettings(partition="main"), slurm)
     with pytest.raises(ConfigError, match="no node is in the partition 'gpu': the partitions are main"):
-        check_platform(platform_of(2), LiveSettings("gpu"), slurm)
+        check_platform(platform_of(2), LiveSettings(partition="gpu"), slurm)
 
 
 def test_the_command_of_p_states_is_filled_in(tmp_path: Path) -> None:
@@ -236,5 +231,9 @@ def test_the_command_of_p_states_is_filled_in(tmp_path: Path) -> None:
     assert out.read_text() == "--node=n1 0 1000MHz\n--node=n2 0 1000MHz\n"
     with pytest.raises(CommandFailed, match="ended with exit code 1"):
         frequency_setter("false", platform_of(1))(SetFrequency(("n1",), 0))
+    with pytest.raises(CommandFailed, match=r"set n1: cannot be started \(No such file"):
+        frequency_setter("/nowhere/set {node}", platform_of(1))(SetFrequency(("n1",), 0))
+    with pytest.raises(CommandFailed, match=r"has not ended for 0\.1 s"):
+        frequency_setter("sleep 60", platform_of(1), timeout_s=0.1)(SetFrequency(("n1",), 0))
     with pytest.raises(ConfigError, match="No closing quotation"):
         frequency_setter("x '", platform_of(1))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from slurm.fake_slurm import FakeSlurm
 from slurm.live_cases import Beside, all_over, platform_of
 
-from beasy_sched.slurm.live import shadow_csv
 from beasy_sched.slurm.records import SlurmJob, SlurmNode
-from beasy_sched.slurm.shadow import Shadow
+from beasy_sched.slurm.shadow import Shadow, shadow_csv
 
 
 def test_nothing_is_changed() -> None:

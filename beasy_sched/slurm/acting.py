@@ -1,0 +1,265 @@
+"""The bridge that acts: it starts jobs that were held for it where the scheduler says, and switches nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import BoolArray
+from beasy_sched.model import decisions as d
+from beasy_sched.model import events as e
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.platform import Platform
+from beasy_sched.protocol.notices import JOB_RUNS
+from beasy_sched.slurm import actions as a
+from beasy_sched.slurm.bridge import Bridge, Phase, Tracked
+from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
+from beasy_sched.slurm.settings import OnKill, OnReject
+
+REJECTED: Final = f"{MARK}: rejected"
+"""Administrator's comment on jobs that the scheduler has rejected, and that stay held."""
+_ASK_AGAIN_S: Final = 10.0
+"""A node that has not begun to do what it was asked is asked again after this time."""
+_SETTLED_S: Final = 5.0
+"""What a node shows so soon after it was asked may be older."""
+
+
+@dataclass
+class _Group:
+    """Hosts that were switched in one decision, and are answered together."""
+
+    hosts: HostSet
+    state: int
+    left: set[int]
+    """Hosts that have not reached the state yet."""
+
+
+class Acting(Bridge):
+    """Starts the jobs of a partition that were held for it, and switches its nodes; touches nothing else."""
+
+    acts = True
+
+    def __init__(
+        self,
+        platform: Platform,
+        partition: str,
+        *,
+        epoch_s: float,
+        used_j: Callable[[float], float] | None = None,
+        adopts: bool = True,
+        on_kill: OnKill = "cancel",
+        on_reject: OnReject = "hold",
+    ) -> None:
+        """As `Bridge`; ``on_kill`` and ``on_reject`` say what becomes of killed and rejected jobs.
+
+        ``adopts``: the scheduler is told of jobs that an earlier bridge has started; otherwise, as Batsim has
+        no message for it, their hosts are out of service until they end.
+        """
+        super().__init__(platform, partition, epoch_s=epoch_s, used_j=used_j)
+        self._on_kill, self._on_reject = on_kill, on_reject
+        self._adopts = adopts
+        """Whether such jobs are still looked for: at the first look alone."""
+        self._groups: list[_Group] = []
+        self._asked_s = np.full(platform.size, -np.inf)
+        """When each node was last asked to switch on or off, s."""
+        self._left_alone: set[str] = set()
+        """Jobs that are not the bridge's to start; each is told of once."""
+
+    # --- what is seen ---------------------------------------------------------------------------------------
+
+    def observe(
+        self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
+    ) -> list[a.ClusterAction]:
+        """Look at a cluster; note what is new, and return what must be asked of it at once."""
+        actions: list[a.ClusterAction] = []
+        seen = {job.id: job for job in jobs if self.partition in job.partitions}
+        for tracked in [*self.tracked.values()]:
+            job = seen.get(tracked.job.id)
+            if job is None:
+                self._gone(now_s, tracked)
+            else:
+                actions += self._follow(now_s, tracked, job)
+        for job in sorted(seen.values(), key=lambda job: job.order):
+            if job.id not in self.tracked and not self._adopt(now_s, job):
+                actions += self._meet(now_s, job)
+        self._adopts = False
+        actions += self._look_at_nodes(now_s, jobs, nodes)
+        return actions
+
+    def _adopt(self, now_s: float, job: SlurmJob) -> bool:
+        """Tell of a job that runs already, or was told where to start; return whether it is one."""
+        nodes = job.required_nodes if job.waits else job.nodes
+        hosts = HostSet(np.array(sorted(self.hosts_of(nodes)), dtype=np.intp))
+        ours = job.admin_comment == MARK and not job.lacks
+        if not self._adopts or not ours or job.end or job.is_held or job.dependency:
+            return False
+        if not len(hosts) == len(nodes) == job.node_count or (self._asleep | self._taken())[hosts.ids].any():
+            return False
+        tracked = self._submit(now_s, job, past_s=0.0 if job.waits else self.epoch_s + now_s - job.start_s)
+        tracked.phase, tracked.hosts = Phase.STARTING if job.waits else Phase.RUNNING, hosts
+        self._notify(now_s, JOB_RUNS, {"job_id": tracked.name, "resources": str(hosts)})
+        return True
+
+    def _taken(self) -> BoolArray:
+        """Hosts of the jobs that run, or were told to."""
+        taken = np.zeros(self.platform.size, dtype=np.bool_)
+        for tracked in self.tracked.values():
+            taken[tracked.hosts.ids] = True
+        return taken
+
+    def _meet(self, now_s: float, job: SlurmJob) -> Iterable[a.ClusterAction]:
+        """Look at a job that the scheduler does not know."""
+        ours = job.admin_comment.startswith(MARK) and not job.admin_comment.startswith(REJECTED)
+        if not job.waits or not ours:
+            return ()
+        if not job.is_held:
+            requeued = job.restarts > self._restarts.get(job.id, job.restarts)
+            return [a.HoldJob(job.id)] if requeued else ()  # else somebody has released it
+        if job.lacks:
+            if job.id not in self._left_alone:
+                self._left_alone.add(job.id)
+                self.notes.append(f"job {job.id} asks for more than nodes ({job.lacks}): left to Slurm")
+            return [a.ReleaseJob(job.id)]
+        if self._may_start(now_s, job):
+            self._submit(now_s, job)
+        return ()
+
+    def _follow(self, now_s: float, tracked: Tracked, job: SlurmJob) -> Iterable[a.ClusterAction]:
+        before, tracked.job = tracked.job, job
+        if tracked.phase is Phase.WAITING:
+            if not job.waits:
+                self._withdraw(now_s, tracked, "cancelled" if job.end else "started by somebody else")
+            elif not job.is_held:
+                self._withdraw(now_s, tracked, "released by somebody else")
+            return ()
+        if job.end:
+            self._complete(now_s, tracked, job.end)
+        elif job.restarts > before.restarts or (job.waits and tracked.phase is Phase.RUNNING):
+            self._complete(now_s, tracked, e.JobEnd.FAILED)
+            return self._meet(now_s, job)
+        elif job.waits:
+            if job.is_held:  # somebody, or Slurm, has taken the release back
+                self._complete(now_s, tracked, e.JobEnd.KILLED)
+                return self._meet(now_s, job)
+        elif tracked.phase is Phase.STARTING:
+            tracked.phase = Phase.RUNNING
+            found = self.hosts_of(job.nodes)
+            if sorted(found) != tracked.hosts.ids.tolist():
+                self.notes.append(
+                    f"job {job.id} runs on {', '.join(job.nodes)} instead of "
+                    f"{', '.join(self.nodes_of(tracked.hosts))}"
+                )
+        return ()
+
+    def _gone(self, now_s: float, tracked: Tracked) -> None:
+        """A job that Slurm does not know any more has ended a while ago."""
+        if tracked.phase is Phase.WAITING:
+            self._withdraw(now_s, tracked, "cancelled")
+        else:
+            self._complete(now_s, tracked, e.JobEnd.SUCCESS)
+
+    def _look_at_nodes(
+        self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
+    ) -> list[a.ClusterAction]:
+        """Note which hosts are out of service, and which have been switched; ask again where need be."""
+        size = self.platform.size
+        lost, up, off = (np.zeros(size, dtype=np.bool_) for _ in range(3))
+        for host, name in enumerate(self.platform.names):
+            node = nodes.get(name)
+            lost[host] = node is None or node.is_lost
+            if node is not None:
+                up[host], off[host] = node.is_up, node.is_off
+        foreign = np.zeros(size, dtype=np.bool_)
+        for job in jobs:
+            if job.id not in self.tracked or self.tracked[job.id].phase is Phase.WAITING:
+                taken = job.nodes if job.has_nodes else ()
+                if job.waits and not job.is_held and self.partition in job.partitions:
+                    taken = job.required_nodes  # an earlier bridge has told it to start there
+                foreign[self.hosts_of(taken)] = True
+        switching = self._answer_switches(now_s, lost, up, off)
+        at_rest = ~(self._asleep | switching | self._taken())
+        unavailable = (lost & ~self._asleep) | foreign | (at_rest & ~up)
+        self._tell_availability(now_s, unavailable)
+        late = now_s - self._asked_s >= _ASK_AGAIN_S
+        rise = switching & ~self._asleep & off & late
+        fall = self._asleep & up & ~foreign & late
+        return [*self._ask(now_s, a.SwitchOn, rise), *self._ask(now_s, a.SwitchOff, fall)]
+
+    def _answer_switches(self, now_s: float, lost: BoolArray, up: BoolArray, off: BoolArray) -> BoolArray:
+        """Answer the groups that are there, first the hosts that did not come; return which still switch.
+
+        A host that was to be woken and is down is said to be asleep: it counts as lost.
+        """
+        switching = np.zeros(self.platform.size, dtype=np.bool_)
+        for group in [*self._groups]:
+            there = {host for host in group.left if (off if self._asleep[host] else up)[host]}
+            waited = {host for host in group.left if now_s - self._asked_s[host] >= _SETTLED_S}
+            failed = {host for host in waited if lost[host] and not self._asleep[host]}
+            if failed:
+                self._fail(now_s, group, sorted(failed))
+            group.left -= there
+            if not group.left:
+                self._groups.remove(group)
+                if len(group.hosts):
+                    self._events.append(e.ResourceStateChanged(now_s, group.hosts, group.state))
+            switching[[*group.left]] = True
+        return switching
+
+    def _fail(self, now_s: float, group: _Group, failed: list[int]) -> None:
+        """Take hosts that do not come out of their group, and say that they are asleep."""
+        group.left -= {*failed}
+        group.hosts = HostSet(np.setdiff1d(group.hosts.ids, failed))
+        self._asleep[failed] = True
+        for pstate in np.unique(self.platform.sleep_pstate[failed]).tolist():
+            hosts = [host for host in failed if self.platform.sleep_pstate[host] == pstate]
+            self._events.append(e.ResourceStateChanged(now_s, HostSet(np.array(hosts)), pstate))
+        self.notes.append(f"{', '.join(self.platform.names[host] for host in failed)} did not come")
+
+    def _ask(
+        self, now_s: float, kind: type[a.SwitchOn | a.SwitchOff], mask: BoolArray
+    ) -> list[a.ClusterAction]:
+        if not mask.any():
+            return []
+        self._asked_s[mask] = now_s
+        return [kind(self.nodes_of(HostSet(mask.nonzero()[0])))]
+
+    # --- decisions ------------------------------------------------------------------------------------------
+
+    def _start(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
+        return [a.StartJob(tracked.job.id, self.nodes_of(tracked.hosts))]
+
+    def _reject(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
+        self._forget(tracked)
+        if self._on_reject == "cancel":
+            return [a.CancelJob(tracked.job.id)]
+        return [a.MarkJob(tracked.job.id, REJECTED)]
+
+    def _kill(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
+        if tracked.job.id not in self.tracked or tracked.phase is Phase.WAITING:
+            return ()  # it has ended meanwhile
+        tracked.killed = True
+        again = self._on_kill == "requeue" and tracked.phase is Phase.RUNNING and tracked.job.can_requeue
+        return [a.RequeueJob(tracked.job.id) if again else a.CancelJob(tracked.job.id)]
+
+    def _set_state(self, decision: d.SetResourceState, now_s: float) -> Iterable[a.ClusterAction]:
+        hosts = decision.resources
+        falls = self.platform.sleep_pstate[hosts.ids] == decision.state
+        mask = np.zeros(self.platform.size, dtype=np.bool_)
+        mask[hosts.ids] = True
+        if not falls.any() and not self._asleep[hosts.ids].any():
+            self._events.append(e.ResourceStateChanged(now_s, hosts, decision.state))
+            return [a.SetFrequency(self.nodes_of(hosts), decision.state)]
+        self._asleep[hosts.ids] = falls
+        self._groups.append(_Group(hosts, decision.state, set(hosts.ids.tolist())))
+        return self._ask(now_s, a.SwitchOff if falls.all() else a.SwitchOn, mask)
+
+    def failed(self, now_s: float, action: a.ClusterAction, why: str) -> None:
+        """As `Bridge.failed`: a job that cannot be started is no longer the scheduler's."""
+        super().failed(now_s, action, why)
+        if isinstance(action, a.StartJob):
+            tracked = self.tracked.get(action.job)
+            if tracked is not None and tracked.phase is Phase.STARTING:
+                self._complete(now_s, tracked, e.JobEnd.KILLED)

@@ -1,0 +1,57 @@
+"""P-states of nodes that are on, which Slurm cannot change: a program of the site does."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Callable
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.model.platform import Platform
+from beasy_sched.slurm.actions import SetFrequency
+from beasy_sched.slurm.commands import TIMEOUT_S, CommandFailed, last_words
+
+
+def frequency_setter(
+    command: str, platform: Platform, timeout_s: float = TIMEOUT_S
+) -> Callable[[SetFrequency], None]:
+    """Return what runs ``command`` for each node of an action.
+
+    ``{node}``, ``{pstate}`` and ``{mhz}`` are filled in. Raises ConfigError for a bad command; what is
+    returned raises CommandFailed for a program that is not there, fails, or takes longer than ``timeout_s``.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"--pstate-command: {error}") from None
+    if not words:
+        raise ConfigError("--pstate-command: found an empty text, expected a program")
+    kind_of = dict(zip(platform.names, platform.kind_of.tolist(), strict=True))
+
+    def set_frequency(action: SetFrequency) -> None:
+        for node in action.nodes:
+            speeds = platform.kinds[kind_of[node]].speeds_flops
+            mhz = round(speeds[action.pstate] / 1e6) if speeds else 0
+            told = {"node": node, "pstate": str(action.pstate), "mhz": str(mhz)}
+            _run([_filled(word, told) for word in words], timeout_s)
+
+    return set_frequency
+
+
+def _run(command: list[str], timeout_s: float) -> None:
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=timeout_s
+        )
+    except OSError as error:
+        raise CommandFailed(command, f"cannot be started ({error.strerror})") from None
+    except subprocess.TimeoutExpired:
+        raise CommandFailed(command, f"has not ended for {timeout_s:g} s") from None
+    if done.returncode:
+        raise CommandFailed(command, last_words(done))
+
+
+def _filled(word: str, told: dict[str, str]) -> str:
+    for name, value in told.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word
