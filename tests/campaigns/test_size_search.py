@@ -6,6 +6,7 @@ import math
 from itertools import pairwise
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ def searched(good: list[bool]) -> tuple[Found, dict[int, bool]]:
 
 
 @given(count=st.integers(1, 400), threshold=st.integers(0, 400))
-@settings(max_examples=80, derandomize=True)
+@settings(max_examples=examples(80), derandomize=True)
 def test_where_larger_is_better_it_is_brute_force(count, threshold):
     good = [rung >= threshold for rung in range(count)]
     found, met = searched(good)
@@ -34,7 +35,7 @@ def test_where_larger_is_better_it_is_brute_force(count, threshold):
 
 
 @given(good=st.lists(st.booleans(), min_size=1, max_size=120))
-@settings(max_examples=120, derandomize=True)
+@settings(max_examples=examples(120), derandomize=True)
 def test_where_it_is_not_the_answer_holds_for_all_that_was_tried(good):
     found, met = searched(good)
     if not good[-1]:
@@ -70,7 +71,7 @@ def test_where_the_largest_does_not_suffice_nothing_more_is_tried():
     least=st.floats(1e-3, 1e3), factor=st.floats(1.0, 1e4), resolution=st.floats(1.0, 100.0),
     whole=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=80, derandomize=True)
+@settings(max_examples=examples(80), derandomize=True)
 def test_a_ladder(least, factor, resolution, whole):
     most = least * factor
     if whole:

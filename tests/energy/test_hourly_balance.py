@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ def battery(kwh: float, **more: float) -> BatterySpec:
 
 
 @given(production=POWERS, seed=st.integers(0, 1000))
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=examples(25), derandomize=True)
 def test_batteries_are_balanced_as_in_a_run(production, seed):
     """The same limits, levels and losses as `settle_step`, which knows one battery and no greedy hydrogen."""
     demand = np.random.default_rng(seed).uniform(0, 2000, len(production))
@@ -62,7 +63,7 @@ def test_hydrogen_takes_what_the_battery_leaves_and_gives_after_it():
 
 
 @given(production=POWERS, seed=st.integers(0, 1000))
-@settings(max_examples=25, derandomize=True)
+@settings(max_examples=examples(25), derandomize=True)
 def test_the_tank_never_gives_more_than_it_has(production, seed):
     rng = np.random.default_rng(seed)
     demand = rng.uniform(0, 2000, len(production))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import STEP_S, World, random_world
@@ -94,13 +95,13 @@ def check(world: World, seed: int, *, with_site: bool) -> list[d.Decision]:
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(seeds, st.booleans())
 def test_whatever_a_policy_requests(seed: int, with_site: bool) -> None:
     check(random_world(np.random.default_rng(seed)), seed, with_site=with_site)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(seeds, st.booleans(), st.sampled_from([30.0, 200.0]))
 def test_with_hosts_out_of_service(seed: int, with_site: bool, until_s: float) -> None:
     world = random_world(np.random.default_rng(seed))

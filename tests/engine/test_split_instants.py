@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from effort import examples
 from engine.guard_steps import BUSY_J, FALLING_J, IDLE_J, at_soc_min
 from engine.test_rates import STEP_S, metered, power, site
 from hypothesis import given, settings
@@ -36,7 +37,7 @@ def onlooker(world: World) -> Session:
     return Session(Onlooker(), options)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.sampled_from([rich_world, green_world, failing_world]), st.integers(0, 2**32 - 1))
 def test_the_books_do_not_depend_on_how_events_are_grouped(draw, seed: int) -> None:
     """Production that changes at a boundary and within, and hosts that leave and return."""

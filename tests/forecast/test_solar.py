@@ -4,6 +4,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 import pytest
+from effort import examples
 from forecast.sunny_days import CLOUD, DAY_ONE, LIT, SCHEME, STORM, SUN, changing, day_of, history, seen_until
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -306,7 +307,7 @@ def naive_prediction(data, leave_out, sticky, now, seen, forecast):
     return said[hour:]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(cases())
 def test_predictions_are_those_of_a_plain_program(case):
     data, leave_out, sticky, now, seen, forecast = case

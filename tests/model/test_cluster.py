@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import FAST, SLOW
@@ -288,7 +289,7 @@ class Life:
             assert counts.tolist() == np.bincount(states, minlength=len(HostState)).tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_random_lives(seed: int) -> None:
     life = Life(np.random.default_rng(seed))

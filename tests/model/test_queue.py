@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from effort import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -63,7 +64,7 @@ class QueueBesideAList(RuleBasedStateMachine):
 
 
 TestQueue = QueueBesideAList.TestCase
-TestQueue.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestQueue.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)
 
 
 def test_no_walltime_is_infinite() -> None:

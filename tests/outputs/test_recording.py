@@ -7,6 +7,7 @@ from pathlib import Path
 import msgpack
 import pytest
 from command_line import exit_code
+from effort import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recording_files import exchanges_in
@@ -38,7 +39,7 @@ def write(path: Path, exchanges: Exchanges) -> bytes:
     return path.read_bytes()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(30))
 @given(exchanges=st.lists(st.tuples(st.binary(max_size=40), st.binary(max_size=40)), max_size=5))
 def test_round_trip(tmp_path: Path, exchanges: Exchanges) -> None:
     path = tmp_path / "a.rec"

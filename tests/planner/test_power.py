@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hydrogen, problem, three_days
@@ -167,7 +168,7 @@ class TestAgainstEverything:
 
 
 class TestProperties:
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25), deadline=None)
     @given(
         kilowatts=st.lists(st.tuples(st.floats(0, 8), st.floats(0, 8)), min_size=2, max_size=12),
         sizes=st.tuples(st.floats(1, 20), st.floats(1.0, 5.0)),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hydrogen, two_kinds
@@ -324,7 +325,7 @@ def least_unmet(load: list[int], renew: list[int], size: int, start: int, stock:
 HOURS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=6)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(40), deadline=None, derandomize=True)
 @given(HOURS, st.integers(1, 4), st.integers(0, 3))
 def test_no_more_is_unmet_than_brute_force_finds(hours: list[tuple[int, int]], size: int, stock: int) -> None:
     load, renew = [hour[0] for hour in hours], [hour[1] for hour in hours]
@@ -335,7 +336,7 @@ def test_no_more_is_unmet_than_brute_force_finds(hours: list[tuple[int, int]], s
     assert unmet_kwh == pytest.approx(least_unmet(load, renew, size, size, stock), abs=1e-5)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(40), deadline=None, derandomize=True)
 @given(
     powers=st.lists(st.tuples(st.floats(0, 9e3), st.floats(0, 2e4)), min_size=4, max_size=24),
     loss=st.sampled_from(list(LossConvention)),

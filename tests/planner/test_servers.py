@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planner.server_cases import (
@@ -232,7 +233,7 @@ def cases(draw: st.DrawFn) -> tuple[Platform, np.ndarray, ServerStart, ServerRul
 
 
 @given(cases(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_plans_keep_every_rule(case, whole: bool) -> None:
     platform, envelope_w, start, rules = case
     with pytest.MonkeyPatch.context() as patch:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_cases import hydrogen
@@ -89,7 +90,7 @@ def test_where_all_came_as_planned_the_plan_is_that_of_all_windows_at_once() -> 
         assert found.provenance.rolled.number == window
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=examples(6), deadline=None, derandomize=True)
 @given(st.floats(10.0, 100.0), st.integers(0, STEPS - 12))
 def test_a_plan_begins_at_the_level_it_is_given_and_ends_at_its_target(pct: float, first_step: int) -> None:
     level = at_pct(pct)
@@ -225,7 +226,7 @@ def host_seconds(load_w: np.ndarray) -> float:
     return float(np.interp(load_w, draw_w, np.arange(len(draw_w))).sum() * 300.0)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(st.lists(JOB, max_size=5), st.lists(JOB, max_size=5))
 def test_no_job_is_forgotten(known: list[tuple], coming: list[tuple]) -> None:
     """What known jobs have left, and all of what jobs to come need, is in the demand."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import World, green_world, random_world, rich_world, run, session_of
@@ -95,7 +96,7 @@ def deeds(decisions: list[d.Decision]) -> tuple[list[d.Decision], list[float]]:
     return plain, [each.timestamp for each in done]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(worlds, st.sampled_from(POLICIES))
 def test_no_policy_makes_batsim5_abort(world: World, policy: str) -> None:
     session, result, _ = run_on_batsim5(world, policy)

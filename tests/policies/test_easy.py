@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import TinyJob, run
@@ -105,7 +106,7 @@ def cases(draw: st.DrawFn) -> tuple[int, list[TinyJob]]:
     return hosts, jobs
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(cases())
 def test_same_starts_as_the_oracle_and_no_promise_broken(case: tuple[int, list[TinyJob]]) -> None:
     hosts, jobs = case
@@ -116,7 +117,7 @@ def test_same_starts_as_the_oracle_and_no_promise_broken(case: tuple[int, list[T
         assert starts[job_id] <= promised
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(cases())
 def test_fcfs_is_easy_without_backfilling(case: tuple[int, list[TinyJob]]) -> None:
     hosts, jobs = case
@@ -213,7 +214,7 @@ class Choosy(Policy):
         return turn.actions
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(cases(), st.sets(st.integers(0, 13)))
 def test_others_start_as_if_an_unwanted_job_were_not_there(
     case: tuple[int, list[TinyJob]], numbers: set[int]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from talk import Talk, only, production, small_battery, submitted
@@ -62,7 +63,7 @@ def decided(world: World, policy: str) -> tuple[list[d.Decision], list[LoggedAct
     return done.decisions, done.witness.actions
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seeds, st.booleans(), st.sampled_from(["easy", "peak", "follow-plan", "power-reactive", "beasy"]))
 @example(seed=43782602, rich=True, policy="peak")  # a job starts after others were too expensive
 def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: str) -> None:
@@ -101,7 +102,7 @@ def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: 
         assert decided(world, policy) == found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seeds, st.sampled_from(["peak", "beasy"]))
 def test_jobs_get_the_same_hosts_without_a_log(seed: int, policy: str) -> None:
     """Where nobody is told why jobs wait, fewer reservations are made."""

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from world_checks import check
@@ -41,14 +42,14 @@ failing_worlds = seeds.map(lambda seed: failing_world(np.random.default_rng(seed
 breaking_worlds = seeds.map(lambda seed: breaking_world(np.random.default_rng(seed)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @example(green_world(np.random.default_rng(2533717311)), "conventional")  # a base load, and a gust of wind
 @given(worlds | rich_worlds | green_worlds, st.sampled_from(POLICIES))
 def test_every_run_is_in_order(world: World, policy: str) -> None:
     check(world, run(world, policy))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(rich_worlds | green_worlds, st.sampled_from(POLICIES))
 def test_same_inputs_same_bytes(world: World, policy: str) -> None:
     """Every message and every reply, as they go over the wire."""
@@ -67,7 +68,7 @@ def bytes_of(world: World, policy: str) -> list[bytes]:
     return seen
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(worlds | rich_worlds | green_worlds, st.sampled_from(POLICIES), st.integers(1, 11), st.data())
 def test_nothing_of_the_future_is_known(world: World, policy: str, step: int, data: st.DataObject) -> None:
     """Other production from t on and other run times of jobs that run past t: the same decisions before t."""
@@ -87,7 +88,7 @@ def test_nothing_of_the_future_is_known(world: World, policy: str, step: int, da
     assert early[0] == early[1]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(green_worlds, st.sampled_from(SLOT_POLICIES), st.integers(0, 2**32 - 1))
 def test_the_order_of_events_within_a_message_changes_no_plan(world: World, policy: str, seed: int) -> None:
     """Ends, submissions, production, finished transitions: only the order in which jobs were submitted tells
@@ -117,7 +118,7 @@ def shuffled(message: Message, rng: np.random.Generator, policy: str) -> Message
     return Message(message.now, events, message.unknown_fields)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(worlds, st.sampled_from(["easy", "fcfs", "workload-reactive", "conventional"]))
 def test_without_a_site_every_job_ends(world: World, policy: str) -> None:
     done = run(world, policy, with_site=False)
@@ -125,7 +126,7 @@ def test_without_a_site_every_job_ends(world: World, policy: str) -> None:
     assert not any(isinstance(x, KillJobs) for x in done.decisions)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(worlds, st.sampled_from(POLICIES), st.data())
 def test_hosts_out_of_service(world: World, policy: str, data: st.DataObject) -> None:
     """Batsim aborts when a host that comes back was switched meanwhile: the daemon must not do that.
@@ -140,7 +141,7 @@ def test_hosts_out_of_service(world: World, policy: str, data: st.DataObject) ->
     check_energy(done)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(worlds, st.sampled_from(["easy", "fcfs"]), st.integers(1, 300), st.integers(1, 300))
 def test_hosts_that_leave_in_the_middle(world: World, policy: str, start: int, length: int) -> None:
     """Busy ones too: no switching here, so that none is in transition when it leaves."""
@@ -148,27 +149,27 @@ def test_hosts_that_leave_in_the_middle(world: World, policy: str, start: int, l
     check_jobs(world, run(world.but(outages=(outage,)), policy, with_site=False))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(failing_worlds, st.sampled_from(POLICIES))
 def test_hosts_leave_and_return_all_the_time(world: World, policy: str) -> None:
     """Those that sleep, are switched, or compute, too: no run ends by a decision of ours."""
     check(*play(world, policy))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(failing_worlds, st.sampled_from(["easy", "fcfs", "workload-reactive", "conventional"]))
 def test_hosts_leave_and_return_without_a_site(world: World, policy: str) -> None:
     check_jobs(*play(world, policy, with_site=False))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(breaking_worlds, st.sampled_from(POLICIES))
 def test_hosts_break_and_do_not_wake(world: World, policy: str) -> None:
     """Jobs fail with their hosts, lost ones are left alone for a while, and every run comes to its end."""
     check(*play(world, policy))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(breaking_worlds, st.sampled_from(["easy", "fcfs", "workload-reactive", "conventional"]))
 def test_hosts_break_and_do_not_wake_without_a_site(world: World, policy: str) -> None:
     check_jobs(*play(world, policy, with_site=False))
@@ -184,7 +185,7 @@ def other_starts(draw: st.DrawFn) -> World:
     return world.but(sleep_first=first, start_pstates=tuple(starts), energy=EnergySource.BATSIM)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(other_starts(), st.sampled_from(POLICIES))
 def test_hosts_that_start_in_other_p_states_are_known_to(world: World, policy: str) -> None:
     """The own account is the meter's, but for the first step: SimGrid charges it as if all began in 0."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_campaign import run_campaign, scenario
@@ -136,7 +137,7 @@ def test_sites_that_it_does_not_know():
         bound(site(hydrogen=hydrogen), 2, workload((0, 1, 1.0)), 1.0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 5), st.integers(1, 2), st.sampled_from((0.5, 1.0, 2.0))),

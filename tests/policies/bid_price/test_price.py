@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import FAST, GEARED, PLAIN, SLOW
@@ -78,7 +79,7 @@ def test_filled_keeps_the_host_seconds(steps: int, runs: list[tuple[int, float]]
 # --- the battery ahead ---
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.floats(-4000.0, 4000.0), min_size=1, max_size=80), st.floats(0.2, 0.9))
 def test_the_projection_without_a_loop_is_equation_1(net: list[float], level: float) -> None:
     """As long as nothing is missing; from then on it counts what is."""
@@ -202,7 +203,7 @@ def price_of(
 waiting_jobs = st.lists(st.tuples(st.integers(1, 3), st.floats(60.0, 9000.0)), min_size=1, max_size=25)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(waiting_jobs, st.floats(30.0, 400.0), st.floats(0.0, 400.0))
 def test_the_price_is_the_greatest_that_leaves_something(
     jobs: list[tuple[int, float]], supply_w: float, arriving: float
@@ -221,7 +222,7 @@ def test_the_price_is_the_greatest_that_leaves_something(
     assert price.slack.slack_j == slack_j(demand, supply_w, max(paid, default=0.0))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(waiting_jobs, st.floats(30.0, 300.0), st.floats(1.0, 100.0))
 def test_more_supply_never_raises_the_bar(
     jobs: list[tuple[int, float]], supply_w: float, more_w: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policies.energy_budget.budget_runs import lowest_balance_j
@@ -31,7 +32,7 @@ def commitments(running: list[tuple[int, int]], now: float) -> tuple[Commitments
     return known, kept
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9), st.integers(0, 9)), max_size=12),
     st.integers(0, 9),
@@ -53,7 +54,7 @@ def test_commitments_are_sorted_by_end_and_add_up_after_every_change(
         assert known.drawn_w(at_s) == sum(extra for end, extra in rows if end > at_s)
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=examples(800), deadline=None)
 @given(cases, st.integers(1, 80), st.integers(1, 150), st.sampled_from([0, 0, 30]))
 def test_a_job_is_admitted_exactly_if_no_point_of_the_balance_is_below_zero(
     case: tuple[int, int, int, int, list[tuple[int, int]]], extra: int, lasts: int, passing: int
@@ -73,7 +74,7 @@ def test_a_job_is_admitted_exactly_if_no_point_of_the_balance_is_below_zero(
             )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(cases, jobs, st.integers(1, 80), st.integers(1, 150))
 def test_after_starts_as_if_they_had_been_running(
     case: tuple[int, int, int, int, list[tuple[int, int]]],
@@ -96,7 +97,7 @@ def test_after_starts_as_if_they_had_been_running(
         assert bool(admitted) == (lowest >= 0 or end <= START)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(cases, st.integers(1, 80), st.integers(1, 150), st.integers(1, 60), st.integers(1, 90))
 def test_a_promise_is_kept(
     case: tuple[int, int, int, int, list[tuple[int, int]]],
@@ -141,7 +142,7 @@ def test_the_need_is_what_the_counter_must_hold() -> None:
     assert test.promise(when, 80.0, 50.0) == pytest.approx(2000.0, abs=5)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(cases, st.integers(1, 80), st.integers(1, 150))
 def test_the_ceiling_is_never_broken(
     case: tuple[int, int, int, int, list[tuple[int, int]]], extra: int, lasts: int

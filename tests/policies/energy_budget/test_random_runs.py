@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policies.energy_budget.budget_runs import HIGH, BudgetRun, lowest_balance_j, run_budget
@@ -101,7 +102,7 @@ def used_in_full(done: BudgetRun, at_s: float) -> float:
     return ledger.counter._at_start_j
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seeds, st.sampled_from(POLICIES))
 def test_every_run_is_in_order(seed: int, policy: str) -> None:
     world, options = random_case(np.random.default_rng(seed))
@@ -110,7 +111,7 @@ def test_every_run_is_in_order(seed: int, policy: str) -> None:
     check_books(done, world, options)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seeds, st.sampled_from(POLICIES))
 def test_the_budget_is_kept_whatever_hosts_fail(seed: int, policy: str) -> None:
     """Hosts that leave for ever, or come late; some jobs may wait in vain."""
@@ -126,7 +127,7 @@ def test_the_budget_is_kept_whatever_hosts_fail(seed: int, policy: str) -> None:
     check_books(done, world, options)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seeds, st.sampled_from(WITH_ENERGY))
 def test_no_start_makes_a_debt(seed: int, policy: str) -> None:
     world, options = random_case(np.random.default_rng(seed))
@@ -145,7 +146,7 @@ def test_soak(policy: str) -> None:
             check_no_debt(done, world, options)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seeds, st.sampled_from(POLICIES))
 def test_an_unlimited_budget_gives_the_decisions_of_easy(seed: int, policy: str) -> None:
     world, _ = random_case(np.random.default_rng(seed))
@@ -155,7 +156,7 @@ def test_an_unlimited_budget_gives_the_decisions_of_easy(seed: int, policy: str)
         assert found == easy
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seeds, st.sampled_from(POLICIES))
 def test_the_counter_is_the_simulators_energy(seed: int, policy: str) -> None:
     """With estimates that are the platform's own, a run on one kind of hosts is reckoned without an error."""

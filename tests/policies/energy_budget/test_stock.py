@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from policies.energy_budget.budget_runs import lowest_balance_j, run_budget, world_of
@@ -176,7 +177,7 @@ lengths = st.integers(5, 150)
 rows = st.lists(st.tuples(st.integers(1, 5), lengths), min_size=1, max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.sampled_from(["energybud", "energybud", "reducepc", "powercap"]),
     st.integers(4, 8),

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import HealthCheck, Phase, given, settings
 from policies.greenslot.round_cases import NODE_WH, Instance, first_fit, instances, task, window
 
@@ -23,7 +24,7 @@ def test_the_random_rounds_bring_about_what_they_are_for() -> None:
     counts: Counter[str] = Counter()
 
     @settings(
-        max_examples=3000,
+        max_examples=examples(3000),
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
         derandomize=True,
