@@ -1,13 +1,16 @@
 """scripts/test: its steps, played by programs that only note that they were called."""
 
+import os
 from pathlib import Path
 
 import pytest
 from project.shell import ROOT, run
 
-ALL = "-n auto --dist worksteal"
-STEPS = ["ruff check", "ruff format --check", "mypy", "lint-imports", f"python -m pytest {ALL}"]
-SLOW = f"python -m pytest -m slow --timeout 900 {ALL}"
+STEPS = [
+    "ruff check", "ruff format --check", "mypy", "lint-imports", "python -m pytest -n auto --dist worksteal"
+]  # fmt: skip
+TWICE = 2 * os.sysconf("SC_NPROCESSORS_ONLN")
+SLOW = f"python -m pytest -m slow --timeout 900 -n {TWICE} --dist worksteal"
 FAKE = """#!/bin/sh
 call="{name}${{*:+ $*}}"
 case "$call" in python\\ -c*|python\\ --version) exit 0 ;; esac
