@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -44,10 +44,6 @@ SACCT: Final = (
     " JobID,Partition,State,Submit,Start,End,Elapsed,Timelimit,NNodes,NodeList"
 )
 """The command that makes a text to import; with -E it has an end, too."""
-REQUIRED: Final = ("JobID", "State", "Submit", "Start", "End", "NNodes", "Timelimit")
-"""Columns of such a text; the others of `SACCT` are used where they are there."""
-_INSTEAD: Final = {"NNodes": "AllocNodes", "Timelimit": "TimelimitRaw", "Elapsed": "ElapsedRaw"}
-"""Columns that may stand in for others."""
 _SPAN: Final = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.\d+)?")
 _EXAMPLES: Final = 5
 
@@ -58,21 +54,28 @@ class PastJob(Struct, frozen=True, gc=False):
     id: str
     """``4711``, ``4711_3`` for the task of an array, ``4711+1`` for a component of a heterogeneous job."""
     state: str
-    partition: str
     submit_s: float | None
     """When it was submitted, s since 1970, as all times here; None where that is not known."""
     start_s: float | None
     """None for a job that has not started."""
     end_s: float | None
-    run_s: float | None
-    """How long it ran, without the time in which it was suspended; None where it did not run to an end."""
     limit_s: float | None
     """Its time limit; None without one."""
     node_count: int
-    nodes: str
-    """Names of the nodes that it had, in Slurm's short form; empty where they are not known."""
     place: str
     """Where it stands, for messages: ``line 7``, or ``job 4711``."""
+    partition: str = ""
+    elapsed_s: float | None = None
+    """How long it has run, without the time in which it was suspended; None where that is not known."""
+    nodes: str = ""
+    """Names of the nodes that it had, in Slurm's short form; empty where they are not known."""
+
+    @property
+    def run_s(self) -> float | None:
+        """Its run time; None where it did not run to an end."""
+        if self.start_s is None or self.end_s is None:
+            return None
+        return self.end_s - self.start_s if self.elapsed_s is None else self.elapsed_s
 
 
 @dataclass
@@ -143,7 +146,7 @@ class _Times(Struct):
     limit: AnyNumber = None
 
 
-class _State(Struct):
+class _JsonState(Struct):
     current: AnyNames = None
 
 
@@ -160,7 +163,7 @@ class _Het(Struct):
 class _Accounted(Struct):
     job_id: AnyNumber
     time: _Times
-    state: _State
+    state: _JsonState
     array: _Array = msgspec.field(default_factory=_Array)
     het: _Het = msgspec.field(default_factory=_Het)
     partition: str | None = ""
@@ -188,19 +191,18 @@ def _past_job(row: _Accounted) -> PastJob:
         job_id = f"{whole}_{task}"
     elif het := count_of(row.het.job_id):
         job_id = f"{het}+{count_of(row.het.job_offset)}"
-    start, end = _moment(times.start), _moment(times.end)
     return PastJob(
         id=job_id,
         state=job_state(row.state.current),
-        partition=row.partition or "",
         submit_s=_moment(times.submission),
-        start_s=start,
-        end_s=end,
-        run_s=None if start is None or end is None else number_of(times.elapsed),
+        start_s=_moment(times.start),
+        end_s=_moment(times.end),
         limit_s=minutes_of(times.limit),
         node_count=count_of(row.allocation_nodes),
-        nodes="" if row.nodes == "None assigned" else row.nodes or "",
         place=f"job {job_id}",
+        partition=row.partition or "",
+        elapsed_s=number_of(times.elapsed),
+        nodes=row.nodes or "",
     )
 
 
@@ -210,62 +212,6 @@ def _moment(value: AnyNumber) -> float | None:
 
 
 # --- text -------------------------------------------------------------------------------------------------
-
-
-def _read_text(text: str, source: PathLike) -> History:
-    lines = text.splitlines()
-    names = lines[0].rstrip("|").split("|") if lines else []
-    places = {name: names.index(name) for name in names}
-    for name, other in _INSTEAD.items():
-        if name not in places and other in places:
-            places[name] = places[other]
-    missing = [name for name in REQUIRED if name not in places]
-    if missing:
-        found = shortened(repr(lines[0]), 60) if lines else "nothing"
-        raise InputError(
-            source,
-            f"found {found}, expected JSON ('sacct --json') or a table whose first line names its columns,"
-            f" among them {', '.join(REQUIRED)} (missing: {', '.join(missing)}); make it with: {SACCT}",
-            line=1,
-        )
-    history, unreadable = History([]), []
-    for number, line in enumerate(lines[1:], 2):
-        cells = line.removesuffix("|").split("|") if len(names) < line.count("|") + 1 else line.split("|")
-        if not line.strip():
-            continue
-        if len(cells) != len(names):
-            unreadable.append(f"line {number}: {len(cells)} values, {len(names)} columns")
-        elif "." in cells[places["JobID"]]:
-            history.steps += 1
-        else:
-            row = {name: cells[place] for name, place in places.items()}
-            try:
-                history.jobs.append(_text_job(row, f"line {number}"))
-            except ValueError as error:
-                unreadable.append(f"line {number}: {error}")
-    history.unreadable = tuple(unreadable)
-    return history
-
-
-def _text_job(row: dict[str, str], place: str) -> PastJob:
-    """Raises ValueError that says what was found."""
-    start, end = _time(row["Start"]), _time(row["End"])
-    run = None if start is None or end is None else end - start
-    if run is not None and row.get("Elapsed"):
-        run = _span_s(row["Elapsed"], "Elapsed", unit_s=1)
-    return PastJob(
-        id=row["JobID"],
-        state=(row["State"].split() or [""])[0].rstrip("+").upper(),
-        partition=row.get("Partition", ""),
-        submit_s=_time(row["Submit"]),
-        start_s=start,
-        end_s=end,
-        run_s=run,
-        limit_s=_limit(row["Timelimit"]),
-        node_count=_count(row["NNodes"]),
-        nodes="" if row.get("NodeList", "") == "None assigned" else row.get("NodeList", ""),
-        place=place,
-    )
 
 
 def _time(text: str) -> float | None:
@@ -301,6 +247,10 @@ def _span_s(text: str, column: str, unit_s: int) -> float:
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
+def _elapsed(text: str) -> float | None:
+    return _span_s(text, "Elapsed", unit_s=1) if text else None
+
+
 def _limit(text: str) -> float | None:
     if text in ("", "UNLIMITED", "Partition_Limit", "None", "Unknown"):
         return None
@@ -311,6 +261,64 @@ def _count(text: str) -> int:
     if not text.isdecimal() or len(text) > 9:
         raise ValueError(f"NNodes: found {shortened(text, 40)!r}, expected a whole number")
     return int(text)
+
+
+def _state(text: str) -> str:
+    """The first word: of ``CANCELLED by 0``, and of a name that was cut (``OUT_OF_ME+``)."""
+    return (text.split() or [""])[0].rstrip("+").upper()
+
+
+_COLUMNS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "JobID": ("id", str),
+    "State": ("state", _state),
+    "Submit": ("submit_s", _time),
+    "Start": ("start_s", _time),
+    "End": ("end_s", _time),
+    "NNodes": ("node_count", _count),
+    "Timelimit": ("limit_s", _limit),
+    "Partition": ("partition", str),
+    "Elapsed": ("elapsed_s", _elapsed),
+    "NodeList": ("nodes", str),
+}
+"""Columns that are read, each with its field of `PastJob` and what reads a cell."""
+REQUIRED: Final = ("JobID", "State", "Submit", "Start", "End", "NNodes", "Timelimit")
+"""Columns that have to be there."""
+_INSTEAD: Final = {"NNodes": "AllocNodes", "Timelimit": "TimelimitRaw", "Elapsed": "ElapsedRaw"}
+"""Columns that may stand in for others."""
+
+
+def _read_text(text: str, source: PathLike) -> History:
+    lines = text.splitlines()
+    names = lines[0].rstrip("|").split("|") if lines else []
+    columns = {name: _INSTEAD.get(name, name) if name not in names else name for name in _COLUMNS}
+    missing = [name for name in REQUIRED if columns[name] not in names]
+    if missing:
+        found = shortened(repr(lines[0]), 60) if lines else "nothing"
+        raise InputError(
+            source,
+            f"found {found}, expected JSON ('sacct --json') or a table whose first line names its columns,"
+            f" among them {', '.join(REQUIRED)} (missing: {', '.join(missing)}); make it with: {SACCT}",
+            line=1,
+        )
+    places = {name: names.index(column) for name, column in columns.items() if column in names}
+    history, unreadable = History([]), []
+    for number, line in enumerate(lines[1:], 2):
+        cells = line.removesuffix("|").split("|") if len(names) < line.count("|") + 1 else line.split("|")
+        if not line.strip():
+            continue
+        if len(cells) != len(names):
+            unreadable.append(f"line {number}: {len(cells)} values, {len(names)} columns")
+        elif "." in cells[places["JobID"]]:
+            history.steps += 1
+        else:
+            try:
+                values = {_COLUMNS[name][0]: _COLUMNS[name][1](cells[at]) for name, at in places.items()}
+            except ValueError as error:
+                unreadable.append(f"line {number}: {error}")
+            else:
+                history.jobs.append(PastJob(**values, place=f"line {number}"))
+    history.unreadable = tuple(unreadable)
+    return history
 
 
 # --- the workload -----------------------------------------------------------------------------------------
