@@ -37,7 +37,8 @@ from beasy_sched.slurm.readings import BATTERY, POWER
 from beasy_sched.slurm.service import Feed, Service, release_partition
 from beasy_sched.slurm.settings import LiveSettings
 from beasy_sched.slurm.shadow import Shadow, shadow_csv
-from beasy_sched.slurm.sources import Watcher, open_source
+from beasy_sched.slurm.sources.opening import open_source
+from beasy_sched.slurm.sources.watcher import Watcher
 
 if TYPE_CHECKING:
     from beasy_sched.reports.metrics import Metrics

@@ -16,7 +16,8 @@ from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
 from beasy_sched.slurm.readings import ENERGY_FIELD, METER, Reading
 from beasy_sched.slurm.records import FALLING, OFF, WAKING
 from beasy_sched.slurm.settings import MODEL
-from beasy_sched.slurm.sources import Pause, Source, open_source
+from beasy_sched.slurm.sources.base import Pause, Source
+from beasy_sched.slurm.sources.opening import open_source
 
 _SLURM: Final = "slurm"
 _EXPECTED: Final = f"{MODEL}, {_SLURM}, command:PROGRAM ARGS or prometheus:URL?query=..."
@@ -81,9 +82,8 @@ class SlurmSource(Source):
         """Do nothing: nothing was started."""
 
     def _look(self, now: float) -> None:
-        if not self._pause.is_over(now):
+        if not self._pause.comes_round(now, self._interval_s):
             return
-        self._pause.begin(now, self._interval_s)
         try:
             self._take(repr(self._power_w()).encode(), now)
         except SlurmAway:

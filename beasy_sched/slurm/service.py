@@ -19,7 +19,7 @@ from beasy_sched.slurm.journal import Journal
 from beasy_sched.slurm.platform import of_partition
 from beasy_sched.slurm.readings import Reading
 from beasy_sched.slurm.records import MARK
-from beasy_sched.slurm.sources import Watcher
+from beasy_sched.slurm.sources.watcher import Watcher
 
 Feed = tuple[Watcher, Callable[[float, Reading], None]]
 """A source, and what is told of its readings, with the time of the run, s."""

@@ -20,7 +20,8 @@ from beasy_sched.slurm.meter import EnergyMeter
 from beasy_sched.slurm.records import MARK
 from beasy_sched.slurm.service import Feed, Service
 from beasy_sched.slurm.shadow import Shadow
-from beasy_sched.slurm.sources import Source, Watcher
+from beasy_sched.slurm.sources.base import Source
+from beasy_sched.slurm.sources.watcher import Watcher
 
 KIND = ServerKind(
     "node",

@@ -14,7 +14,8 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.slurm.commands import Slurm
 from beasy_sched.slurm.meter import EnergyMeter, SlurmSource, open_meter
 from beasy_sched.slurm.readings import METER
-from beasy_sched.slurm.sources import Source, Watcher
+from beasy_sched.slurm.sources.base import Source
+from beasy_sched.slurm.sources.watcher import Watcher
 
 EPOCH_S = 1_800_000_000.0
 

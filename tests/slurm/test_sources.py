@@ -18,7 +18,10 @@ import pytest
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.slurm.readings import BATTERY, POWER, Quantity, Reading
-from beasy_sched.slurm.sources import CommandSource, Source, Watcher, open_source
+from beasy_sched.slurm.sources.base import Source
+from beasy_sched.slurm.sources.command import CommandSource
+from beasy_sched.slurm.sources.opening import open_source
+from beasy_sched.slurm.sources.watcher import Watcher
 
 NOW = 1_780_000_000.0
 PATIENCE_S = 30.0

@@ -1,0 +1,143 @@
+"""What sources of readings share: which reading is due, what is told to the user, and when to try again."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from abc import ABC, abstractmethod
+from collections import Counter
+from typing import Final
+
+from beasy_sched.errors import InputError
+from beasy_sched.slurm.readings import LONGEST_LINE, Damaged, LineReader, Quantity, Reading
+
+_MOST_LATER: Final = 10_000
+"""Readings for later that are kept; no more is read before some of them have come due."""
+_FORGIVEN_S: Final = 3600.0
+"""A trouble that is over and comes back is told again if so much time has passed."""
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 300.0
+"""Between starts of a program that fails."""
+
+
+class Source(ABC):
+    """Something that says again and again what is produced, or what the storage holds."""
+
+    def __init__(self, label: str, quantity: Quantity, epoch_s: float | None) -> None:
+        """``label`` names it in messages; ``epoch_s`` is that of `LineReader`."""
+        self.label, self.quantity = label, quantity
+        self.notes: list[str] = []
+        """What the user should know, in order; whoever shows them clears the list."""
+        self.damaged: Counter[str] = Counter()
+        """Lines that could not be read, by what was wrong with them."""
+        self._reader = LineReader(quantity, epoch_s)
+        self._later: list[tuple[float, int, Reading]] = []
+        """Readings that have not been returned, by their time and the order in which they came (a heap)."""
+        self._order = itertools.count()
+        self._last: Reading | None = None
+        self._told: dict[str, float] = {}
+        """When which trouble was told."""
+
+    def read(self, now: float) -> Reading | None:
+        """Return the newest reading that has come due by ``now`` (s since 1970); None if there is no new one.
+
+        Does not wait, and does not raise.
+        """
+        if len(self._later) < _MOST_LATER:
+            try:
+                self._look(now)
+            except (OSError, InputError) as error:
+                why = error.message if isinstance(error, InputError) else f"cannot be read: {words_of(error)}"
+                self._trouble(now, "reading", why)
+        newest = None
+        while self._later and self._later[0][0] <= now:
+            newest = heapq.heappop(self._later)[-1]
+        last = self._last
+        if newest is None or newest == last or (last is not None and newest.at < last.at <= now):
+            return None
+        self._last = newest
+        self._forgive(now)
+        return newest
+
+    @property
+    def next_s(self) -> float | None:
+        """Moment (s since 1970) of the first reading for later; None if there is none."""
+        return self._later[0][0] if self._later else None
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what was started."""
+
+    @abstractmethod
+    def _look(self, now: float) -> None:
+        """Take the lines that have come. Raises OSError and InputError where the source cannot be read."""
+
+    def _take(self, line: bytes, now: float, written: float | None = None) -> bool:
+        """Read a line, which was written at ``written``; return whether it is a reading."""
+        try:
+            reading = self._reader.read(line, now if written is None else written)
+        except Damaged as error:
+            self.damaged[error.kind] += 1
+            if self.damaged[error.kind] == 1:
+                self.notes.append(f"{self.label}: {error}; further such lines are left out without a word")
+            return False
+        if reading is not None:
+            heapq.heappush(self._later, (reading.at, next(self._order), reading))
+        return reading is not None
+
+    def _trouble(self, now: float, kind: str, text: str) -> None:
+        """Tell the user about something that may pass, once."""
+        if kind not in self._told:
+            self._told[kind] = now
+            self.notes.append(f"{self.label} {text}")
+
+    def _forgive(self, now: float) -> None:
+        self._told = {kind: told for kind, told in self._told.items() if abs(now - told) < _FORGIVEN_S}
+
+
+def words_of(error: BaseException | str) -> str:
+    """The system's words for an error."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+class Lines:
+    """Cuts bytes into lines as they come; half a line waits for its other half."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the lines that are complete now."""
+        *lines, rest = (self.rest + data).split(b"\n")
+        self.rest = rest[: LONGEST_LINE + 1]
+        return lines
+
+
+class Pause:
+    """When to try again."""
+
+    def __init__(self) -> None:
+        self._set_s = self._until_s = 0.0
+        self._doubled_s = _FIRST_PAUSE_S
+
+    def is_over(self, now: float) -> bool:
+        """Whether the time has come, or the clock has been set back."""
+        return not self._set_s <= now < self._until_s
+
+    def comes_round(self, now: float, interval_s: float) -> bool:
+        """Whether the time has come; if so, the next pause begins."""
+        over = self.is_over(now)
+        if over:
+            self.begin(now, interval_s)
+        return over
+
+    def begin(self, now: float, pause_s: float) -> None:
+        """Wait for a time."""
+        self._set_s, self._until_s, self._doubled_s = now, now + pause_s, _FIRST_PAUSE_S
+
+    def begin_longer(self, now: float) -> float:
+        """Wait twice as long as the last time, and return how long (s)."""
+        pause_s = self._doubled_s
+        self.begin(now, pause_s)
+        self._doubled_s = min(2.0 * pause_s, _LONGEST_PAUSE_S)
+        return pause_s

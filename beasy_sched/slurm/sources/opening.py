@@ -1,0 +1,46 @@
+"""The source that a text names."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.slurm.readings import POWER, Quantity
+from beasy_sched.slurm.sources.base import Source
+from beasy_sched.slurm.sources.command import CommandSource
+from beasy_sched.slurm.sources.file import FileSource
+from beasy_sched.slurm.sources.prometheus import PrometheusSource
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_EXPECTED: Final = "a file, command:PROGRAM ARGS or prometheus:URL?query=..."
+
+
+def open_source(
+    text: str,
+    quantity: Quantity = POWER,
+    *,
+    epoch_s: float | None = None,
+    interval_s: float = 15.0,
+    timeout_s: float = 5.0,
+) -> Source:
+    """Return the source that a text names: a file, ``command:PROGRAM ARGS`` or ``prometheus:URL?query=...``.
+
+    ``epoch_s``: the moment, s since 1970, from which timestamps below 3e8 s count, such as those that
+    ``beasy-sched generate power`` writes; without, they hold from when they are read. ``interval_s``: how
+    often Prometheus is asked, and a program started that says its reading and ends. ``timeout_s``: the time
+    that Prometheus has for an answer. Nothing is started or opened yet. Raises ConfigError for a text that
+    can never work.
+    """
+    if not text.strip() or "\0" in text:
+        raise ConfigError(f"the {quantity.name} source is {text!r}: expected {_EXPECTED}")
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return FileSource(text, quantity, epoch_s)
+    kind, rest = scheme[1].lower(), text[scheme.end() :]
+    if kind == "command":
+        return CommandSource(rest, quantity, epoch_s, interval_s)
+    if kind == "prometheus":
+        return PrometheusSource(rest, quantity, interval_s, timeout_s)
+    hint = f"; a file of this name is ./{text}" if "//" not in text else ""
+    raise ConfigError(f"unknown kind of {quantity.name} source {kind!r}: expected {_EXPECTED}{hint}")

@@ -1,0 +1,169 @@
+"""Prometheus, or what answers as it does, as a source of readings."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import queue
+import re
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Final
+
+from msgspec import Struct
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.formats.decoding import Malformed, decode_json
+from beasy_sched.formats.reading import is_number
+from beasy_sched.limits import shortened
+from beasy_sched.slurm.readings import Quantity
+from beasy_sched.slurm.sources.base import Pause, Source, words_of
+
+_LONGEST_ANSWER: Final = 1 << 20
+"""Bytes that are read of an HTTP answer."""
+_FAREWELL_S: Final = 1.0
+"""Time that a request is given to end."""
+_QUERY: Final = "?query="
+_API: Final = "/api/v1/query"
+
+
+class _Sample(Struct):
+    value: tuple[float, str]
+
+
+class _Vector(Struct, tag_field="resultType", tag="vector"):
+    result: list[_Sample]
+
+
+class _Scalar(Struct, tag_field="resultType", tag="scalar"):
+    result: tuple[float, str]
+
+
+class _Matrix(Struct, tag_field="resultType", tag="matrix"):
+    """The answer to a query for a time range."""
+
+
+class _Answer(Struct):
+    status: str
+    data: _Vector | _Scalar | _Matrix | None = None
+    error: str = ""
+
+
+class _NoAnswer(Exception):
+    """Prometheus has not answered, or not with a number: the text says so."""
+
+
+class PrometheusSource(Source):
+    """An instant query to Prometheus, or to what answers as it does: the sum of its values."""
+
+    def __init__(self, text: str, quantity: Quantity, interval_s: float, timeout_s: float) -> None:
+        """``text``: the server's URL and the query. Raises ConfigError."""
+        self._url, shown = _query_url(text, quantity)
+        super().__init__(f"prometheus:{shown}", quantity, None)
+        self._interval_s, self._timeout_s = interval_s, timeout_s
+        self._pause = Pause()
+        self._thread: threading.Thread | None = None
+        self._answers: queue.SimpleQueue[tuple[float, float | _NoAnswer]] = queue.SimpleQueue()
+        """Each with the moment at which it was asked for."""
+
+    def close(self) -> None:
+        """Give a request under way a moment to end; it does so within its time limit."""
+        if self._thread is not None:
+            self._thread.join(_FAREWELL_S)
+
+    def _look(self, now: float) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                asked_s, answer = self._answers.get_nowait()
+                if isinstance(answer, _NoAnswer):
+                    self._trouble(now, str(answer).partition(":")[0], str(answer))
+                else:
+                    self._take(repr(answer).encode(), asked_s)
+        is_asking = self._thread is not None and self._thread.is_alive()
+        if not is_asking and self._pause.comes_round(now, self._interval_s):
+            thread = threading.Thread(target=self._ask, args=(now,), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the machine has no thread left
+                self._trouble(now, "thread", f"cannot be asked: {error}")
+            else:
+                self._thread = thread
+
+    def _ask(self, now: float) -> None:
+        answer: float | _NoAnswer
+        try:
+            answer = _value(_fetched(self._url, self._timeout_s))
+        except _NoAnswer as error:
+            answer = error
+        except Exception as error:  # whatever a server, a proxy or the name service may cause
+            answer = _NoAnswer(f"cannot be asked: {shortened(str(error) or repr(error))}")
+        self._answers.put((now, answer))
+
+
+def _query_url(text: str, quantity: Quantity) -> tuple[str, str]:
+    """Return the URL to ask, and what messages show of it. Raises ConfigError."""
+    server, has_query, query = text.partition(_QUERY)
+    query = urllib.parse.unquote(query).strip()
+    try:
+        parts = urllib.parse.urlsplit(server)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_url = False
+    if is_url and "@" in parts.netloc:
+        raise ConfigError(
+            f"the {quantity.name} source prometheus: names and passwords in its URL are not supported:"
+            " use command:curl with its own file of them"
+        )
+    if not is_url or not has_query or not query or parts.query or parts.fragment or re.search(r"\s", server):
+        raise ConfigError(
+            f"the {quantity.name} source is {shortened(f'prometheus:{text}')!r}:"
+            " expected prometheus:http://HOST:9090?query=QUERY"
+        )
+    base = server.rstrip("/").removesuffix(_API)
+    return f"{base}{_API}?{urllib.parse.urlencode({'query': query})}", base
+
+
+def _fetched(url: str, timeout_s: float) -> bytes:
+    """Return what a server answers. Raises _NoAnswer."""
+    try:
+        with urllib.request.urlopen(url, timeout=timeout_s) as response:
+            answer: bytes = response.read(_LONGEST_ANSWER)
+            return answer
+    except urllib.error.HTTPError as error:
+        with error:
+            said = _said(error.read(_LONGEST_ANSWER))
+        raise _NoAnswer(f"answers with HTTP {error.code} {error.reason}{said}") from None
+    except (OSError, http.client.HTTPException) as error:
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(cause, TimeoutError):
+            raise _NoAnswer(f"has not answered for {timeout_s:g} s") from None
+        raise _NoAnswer(f"does not answer: {shortened(words_of(cause))}") from None
+
+
+def _said(body: bytes) -> str:
+    """Prometheus's own words about what was wrong, if there are any."""
+    with contextlib.suppress(Malformed):
+        return f": {shortened(decode_json(body, _Answer).error)}"
+    return ""
+
+
+def _value(body: bytes) -> float:
+    """Return the one value, or the sum of the values, of an answer. Raises _NoAnswer."""
+    try:
+        answer = decode_json(body, _Answer)
+    except Malformed as error:
+        raise _NoAnswer(f"gives an answer that is not Prometheus's: {error}") from None
+    if answer.status != "success" or answer.data is None:
+        raise _NoAnswer(f"answers with {answer.status}: {shortened(answer.error)}")
+    found = answer.data
+    if isinstance(found, _Matrix):
+        raise _NoAnswer("answers with a matrix, expected a vector or a scalar")
+    values = [found.result] if isinstance(found, _Scalar) else [sample.value for sample in found.result]
+    if not values:
+        raise _NoAnswer("finds nothing for the query")
+    for _, text in values:
+        if not is_number(text):
+            raise _NoAnswer(f"gives an answer that is not Prometheus's: found {shortened(repr(text), 60)}")
+    return sum(float(text) for _, text in values)
