@@ -22,6 +22,7 @@ from beasy_sched.cli.options import (
     with_options,
     write_output,
 )
+from beasy_sched.declared import made_of
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.generate.platform import platform_xml
@@ -111,12 +112,13 @@ def import_(given: _ImportOptions) -> None:
           JobID,Partition,State,Submit,Start,End,Elapsed,Timelimit,NNodes,NodeList > jobs.txt
     Times without SLURM_TIME_FORMAT=%s are taken for local ones of this machine (TZ=Europe/Berlin sets it).
     """
-    speed, speed_source = reference_speed_of(given.reference_speed_flops, given.reference)
+    given.reference_speed_flops, speed_source = reference_speed_of(
+        given.reference_speed_flops, given.reference
+    )
     from_s = -math.inf if given.start is None else moment_s(given.start)
     to_s = math.inf if given.end is None else moment_s(given.end)
     if to_s <= from_s:
         raise click.UsageError(f"--to {given.end} is not after --from {given.start}.")
-    hosts = given.hosts
     if given.file is not None:
         source, data = str(given.file), read_bytes(given.file)
     elif given.start is None:
@@ -124,15 +126,8 @@ def import_(given: _ImportOptions) -> None:
     else:
         cluster = Slurm()
         source, data = "sacct --json", cluster.history(given.start, given.end, given.partition)
-        hosts = hosts or len(of_partition(cluster.nodes(), given.partition))
-    options = HistoryOptions(
-        reference_speed_flops=speed,
-        from_s=from_s,
-        to_s=to_s,
-        partition=given.partition,
-        hosts=hosts,
-        profile_type=given.profile_type,
-    )
+        given.hosts = given.hosts or len(of_partition(cluster.nodes(), given.partition))
+    options = made_of(HistoryOptions, vars(given), from_s=from_s, to_s=to_s)
     made = workload_from_history(read_history(data, source), options, source)
     write_output(given.output, made.json_pieces(given.form))
     lines = [] if given.quiet else workload_summary(made, given.output, speed_source)

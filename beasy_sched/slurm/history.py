@@ -78,20 +78,27 @@ class PastJob(Struct, frozen=True, gc=False):
         return self.end_s - self.start_s if self.elapsed_s is None else self.elapsed_s
 
 
-@dataclass
 class History:
-    """What was found."""
+    """The jobs that were found and are still in, and the report on those that are not."""
 
-    jobs: list[PastJob]
-    steps: int = 0
-    """Rows of job steps, which are no jobs."""
-    unreadable: tuple[str, ...] = ()
-    """Rows that cannot be read, and why."""
+    def __init__(self, jobs: list[PastJob], unreadable: Sequence[str] = (), steps: int = 0) -> None:
+        """``unreadable``: rows that cannot be read, and why; ``steps``: how many rows are steps of jobs."""
+        self.jobs, self.report = jobs, Report(rows=len(jobs) + len(unreadable))
+        if unreadable:
+            self._count("cannot be read", unreadable)
+        if steps:
+            self.report.notes.append(f"{counted(steps, 'row')} of job steps: left out, as they should be")
 
-    @property
-    def rows(self) -> int:
-        """Number of jobs, those that cannot be read among them."""
-        return len(self.jobs) + len(self.unreadable)
+    def drop(self, reason: str, wrong: Callable[[PastJob], bool]) -> None:
+        """Leave out the jobs that are ``wrong``."""
+        out = [job.place for job in self.jobs if wrong(job)]
+        if out:
+            self.jobs = [job for job in self.jobs if not wrong(job)]
+            self._count(reason, out)
+
+    def _count(self, reason: str, places: Sequence[str]) -> None:
+        self.report.dropped[reason] = len(places)
+        self.report.examples[reason] = list(places[:_EXAMPLES])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +308,7 @@ def _read_text(text: str, source: PathLike) -> History:
             line=1,
         )
     places = {name: names.index(column) for name, column in columns.items() if column in names}
-    history, unreadable = History([]), []
+    jobs, unreadable, steps = [], [], 0
     for number, line in enumerate(lines[1:], 2):
         cells = line.removesuffix("|").split("|") if len(names) < line.count("|") + 1 else line.split("|")
         if not line.strip():
@@ -309,56 +316,29 @@ def _read_text(text: str, source: PathLike) -> History:
         if len(cells) != len(names):
             unreadable.append(f"line {number}: {len(cells)} values, {len(names)} columns")
         elif "." in cells[places["JobID"]]:
-            history.steps += 1
+            steps += 1
         else:
             try:
                 values = {_COLUMNS[name][0]: _COLUMNS[name][1](cells[at]) for name, at in places.items()}
             except ValueError as error:
                 unreadable.append(f"line {number}: {error}")
             else:
-                history.jobs.append(PastJob(**values, place=f"line {number}"))
-    history.unreadable = tuple(unreadable)
-    return history
+                jobs.append(PastJob(**values, place=f"line {number}"))
+    return History(jobs, unreadable, steps)
 
 
 # --- the workload -----------------------------------------------------------------------------------------
 
 
-class _Chosen:
-    """Jobs that are still in, and the report on those that are not."""
-
-    def __init__(self, history: History) -> None:
-        self.jobs = history.jobs
-        self.report = Report(rows=history.rows)
-        if history.unreadable:
-            self._count("cannot be read", list(history.unreadable))
-        if history.steps:
-            self.report.notes.append(
-                f"{counted(history.steps, 'row')} of job steps: left out, as they should be"
-            )
-
-    def drop(self, reason: str, wrong: Callable[[PastJob], bool]) -> None:
-        """Leave out the jobs that are ``wrong``."""
-        out = [job.place for job in self.jobs if wrong(job)]
-        if out:
-            self.jobs = [job for job in self.jobs if not wrong(job)]
-            self._count(reason, out)
-
-    def _count(self, reason: str, places: Sequence[str]) -> None:
-        self.report.dropped[reason] = len(places)
-        self.report.examples[reason] = list(places[:_EXAMPLES])
-
-
 def workload_from_history(history: History, options: HistoryOptions, source: PathLike) -> GeneratedWorkload:
-    """Make a workload of the jobs that ran; what is left out is counted in its ``report``.
+    """Make a workload of the jobs that ran; what is left out is dropped from ``history``, and counted.
 
     Jobs are sorted by submission, and the first one is at 0. Raises InputError where no job is left.
     """
-    chosen = _Chosen(history)
-    _drop_what_did_not_run(chosen, options)
-    site = _site(chosen, options)
-    jobs = sorted(chosen.jobs, key=lambda job: (job.submit_s or 0.0, numbers_in(job.id)))
-    report = chosen.report
+    _drop_what_did_not_run(history, options)
+    site = _site(history, options)
+    jobs = sorted(history.jobs, key=lambda job: (job.submit_s or 0.0, numbers_in(job.id)))
+    report = history.report
     if not jobs:
         reasons = "; ".join(f"{count} {reason}" for reason, count in report.dropped.items())
         raise InputError(source, f"no job is left of {report.rows}{': ' + reasons if reasons else ''}")
@@ -381,32 +361,32 @@ def workload_from_history(history: History, options: HistoryOptions, source: Pat
     )
 
 
-def _drop_what_did_not_run(chosen: _Chosen, options: HistoryOptions) -> None:
+def _drop_what_did_not_run(history: History, options: HistoryOptions) -> None:
     if options.partition is not None:
-        chosen.drop("of other partitions", lambda job: job.partition != options.partition)
-    chosen.drop("without a time of submission", lambda job: not 0 <= (job.submit_s or -1) <= LATEST_S)
-    chosen.drop("submitted before the start", lambda job: (job.submit_s or 0.0) < options.from_s)
-    chosen.drop("submitted at or after the end", lambda job: (job.submit_s or 0.0) >= options.to_s)
-    last = {job.id: index for index, job in enumerate(chosen.jobs)}
-    again = {id(job) for index, job in enumerate(chosen.jobs) if last[job.id] != index}
-    chosen.drop("earlier run of a job that was requeued", lambda job: id(job) in again)
-    chosen.drop("cancelled before the start", lambda job: job.start_s is None and job.end_s is not None)
-    chosen.drop("still waiting", lambda job: job.start_s is None or job.state == "PENDING")
-    chosen.drop("requeued, and not run again", lambda job: job.state in ("REQUEUED", "REQUEUE_HOLD"))
-    chosen.drop("still running", lambda job: job.end_s is None)
-    chosen.drop("run time 0", lambda job: job.run_s == 0)
-    chosen.drop("no run time", lambda job: job.run_s is None or not 0 < job.run_s <= LATEST_S)
-    chosen.drop("no number of nodes", lambda job: job.node_count < 1)
+        history.drop("of other partitions", lambda job: job.partition != options.partition)
+    history.drop("without a time of submission", lambda job: not 0 <= (job.submit_s or -1) <= LATEST_S)
+    history.drop("submitted before the start", lambda job: (job.submit_s or 0.0) < options.from_s)
+    history.drop("submitted at or after the end", lambda job: (job.submit_s or 0.0) >= options.to_s)
+    last = {job.id: index for index, job in enumerate(history.jobs)}
+    again = {id(job) for index, job in enumerate(history.jobs) if last[job.id] != index}
+    history.drop("earlier run of a job that was requeued", lambda job: id(job) in again)
+    history.drop("cancelled before the start", lambda job: job.start_s is None and job.end_s is not None)
+    history.drop("still waiting", lambda job: job.start_s is None or job.state == "PENDING")
+    history.drop("requeued, and not run again", lambda job: job.state in ("REQUEUED", "REQUEUE_HOLD"))
+    history.drop("still running", lambda job: job.end_s is None)
+    history.drop("run time 0", lambda job: job.run_s == 0)
+    history.drop("no run time", lambda job: job.run_s is None or not 0 < job.run_s <= LATEST_S)
+    history.drop("no number of nodes", lambda job: job.node_count < 1)
 
 
-def _site(chosen: _Chosen, options: HistoryOptions) -> int:
+def _site(history: History, options: HistoryOptions) -> int:
     """Return the site's size in hosts; drop jobs that are larger than a size given."""
-    report = chosen.report
-    nodes = _node_names(chosen.jobs)
-    largest = max((job.node_count for job in chosen.jobs), default=1)
+    report = history.report
+    nodes = _node_names(history.jobs)
+    largest = max((job.node_count for job in history.jobs), default=1)
     if options.hosts is not None:
         site = options.hosts
-        chosen.drop(f"larger than the site ({site} hosts)", lambda job: job.node_count > site)
+        history.drop(f"larger than the site ({site} hosts)", lambda job: job.node_count > site)
     else:
         site = max(len(nodes), largest)
         report.notes.append(
@@ -414,7 +394,7 @@ def _site(chosen: _Chosen, options: HistoryOptions) -> int:
             if len(nodes) == site
             else f"hosts: as many as the largest job had, {largest} (the table has no NodeList)"
         )
-    most = _most_at_once(chosen.jobs)
+    most = _most_at_once(history.jobs)
     if most > site:
         report.warnings.append(
             f"at one time, jobs held {most} nodes, more than {site}: they shared nodes; here, each has its"

@@ -18,8 +18,6 @@ from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.run_files import JOURNAL, SHADOW, path_of
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.limits import MOST_WINDOWS, shortened
-from beasy_sched.model.decisions import Reply
-from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.rolling import LIMIT_SERVING_S, replanned
@@ -34,7 +32,7 @@ from beasy_sched.slurm.meter import EnergyMeter, open_meter
 from beasy_sched.slurm.platform import of_partition
 from beasy_sched.slurm.pstates import frequency_setter
 from beasy_sched.slurm.readings import BATTERY, POWER
-from beasy_sched.slurm.service import Feed, Service, release_partition
+from beasy_sched.slurm.service import Decide, Feed, Service, release_partition
 from beasy_sched.slurm.settings import LiveSettings
 from beasy_sched.slurm.shadow import Shadow, shadow_csv
 from beasy_sched.slurm.sources.opening import open_source
@@ -81,9 +79,7 @@ def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
 
 
 class LiveRun:
-    """A run beside a cluster: `go` runs it; `service` is what then runs."""
-
-    service: Service
+    """A run beside a cluster: `go` runs it."""
 
     def __init__(
         self,
@@ -112,31 +108,57 @@ class LiveRun:
                 say(text)
         self.platform, self.settings, self.live, self.files = platform, settings, live, files
         self._say, self._stopped, self._watch, self._metrics = say, stopped, watch, metrics
-        self._clock, self._sleep = clock, sleep
         self.epoch_s = float(math.floor(clock()))
-        self._set_frequency = None
+        set_frequency = None
         if live.pstate_command is not None:
-            self._set_frequency = frequency_setter(live.pstate_command, platform)
-        meter = EnergyMeter(self.epoch_s)
-        power, battery = (
-            None if text is None else open_source(text, quantity, epoch_s=self.epoch_s)
-            for text, quantity in ((live.power, POWER), (live.battery, BATTERY))
-        )
-        measured = open_meter(live.meter, self.slurm, platform, self.epoch_s)
-        self.bridge = self._bridge(None if measured is None else meter.used_j)
-        told = (
-            (power, self.bridge.announce),
-            (battery, self.bridge.measured),
-            (measured, lambda now_s, reading: meter.take(reading)),
-        )
-        self._feeds: list[Feed] = [
-            (Watcher(source, live.power_stale_s, self.epoch_s), tell)
-            for source, tell in told
-            if source is not None
-        ]
+            set_frequency = frequency_setter(live.pstate_command, platform)
+        self._feeds, self.bridge = self._both_sides()
         self._journal: Journal | None = None
         if live.act and files.prefix is not None:
             self._journal = Journal(path_of(files.prefix, JOURNAL))
+        self.service = Service(
+            self.bridge,
+            self.slurm,
+            feeds=self._feeds,
+            journal=self._journal,
+            poll_s=live.poll_s,
+            for_s=live.for_s,
+            set_frequency=set_frequency,
+            say=say,
+            clock=clock,
+            sleep=sleep,
+        )
+
+    def _both_sides(self) -> tuple[list[Feed], Bridge]:
+        """Return the sources, and the bridge that is told of their readings."""
+        live, epoch_s = self.live, self.epoch_s
+        power, battery = (
+            None if text is None else open_source(text, quantity, epoch_s=epoch_s)
+            for text, quantity in ((live.power, POWER), (live.battery, BATTERY))
+        )
+        measured, meter = open_meter(live.meter, self.slurm, self.platform, epoch_s), EnergyMeter(epoch_s)
+        bridge = self._bridge(None if measured is None else meter.used_j)
+        told = (
+            (power, bridge.announce),
+            (battery, bridge.measured),
+            (measured, lambda now_s, reading: meter.take(reading)),
+        )
+        opened = ((source, tell) for source, tell in told if source is not None)
+        return [(Watcher(source, live.power_stale_s, epoch_s), tell) for source, tell in opened], bridge
+
+    def _bridge(self, used_j: Callable[[float], float] | None) -> Bridge:
+        live = self.live
+        if not live.act:
+            return Shadow(self.platform, live.partition, epoch_s=self.epoch_s)
+        return Acting(
+            self.platform,
+            live.partition,
+            epoch_s=self.epoch_s,
+            used_j=used_j,
+            adopts=live.endpoint is None,
+            on_kill=live.on_kill,
+            on_reject=live.on_reject,
+        )
 
     def go(self) -> RunSummary | None:
         """Run until it is stopped or the time is over; return the summary (None: the scheduler is elsewhere).
@@ -188,30 +210,16 @@ class LiveRun:
                 files.written.append(path)
             return summary
 
-    def _serve(self, decide: Callable[[Message], Reply], after: Callable[[float], None]) -> None:
+    def _serve(self, decide: Decide, after: Callable[[float], None]) -> None:
         """Run the loop; give the partition back if it fails."""
-        live = self.live
-        self.service = Service(
-            self.bridge,
-            self.slurm,
-            decide,
-            feeds=self._feeds,
-            journal=self._journal,
-            poll_s=live.poll_s,
-            for_s=live.for_s,
-            set_frequency=self._set_frequency,
-            say=self._say,
-            after_cycle=after,
-            clock=self._clock,
-            sleep=self._sleep,
-        )
         try:
-            self.service.run(self._stopped)
+            self.service.run(decide, self._stopped, after)
         except Exception as error:
-            if live.act:
-                self._say(f"{error}: giving partition {live.partition!r} back to Slurm")
+            if self.live.act:
+                partition = self.live.partition
+                self._say(f"{error}: giving partition {partition!r} back to Slurm")
                 with contextlib.suppress(PeerError, CommandFailed):  # it does not answer, either
-                    release_partition(self.slurm, live.partition, self._say)
+                    release_partition(self.slurm, partition, self._say)
             raise
 
     def _noting(self, session: Session) -> Callable[[float], None]:
@@ -233,20 +241,6 @@ class LiveRun:
             self._journal.add({"kind": "level", "time": now_s, **level})
 
         return note
-
-    def _bridge(self, used_j: Callable[[float], float] | None) -> Bridge:
-        live = self.live
-        if not live.act:
-            return Shadow(self.platform, live.partition, epoch_s=self.epoch_s)
-        return Acting(
-            self.platform,
-            live.partition,
-            epoch_s=self.epoch_s,
-            used_j=used_j,
-            adopts=live.endpoint is None,
-            on_kill=live.on_kill,
-            on_reject=live.on_reject,
-        )
 
 
 def live_windows(settings: RunSettings, site: Site | None, for_s: float | None) -> int:

@@ -21,6 +21,8 @@ from beasy_sched.slurm.readings import Reading
 from beasy_sched.slurm.records import MARK
 from beasy_sched.slurm.sources.watcher import Watcher
 
+Decide = Callable[[Message], Reply]
+"""A scheduler: it answers each message."""
 Feed = tuple[Watcher, Callable[[float, Reading], None]]
 """A source, and what is told of its readings, with the time of the run, s."""
 _MOST_ROUNDS: Final = 1000
@@ -36,7 +38,6 @@ class Service:
         self,
         bridge: Bridge,
         slurm: Slurm,
-        decide: Callable[[Message], Reply],
         *,
         feeds: Sequence[Feed] = (),
         journal: Journal | None = None,
@@ -44,29 +45,33 @@ class Service:
         for_s: float | None = None,
         set_frequency: Callable[[a.SetFrequency], None] | None = None,
         say: Callable[[str], None] = lambda text: None,
-        after_cycle: Callable[[float], None] = lambda now_s: None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """``feeds`` are read at each look at the cluster; ``say`` tells the user what is odd.
 
-        ``poll_s``: time between two looks, s; ``for_s``: how long it runs (None: until it is stopped);
-        ``after_cycle`` is called after each cycle with the time of the run, s.
+        ``poll_s``: time between two looks, s; ``for_s``: how long it runs (None: until it is stopped).
         """
-        self.bridge, self.slurm, self._decide = bridge, slurm, decide
+        self.bridge, self.slurm = bridge, slurm
         self._feeds, self._journal, self._set_frequency = feeds, journal, set_frequency
         self._poll_s, self._for_s = poll_s, for_s
-        self._say, self._after_cycle, self._clock, self._sleep = say, after_cycle, clock, sleep
+        self._say, self._clock, self._sleep = say, clock, sleep
         self._asked: deque[a.ClusterAction] = deque()
         """What has not been asked of the cluster yet, in order."""
         self._away_s: float | None = None
         """Since when the controller has not answered, s since 1970."""
 
-    def run(self, stopped: Callable[[], bool]) -> None:
-        """Run until ``stopped`` says so, or the time is over.
+    def run(
+        self,
+        decide: Decide,
+        stopped: Callable[[], bool],
+        after_cycle: Callable[[float], None] = lambda now_s: None,
+    ) -> None:
+        """Run until ``stopped`` says so, or the time is over; ``decide`` is the scheduler.
 
-        Raises PeerError when the scheduler fails, SlurmAway when the cluster cannot be seen at first, and
-        CommandFailed where it cannot be asked at all.
+        ``after_cycle`` is called after each cycle with the time of the run, s. Raises PeerError when the
+        scheduler fails, SlurmAway when the cluster cannot be seen at first, and CommandFailed where it cannot
+        be asked at all.
         """
         nodes = {node.name: node for node in self.slurm.nodes()}
         self.bridge.begin(nodes)
@@ -74,16 +79,16 @@ class Service:
             now_s = self._now_s
             if self._for_s is not None and now_s >= self._for_s:
                 break
-            self.cycle(now_s)
-            self._after_cycle(now_s)
+            self.cycle(now_s, decide)
+            after_cycle(now_s)
             self._sleep(self._pause_s())
-        self._decide(self.bridge.end(self._now_s))
+        decide(self.bridge.end(self._now_s))
 
     @property
     def _now_s(self) -> float:
         return self._clock() - self.bridge.epoch_s
 
-    def cycle(self, now_s: float) -> None:
+    def cycle(self, now_s: float, decide: Decide) -> None:
         """Look, ask, and have the answer carried out, once."""
         self._look(now_s)
         for source, tell in self._feeds:
@@ -94,7 +99,7 @@ class Service:
             message = self.bridge.message(now_s)
             if message is None:
                 break
-            self._do(now_s, self.bridge.carry_out(self._decide(message), now_s))
+            self._do(now_s, self.bridge.carry_out(decide(message), now_s))
         else:
             raise PeerError(f"the scheduler asks for ever more at {now_s:g} s: {_MOST_ROUNDS} messages")
         self._tell(self.bridge.notes)

@@ -87,7 +87,6 @@ class Beside:
         self.service = Service(
             self.bridge,
             Slurm(slurm),
-            self.session.step,
             feeds=feeds,
             poll_s=poll_s,
             say=self.said.append,
@@ -105,7 +104,7 @@ class Beside:
         service, now_s = self.service, lambda: self.slurm.now_s - self.bridge.epoch_s
         self.bridge.begin({node.name: node for node in service.slurm.nodes()})
         while True:
-            service.cycle(now_s())
+            service.cycle(now_s(), self.session.step)
             yield
             self.slurm.advance(service._pause_s())
 

@@ -192,10 +192,10 @@ def test_a_scheduler_that_goes_round_in_circles_is_stopped() -> None:
         return d.Reply(message.now, [d.CallMeLater(message.now, message.now)])
 
     bridge = Acting(platform_of(1), "main", epoch_s=slurm.now_s)
-    service = Service(bridge, Slurm(slurm), restless, clock=lambda: slurm.now_s,
+    service = Service(bridge, Slurm(slurm), clock=lambda: slurm.now_s,
                       sleep=slurm.advance)  # fmt: skip
     with pytest.raises(PeerError, match="ever more"):
-        service.run(lambda: False)
+        service.run(restless, lambda: False)
 
 
 @pytest.mark.parametrize(
