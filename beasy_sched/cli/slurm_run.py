@@ -34,6 +34,7 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.signals import ENDING_SIGNALS
 from beasy_sched.slurm.settings import MODEL, LiveSettings, OnKill, OnReject
 from beasy_sched.units import parse_duration
@@ -81,16 +82,9 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
     """
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.outputs.tables import print_summary
-    from beasy_sched.slurm.live import LiveRun, live_windows
+    from beasy_sched.slurm.live import LiveRun
 
-    how.energy = EnergySource.MODEL if given.meter == MODEL else EnergySource.BATSIM
-    settings = settings_of(how)
-    site = None if settings.site is None else parse_site(settings.site, settings.site_name)
-    _check_together(how, given, site)
-    settings = msgspec.structs.replace(settings, windows=live_windows(settings, site, given.for_s))
-    if given.power_stale_s is None and site is not None:
-        given.power_stale_s = 2.0 * site.step_s
-    live = made_of(LiveSettings, vars(given))
+    settings, live = _settings_of(how, given)
     platform = read_simgrid_platform(given.platform, master=given.master_host).platform
     with (
         stopped_by_signals() as stop,
@@ -115,6 +109,19 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
     if summary is not None and not given.quiet:
         print_summary(summary)
     tell_written(*files.written, quiet=given.quiet)
+
+
+def _settings_of(how: RunOptions, given: _LiveOptions) -> tuple[RunSettings, LiveSettings]:
+    """Read what the options name. Raises ConfigError and InputError."""
+    from beasy_sched.slurm.live import live_windows
+
+    how.energy = EnergySource.MODEL if given.meter == MODEL else EnergySource.BATSIM
+    settings = settings_of(how)
+    site = None if settings.site is None else parse_site(settings.site, settings.site_name)
+    _check_together(how, given, site)
+    settings = msgspec.structs.replace(settings, windows=live_windows(settings, site, given.for_s))
+    given.power_stale_s = given.power_stale_s or (None if site is None else 2.0 * site.step_s)
+    return settings, made_of(LiveSettings, vars(given))
 
 
 def _check_together(how: RunOptions, given: _LiveOptions, site: Site | None) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from beasy_sched.arrays import BoolArray
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.platform import Platform
 from beasy_sched.protocol.notices import JOB_RUNS
 from beasy_sched.slurm import actions as a
@@ -165,14 +165,11 @@ class Acting(Bridge):
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
     ) -> list[a.ClusterAction]:
         """Note which hosts are out of service, and which have been switched; ask again where need be."""
-        size = self.platform.size
-        lost, up, off = (np.zeros(size, dtype=np.bool_) for _ in range(3))
-        for host, name in enumerate(self.platform.names):
-            node = nodes.get(name)
-            lost[host] = node is None or node.is_lost
-            if node is not None:
-                up[host], off[host] = node.is_up, node.is_off
-        foreign = np.zeros(size, dtype=np.bool_)
+        here = [nodes.get(name) for name in self.platform.names]
+        lost = np.array([node is None or node.is_lost for node in here])
+        up = np.array([node is not None and node.is_up for node in here])
+        off = np.array([node is not None and node.is_off for node in here])
+        foreign = np.zeros(self.platform.size, dtype=np.bool_)
         for job in jobs:
             if job.id not in self.tracked or self.tracked[job.id].phase is Phase.WAITING:
                 taken = job.nodes if job.has_nodes else ()
@@ -184,8 +181,8 @@ class Acting(Bridge):
         unavailable = (lost & ~self._asleep) | foreign | (at_rest & ~up)
         self._tell_availability(now_s, unavailable)
         late = now_s - self._asked_s >= _ASK_AGAIN_S
-        rise = switching & ~self._asleep & off & late
-        fall = self._asleep & up & ~foreign & late
+        rise = (switching & ~self._asleep & off & late).nonzero()[0]
+        fall = (self._asleep & up & ~foreign & late).nonzero()[0]
         return [*self._ask(now_s, a.SwitchOn, rise), *self._ask(now_s, a.SwitchOff, fall)]
 
     def _answer_switches(self, now_s: float, lost: BoolArray, up: BoolArray, off: BoolArray) -> BoolArray:
@@ -219,12 +216,10 @@ class Acting(Bridge):
         self.notes.append(f"{', '.join(self.platform.names[host] for host in failed)} did not come")
 
     def _ask(
-        self, now_s: float, kind: type[a.SwitchOn | a.SwitchOff], mask: BoolArray
+        self, now_s: float, kind: type[a.SwitchOn | a.SwitchOff], hosts: HostIds
     ) -> list[a.ClusterAction]:
-        if not mask.any():
-            return []
-        self._asked_s[mask] = now_s
-        return [kind(self.nodes_of(HostSet(mask.nonzero()[0])))]
+        self._asked_s[hosts] = now_s
+        return [kind(self.nodes_of(HostSet(hosts)))] if len(hosts) else []
 
     # --- decisions ------------------------------------------------------------------------------------------
 
@@ -247,14 +242,12 @@ class Acting(Bridge):
     def _set_state(self, decision: d.SetResourceState, now_s: float) -> Iterable[a.ClusterAction]:
         hosts = decision.resources
         falls = self.platform.sleep_pstate[hosts.ids] == decision.state
-        mask = np.zeros(self.platform.size, dtype=np.bool_)
-        mask[hosts.ids] = True
         if not falls.any() and not self._asleep[hosts.ids].any():
             self._events.append(e.ResourceStateChanged(now_s, hosts, decision.state))
             return [a.SetFrequency(self.nodes_of(hosts), decision.state)]
         self._asleep[hosts.ids] = falls
         self._groups.append(_Group(hosts, decision.state, set(hosts.ids.tolist())))
-        return self._ask(now_s, a.SwitchOff if falls.all() else a.SwitchOn, mask)
+        return self._ask(now_s, a.SwitchOff if falls.all() else a.SwitchOn, hosts.ids)
 
     def failed(self, now_s: float, action: a.ClusterAction, why: str) -> None:
         """As `Bridge.failed`: a job that cannot be started is no longer the scheduler's."""
