@@ -30,7 +30,7 @@ from beasy_sched.testing.invariants import predecessors
 from beasy_sched.testing.plans import planner_plans
 
 POLICIES = sorted(OURS)
-SEEDS = 120
+SEEDS = 40
 """Worlds of each sort and policy: more than 3000 windows in all."""
 
 SORTS = (
