@@ -16,7 +16,8 @@ from worlds import FAST, SLOW
 from beasy_sched.energy.server_energy import CellEnergies, shifted
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
-from beasy_sched.policies.beasy.live_plan import EnergyTest, KeptOn, PlanAhead, SleepBound
+from beasy_sched.policies.beasy.live_plan import EnergyTest, PlanAhead
+from beasy_sched.policies.beasy.sleep_bound import KeptOn, SleepBound
 from beasy_sched.policies.planned.sleep_savings import SleepSavings, kept_on, worthwhile
 from beasy_sched.policies.planned.working_plan import Runs
 
@@ -51,8 +52,13 @@ def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: i
         states[: len(columns), hosts] = columns
 
     now = more.pop("now", now)
-    outlook = PlanAhead(states, now, until, lambda: level_j, 20.0, dt_s, write, **more)
-    return EnergyTest(savings(len(plans), idle_power=idle_power), outlook)
+    saved = savings(len(plans), idle_power=idle_power)
+
+    def most_saved_j(enough_j: float, rows: int) -> float:
+        return SleepBound(saved, states, until, 100.0).most_j(enough_j, rows)
+
+    outlook = PlanAhead(states, now, until, lambda: level_j, 20.0, dt_s, write, most_saved_j, **more)
+    return EnergyTest(saved, outlook)
 
 
 def drawn(test: EnergyTest) -> list[str]:
@@ -235,14 +241,12 @@ def test_no_sleep_saves_more_than_the_bound(seed, waking_w, idle_power):
     awake = (states != ASLEEP) & (np.arange(steps)[:, None] >= first)
     dt_s = np.array([rng.choice([5.0, 40.0, 100.0]), *[100.0] * (steps - 1)])
     before = rng.random(count) < 0.5
-    level_j, now = np.full(steps, 50.0), np.full(count, ON, dtype=np.int8)
-    outlook = PlanAhead(states, now, first, lambda: level_j, 20.0, dt_s, lambda hosts, columns: None)
     kept = (
         KeptOn(rng.random(count) < 0.3, *sorted(rng.integers(0, steps + 1, 2).tolist())) if seed % 2 else None
     )
     if kept is not None:
         awake[kept.first : kept.end, kept.hosts] = False
-    bound = SleepBound(sleep, outlook, first, kept)
+    bound = SleepBound(sleep, states, first, 100.0, kept)
     for end in rng.permutation(ends).tolist() if seed % 3 else ends.tolist():
         most_j = bound.before_j(end)
         idle = awake & (np.arange(steps) < end)[:, None]
@@ -255,6 +259,13 @@ def test_no_sleep_saves_more_than_the_bound(seed, waking_w, idle_power):
             rows = bound.rows_to(least_j, steps)
             assert bound.before_j(rows - 1) < least_j <= bound.before_j(rows)
     assert bound.rows_to(bound.before_j(steps) + 1.0, steps) == 0
+    for row in range(steps):
+        kept_later = kept and KeptOn(kept.hosts, max(kept.first - row, 0), max(kept.end - row, 0))
+        later = SleepBound(sleep, states[row:], first - row, 100.0, kept_later)
+        for end in range(row, steps + 1):
+            assert bound.before_j(end, row) == later.before_j(end - row)
+        least_j = rng.uniform(0.0, 1.5) * later.before_j(steps - row)
+        assert bound.most_j(least_j, steps, row) >= min(least_j, later.before_j(steps - row))
 
 
 @pytest.mark.parametrize("seed", range(20))

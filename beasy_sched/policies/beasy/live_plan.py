@@ -26,6 +26,7 @@ from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job, JobQueue
+from beasy_sched.policies.beasy.sleep_bound import KeptOn, SleepBound
 from beasy_sched.policies.planned.follower import battery_j, offline_plans
 from beasy_sched.policies.planned.job_table import JobHosts, JobTable
 from beasy_sched.policies.planned.ladder import Ladder
@@ -38,16 +39,6 @@ from beasy_sched.units import TIME_TOLERANCE_S
 WindowEnd = Literal["walltime", "work"]
 """What a job must be able to do before the last known window ends: reach its walltime, or do its work."""
 ENERGY_TOLERANCE_J = 1e-6
-_ALL: Final = slice(None)
-_FEW_ROWS: Final = 32
-"""Energy for half of the jobs is found within so many rows."""
-_FURTHER: Final = 4
-"""Factor by which the number of rows grows that are looked at next."""
-_CELLS_A_LOOK: Final = 1_000_000
-"""Most cells that are looked at together, unless in the shortest look, so that arrays stay small."""
-_NEAR_ROWS: Final = 128
-"""Energy for a job is usually found within so many rows."""
-_ABOVE_ROUNDING: Final = 1.0 + 1e-9
 _start_order: Final = attrgetter("start_order")
 
 
@@ -69,6 +60,8 @@ class PlanAhead:
     """Length of each row, [L]: the rest of the present step, then whole steps."""
     write: Callable[[HostIds, StateArray], object]
     """Function that plans servers in these states from row 0 on."""
+    most_saved_j: Callable[[float, int], float]
+    """The most that all idle servers can save by sleeping before a row, J; or less, but so much at least."""
 
     _limit: tuple[FloatArray | None, int] = (None, 0)
     """Last result of `rows_to_limit`, with the levels that it was found for."""
@@ -108,68 +101,6 @@ class Placement:
         return Placement(*own, asleep, saved_j, self.woken, self.faster)
 
 
-class KeptOn(NamedTuple):
-    """Servers that are never to sleep in rows ``first`` to ``end`` - 1."""
-
-    hosts: BoolArray
-    """Whether each server is kept on, [N]."""
-    first: int
-    end: int
-
-    def leave_out(self, idle: BoolArray, begin: int, hosts: HostIds | slice) -> None:
-        """Clear the cells of the servers in ``idle``: rows from ``begin`` on, columns of ``hosts``."""
-        idle[max(self.first - begin, 0) : max(self.end - begin, 0), self.hosts[hosts]] = False
-
-
-class SleepBound:
-    """The most that idle servers can save by sleeping in the first rows, for more and more rows.
-
-    A cell saves at most what sleep saves of a whole step, a run of idle cells at most what its transitions
-    add. Whole joules, so that sums are exact.
-    """
-
-    def __init__(
-        self, savings: SleepSavings, outlook: PlanAhead, first: IndexArray, kept: KeptOn | None
-    ) -> None:
-        """Bound what servers save that are idle from rows ``first`` on ([N]), but for those ``kept`` on."""
-        self._savings, self._outlook, self._first, self._kept = savings, outlook, first, kept
-        self._most_j = np.zeros(1)
-        """Upper bounds in no rows, in the first, in the first two and so on, as far as they are known."""
-        self._was_idle: BoolArray = np.zeros(len(first), dtype=np.bool_)
-
-    def before_j(self, end: int) -> float:
-        """The most that is saved before row ``end``, J."""
-        if len(self._most_j) <= end:
-            self._look(end)
-        return float(self._most_j[end]) * _ABOVE_ROUNDING
-
-    def rows_to(self, least_j: float, limit: int) -> int:
-        """The least number of rows in which ``least_j`` may be saved; 0 if that is not before ``limit``."""
-        end, at_once = min(_FEW_ROWS, limit), max(_FEW_ROWS, _CELLS_A_LOOK // len(self._first))
-        while self.before_j(end) < least_j:
-            if end == limit:
-                return 0
-            end = min(_FURTHER * end, end + at_once, limit)
-        return int(self._most_j.searchsorted(least_j / _ABOVE_ROUNDING))
-
-    def _look(self, end: int) -> None:
-        """Add the rows up to ``end``."""
-        begin = len(self._most_j) - 1
-        states = self._outlook.states[begin:end]
-        idle = ~self._savings.cells.asleep(states, _ALL)
-        idle &= np.arange(begin, end)[:, None] >= self._first
-        if self._kept is not None:
-            self._kept.leave_out(idle, begin, _ALL)
-        begins = idle.copy()
-        np.greater(idle[1:], idle[:-1], out=begins[1:])
-        begins[0] &= ~self._was_idle
-        self._was_idle = idle[-1]
-        saved_j = self._savings.most_saved_j(states, float(self._outlook.dt_s[-1]))
-        saved_j *= idle
-        by_row_j = np.add.reduce(saved_j, axis=1) + begins @ self._savings.most_added_j
-        self._most_j = np.concatenate((self._most_j, self._most_j[-1] + by_row_j.cumsum()))
-
-
 @dataclass
 class _Savings:
     """E_poss in the first rows, of servers that are idle in any of them."""
@@ -195,8 +126,6 @@ class EnergyTest:
         self.cells = savings.cells
         self.outlook = outlook
         self._kept: KeptOn | None = None
-        self._for_any: SleepBound | None = None
-        """Energy that idle servers can save for any job in the present plan, as far as it is known."""
         self._refused: Placement | None = None
 
     def check(self, hosts: HostIds, end: int, speed: StateArray | None = None) -> Placement | None:
@@ -234,12 +163,10 @@ class EnergyTest:
         elif placement.woken or placement.faster:
             outlook.write(own, placement.columns)
         outlook.reserved_until[own] = placement.end
-        self._for_any = None
 
     def keep(self, hosts: BoolArray, first: int, end: int) -> None:
         """Never put promised ``hosts`` (N) to sleep in rows ``first`` to ``end`` - 1."""
         self._kept = KeptOn(hosts, first, end)
-        self._for_any = None
 
     def short_j(self) -> tuple[float, float]:
         """Return what the last refused job needed, and the most that idle servers could save for it, J."""
@@ -262,9 +189,13 @@ class EnergyTest:
 
     def _pay(self, placement: Placement) -> Placement | None:
         """Put idle servers to sleep, from the present step on, until that pays for the job."""
-        limit, least_j = self.outlook.rows_to_limit, placement.needed_j - ENERGY_TOLERANCE_J
-        first = self._idle_from(placement)
-        rows = SleepBound(self.savings, self.outlook, first, self._kept).rows_to(least_j, limit)
+        outlook, least_j = self.outlook, placement.needed_j - ENERGY_TOLERANCE_J
+        if self.most_payable_j(least_j) < least_j:
+            self._refused = placement
+            return None
+        limit, first = outlook.rows_to_limit, self._idle_from(placement)
+        bound = SleepBound(self.savings, outlook.states, first, float(outlook.dt_s[-1]), self._kept)
+        rows = bound.rows_to(least_j, limit)
         rows = min(rows + rows // 8, limit)  # the bound is a little higher than what is saved
         while rows:
             savings = self._savings(placement, first, rows, limit)
@@ -282,14 +213,9 @@ class EnergyTest:
         first[placement.hosts] = np.maximum(first[placement.hosts], placement.end)
         return first
 
-    def most_payable_j(self) -> float:
-        """Upper bound of what idle servers can save for any job, J; infinite where that is not soon known."""
-        limit = self.outlook.rows_to_limit
-        if limit > _NEAR_ROWS:
-            return np.inf
-        if self._for_any is None:
-            self._for_any = SleepBound(self.savings, self.outlook, self.outlook.reserved_until, self._kept)
-        return self._for_any.before_j(limit)
+    def most_payable_j(self, enough_j: float = math.inf) -> float:
+        """Upper bound of what idle servers can save for any job, J; or less, but ``enough_j`` at least."""
+        return self.outlook.most_saved_j(enough_j, self.outlook.rows_to_limit)
 
     def least_needed_j(
         self, asleep: npt.NDArray[np.integer], count: npt.NDArray[np.integer]
@@ -448,6 +374,8 @@ class LivePlan:
         """Those running jobs a server of which could run faster, by changes of the plan and jobs."""
         self._lowest: Remembered[tuple[int, int, int], bool] = Remembered()
         """Whether no server could draw less, by changes of the plan and jobs."""
+        self._bound: Remembered[tuple[int, int], tuple[int, SleepBound]] = Remembered()
+        """What idle servers can save, and from which step on, by changes of the plan and jobs."""
         self._released: list[_Held] = []
 
     def renew(self, time_s: float) -> bool:
@@ -534,8 +462,22 @@ class LivePlan:
             min_j=plan.battery.min_j,
             dt_s=dt_s,
             write=lambda hosts, states: self._write(view, step, hosts, states),
+            most_saved_j=lambda enough_j, rows: self._most_saved_j(step, enough_j, rows),
         )
         return EnergyTest(self.savings, outlook)
+
+    def _most_saved_j(self, step: int, enough_j: float, rows: int) -> float:
+        """The most that idle servers can save in so many ``rows`` from ``step`` on: see `SleepBound.most_j`.
+
+        The bound is kept while neither the plan's states nor the running jobs change.
+        """
+
+        def from_here() -> tuple[int, SleepBound]:
+            ahead = self.plan.states[step:]
+            return step, SleepBound(self.savings, ahead, self.until - step, self.plan.step_s)
+
+        first, bound = self._bound.get((self.plan.changes, self.comings), from_here)
+        return bound.most_j(enough_j, step - first + rows, step - first)
 
     def _last_end_step(self, view: View, step: int) -> int:
         """The step by which every waiting job would have ended that can still end before the plan does."""

@@ -90,8 +90,11 @@ class BeasyPass(EasyPass):
         return places[in_time]
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
-        """Leave out jobs that cannot end before the last known window does."""
-        return super().fitting(self._those_in_time(places), promise)
+        """Leave out jobs that cannot end before the last known window does, or that the plan cannot pay."""
+        places = super().fitting(self._those_in_time(places), promise)
+        if self.refused_by == PLAN_CANNOT_PAY and len(places):
+            places = places[self._perhaps_payable(places)]
+        return places
 
     def wanted(self, job: Job) -> bool:
         """Leave out a job whose run time does not depend on speed and that can only end in time by speed."""
@@ -226,26 +229,34 @@ class BeasyPass(EasyPass):
 
         That is looked at only where it cannot pay for ``head``.
         """
-        queue, plan = self.view.queue, self.live.plan
+        queue = self.view.queue
         places = self._those_in_time((queue.res <= self.free).nonzero()[0])
         if not len(places):
             return False
         if self.refused_by != PLAN_CANNOT_PAY:
             return True
+        payable = self._perhaps_payable(places)
+        barred = {head, *self.placed()}
+        return any(queue.at(place) not in barred for place in places[payable].tolist())
+
+    def _perhaps_payable(self, places: Places) -> BoolArray:
+        """Which jobs the plan can perhaps pay for on the hosts that are free, and all that do not compute.
+
+        The policy is asked about these whatever the plan can pay.
+        """
+        queue, plan = self.view.queue, self.live.plan
         ids = self.free_mask().nonzero()[0]
         ends = np.minimum(self.live.end_steps(self.view.now + queue.walltime_s[places]), plan.steps)
         asleep = np.sort(plan.asleep_steps(ids, self.step, ends[:, None]), axis=1).cumsum(axis=1)
         res = queue.res[places]
-        payable = self._payable(asleep[np.arange(len(places)), res - 1], res) | ~queue.computes[places]
-        barred = {head, *self.placed()}
-        return any(queue.at(place) not in barred for place in places[payable].tolist())
+        payable = self._payable(asleep[np.arange(len(places)), res - 1], res)
+        return np.asarray(payable | ~queue.computes[places])
 
     def _payable(self, asleep: npt.NDArray[np.integer], count: npt.NDArray[np.integer]) -> BoolArray:
         """Whether the plan can perhaps pay for jobs on ``count`` servers in so many steps ``asleep``."""
         needed_j = self._test.least_needed_j(asleep, count)
-        if np.maximum.reduce(needed_j, initial=0.0) <= 0.0:
-            return needed_j <= 0.0
-        return needed_j <= self._test.most_payable_j()
+        most_j = float(np.maximum.reduce(needed_j, initial=0.0))
+        return needed_j <= (self._test.most_payable_j(most_j) if most_j > 0.0 else 0.0)
 
     def _until(self, job: Job) -> int:
         """The step up to which the plan is searched for servers for ``job``."""
