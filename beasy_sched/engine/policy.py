@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, all_of, read_only
+from beasy_sched.arrays import BoolArray, FloatArray, all_of, read_only
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.actions import (
     NO_FACTS,
@@ -201,6 +201,10 @@ class View:
         a job has left to do cannot be known.
         """
         return self._cluster.progress([*(self.running.values() if jobs is None else jobs)], self.now)
+
+    def work_flops(self, jobs: Sequence[Job]) -> FloatArray:
+        """Return the work that running jobs have done by now on each of their hosts, as `progress` does."""
+        return self._cluster.work_flops(jobs, self.now)
 
     def has_finished(self, job_id: str) -> bool:
         """Tell whether a job has finished that a submitted job names as its predecessor."""

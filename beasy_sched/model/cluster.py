@@ -186,6 +186,16 @@ class Cluster(HostTable):
         work_share = np.divide(done_s, walltime_s, out=np.full(len(jobs), np.nan), where=walltime_s < np.inf)
         return Progress(run_s, work_flops, work_share, energy_j)
 
+    def work_flops(self, jobs: Sequence[Job], now: float) -> FloatArray:
+        """Return the flops that running ``jobs`` have done by ``now`` (s) on each of their hosts."""
+        done = np.array([(job.work_flops, job.worked_until_s, job.computes) for job in jobs])
+        pace_flops: FloatArray | float | None = self._pace_flops
+        if pace_flops is None:
+            counts = [len(job.hosts) for job in jobs]
+            speeds_flops = self.speed_flops(np.concatenate([job.hosts.ids for job in jobs]))
+            pace_flops = np.minimum.reduceat(speeds_flops, np.cumsum([0, *counts[:-1]]))
+        return np.asarray(done[:, 0] + pace_flops * done[:, 2] * (now - done[:, 1]))
+
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
         """Change hosts that are on to another computing P-state immediately, as was requested of them."""
         jobs = [self._job_on[order] for order in distinct(self._order_on[hosts]) if order]

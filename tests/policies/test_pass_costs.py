@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from talk import Talk, only, production, small_battery, submitted
 from worlds import World, random_world, rich_world, run, session_of
 
+from beasy_sched.arrays import BoolArray
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine.commands import Commander
 from beasy_sched.engine.policy import View
@@ -19,7 +21,7 @@ from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import Message
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies.beasy.live_plan import LivePlan
+from beasy_sched.policies.beasy.live_plan import EnergyTest, LivePlan
 from beasy_sched.policies.beasy.policy import Beasy, BeasyPass
 from beasy_sched.policies.easy import EasyPass, Places
 from beasy_sched.policies.follow_plan import PlannedEasyPass, PlannedRuns
@@ -82,8 +84,14 @@ def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: 
     def none_stands(self: PlannedRuns, view: View, job: Job, step: int) -> None:
         return None
 
-    def all_running(self: LivePlan, view: View, step: int, end: int) -> JobTable | None:
+    def all_running(self: LivePlan, view: View, step: int, end: int, energy_j: float) -> JobTable | None:
         return self.running_jobs(view)
+
+    def all_that_fit(self: BeasyPass, places: Places) -> BoolArray:
+        return np.ones(len(places), dtype=np.bool_)
+
+    def whatever(self: EnergyTest, enough_j: float = math.inf) -> float:
+        return math.inf
 
     def never(self: LivePlan, step: int, end: int) -> bool:
         return False
@@ -92,6 +100,8 @@ def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LivePlan, "faster_jobs", all_running)
         patch.setattr(LivePlan, "is_lowest", never)
+        patch.setattr(BeasyPass, "_perhaps_payable", all_that_fit)
+        patch.setattr(EnergyTest, "most_payable_j", whatever)
         patch.setattr(LivePlan, "hopeless", forgotten, raising=False)
         patch.setattr(Beasy, "_settled", forgotten, raising=False)
         patch.setattr(EasyPass, "_affordable", all_of_them)

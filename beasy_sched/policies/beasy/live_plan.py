@@ -27,6 +27,8 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.beasy.sleep_bound import KeptOn, SleepBound
+from beasy_sched.policies.beasy.speed_prices import SpeedPrices
+from beasy_sched.policies.beasy.speeds import ROUNDING_J
 from beasy_sched.policies.planned.follower import battery_j, offline_plans
 from beasy_sched.policies.planned.job_table import JobHosts, JobTable
 from beasy_sched.policies.planned.ladder import Ladder
@@ -311,11 +313,15 @@ class _HeldJobs:
             ladder.reference_flops[self.layout.ids], self.layout.first
         )
         self._computes = np.array([job.computes for job in self._jobs])
+        self._all_compute = all_of(self._computes)
+        self._start_s = np.array([job.start_s for job in self._jobs])
 
     def table(self, view: View) -> JobTable:
         """The jobs with what they have left to do now."""
-        done = view.progress(self._jobs)
-        done_flops = np.where(self._computes, done.work_flops, done.run_s * self._reference_flops)
+        done_flops = view.work_flops(self._jobs)
+        if not self._all_compute:
+            run_flops = (view.now - self._start_s) * self._reference_flops
+            done_flops = np.where(self._computes, done_flops, run_flops)
         left_flops = np.maximum(self._total_flops - done_flops, 0.0)
         return JobTable(self.layout, self._end_s - view.now, left_flops)
 
@@ -372,6 +378,8 @@ class LivePlan:
         self._all: Remembered[int, _HeldJobs] = Remembered()
         self._faster: Remembered[tuple[int, int, int], _HeldJobs] = Remembered()
         """Those running jobs a server of which could run faster, by changes of the plan and jobs."""
+        self._prices: Remembered[tuple[int, int, int], tuple[int, SpeedPrices]] = Remembered()
+        """What it costs these to run faster, and from which step on, by the same."""
         self._lowest: Remembered[tuple[int, int, int], bool] = Remembered()
         """Whether no server could draw less, by changes of the plan and jobs."""
         self._bound: Remembered[tuple[int, int], tuple[int, SleepBound]] = Remembered()
@@ -574,17 +582,27 @@ class LivePlan:
         """Return the running jobs with their estimated remaining work (Eq. 3.28, 3.29), if there are any."""
         return self._all.get(self.comings, self._held_jobs).table(view) if self._held else None
 
-    def faster_jobs(self, view: View, step: int, end: int) -> JobTable | None:
-        """Return the running jobs with a server that could run faster before step ``end``, if there are any.
+    def faster_jobs(self, view: View, step: int, end: int, energy_j: float) -> JobTable | None:
+        """Return running jobs if ``energy_j`` may suffice for one of them to run faster before step ``end``.
 
-        Others may be among them that could only earlier; while neither plan nor jobs change, they are not
-        looked at again.
+        These are the ones with a server that could run faster. Others may be among them that could only
+        earlier; while neither plan nor jobs change, they are not looked at again, and the prices are known.
         """
         if not self._held:
             return None
         key = self.plan.changes, self.comings, end
         jobs = self._faster.get(key, lambda: self._held_jobs(self._can_rise(step, end)))
-        return jobs.table(view) if jobs.held else None
+        if not jobs.held:
+            return None
+        table = jobs.table(view)
+        first, prices = self._prices.get(key, lambda: (step, self._speed_prices(table, step, end)))
+        row_ends_s = self.plan.steps_s[: end - step].cumsum()
+        return table if prices.least_j(table, step - first, row_ends_s) <= energy_j + ROUNDING_J else None
+
+    def _speed_prices(self, jobs: JobTable, step: int, end: int) -> SpeedPrices:
+        """What more speed costs ``jobs`` in steps from ``step`` on, before ``end``."""
+        states = self.plan.states[step : min(end, int(self.until[jobs.hosts].max()) + 1), jobs.hosts]
+        return SpeedPrices(jobs, self.ladder, states, self.cells.asleep(states, jobs.hosts))
 
     def _held_jobs(self, some: Sequence[bool] | None = None) -> _HeldJobs:
         """The running jobs, or ``some`` of them."""

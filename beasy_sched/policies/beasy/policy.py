@@ -468,13 +468,14 @@ class Beasy(Policy):
             spending = Spending(rest, live.savings, live.ladder, levels_j, bounded=bounded)
             why["spendable_j"] = spending.left_j
             if spending.has_left():
-                spending.speed_up(live.faster_jobs(view, step, window_end))
+                spending.speed_up(live.faster_jobs(view, step, window_end, spending.left_j))
             why["spent_on_jobs_j"] = why["spendable_j"] - spending.left_j
             free = np.logical_and(live.until <= step, view.available)
             idle = int(np.count_nonzero(free & live.plan.on[step]))
             asleep = (free & ~live.plan.on[step]).nonzero()[0]
-            asked = self._asked_for(view, dangerous, step, window_end - step)
-            spending.wake(asked, idle, asleep)
+            if spending.may_wake(asleep):
+                asked = self._asked_for(view, dangerous, step, window_end - step, idle + len(asleep))
+                spending.wake(asked, idle, asleep)
             why["spent_on_wakes_j"] = why["spendable_j"] - why["spent_on_jobs_j"] - spending.left_j
         else:
             present = step - window.start_step
@@ -491,26 +492,27 @@ class Beasy(Policy):
         return Compensate("surplus" if diff_j > 0.0 else "shortage", why)
 
     def _asked_for(
-        self, view: View, dangerous: bool, step: int, steps_left: int
+        self, view: View, dangerous: bool, step: int, steps_left: int, most_hosts: int
     ) -> Iterator[tuple[int, int]]:
         """Yield the waiting jobs in order P_R, with the steps that they take, including waking.
 
-        A job that can end in the ``steps_left`` of the window takes no more than these.
+        A job that can end in the ``steps_left`` of the window takes no more than these; those that cannot are
+        left out, as are those that ask for more than ``most_hosts``.
         """
-        queue, live = view.queue, self.live
-        if not len(queue):
+        queue, live, step_s = view.queue, self.live, self.live.plan.step_s
+        places = (queue.res <= most_hosts).nonzero()[0]
+        walltime_s = queue.walltime_s[places]
+        most_s = live.most_s(view, step, walltime_s)
+        in_time = np.ceil((live.longest_wake_s + most_s) / step_s) <= steps_left
+        in_time &= walltime_s < np.inf
+        places, walltime_s = places[in_time], walltime_s[in_time]
+        if not len(places):
             return
+        rows = np.minimum(np.ceil((live.longest_wake_s + walltime_s) / step_s), steps_left)
+        rows_of = dict(zip(places.tolist(), rows.tolist(), strict=True))
         order = smallest_size if dangerous else largest_slowdown
-        wake_s, step_s = live.longest_wake_s, live.plan.step_s
-        for place in one_by_one(order, queue, queue.places(), view.now):
-            job = queue.at(place)
-            if math.isinf(job.walltime_s):
-                continue
-            rows = math.ceil((wake_s + job.walltime_s) / step_s)
-            most_s = live.most_s(view, step, np.array([job.walltime_s])).item()
-            if math.ceil((wake_s + most_s) / step_s) <= steps_left:
-                rows = min(rows, steps_left)
-            yield job.res, rows
+        for place in one_by_one(order, queue, places, view.now):
+            yield queue.at(place).res, int(rows_of[place])
 
     # --- every event --------------------------------------------------------------------------------------
 

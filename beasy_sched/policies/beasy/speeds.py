@@ -256,7 +256,8 @@ class _Slowing:
         return _Actions(action, row, table.hosts[place], new[row, place], saved_j)
 
 
-_ROUNDING_J = 1e-3
+ROUNDING_J: Final = 1e-3
+"""Difference up to which what is left may suffice for a bound of what is needed, J."""
 
 
 class Spending:
@@ -303,7 +304,7 @@ class Spending:
             return
         ends = self._ends(jobs)
         prices_j = self._prices_j(jobs, ends)
-        if np.minimum.reduce(prices_j) > self.left_j + _ROUNDING_J:
+        if np.minimum.reduce(prices_j) > self.left_j + ROUNDING_J:
             return
         speeds = self.ladder.speed_flops(jobs.hosts, self.rest.states[0, jobs.hosts])
         needed_s = jobs.needed_s(speeds)
@@ -312,7 +313,7 @@ class Spending:
         for place in slack.argsort(kind="stable").tolist():
             if not self.has_left():
                 return
-            if prices_j[place] <= self.left_j + _ROUNDING_J:
+            if prices_j[place] <= self.left_j + ROUNDING_J:
                 job, end = jobs.only(place), int(ends[place])
                 while end and self.has_left():
                     end = self._raise(job, end)
@@ -343,15 +344,21 @@ class Spending:
             prices_j[some | (not ladder.rising)] = -np.inf
         return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
 
+    def may_wake(self, asleep: HostIds) -> bool:
+        """Whether what is left may suffice for waking one of the servers ``asleep`` for a step."""
+        if not len(asleep):
+            return False
+        return self.left_j + self.rest.tolerance_j >= self.savings.least_waking_j(float(self.rest.dt_s[0]))
+
     def wake(self, asked: Iterable[tuple[int, int]], idle: int, asleep: HostIds) -> None:
         """Wake servers for waiting jobs, thriftiest P-state, while that can be paid for.
 
         ``asked``: the hosts that a job asks for, and the rows that it takes, the waking included; ``idle``:
         servers that are on without a job; ``asleep``: those that may be woken.
         """
-        step_s, tolerance_j = float(self.rest.dt_s[0]), self.rest.tolerance_j
-        if self.left_j + tolerance_j < self.savings.least_waking_j(step_s) or not len(asleep):
+        if not self.may_wake(asleep):
             return
+        step_s, tolerance_j = float(self.rest.dt_s[0]), self.rest.tolerance_j
         ordered = False
         for res, rows in asked:
             if not idle and not len(asleep):
@@ -361,21 +368,16 @@ class Spending:
                 continue
             if missing:
                 if not ordered:
-                    asleep, ordered = self._thriftiest_first(asleep), True
+                    asleep, ordered = self.ladder.thriftiest_first(asleep), True
                 chosen = asleep[:missing]
                 states = self.rest.states[:rows, chosen]
                 sleeping = self.cells.asleep(states, chosen)
-                if self.savings.least_woken_j(sleeping, step_s) > self.left_j + tolerance_j + _ROUNDING_J:
+                if self.savings.least_woken_j(sleeping, step_s) > self.left_j + tolerance_j + ROUNDING_J:
                     return
                 woken = np.where(sleeping, self.ladder.thriftiest[chosen], states)
                 if not self._pay(chosen, rows, woken):
                     return
             idle, asleep = idle + missing - res, asleep[missing:]
-
-    def _thriftiest_first(self, hosts: HostIds) -> HostIds:
-        best = self.ladder.thriftiest[hosts]
-        joules_per_flop = self.ladder.full_w(hosts, best) / self.ladder.speed_flops(hosts, best)
-        return hosts[np.lexsort((hosts, joules_per_flop))]
 
     def _raise(self, job: JobTable, end: int) -> int:
         """Try the next faster P-state from now to the expected ``end``.

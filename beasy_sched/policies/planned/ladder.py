@@ -50,6 +50,10 @@ class Ladder:
         self._raised_w = np.take_along_axis(full_w, faster.astype(np.intp), axis=1).ravel() - self._full_w
         self.thriftiest = np.array(thriftiest, dtype=np.int8)[platform.kind_of]
         """P-state of least energy per flop (the faster of equals), by host."""
+        hosts = np.arange(platform.size)
+        best_w, best_flops = self.full_w(hosts, self.thriftiest), self.speed_flops(hosts, self.thriftiest)
+        self._place = np.lexsort((hosts, best_w / best_flops)).argsort()
+        """Place of each host among all of them by least energy per flop, then by id: [N]."""
         self.reference_flops = np.array([kind.reference_speed_flops for kind in kinds])[platform.kind_of]
         """F': the speed that a walltime is taken to stand for, by host (Eq. 3.29)."""
 
@@ -64,6 +68,10 @@ class Ladder:
     def thriftier(self, hosts: HostIds, pstates: StateArray) -> StateArray:
         """The next slower P-state where it needs less energy per flop; else the same one."""
         return np.asarray(self._thriftier.take(self._row_of[hosts] + pstates))
+
+    def thriftiest_first(self, hosts: HostIds) -> HostIds:
+        """``hosts`` by the energy per flop in their thriftiest P-states, the least first; then by id."""
+        return hosts[self._place[hosts].argsort()]
 
     def speed_flops(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
         """Speed of one core in these P-states, flops/s; 0 where they do not compute."""
