@@ -249,6 +249,8 @@ class JobQueue:
         "_filled",
         "_head",
         "_jobs",
+        "_least_res",
+        "_longest_s",
         "_places",
         "_res",
         "_seen",
@@ -274,6 +276,9 @@ class JobQueue:
         """Hosts that all waiting jobs ask for together."""
         self._places: IndexArray | None = None
         """Result of the last call of `places`, until the queue changes."""
+        self._least_res: int | None = None
+        self._longest_s: float | None = None
+        """The least number of hosts and the longest walltime of all jobs, likewise."""
 
     def _read_only(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
         times_s = read_only(self._walltime_s), read_only(self._subtime_s)
@@ -295,7 +300,7 @@ class JobQueue:
 
     def append(self, job: Job) -> None:
         """Add a job at the end."""
-        self._places = None
+        self._places = self._least_res = self._longest_s = None
         job.place = len(self._jobs)
         self._jobs.append(job)
         self._count += 1
@@ -331,7 +336,7 @@ class JobQueue:
 
     def remove(self, job: Job) -> None:
         """Take a job out."""
-        self._places = None
+        self._places = self._least_res = self._longest_s = None
         jobs, place = self._jobs, job.place
         jobs[place] = _NO_JOB
         job.place = -1
@@ -381,6 +386,20 @@ class JobQueue:
     def computes(self) -> BoolArray:
         """Whether jobs load their hosts, by place."""
         return self._columns()[3][self._head : len(self._jobs)]
+
+    @property
+    def least_res(self) -> int:
+        """The least number of hosts that a waiting job asks for; more than any platform has without a job."""
+        if self._least_res is None:
+            self._least_res = int(np.minimum.reduce(self.res, initial=_GONE))
+        return self._least_res
+
+    @property
+    def longest_walltime_s(self) -> float:
+        """The longest walltime of a waiting job, s; 0 without a job."""
+        if self._longest_s is None:
+            self._longest_s = float(np.maximum.reduce(self.walltime_s[self.places()], initial=0.0))
+        return self._longest_s
 
     def places(self) -> IndexArray:
         """Return the places that hold a job, in order of arrival: a read-only array."""

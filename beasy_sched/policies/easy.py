@@ -313,8 +313,10 @@ class EasyPass:
 
     def is_alone(self, job: Job) -> bool:
         """Whether all other jobs ask for more hosts than are free."""
+        if not self.free or self.view.queue.least_res > self.free:
+            return True
         small = int(np.count_nonzero(self.view.queue.res <= self.free))
-        return not self.free or small == sum(one.res <= self.free for one in {job, *self.placed()})
+        return small == sum(one.res <= self.free for one in {job, *self.placed()})
 
     # --- what the hooks share -------------------------------------------------------------------------------
 
@@ -355,9 +357,9 @@ class EasyPass:
 
     def fill(self, promise: Reservation) -> None:
         """Start all other jobs that fit without delaying the reservation, in order P_B."""
-        if self.backfill is None or not self.free:
-            return
         queue = self.view.queue
+        if self.backfill is None or queue.least_res > self.free:
+            return
         places = (queue.res <= self.free).nonzero()[0]
         if len(places):
             places = self.fitting(places, promise)

@@ -53,6 +53,9 @@ class QueueBesideAList(RuleBasedStateMachine):
         assert [queue.at(place) for place in places.tolist()] == model
         assert queue.res[places].tolist() == [job.res for job in model]
         assert queue.walltime_s[places].tolist() == [job.walltime_s for job in model]
+        assert queue.longest_walltime_s == max((job.walltime_s for job in model), default=0.0)
+        assert queue.least_res == min((job.res for job in model), default=queue.least_res)
+        assert model or queue.least_res > 10**9
         assert queue.subtime_s[places].tolist() == [job.subtime_s for job in model]
         empty = np.ones(len(queue.res), dtype=bool)
         empty[places] = False

@@ -15,6 +15,7 @@ from beasy_sched.energy.server_energy import CellEnergies, shifted
 from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.model.power import PowerModel
+from beasy_sched.policies.beasy.speed_prices import SpeedPrices
 from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
 from beasy_sched.policies.planned.job_table import JobHosts, JobTable
 from beasy_sched.policies.planned.ladder import Ladder
@@ -110,6 +111,25 @@ def test_ladder():
     assert [int(one.thriftier(host, np.array([p], dtype=np.int8))[0]) for p in range(4)] == [1, 1, 2, 3]
     assert one.thriftiest.tolist() == [1]
     assert one.reference_flops.tolist() == [80.0]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sums_kept_from_step_to_step_tell_the_price_of_more_speed(seed):
+    """In each later step they are the least of the prices that are found there anew."""
+    rng = np.random.default_rng(seed)
+    steps, letters = int(rng.integers(2, 9)), list("fms." if seed % 2 else "fm")
+    plans = ["".join(rng.choice(letters, size=steps)) for _ in range(4)]
+    jobs, whole = ((0,), (1, 3), (2,)), rest(*plans)
+    layout = table(*(job(*hosts) for hosts in jobs))
+    asleep = whole.states[:, layout.hosts] == LETTERS["."]
+    prices = SpeedPrices(layout, ladder(4), whole.states[:, layout.hosts], asleep)
+    for row in range(steps):
+        left_s = rng.choice([50.0, 100.0, 250.0, 1e4], size=3)
+        flops = rng.choice([0.0, 8_000.0, 20_000.0, 1e6], size=3)
+        now = table(*(job(*h, left_s=s, flops=f) for h, s, f in zip(jobs, left_s, flops, strict=True)))
+        later = spending(rest(*(plan[row:] for plan in plans)))
+        found_j = later._prices_j(now, later._ends(now)).min()
+        assert prices.least_j(now, row, later.rest.dt_s.cumsum()) == pytest.approx(found_j)
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -25,7 +25,7 @@ from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.energy.storage import LevelProjection
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.jobs import Job, JobQueue
+from beasy_sched.model.jobs import Job
 from beasy_sched.policies.beasy.sleep_bound import KeptOn, SleepBound
 from beasy_sched.policies.beasy.speed_prices import SpeedPrices
 from beasy_sched.policies.beasy.speeds import ROUNDING_J
@@ -437,10 +437,6 @@ class LivePlan:
         """Speeds as shares of the reference speed."""
         return np.asarray(self.ladder.speed_flops(hosts, pstates) / self.ladder.reference_flops[hosts])
 
-    def longest_walltime_s(self, queue: JobQueue) -> float:
-        """The longest walltime of the waiting jobs, s."""
-        return float(np.maximum.reduce(queue.walltime_s[queue.places()], initial=0.0))
-
     def has_on(self, hosts: HostIds, first: int, end: int) -> bool:
         """Whether ``hosts`` are planned on in all steps from ``first`` to ``end`` - 1."""
         return all_of(self.plan.on[first:end, hosts])
@@ -456,7 +452,7 @@ class LivePlan:
         """
         plan = self.plan
         end_step = plan.horizon(step)
-        if view.now + self.longest_walltime_s(view.queue) > plan.start_of(end_step):
+        if view.now + view.queue.longest_walltime_s > plan.start_of(end_step):
             end_step = max(end_step, self._last_end_step(view, step))
         plan.cover(step, end_step)
         rows = slice(step, min(end_step + 1, plan.steps))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,9 @@ from beasy_sched.units import TIME_TOLERANCE_S
 _LOOKS_AHEAD = 24
 """Runs that begin in so many steps from now, or from the start promised before, are looked at first for a
 reservation: most are found there."""
+
+_MANY: Final = 4
+"""From so many jobs on, it takes less time to leave out those that the plan cannot pay than to try each."""
 
 
 class BeasyPass(EasyPass):
@@ -92,7 +95,7 @@ class BeasyPass(EasyPass):
     def fitting(self, places: Places, promise: Reservation) -> Places:
         """Leave out jobs that cannot end before the last known window does, or that the plan cannot pay."""
         places = super().fitting(self._those_in_time(places), promise)
-        if self.refused_by == PLAN_CANNOT_PAY and len(places):
+        if len(places) >= (1 if self.refused_by == PLAN_CANNOT_PAY else _MANY):
             places = places[self._perhaps_payable(places)]
         return places
 
@@ -116,8 +119,7 @@ class BeasyPass(EasyPass):
     @cached_property
     def _all_in_time(self) -> bool:
         """Whether every waiting job would reach its walltime before the last known window ends."""
-        longest_s = self.live.longest_walltime_s(self.view.queue)
-        return self.view.now + longest_s <= self.live.plan.end_s + TIME_TOLERANCE_S
+        return self.view.now + self.view.queue.longest_walltime_s <= self.live.plan.end_s + TIME_TOLERANCE_S
 
     def _those_in_time(self, places: Places) -> Places:
         return places if self._all_in_time else places[self._in_time(places)]
