@@ -30,6 +30,10 @@ soc_target_pct = 20
 [time]
 window_h = 3
 """
+AGEING = """\
+[battery.life]
+chemistry = "lmo"
+"""
 SCENARIO = """\
 name = "small"
 seeds = [1]
@@ -178,6 +182,7 @@ WORKS: dict[str, Callable[[], None]] = {
     "dask": dask,
     "pybatsim": pybatsim,
     "learn": learn,
+    "life": lambda: done(beasy("simulate", *RUN, "--site", "ageing.toml", "-q")),
     "metrics": lambda: done(beasy("simulate", *RUN, "--metrics", ":0", "-q")),
 }
 REFUSED: dict[str, Callable[[], list[str]]] = {
@@ -188,6 +193,7 @@ REFUSED: dict[str, Callable[[], list[str]]] = {
     "dask": lambda: beasy(*CAMPAIGN, "on-dask", "--executor", "dask", "--scheduler", "tcp://localhost:1"),
     "pybatsim": lambda: [sys.executable, "-c", "import beasy_sched.pybatsim"],
     "learn": lambda: [sys.executable, "-c", "import beasy_sched.learning.environment"],
+    "life": lambda: beasy("simulate", *RUN, "--site", "ageing.toml", "-q"),
     "metrics": lambda: beasy("simulate", *RUN, "--metrics", ":0", "-q"),
 }
 FIRST = {"dask": "data"}
@@ -212,6 +218,7 @@ def refused(command: list[str], extra: str) -> None:
 def make_inputs() -> None:
     """Write a small site's files, and a run with policy ``easy``."""
     Path("site.toml").write_text(SITE)
+    Path("ageing.toml").write_text(SITE + AGEING)
     Path("small.toml").write_text(SCENARIO)
     Path("planned.toml").write_text(SCENARIO.replace("make = false", "make = true"))
     done(beasy("generate", "platform", "-n", "gros:4", "-o", "platform.xml", "-q"))

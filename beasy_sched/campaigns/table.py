@@ -125,6 +125,8 @@ COLUMNS: Final[tuple[RunColumn, ...]] = (
 
 GRID_COLUMNS: Final = tuple(_columns_of("grid").values())
 """Further columns, at the end, where a scenario's site has a grid."""
+LIFE_COLUMNS: Final = tuple(_columns_of("battery_life", name="battery_{}").values())
+"""Further columns, after those of the grid, where a scenario's site tells how its battery ages."""
 DEADLINE_COLUMNS: Final = tuple(
     column if field.startswith("lateness") else replace(column, name=f"deadline_{field}")
     for field, column in _columns_of("deadlines").items()
@@ -139,12 +141,17 @@ SWEEP_COLUMNS: Final = tuple(
 
 def columns_of(specs: Iterable[RunSpec]) -> tuple[RunColumn, ...]:
     """Return the columns of these runs."""
-    grid, due, swept = False, False, set[str]()
+    grid, life, due, swept = False, False, False, set[str]()
     for spec in specs:
         grid |= "grid" in spec.scenario.site
+        life |= "life" in spec.scenario.site.get("battery", {})
         due |= spec.scenario.deadlines is not None
         swept.update(name for name, _ in spec.point)
-    more = (*(GRID_COLUMNS if grid else ()), *(DEADLINE_COLUMNS if due else ()))
+    more = (
+        *(GRID_COLUMNS if grid else ()),
+        *(LIFE_COLUMNS if life else ()),
+        *(DEADLINE_COLUMNS if due else ()),
+    )
     return (*COLUMNS, *more, *(column for column in SWEEP_COLUMNS if column.name in swept))
 
 
@@ -380,10 +387,12 @@ _SHOWN = {
     "bounded_slowdown_mean": "bounded_slowdown_mean",
 }
 """Columns of the runs' table, and under which heading of a comparison they stand."""
-_SHOWN_ON_GREEN_SITES = {
+_SHOWN_WHERE_KNOWN = {
     "cost": ("grid", "cost", ""),
     "carbon_kg": ("", "carbon", "kg"),
     "green_share": ("green", "share", ""),
+    "battery_years_to_80_pct": ("years", "to 80 %", ""),
+    "battery_wear_cost": ("battery", "wear", ""),
     "deadline_jobs_missed": ("past", "due", "jobs"),
 }
 """Columns shown where a run has such a figure, with the two lines of their heading and their unit."""
@@ -398,7 +407,7 @@ def result_lines(folder: Path) -> Iterator[str]:
     known = {column.name: (*column.heading, column.unit) for column in COMPARISON_COLUMNS}
     shown = {name: known[heading] for name, heading in _SHOWN.items()} | {
         name: heading
-        for name, heading in _SHOWN_ON_GREEN_SITES.items()
+        for name, heading in _SHOWN_WHERE_KNOWN.items()
         if name in runs.columns and runs[name].notna().any()
     }
     first, second, units = zip(*shown.values(), strict=True)

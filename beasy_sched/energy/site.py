@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from beasy_sched.energy.battery_life import BatteryLife
 from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.storage import Storage
@@ -42,6 +43,8 @@ class Site:
     """Power of what always runs beside the servers (switches, the scheduler's own host), W."""
     calendar: Calendar | None = None
     """Calendar of the site; None where the site file does not say what time 0 is."""
+    battery_life: BatteryLife | None = None
+    """How the battery ages, and its price; None where the site file does not say."""
 
     @property
     def metered(self) -> bool:

@@ -235,6 +235,29 @@ class EnergyPart(_Part):
     """Energy into the grid, kWh."""
 
 
+class BatteryLifePart(_Part):
+    """How the battery aged, from new at the run's start; money in the site's currency."""
+
+    chemistry: str
+    """Name of the cells' chemistry, or ``data sheet``."""
+    currency: str
+    soh_final_pct: Annotated[
+        Number, Meaning("%", "state of health of the battery at the end, new at the start")
+    ]
+    wear_pct: Annotated[Number, Meaning("%", "capacity that the battery lost")]
+    full_cycles: Annotated[Number, Meaning("cycles", "full cycles that all cycles together make")]
+    life_used_pct: Annotated[
+        Number, Meaning("%", "share of the life until 80 % of the capacity that was used")
+    ]
+    years_to_80_pct: Annotated[
+        Number | None, Meaning("years", "life of the battery if all time were as the run")
+    ]
+    wear_cost: Annotated[Number | None, Meaning("currency", "the used life's share of the battery's price")]
+    wear_cost_per_kwh: Annotated[
+        Number | None, Meaning("currency/kWh", "cost of the wear over discharged energy")
+    ]
+
+
 class GridPart(_Part):
     """What the grid gave and took, and at what cost; costs in the site's currency."""
 
@@ -331,6 +354,7 @@ class RunSummary(_Part, kw_only=True):
     site: SitePart | None = None
     """Site of the run; like the sections up to ``replanning``, None where the run has none."""
     energy_kwh: EnergyPart | None = None
+    battery_life: BatteryLifePart | None = None
     grid: GridPart | None = None
     planned: PlannedPart | None = None
     replanning: ReplanningPart | None = None
@@ -378,6 +402,7 @@ _MAY_BE_UNMADE: Final = (
     "deadlines",
     "site",
     "energy_kwh",
+    "battery_life",
     "grid",
     "planned",
     "replanning",

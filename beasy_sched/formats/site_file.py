@@ -12,6 +12,13 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from beasy_sched.energy.battery_life import (
+    CHEMISTRIES,
+    BatteryLife,
+    CellModel,
+    check_installed,
+    data_sheet_cell,
+)
 from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.grid import MOST_PER_KWH, Export, Foreseen, Grid, Known, Tariff, tariff_table
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
@@ -79,6 +86,9 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
         if file.grid is not None:
             with _named(file, "grid"):
                 grid = _grid(file.grid, calendar, Path(path).parent)
+        battery_life = None
+        if file.battery is not None and file.battery.life is not None:
+            battery_life = _battery_life(file.battery.life, file.grid)
         with _named(file, "load"):
             require(0 <= file.load.base_kw < _LARGEST_KW, "base_kw", file.load.base_kw, _KW_EXPECTED)
     return Site(
@@ -89,11 +99,24 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
         grid=grid,
         base_w=kw_to_w(file.load.base_kw),
         calendar=calendar,
+        battery_life=battery_life,
     )
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Base of the file's sections: unknown names are refused."""
+
+
+class _Life(_Section, frozen=True, kw_only=True):
+    """How the battery ages: a chemistry, or a data sheet."""
+
+    chemistry: str | None = None
+    cycles: tuple[tuple[float, float], ...] | None = None
+    """Depths of discharge, %, and cycles until 80 % of the capacity."""
+    calendar_years: float | None = None
+    temperature_c: float = BatteryLife.temperature_c
+    price_per_kwh: float | None = None
+    currency: str | None = None
 
 
 class _Battery(_Section, frozen=True, kw_only=True):
@@ -108,6 +131,7 @@ class _Battery(_Section, frozen=True, kw_only=True):
     discharge_efficiency: float = BatterySpec.discharge_efficiency
     self_discharge_pct_per_day: float = 0.2
     loss: LossConvention = BatterySpec.loss
+    life: _Life | None = None
 
 
 class _Hydrogen(_Section, frozen=True, kw_only=True):
@@ -198,6 +222,8 @@ Spec = TypeVar("Spec", BatterySpec, HydrogenSpec)
 def _spec(kind: type[Spec], section: _Section) -> Spec:
     values: dict[str, Any] = {}
     for field, value in msgspec.structs.asdict(section).items():
+        if field == "life":
+            continue
         name, convert = _CONVERSIONS.get(field, (field, None))
         values[name] = value if convert is None else convert(value)
     return kind(**values)
@@ -236,6 +262,69 @@ def _check_battery(section: _Battery) -> None:
         require(not (size > 0 and value > most), name, value, expected)
     rate = section.self_discharge_pct_per_day
     require(0 <= rate < 100, "self_discharge_pct_per_day", rate, "at least 0 and below 100")
+
+
+_MOST_YEARS: Final = 100.0
+_MOST_BATTERY_PRICE: Final = 1e5
+
+
+def _battery_life(section: _Life, grid: _GridSection | None) -> BatteryLife:
+    """Return how the battery ages. Raises ConfigError, also where the extra for it is not installed."""
+    if section.chemistry is None and section.cycles is None:
+        field = "" if section.price_per_kwh is None else ".price_per_kwh"
+        raise ConfigError(
+            f'battery.life{field}: requires a chemistry or a data sheet: add chemistry = "lmo", or'
+            " cycles = [[80, 4000], [100, 2500]] (depth of discharge in %, cycles) and calendar_years = 15"
+        )
+    model = _chemistry(section) if section.cycles is None else _data_sheet(section, section.cycles)
+    price = section.price_per_kwh
+    expected = f"at least 0 and at most {_MOST_BATTERY_PRICE:g} for a kWh of capacity"
+    _require_life(price is None or 0 <= price <= _MOST_BATTERY_PRICE, "price_per_kwh", price, expected)
+    expected = "between 0 and 60 degrees Celsius, where the model holds"
+    _require_life(0 <= section.temperature_c <= 60, "temperature_c", section.temperature_c, expected)
+    currency = section.currency or (BatteryLife.currency if grid is None else grid.currency)
+    expected = "" if grid is None else f"{grid.currency}, the currency of [grid]"
+    _require_life(grid is None or currency == grid.currency, "currency", currency, expected)
+    check_installed()
+    return BatteryLife(model, section.temperature_c, price, currency)
+
+
+def _chemistry(section: _Life) -> CellModel:
+    years = section.calendar_years
+    _require_life(years is None, "calendar_years", years, "none beside a chemistry, whose model has its own")
+    expected = (
+        f"{' or '.join(CHEMISTRIES)}, or in its place a data sheet: cycles = [[80, 4000], [100, 2500]]"
+        " (depth of discharge in %, cycles) and calendar_years = 15"
+    )
+    _require_life(section.chemistry in CHEMISTRIES, "chemistry", section.chemistry, expected)
+    return CHEMISTRIES[section.chemistry or ""]
+
+
+def _data_sheet(section: _Life, cycles: tuple[tuple[float, float], ...]) -> CellModel:
+    if section.chemistry is not None:
+        raise ConfigError("battery.life: found both a chemistry and a table of cycles, expected one of them")
+    if section.calendar_years is None:
+        raise ConfigError(
+            "battery.life.calendar_years: is missing: the years until 80 % of the capacity at rest, which a"
+            " table of cycles requires"
+        )
+    years = section.calendar_years
+    _require_life(0 < years <= _MOST_YEARS, "calendar_years", years, f"above 0 and at most {_MOST_YEARS:g}")
+    _require_life(len(cycles) > 0, "cycles", [], "at least one row, such as [80, 4000]")
+    before = (0.0, math.inf)
+    for place, (depth, count) in enumerate(cycles):
+        expected = f"a depth of discharge above {before[0]:g} and at most 100 %: rows are in rising order"
+        _require_life(before[0] < depth <= 100, f"cycles[{place}]", depth, expected)
+        expected = f"cycles above 0, and not more than those of shallower ones ({before[1]:g})"
+        _require_life(0 < count <= before[1], f"cycles[{place}]", count, expected)
+        before = (depth, count)
+    return data_sheet_cell([(depth / 100.0, count) for depth, count in cycles], years)
+
+
+def _require_life(ok: bool, field: str, found: object, expected: str) -> None:
+    if not ok:
+        shown = f"{found:.15g}" if isinstance(found, float) else repr(found)
+        raise ConfigError(f"battery.life.{field}: found {shown}, expected {expected}")
 
 
 def _check_hydrogen(section: _Hydrogen) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import UNSET
 
 from beasy_sched._version import __version__
+from beasy_sched.energy.battery_life import BatteryLife
 from beasy_sched.energy.grid import Grid
 from beasy_sched.engine import Session
 from beasy_sched.engine.policy import Policy
@@ -18,6 +19,7 @@ from beasy_sched.engine.power import PowerSide
 from beasy_sched.errors import BeasyError, Failures, PolicyError
 from beasy_sched.formats.run_summary import (
     SECTIONS,
+    BatteryLifePart,
     EnergyPart,
     GridPart,
     JobsPart,
@@ -128,6 +130,9 @@ def _sections(session: Session) -> dict[str, Callable[[], msgspec.Struct]]:
     if power is not None:
         sections["site"] = lambda: _site_part(power)
         sections["energy_kwh"] = lambda: _energy_part(session, power)
+        life = power.site.battery_life
+        if life is not None:
+            sections["battery_life"] = lambda: _battery_life_part(power, life)
         grid = power.site.grid
         if grid is not None:
             sections["grid"] = lambda: _grid_part(power, grid)
@@ -273,6 +278,30 @@ def _site_part(power: PowerSide) -> SitePart:
         part.hydrogen_final_kg = power.storage.hydrogen_kg
         part.hydrogen_distance_kg = power.storage.hydrogen_kg - hydrogen.level_target_kg
     return part
+
+
+def _battery_life_part(power: PowerSide, life: BatteryLife) -> BatteryLifePart:
+    records, battery = [row.record for row in power.trace], power.site.storage.battery
+    start_s = power.trace[0].start_s if power.trace else 0.0
+    ends_s = [row.start_s + row.record.dt_s for row in power.trace]
+    first_j = records[0].battery_before_j if records else power.storage.battery_j
+    levels_j = [first_j, *(record.battery_after_j for record in records)]
+    wear = life.wear(np.array([start_s, *ends_s]), np.array(levels_j) / battery.capacity_j)
+    cost = None
+    if life.price_per_kwh is not None:
+        cost = wear.life_used * life.price_per_kwh * j_to_kwh(battery.capacity_j)
+    discharged_kwh = j_to_kwh(math.fsum(record.discharge_w * record.dt_s for record in records))
+    return BatteryLifePart(
+        chemistry=life.model.name,
+        currency=life.currency,
+        soh_final_pct=100.0 * wear.health,
+        wear_pct=100.0 * (1.0 - wear.health),
+        full_cycles=wear.full_cycles,
+        life_used_pct=100.0 * wear.life_used,
+        years_to_80_pct=wear.years_to_end,
+        wear_cost=cost,
+        wear_cost_per_kwh=None if cost is None or not discharged_kwh else cost / discharged_kwh,
+    )
 
 
 def _grid_part(power: PowerSide, grid: Grid) -> GridPart:

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import UNSET
 
 from beasy_sched.formats.run_summary import (
+    BatteryLifePart,
     BudgetFigures,
     DueJobsPart,
     EnergyPart,
@@ -62,6 +63,8 @@ def summary_rows(summary: RunSummary) -> list[Row]:
     site, energy, grid = summary.site, summary.energy_kwh, summary.grid
     if site is not None and energy is not None:
         rows += _site_rows(site, energy, unlimited=grid is not None and grid.import_limit_w is None)
+    if summary.battery_life is not None:
+        rows += _life_rows(summary.battery_life)
     if grid is not None:
         rows += _grid_rows(grid)
     if summary.planned is not None and site is not None and energy is not None:
@@ -178,6 +181,17 @@ def _site_rows(site: SitePart, energy: EnergyPart, *, unlimited: bool) -> list[R
     }
     rows += [(label, f"{kwh:,.2f} kWh") for label, kwh in energies_kwh.items()]
     return rows
+
+
+def _life_rows(life: BatteryLifePart) -> Iterator[Row]:
+    """How the battery aged, and what that cost."""
+    yield "battery's state of health at the end", f"{life.soh_final_pct:.3f} %"
+    if life.years_to_80_pct is not None:
+        yield "  years until 80 %, all like this run", f"{life.years_to_80_pct:,.1f}"
+    if life.wear_cost is not None:
+        yield "  cost of the wear", f"{life.wear_cost:,.2f} {life.currency}"
+    if life.wear_cost_per_kwh is not None:
+        yield "  for each kWh discharged", f"{life.wear_cost_per_kwh:.4f} {life.currency}"
 
 
 def _grid_rows(grid: GridPart) -> list[Row]:
@@ -347,7 +361,8 @@ class Column:
         """Return the figure's unit in these runs: for a cost, the currencies of their sites."""
         if self.unit != _CURRENCY:
             return self.unit
-        return "/".join(dict.fromkeys(each.grid.currency for each in summaries if each.grid is not None))
+        found = (value_at(each, self.part, "currency") for each in summaries)
+        return "/".join(dict.fromkeys(each for each in found if each is not None))
 
     def shown(self, summaries: Sequence[RunSummary]) -> bool:
         """Whether a table of ``runs`` has the column."""
@@ -394,6 +409,10 @@ COMPARISON_COLUMNS = (
            where_known=True),
     Column("green_share_pct", ("", "green"), "green share of the load", "%", "grid", "green_share",
            where_known=True, scale=100.0),
+    Column("battery_years_to_80_pct", ("years", "to 80 %"), "years of the battery until 80 %", "",
+           "battery_life", "years_to_80_pct", where_known=True),
+    Column("battery_wear_cost", ("", "wear"), "cost of the battery's wear", _CURRENCY, "battery_life",
+           "wear_cost", digits=2, where_known=True),
     Column("deadlines_missed", ("missed", "deadl."), "deadlines missed", "jobs", "deadlines", "jobs_missed",
            digits=0, where_known=True),
     Column("bounded_slowdown_mean", ("slow-", "down"), "bounded slowdown, mean", "",

@@ -102,7 +102,13 @@ def own_share_pct(run: RunData) -> float | None:
 
 def cards(run: RunData) -> list[Card]:
     """The figures of a run that are known, the jobs first."""
-    return [*_job_cards(run), *_battery_cards(run), *_energy_cards(run), *_quality_cards(run)]
+    return [
+        *_job_cards(run),
+        *_battery_cards(run),
+        *_life_cards(run),
+        *_energy_cards(run),
+        *_quality_cards(run),
+    ]
 
 
 def _submitted(run: RunData) -> int:
@@ -144,6 +150,20 @@ def _battery_cards(run: RunData) -> Iterator[Card]:
         value, detail = f"{tank.hydrogen_final_kg:,.2f} kg", f"its target is {tank.target_kg:,.2f} kg"
         away_kg = round(tank.hydrogen_distance_kg, HYDROGEN_KG_DIGITS)
         yield HYDROGEN.card("Final hydrogen", value, detail, away_kg)
+
+
+def _life_cards(run: RunData) -> Iterator[Card]:
+    life = None if run.summary is None else run.summary.battery_life
+    if life is None:
+        return
+    detail = f"state of health {life.soh_final_pct:.3f} % at the end"
+    if life.years_to_80_pct is not None:
+        value = f"{life.years_to_80_pct:,.1f} years"
+        yield Card("Battery life", value, f"until 80 %, all like this run; {detail}")
+    if life.wear_cost is not None:
+        each = life.wear_cost_per_kwh
+        detail = "" if each is None else f"{each:.4g} {life.currency} for each kWh discharged"
+        yield Card("Battery wear", f"{life.wear_cost:,.2f} {life.currency}", detail)
 
 
 def _energy_cards(run: RunData) -> Iterator[Card]:
@@ -250,6 +270,7 @@ _MEASURES: Final = (
     _Measure(ComparedColumn("wasted", "kWh", Better.LOW), _part("energy_kwh", "wasted")),
     _Measure(ComparedColumn("cost", "", Better.LOW), _part("grid", "cost")),
     _Measure(ComparedColumn("carbon", "kg", Better.LOW), _part("grid", "carbon_kg")),
+    _Measure(ComparedColumn("battery life", "years", Better.HIGH), _part("battery_life", "years_to_80_pct")),
     _Measure(ComparedColumn("slowdown", "", Better.LOW), _part("quality", "bounded_slowdown_mean")),
     _Measure(ComparedColumn("mean wait", "s", Better.LOW, 0), _part("quality", "waiting_s_mean")),
 )  # fmt: skip

@@ -70,5 +70,6 @@ def test_all_parts_of_the_summary_are_known_as_its_own() -> None:
         summary = summarize(session, RunSettings()).to_builtins()
         assert summary.keys() - {*SECTIONS} == ({"greenslot"} if seed % 2 else set())
         seen |= summary.keys()
-    others = {"replanning", "words"}  # tests/cli/test_replan.py and tests/policies/test_words.py have them
+    # tests/cli/test_replan.py, tests/policies/test_words.py and tests/outputs/test_battery_life.py have these
+    others = {"replanning", "words", "battery_life"}
     assert seen - {"greenslot"} | others == {*SECTIONS}

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from beasy_sched.energy.battery_life import LMO, BatteryLife, data_sheet_cell
 from beasy_sched.energy.grid import Known
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.energy.storage import Hold, LossConvention
@@ -250,6 +251,113 @@ def test_a_wrong_grid_is_refused(old, new, message):
         parse_site(GRID.replace(old, new, 1), "my-site.toml")
     assert str(error.value).startswith("my-site.toml: ")
     assert message in str(error.value)
+
+
+LIFE = """\
+[battery]
+capacity_kwh = 10
+charge_limit_kw = 2.5
+discharge_limit_kw = 5
+[battery.life]
+cycles = [[20, 20000], [80, 4000]]
+calendar_years = 15
+temperature_c = 30
+price_per_kwh = 300
+"""
+
+
+def test_how_the_battery_ages():
+    site = parse_site(LIFE)
+    life = site.battery_life
+    assert life.model == data_sheet_cell([(0.2, 20_000), (0.8, 4_000)], 15)
+    assert (life.temperature_c, life.price_per_kwh, life.currency) == (30, 300, "USD")
+    assert site.storage == parse_site(LIFE.partition("[battery.life]")[0]).storage
+    assert parse_site(LIFE + '[grid]\ncurrency = "EUR"\n').battery_life.currency == "EUR"
+    cells = LIFE.partition("[battery.life]")[0] + '[battery.life]\nchemistry = "lmo"\ncurrency = "GBP"\n'
+    assert parse_site(cells).battery_life == BatteryLife(LMO, currency="GBP")
+    assert default_site().battery_life is None
+
+
+SHEET = "cycles = [[20, 20000], [80, 4000]]\ncalendar_years = 15\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            SHEET,
+            'chemistry = "nmc"\n',
+            "chemistry: found 'nmc', expected lmo, or in its place a data sheet: cycl",
+        ),
+        (SHEET, "", "battery.life.price_per_kwh: requires a chemistry or a data sheet: add chemistry"),
+        (
+            SHEET + "temperature_c = 30\nprice_per_kwh = 300\n",
+            "",
+            "battery.life: requires a chemistry or a data",
+        ),
+        (
+            "calendar_years",
+            'chemistry = "lmo"\ncalendar_years',
+            "found both a chemistry and a table of cycles",
+        ),
+        (
+            SHEET,
+            'chemistry = "lmo"\ncalendar_years = 9\n',
+            "calendar_years: found 9, expected none beside a che",
+        ),
+        ("calendar_years = 15\n", "", "battery.life.calendar_years: is missing: the years until 80 %"),
+        ("years = 15", "years = 0", "battery.life.calendar_years: found 0, expected above 0 and at most 100"),
+        ("[[20, 20000], [80, 4000]]", "[]", "battery.life.cycles: found [], expected at least one row"),
+        (
+            "[80, 4000]",
+            "[120, 4000]",
+            "life.cycles[1]: found 120, expected a depth of discharge above 20 and at",
+        ),
+        (
+            "[80, 4000]",
+            "[10, 4000]",
+            "life.cycles[1]: found 10, expected a depth of discharge above 20 and at",
+        ),
+        (
+            "[80, 4000]",
+            "[80, 40000]",
+            "life.cycles[1]: found 40000, expected cycles above 0, and not more than",
+        ),
+        (
+            "[80, 4000]",
+            "[80, 0]",
+            "life.cycles[1]: found 0, expected cycles above 0, and not more than those",
+        ),
+        (
+            "temperature_c = 30",
+            "temperature_c = 300",
+            "battery.life.temperature_c: found 300, expected between 0",
+        ),
+        (
+            "price_per_kwh = 300",
+            "price_per_kwh = -1",
+            "battery.life.price_per_kwh: found -1, expected at least 0",
+        ),
+        (
+            "price_per_kwh = 300\n",
+            'currency = "EUR"\n[grid]\n',
+            "battery.life.currency: found 'EUR', expected USD, the",
+        ),
+        ("price_per_kwh", "price", "battery.life.price: no such field, expected one of chemistry, cycles"),
+    ],
+)
+def test_a_wrong_life_is_refused(old, new, message):
+    assert old in LIFE
+    with pytest.raises(InputError) as error:
+        parse_site(LIFE.replace(old, new, 1), "my-site.toml")
+    assert str(error.value).startswith("my-site.toml: ")
+    assert message in str(error.value)
+
+
+def test_the_extra_is_named_where_it_is_missing(monkeypatch):
+    monkeypatch.setattr("beasy_sched.extras.is_installed", lambda module: False)
+    with pytest.raises(InputError, match=r"battery life needs rainflow: pip install 'beasy-sched\[life\]'"):
+        parse_site(LIFE)
 
 
 @pytest.mark.parametrize("section", ["[[grid.tariff]]\nper_kwh = 0.1", '[grid]\nprice = "prices.csv"'])

@@ -111,6 +111,22 @@ def test_with_a_grid_the_share_is_told_and_not_judged(tmp_path: Path) -> None:
     assert 'class="verdict' not in cards_html([found["Self-sufficiency"]])
 
 
+def test_the_life_of_the_battery_is_told_and_not_judged(tmp_path: Path) -> None:
+    life = {"currency": "EUR", "soh_final_pct": 99.5, "years_to_80_pct": 8.44, "wear_cost": 3.0}
+    run = run_of(tmp_path, battery_life={**life, "wear_cost_per_kwh": 0.0625})
+    found = {card.title: card for card in cards(run)}
+    assert (found["Battery life"].value, found["Battery life"].verdict) == ("8.4 years", None)
+    assert "99.500 %" in found["Battery life"].detail
+    assert (found["Battery wear"].value, found["Battery wear"].detail) == (
+        "3.00 EUR",
+        "0.0625 EUR for each kWh discharged",
+    )
+    unpriced = {**life, "wear_cost": None, "wear_cost_per_kwh": None}
+    titles = [card.title for card in cards(run_of(tmp_path, "b", battery_life=unpriced))]
+    assert "Battery life" in titles
+    assert "Battery wear" not in titles
+
+
 def test_a_run_without_summary_tells_of_its_jobs(tmp_path: Path) -> None:
     run = read_run_data("a", write_run(tmp_path / "a", summary=None))
     assert [card.title for card in cards(run)] == ["Finished", "Killed"]

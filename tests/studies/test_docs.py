@@ -15,6 +15,7 @@ from beasy_sched.campaigns.table import (
     COLUMNS,
     DEADLINE_COLUMNS,
     GRID_COLUMNS,
+    LIFE_COLUMNS,
     SWEEP_COLUMNS,
     TIMING_COLUMNS,
 )
@@ -28,6 +29,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "campaigns.md").read_text
     [
         ("runs", COLUMNS),
         ("grid", GRID_COLUMNS),
+        ("life", LIFE_COLUMNS),
         ("deadlines", DEADLINE_COLUMNS),
         ("sweep", SWEEP_COLUMNS),
         ("timings", TIMING_COLUMNS),
