@@ -100,6 +100,8 @@ class SizeQuestion:
     """Rungs of the axis, rising; see `ladder`."""
     goal: Goal
     guard: GuardPart
+    years: float | None = None
+    """Years of use after which a battery must still suffice; None: until it is replaced."""
 
     @property
     def noises(self) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from beasy_sched.campaigns.size import NoiseAnswer, PolicyAnswer, Row, SizeAnswer, SizeQuestion
 from beasy_sched.campaigns.size_balance import BalanceAnswer
+from beasy_sched.campaigns.size_life import cells_of, new_sizes, years_text
 
 _MOST_TOLD: Final = 5
 _WIDTH: Final = 80
@@ -22,12 +23,20 @@ def size_lines(answer: SizeAnswer) -> Iterator[str]:
     """The table of a search, with remarks on sizes that failed above others, failed runs and what limits."""
     question = answer.question
     yield from _heading(question, f"guard {question.guard.label}")
-    rows = [
-        [each.policy.label, *_summary(each.found, question.sizes), str(len(each.noises)), str(each.runs),
-         str(sum(not noise.found.monotone for noise in each.noises))]
+    cells = cells_of(question)
+    new = [
+        [] if cells is None else _summary(new_sizes(each, question, cells), question.sizes)[:1]
         for each in answer.policies
+    ]
+    rows = [
+        [each.policy.label, *_summary(each.found, question.sizes), *bought, str(len(each.noises)),
+         str(each.runs), str(sum(not noise.found.monotone for noise in each.noises))]
+        for each, bought in zip(answer.policies, new, strict=True)
     ]  # fmt: skip
-    yield from _table(["policy", "median", "smallest", "largest", "noises", "runs", "not monotone"], rows)
+    heads = ["median", "smallest", "largest", *([] if cells is None else ["new"])]
+    yield from _table(["policy", *heads, "noises", "runs", "not monotone"], rows)
+    if cells is not None:
+        yield from _wrapped(years_text(question))
     for each in answer.policies:
         for remark in _remarks(each, question):
             yield from _wrapped(remark)
@@ -52,11 +61,12 @@ def balance_lines(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> I
 
 def size_json(answer: SizeAnswer) -> dict[str, Any]:
     """The question, and each policy's sizes, noises and probes; a size is null if there is none."""
-    policies = []
+    policies, cells = [], cells_of(answer.question)
     for each in answer.policies:
+        new = {} if cells is None else {"new": _summary_json(new_sizes(each, answer.question, cells))}
         noises = [_noise_json(noise, answer.question) for noise in each.noises]
         policies.append({
-            "policy": each.policy.label, **_summary_json(each.found), "runs": each.runs,
+            "policy": each.policy.label, **_summary_json(each.found), **new, "runs": each.runs,
             "limit": limits_text(each, answer.question) or None, "noises": noises,
         })  # fmt: skip
     return {**_question_json(answer.question), "executed": answer.executed, "policies": policies}

@@ -90,6 +90,11 @@ class _SizeOptions(CommandOptions):
         multiple=True,
         type=parsed(_given_size),
     )
+    years: float | None = option(
+        "Years of use after which the battery must still suffice, at a site that tells how it ages.",
+        type=Number(0, 100, above=True),
+        show_default="until it is replaced, at 80 % of its capacity",
+    )
     balance: bool = option(
         "Size by an hourly balance of energy alone, without a scheduler and without runs: in seconds, and"
         " often far off (docs/sizing.md)."
@@ -136,6 +141,8 @@ def size(given: _SizeOptions, how: WorkerOptions, scenario: str) -> None:
     from beasy_sched.campaigns.size_table import balance_json, balance_lines
 
     question = _question(given, how, scenario)
+    if given.balance and given.years is not None:
+        raise ConfigError("--balance knows no wear: leave out --years")
     if given.balance:
         answers = balance_sizes(question)
         _show(balance_json(question, answers) if given.as_json else None, [*balance_lines(question, answers)])
@@ -191,6 +198,7 @@ def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestio
     """Raises ConfigError and InputError."""
     from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
     from beasy_sched.campaigns.size import Goal, SizeQuestion, ladder
+    from beasy_sched.campaigns.size_life import cells_of
     from beasy_sched.campaigns.sweep import at_point
 
     axis = AXES[given.find]
@@ -215,7 +223,11 @@ def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestio
         raise ConfigError(f"--guard: found {given.guard!r}, expected one of {', '.join(guards)}")
     check_scenario(found, how.allowed)
     goal = Goal(given.goal, given.least_pct, given.of_unlimited, given.no_kills, given.end_at_target)
-    return SizeQuestion(found, axis, sizes, goal, guards[given.guard or found.guards[0].label])
+    question = SizeQuestion(
+        found, axis, sizes, goal, guards[given.guard or found.guards[0].label], years=given.years
+    )
+    cells_of(question)
+    return question
 
 
 def _changed(scenario: Scenario, given: _SizeOptions) -> Scenario:
