@@ -20,7 +20,7 @@ import beasy_sched
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 POLICIES = """
-import os, resource, signal
+import os, resource, signal, time
 from beasy_sched.policies.easy import Easy
 
 class Stopped(Easy):
@@ -41,7 +41,9 @@ class Swallowed(Stopped):
         try:
             return super().schedule(view)
         except BaseException:
-            return []
+            self.times = 0
+        time.sleep(1.0)
+        return []
 
 class Dropped(Stopped):
     def __del__(self):
