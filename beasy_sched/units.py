@@ -21,6 +21,7 @@ WATTS_PER_KW: Final = 1e3
 SECONDS_PER_MINUTE: Final = 60.0
 SECONDS_PER_HOUR: Final = 3600.0
 SECONDS_PER_DAY: Final = 86_400.0
+SECONDS_PER_YEAR: Final = 365.25 * SECONDS_PER_DAY
 TIME_TOLERANCE_S: Final = 1e-6
 """Batsim prints times with six decimals: two times closer than this are the same instant."""
 

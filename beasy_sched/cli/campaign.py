@@ -285,6 +285,7 @@ def unless_stopped(again: str) -> Iterator[None]:
 
 
 def _leave(code: int, again: str) -> NoReturn:
+    """Say how to go on, and exit: while the exception is handled, or a signal's is taken for dropped."""
     click.echo(f"stopped; the runs that have ended are kept. To go on: {again}", err=True)
     sys.exit(code)
 

@@ -26,11 +26,10 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.grid import Grid
 from beasy_sched.extras import load_optional, require
-from beasy_sched.units import SECONDS_PER_DAY
+from beasy_sched.units import SECONDS_PER_YEAR
 
 END_OF_LIFE: Final = 0.8
 """Share of its capacity at which a battery's life ends, as data sheets and Xu et al. have it."""
-SECONDS_PER_YEAR: Final = 365.25 * SECONDS_PER_DAY
 _ZERO_C_IN_K: Final = 273.15
 _EXTRA: Final = ("rainflow", "beasy-sched[life]", "battery life")
 

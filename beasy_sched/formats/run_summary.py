@@ -244,7 +244,6 @@ class BatteryLifePart(_Part):
     soh_final_pct: Annotated[
         Number, Meaning("%", "state of health of the battery at the end, new at the start")
     ]
-    wear_pct: Annotated[Number, Meaning("%", "capacity that the battery lost")]
     full_cycles: Annotated[Number, Meaning("cycles", "full cycles that all cycles together make")]
     life_used_pct: Annotated[
         Number, Meaning("%", "share of the life until 80 % of the capacity that was used")

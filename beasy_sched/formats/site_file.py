@@ -71,25 +71,26 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
         file = as_type(values, _SiteFile, infinite=("import_limit_kw", "export_limit_kw"))
         battery = NO_BATTERY
         if file.battery is not None:
-            with _named(file, "battery"):
+            with _named(file.battery, "battery"):
                 _check_battery(file.battery)
                 battery = _spec(BatterySpec, file.battery)
         hydrogen = None
         if file.hydrogen is not None:
-            with _named(file, "hydrogen"):
+            with _named(file.hydrogen, "hydrogen"):
                 _check_hydrogen(file.hydrogen)
                 hydrogen = _spec(HydrogenSpec, file.hydrogen)
-        with _named(file, "time"):
+        with _named(file.time, "time"):
             _check_time(file.time)
         calendar = _calendar(file.time)
         grid = None
         if file.grid is not None:
-            with _named(file, "grid"):
+            with _named(file.grid, "grid"):
                 grid = _grid(file.grid, calendar, Path(path).parent)
         battery_life = None
         if file.battery is not None and file.battery.life is not None:
-            battery_life = _battery_life(file.battery.life, file.grid)
-        with _named(file, "load"):
+            with _named(file.battery.life, "battery.life"):
+                battery_life = _battery_life(file.battery.life, file.grid)
+        with _named(file.load, "load"):
             require(0 <= file.load.base_kw < _LARGEST_KW, "base_kw", file.load.base_kw, _KW_EXPECTED)
     return Site(
         storage=Storage(battery, hydrogen),
@@ -222,7 +223,7 @@ Spec = TypeVar("Spec", BatterySpec, HydrogenSpec)
 def _spec(kind: type[Spec], section: _Section) -> Spec:
     values: dict[str, Any] = {}
     for field, value in msgspec.structs.asdict(section).items():
-        if field == "life":
+        if field == "life":  # which is no part of the specification
             continue
         name, convert = _CONVERSIONS.get(field, (field, None))
         values[name] = value if convert is None else convert(value)
@@ -230,14 +231,15 @@ def _spec(kind: type[Spec], section: _Section) -> Spec:
 
 
 @contextlib.contextmanager
-def _named(file: _SiteFile, section: str) -> Iterator[None]:
-    """Put the file's own name and value into an error about a field."""
+def _named(section: object, where: str) -> Iterator[None]:
+    """Put the file's own name and value into an error about a field of ``section``."""
     try:
         yield
     except FieldError as error:
         name = _FILE_NAMES.get(error.field, error.field)
-        found = getattr(getattr(file, section), name, error.found)
-        raise ConfigError(f"{section}.{name}: found {found:.15g}, expected {error.expected}") from error
+        found = getattr(section, name, error.found)
+        shown = f"{found:.15g}" if isinstance(found, float) else repr(found)
+        raise ConfigError(f"{where}.{name}: found {shown}, expected {error.expected}") from error
 
 
 _LARGEST_BATTERY_KWH: Final = 1e6
@@ -269,7 +271,7 @@ _MOST_BATTERY_PRICE: Final = 1e5
 
 
 def _battery_life(section: _Life, grid: _GridSection | None) -> BatteryLife:
-    """Return how the battery ages. Raises ConfigError, also where the extra for it is not installed."""
+    """Return how the battery ages. Raises FieldError, and ConfigError where the extra is not installed."""
     if section.chemistry is None and section.cycles is None:
         field = "" if section.price_per_kwh is None else ".price_per_kwh"
         raise ConfigError(
@@ -279,24 +281,24 @@ def _battery_life(section: _Life, grid: _GridSection | None) -> BatteryLife:
     model = _chemistry(section) if section.cycles is None else _data_sheet(section, section.cycles)
     price = section.price_per_kwh
     expected = f"at least 0 and at most {_MOST_BATTERY_PRICE:g} for a kWh of capacity"
-    _require_life(price is None or 0 <= price <= _MOST_BATTERY_PRICE, "price_per_kwh", price, expected)
+    require(price is None or 0 <= price <= _MOST_BATTERY_PRICE, "price_per_kwh", price, expected)
     expected = "between 0 and 60 degrees Celsius, where the model holds"
-    _require_life(0 <= section.temperature_c <= 60, "temperature_c", section.temperature_c, expected)
+    require(0 <= section.temperature_c <= 60, "temperature_c", section.temperature_c, expected)
     currency = section.currency or (BatteryLife.currency if grid is None else grid.currency)
     expected = "" if grid is None else f"{grid.currency}, the currency of [grid]"
-    _require_life(grid is None or currency == grid.currency, "currency", currency, expected)
+    require(grid is None or currency == grid.currency, "currency", currency, expected)
     check_installed()
     return BatteryLife(model, section.temperature_c, price, currency)
 
 
 def _chemistry(section: _Life) -> CellModel:
     years = section.calendar_years
-    _require_life(years is None, "calendar_years", years, "none beside a chemistry, whose model has its own")
+    require(years is None, "calendar_years", years, "none beside a chemistry, whose model has its own")
     expected = (
         f"{' or '.join(CHEMISTRIES)}, or in its place a data sheet: cycles = [[80, 4000], [100, 2500]]"
         " (depth of discharge in %, cycles) and calendar_years = 15"
     )
-    _require_life(section.chemistry in CHEMISTRIES, "chemistry", section.chemistry, expected)
+    require(section.chemistry in CHEMISTRIES, "chemistry", section.chemistry, expected)
     return CHEMISTRIES[section.chemistry or ""]
 
 
@@ -309,22 +311,17 @@ def _data_sheet(section: _Life, cycles: tuple[tuple[float, float], ...]) -> Cell
             " table of cycles requires"
         )
     years = section.calendar_years
-    _require_life(0 < years <= _MOST_YEARS, "calendar_years", years, f"above 0 and at most {_MOST_YEARS:g}")
-    _require_life(len(cycles) > 0, "cycles", [], "at least one row, such as [80, 4000]")
+    require(0 < years <= _MOST_YEARS, "calendar_years", years, f"above 0 and at most {_MOST_YEARS:g}")
+    if not cycles:
+        raise ConfigError("battery.life.cycles: found [], expected at least one row, such as [80, 4000]")
     before = (0.0, math.inf)
     for place, (depth, count) in enumerate(cycles):
         expected = f"a depth of discharge above {before[0]:g} and at most 100 %: rows are in rising order"
-        _require_life(before[0] < depth <= 100, f"cycles[{place}]", depth, expected)
+        require(before[0] < depth <= 100, f"cycles[{place}]", depth, expected)
         expected = f"cycles above 0, and not more than those of shallower ones ({before[1]:g})"
-        _require_life(0 < count <= before[1], f"cycles[{place}]", count, expected)
+        require(0 < count <= before[1], f"cycles[{place}]", count, expected)
         before = (depth, count)
     return data_sheet_cell([(depth / 100.0, count) for depth, count in cycles], years)
-
-
-def _require_life(ok: bool, field: str, found: object, expected: str) -> None:
-    if not ok:
-        shown = f"{found:.15g}" if isinstance(found, float) else repr(found)
-        raise ConfigError(f"battery.life.{field}: found {shown}, expected {expected}")
 
 
 def _check_hydrogen(section: _Hydrogen) -> None:

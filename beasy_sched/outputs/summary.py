@@ -295,7 +295,6 @@ def _battery_life_part(power: PowerSide, life: BatteryLife) -> BatteryLifePart:
         chemistry=life.model.name,
         currency=life.currency,
         soh_final_pct=100.0 * wear.health,
-        wear_pct=100.0 * (1.0 - wear.health),
         full_cycles=wear.full_cycles,
         life_used_pct=100.0 * wear.life_used,
         years_to_80_pct=wear.years_to_end,

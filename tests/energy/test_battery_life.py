@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from beasy_sched.energy.battery_life import (
     END_OF_LIFE,
     LMO,
-    SECONDS_PER_YEAR,
     BatteryLife,
     counted_cycles,
     data_sheet_cell,
     wear_of,
 )
+from beasy_sched.units import SECONDS_PER_YEAR
 
 SHEET = data_sheet_cell([(0.2, 20_000), (0.8, 4_000), (1.0, 2_500)], calendar_years=20)
 ANY_CHARGE = replace(LMO, k_sigma=0.0)

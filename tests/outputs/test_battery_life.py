@@ -56,7 +56,6 @@ def test_it_is_the_wear_of_the_trace(folder: Path):
     wear = wear_of(LMO, 30.0, times_s, np.array([50.0, *trace["soc_pct"]]) / 100.0)
     assert wear.full_cycles > 0.1
     assert part["soh_final_pct"] == pytest.approx(100 * wear.health)
-    assert part["wear_pct"] == pytest.approx(100 * (1 - wear.health))
     assert part["full_cycles"] == pytest.approx(wear.full_cycles)
     assert part["years_to_80_pct"] == pytest.approx(wear.years_to_end)
     assert part["wear_cost"] == pytest.approx(wear.life_used * 4 * 250)
