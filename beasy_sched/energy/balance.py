@@ -6,7 +6,7 @@ Import and export are those of a grid, P_base is a load beside the servers; a si
 
 `settle_step` is called after a step, when E_tot, the energy that the servers used in it, is known, and finds
 where it came from. `step_headroom_j` is called before the step and tells how much the servers may draw in it.
-See docs/decisions/storage-balance.md.
+See docs/decisions/storage-and-energy.md#balance-of-a-step.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 Goiri et al., "GreenSlot: Scheduling Energy Consumption in Green Datacenters", SC 2011, Section 5.1: from
 Monday 9:30 a workflow of each workload is submitted every 30 minutes, due at fixed hours from Tuesday to
 Friday. Time 0 is Monday 9:00, the end Friday 17:00. The paper prints least, largest and mean run times of the
-phases; what it leaves open is settled in docs/decisions/greenslot-workloads.md. The sun is that of the week
-"Average", on ten panels of 2.3 kW in New Jersey from Monday, 12 July 2010: mean powers of hours, measured in
-the paper's figures.
+phases; what it leaves open is settled in docs/decisions/greenslot-and-grid.md#greenslot-workloads. The sun
+is that of the week "Average", on ten panels of 2.3 kW in New Jersey from Monday, 12 July 2010: mean powers of
+hours, measured in the paper's figures.
 """
 
 from __future__ import annotations

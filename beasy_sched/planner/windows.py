@@ -4,8 +4,8 @@ In each window, power and servers negotiate once (thesis, Section 3.1.1): the se
 the power decisions offer an envelope, and the servers are planned within it.
 
 What is planned anew during a run starts from the levels, servers and jobs that are there: `make_plans`
-answers a `PlanRequest`, and has no other input. docs/decisions/rolling-plans.md describes what is asked for
-and when.
+answers a `PlanRequest`, and has no other input. docs/decisions/beasy-and-plans.md#rolling-plans describes
+what is asked for and when.
 """
 
 from __future__ import annotations

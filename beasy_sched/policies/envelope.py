@@ -450,7 +450,7 @@ class EnvelopePolicy(FollowPlan):
     Servers of running jobs stay on against the plan, unless an option forbids it (thesis, Section 3.1.3: the
     online module may decide to use "more energy now", "maintaining the job running"). E_comp goes into the
     steps in the policy's order, each as far as its servers can take it. The envelope of a step is what its
-    servers are planned to draw. See docs/decisions/envelope-policies.md.
+    servers are planned to draw. See docs/decisions/other-policies.md#envelope-policies.
     """
 
     needs_speeds = True

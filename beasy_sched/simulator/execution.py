@@ -1,6 +1,6 @@
 """Running jobs: their rates and powers, the leaves of their profiles, ends, walltimes and kills.
 
-Sources: Batsim 4.2.1's behaviour as recorded (docs/conformance.md), SimGrid's parallel tasks.
+Sources: Batsim 4.2.1's behaviour as recorded (docs/design/conformance.md), SimGrid's parallel tasks.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 from project.shell import ROOT
 
-PAGE = (ROOT / "docs/architecture.md").read_text("utf-8")
-PICTURE = (ROOT / "docs/architecture.svg").read_text("utf-8")
+PAGE = (ROOT / "docs/design/architecture.md").read_text("utf-8")
+PICTURE = (ROOT / "docs/design/architecture.svg").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")

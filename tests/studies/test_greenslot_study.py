@@ -71,7 +71,7 @@ from beasy_sched.forecast.accuracy import AccuracyTable
 from beasy_sched.formats.grid_rates import PRICE
 from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
 
-PAGE = ROOT / "docs" / "reproduction-greenslot.md"
+PAGE = ROOT / "docs" / "papers" / "greenslot.md"
 
 
 # --- cases ---
@@ -445,6 +445,6 @@ def test_the_page_has_the_claims_of_the_program() -> None:
 
 
 def test_the_page_shows_figures_that_are_there() -> None:
-    names = re.findall(r"\]\((figures/[^)]+)\)", PAGE.read_text("utf-8"))
+    names = re.findall(r"\]\((\.\./figures/[^)]+)\)", PAGE.read_text("utf-8"))
     assert names
     assert all((PAGE.parent / name).exists() for name in names)

@@ -1,7 +1,7 @@
 """`bid-price`: a price of energy decides which jobs may start; servers follow the queue.
 
 Receding-horizon bid-price admission with EASY backfilling: bid prices of revenue management, re-solved at
-each step, as certainty-equivalent model predictive control of the storage. docs/bid-price.md describes it.
+each step, as certainty-equivalent model predictive control of the storage (docs/design/bid-price.md).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The stock rule: the energy saved so far pays for jobs that draw more than becomes available.
 
 The authors of the energy-budget paper got their results by this rule, which is given here without its
-mistakes (docs/decisions/energy-budgets.md). A job is tested as if the power of the moment, with the job,
-lasted for the job's own walltime: its excess, (power - rate) x walltime, must not be above the stock, the
-energy available now. What the first waiting job will take from the stock is reserved, but not what becomes
+mistakes (docs/decisions/other-policies.md#energy-budgets). A job is tested as if the power of the moment,
+with the job, lasted for its own walltime: its excess, (power - rate) x walltime, must not be above the stock,
+the energy available now. What the first waiting job will take from the stock is reserved, but not what becomes
 available until it starts.
 
 As this looks neither at other jobs' ends nor at the excess of jobs that are running, the balance to come
