@@ -3,8 +3,8 @@
 The authors of the energy-budget paper got their results by this rule, which is given here without its
 mistakes (docs/decisions/other-policies.md#energy-budgets). A job is tested as if the power of the moment,
 with the job, lasted for its own walltime: its excess, (power - rate) x walltime, must not be above the stock,
-the energy available now. What the first waiting job will take from the stock is reserved, but not what becomes
-available until it starts.
+the energy available now. What the first waiting job will take from the stock is reserved, but not what
+becomes available until it starts.
 
 As this looks neither at other jobs' ends nor at the excess of jobs that are running, the balance to come
 (`Projection`) is tested, too: it alone makes sure that no debt occurs.
