@@ -213,7 +213,7 @@ def _stoppable() -> Iterator[None]:
         nonlocal stopped
         if not ended and hasattr(signal, "setitimer"):
             stopped = False
-            signal.signal(signal.SIGALRM, lambda _, frame: stop(number, frame))
+            signal.signal(signal.SIGALRM, lambda _, frame: None if ended else stop(number, frame))
             signal.setitimer(signal.ITIMER_REAL, _ONCE_MORE_S)
 
     def told_unless_ours(dropped: sys.UnraisableHookArgs) -> None:
@@ -227,6 +227,13 @@ def _stoppable() -> Iterator[None]:
             if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, stop)
         yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, Interrupted):
+            cause = cause.__cause__
+        if cause is None:
+            raise
+        raise Interrupted(str(cause), cause.number) from error  # class bodies replace it, up to 3.11
     finally:
         ended = True
         for number, handler in before.items():
