@@ -339,7 +339,7 @@ class Campaign:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """One row per completed run; the columns are in ``docs/campaigns.md``."""
+        """One row per completed run; the columns are in ``docs/guides/campaigns.md``."""
         rows = _collected(self.folder, self.specs)[0]
         return _frame(rows, _columns(self.specs, rows))
 
@@ -354,7 +354,7 @@ class Campaign:
         return self.folder.table.exists() and len(self.runs) == len(self.specs)
 
     def trace(self, run: str) -> pd.DataFrame:
-        """Return the energy trace of a run, one row per step; see ``docs/outputs.md``.
+        """Return the energy trace of a run, one row per step; see ``docs/reference/files.md``.
 
         Raises InputError where it was not kept.
         """

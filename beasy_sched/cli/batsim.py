@@ -31,7 +31,8 @@ _WITHOUT_REDIS = "Ignored without --enable-redis."
 def _protocol_option() -> Any:
     """Declare which Batsim to be."""
     return option(
-        "Be Batsim 4.2.1, or 5.0.0-rc2, with its own options, files and messages (see docs/batsim5.md).",
+        "Be Batsim 4.2.1, or 5.0.0-rc2, with its own options, files and messages"
+        " (see docs/guides/batsim.md).",
         default="4",
     )
 

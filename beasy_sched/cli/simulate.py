@@ -30,7 +30,7 @@ class _SimulateOptions(InputOptions):
     workloads: tuple[Path, ...] = again(InputOptions.workloads, required=True)
     failures: Path | None = option(
         "Failures of servers, which no Batsim has: those that break, or do not come when they are woken (one"
-        " JSON object per line; see docs/outputs.md)."
+        " JSON object per line; see docs/reference/files.md)."
     )
     prefix: str | None = prefix_option(
         "Write Batsim's CSV files and those of beasy-sched as PREFIX_... (default: no files)."

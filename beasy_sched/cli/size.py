@@ -97,7 +97,7 @@ class _SizeOptions(CommandOptions):
     )
     balance: bool = option(
         "Size by an hourly balance of energy alone, without a scheduler and without runs: in seconds, and"
-        " often far off (docs/sizing.md)."
+        " often far off (docs/guides/sizing.md)."
     )
     out: Path | None = option(
         "Folder of the runs; later questions use what is there. Required but for --balance.",

@@ -1,7 +1,7 @@
 """What differs between Batsim 4's input files and Batsim 5's: names, and where users' own members go.
 
 The rest of the package works with Batsim 4's form; files of Batsim 5 are brought to it as they are read.
-Sources: the sources of Batsim v5.0.0-rc2, and runs of it (docs/batsim5.md).
+Sources: the sources of Batsim v5.0.0-rc2, and runs of it (docs/guides/batsim.md).
 """
 
 from __future__ import annotations

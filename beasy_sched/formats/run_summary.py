@@ -311,7 +311,7 @@ class ReplanningPart(_Part):
 
 
 class BudgetFigures(msgspec.Struct):
-    """What the section of a policy with an energy budget tells; see docs/policies.md."""
+    """What the section of a policy with an energy budget tells; see docs/reference/policies.md."""
 
     budget_j: Number | None
     """Energy budget, J; None without a limit."""

@@ -130,9 +130,9 @@ def campaign_html(
 ) -> Iterator[str]:
     """Yield the pieces of one HTML file about a campaign.
 
-    ``runs`` is its table (a data frame, one row per run, see docs/campaigns.md); ``expected`` says how many
-    runs it should have, and ``sweeps`` the axes of each scenario that has some. The same table gives the same
-    bytes. Raises ConfigError where plotly is missing.
+    ``runs`` is its table (a data frame, one row per run, see docs/guides/campaigns.md); ``expected`` says
+    how many runs it should have, and ``sweeps`` the axes of each scenario that has some. The same table gives
+    the same bytes. Raises ConfigError where plotly is missing.
     """
     good = runs[runs["status"] == "ok"]
     conditions = [

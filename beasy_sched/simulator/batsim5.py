@@ -1,7 +1,7 @@
 """Batsim 5 in front of the embedded simulator: the physics is that of Batsim 4, what differs is here.
 
 `Batsim5Simulation` takes the decisions and tells the events of `protocol.batsim5`. It does what Batsim
-v5.0.0-rc2 was seen to do (docs/batsim5.md), and refuses what that aborts on.
+v5.0.0-rc2 was seen to do (docs/guides/batsim.md), and refuses what that aborts on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The policy of docs/policies.md is run as the page says."""
+"""The policy of docs/guides/own-policies.md is run as the page says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "own-policies.md"
 
 
 @pytest.fixture

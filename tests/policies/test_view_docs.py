@@ -1,4 +1,4 @@
-"""docs/policies.md lists all of the view."""
+"""docs/guides/own-policies.md lists all of the view."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.power import PowerModel
 
-PAGE = (Path(__file__).parents[2] / "docs/policies.md").read_text("utf-8")
-SECTION = PAGE.partition("### What a policy sees")[2].partition("**Walltimes and speeds.**")[0]
+PAGE = (Path(__file__).parents[2] / "docs/guides/own-policies.md").read_text("utf-8")
+SECTION = PAGE.partition("## What a policy sees")[2].partition("**Walltimes and speeds.**")[0]
 
 
 def rows() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""docs/battery-life.md is true: its commands run and print what it says, its table is the model's."""
+"""docs/guides/battery-life.md is true: its commands run and print what it says, its table is the model's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beasy_sched.energy.battery_life import CHEMISTRIES, LMO
 from beasy_sched.formats.site_file import _Life
 from beasy_sched.structs import field_names
 
-PAGE = (ROOT / "docs/battery-life.md").read_text("utf-8")
+PAGE = (ROOT / "docs/guides/battery-life.md").read_text("utf-8")
 
 
 def block(language: str) -> str:

@@ -19,6 +19,8 @@ else:
     import tomli as tomllib
 
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+TOOLS = {"dev", "docs"}
+"""Extras for work on the project itself, which no command needs."""
 
 
 @pytest.fixture
@@ -79,8 +81,8 @@ def test_every_optional_import_names_an_extra_that_there_is():
             assert "except ImportError" not in text, path
             assert "find_spec" not in text, path
         named |= set(re.findall(r"beasy-sched\[(\w+)\]", text))
-    assert named <= {*EXTRAS} - {"dev"}
-    assert {*EXTRAS} - {"dev"} <= named
+    assert named <= {*EXTRAS} - TOOLS
+    assert {*EXTRAS} - TOOLS <= named
 
 
 def test_what_highspy_imports_is_installed_on_old_pythons():
@@ -94,7 +96,7 @@ def test_the_script_tries_every_extra():
     assert done.returncode == 0, done.stderr
     listed = re.search(r"of ([\w, ]+) \(default: all\)", " ".join(done.stdout.split()))
     assert listed is not None
-    assert {*listed[1].split(", ")} == {*EXTRAS, "none"} - {"dev"}
+    assert {*listed[1].split(", ")} == {*EXTRAS, "none"} - TOOLS
 
 
 def test_an_unknown_extra_or_python_is_refused():

@@ -37,7 +37,8 @@ from beasy_sched.policies.greenslot.policy import GreenSlotOptions, LowestWindow
 from beasy_sched.structs import as_type
 
 GRID, WORKFLOWS, POLICIES, OUTPUTS = (
-    (ROOT / f"docs/{name}.md").read_text("utf-8") for name in ("grid", "workflows", "policies", "outputs")
+    (ROOT / f"docs/{name}.md").read_text("utf-8")
+    for name in ("guides/sites", "workflows", "reference/policies", "reference/files")
 )
 SECTION = POLICIES.partition("## GreenSlot and its baselines")[2].partition("\n## ")[0]
 CARBON = (

@@ -13,7 +13,7 @@ from recordings.batsim5_runs import PLATFORMS, differences, different_files, rep
 from beasy_sched.errors import InputError
 
 pytestmark = needs_recordings
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "batsim5.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "guides" / "batsim.md"
 
 REFUSED_INPUTS = {
     "dup": "the id 'w0!a' occurs twice",

@@ -167,7 +167,7 @@ def test_compensation_in_short(rule: str, facts: dict[str, float | str | None], 
 
 
 def test_every_rule_and_every_fact_is_documented() -> None:
-    page = (Path(__file__).parents[2] / "docs/outputs.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs/reference/files.md").read_text("utf-8")
     log = page.partition("## The decision log")[2].partition("\n## ")[0]
     documented = set(re.findall(r"`([^`]+)`", log))
     said = {name for case in CASES for _, _, facts in heard(*case) for name in facts}

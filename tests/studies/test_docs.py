@@ -1,4 +1,4 @@
-"""docs/campaigns.md is true: its columns are those of the files, its Python runs."""
+"""docs/guides/campaigns.md is true: its columns are those of the files, its Python runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from beasy_sched.campaigns.table import (
 )
 from beasy_sched.structs import field_names
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "campaigns.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "campaigns.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,48 @@
+"""Sphinx's settings for the site of pages; ``scripts/docs`` builds it."""
+
+import re
+from pathlib import Path
+from posixpath import normpath
+
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
+from beasy_sched import __version__
+
+REPOSITORY = "https://github.com/beasy-sched/beasy-sched"
+ROOT = Path(__file__).parents[1]
+
+project = "beasy-sched"
+author = "The authors of beasy-sched"
+version = release = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["conf.py"]
+myst_heading_anchors = 4
+default_role = "literal"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+html_theme = "furo"
+html_title = f"beasy-sched {__version__}"
+html_copy_source = False
+html_show_copyright = False
+
+
+def lead_outside_links_to_the_repository(app: Sphinx, page: str, source: list[str]) -> None:
+    """Files beside the folder of the pages, such as the README, have no page: link to the repository."""
+    folder = normpath(f"docs/{page}/..")
+
+    def link(found: re.Match[str]) -> str:
+        target = normpath(f"{folder}/{found[1]}")
+        folder_meant = (ROOT / target.partition("#")[0]).is_dir()
+        if "://" in found[1] or (target.startswith("docs/") and not folder_meant):
+            return found[0]
+        kind = "tree" if folder_meant else "blob"
+        return f"]({REPOSITORY}/{kind}/main/{target})"
+
+    source[0] = re.sub(r"\]\(([^)\s#]\S*?)\)", link, source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Register the rewriting of links, and a lexer for blocks of CSV, which Pygments does not have."""
+    app.add_lexer("csv", TextLexer)
+    app.connect("source-read", lead_outside_links_to_the_repository)
