@@ -56,16 +56,6 @@ def readable(text: str) -> Path:
     return path
 
 
-def writable(text: str) -> Path:
-    """Parse the name of an output file; refused before all runs if it cannot be written."""
-    path = Path(text)
-    if path.is_dir() or not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(
-            f"found {shortened(text)!r}, expected a file in a folder that exists"
-        )
-    return path
-
-
 def exit_code_of(name: str, work: Callable[[], int], *, stopped: str | None = None) -> int:
     """Run a program; report what ends it early in one line on standard error, and return the exit code.
 

@@ -14,15 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, IndexArray
-from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.reading import read_text
 from beasy_sched.reports.samples import CONFIDENCE, interval
 from beasy_sched.reports.text_tables import TextTable
 
@@ -209,17 +206,6 @@ def _judged(claim: Claim, study: Any) -> Verdict:
     certain = claim.universal or (support >= CONFIDENCE if truth[0] else support <= 1.0 - CONFIDENCE)
     ruling = Ruling.HOLDS if truth[0] else Ruling.FAILS
     return Verdict(claim, ruling if certain else Ruling.UNDECIDED, ours, support)
-
-
-def write_markdown(path: Path, name: str, text: str) -> None:
-    """Write ``text`` to a file; in one that has ``<!-- results: NAME -->``, only up to ``<!-- end -->``.
-
-    Raises InputError.
-    """
-    page = read_text(path) if path.exists() else ""
-    before, mark, rest = page.partition(f"<!-- results: {name} -->\n")
-    _, end, after = rest.partition("<!-- end -->")
-    write_atomic(path, f"{before}{mark}\n{text}\n{end}{after}" if end else text)
 
 
 def claim_table(

@@ -1,4 +1,4 @@
-"""Shared by the studies: options, progress, and the presentation of results."""
+"""Shared by the studies: options, progress, the presentation of results, and their page of tables."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import argparse
 import contextlib
 import os
 import platform
+import shlex
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
-from console import ENVIRONMENT, count, writable
+from console import ENVIRONMENT, count
 
 from beasy_sched._version import __version__
 from beasy_sched.campaigns.campaign import Progress
 from beasy_sched.campaigns.workers import processors
 from beasy_sched.cli.options import progress_bar, tell, width
+from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.reports.text_tables import TextTable, markdown_of
-from studies.claims import write_markdown
 from studies.comparison.study import TUNING_BELOW, Extent
 from studies.figures import Figures, write_figures
 
@@ -27,7 +29,7 @@ STOPPED = "stopped; completed runs are kept, and the same command continues"
 
 
 def parser_of(
-    name: str, description: str, *, quick: str, out: str, markdown: str, prog: str = ""
+    name: str, description: str, *, quick: str, out: str, prog: str = ""
 ) -> argparse.ArgumentParser:
     """Return a parser with the options of all studies; ``prog`` names one that is no reproduction."""
     parser = argparse.ArgumentParser(
@@ -48,8 +50,18 @@ def parser_of(
         metavar="N",
         help="number of concurrent runs (default: one per core)",
     )
-    add("--markdown", type=writable, metavar="FILE", help=f"write the tables to FILE, in Markdown{markdown}")
     return parser
+
+
+def read_arguments(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str],
+    chosen: argparse.Namespace | None = None,
+) -> argparse.Namespace:
+    """Return what a command line chooses, and itself as ``command``. Exits with code 2 if it is invalid."""
+    chosen = parser.parse_args(arguments, chosen)
+    chosen.command = shlex.join([parser.prog, *arguments])
+    return chosen
 
 
 @contextlib.contextmanager
@@ -61,34 +73,45 @@ def counted(title: str) -> Iterator[Progress | None]:
 
 def present(
     chosen: argparse.Namespace,
-    name: str,
+    title: str,
     tables: Iterable[TextTable],
     origin: str,
     figures: Figures,
     *,
     columns: int,
     notes: Iterable[str] = (),
+    page: str = "tables.md",
 ) -> None:
-    """Print the tables and the origin of the numbers, draw the figures, write the tables in Markdown."""
+    """Print the tables and the origin of the numbers, draw the figures, write ``page`` into the folder."""
     tables = [table for table in tables if table.rows]
     for table in tables:
         table.print(width(columns))
+    origin = f"{origin}\n{stamp(chosen.command)}"
     print(origin)
     written = write_figures(figures, chosen.out / "figures")
     tell(f"{len(written) // 2} figures (PDF and PNG) in {chosen.out / 'figures'}")
     for note in notes:
         tell(note)
-    if chosen.markdown:
-        write_markdown(chosen.markdown, name, f"{origin}\n\n{markdown_of(tables)}")
-        tell(f"tables in Markdown: {chosen.markdown}")
+    write_atomic(chosen.out / page, page_of(title, origin, tables, written))
+    tell(f"all tables: {chosen.out / page}")
 
 
-def made_by(extent: Extent, trial: str) -> list[str]:
-    """Return lines that tell program and machine, and what speaks against the results.
+def page_of(title: str, origin: str, tables: Iterable[TextTable], figures: Iterable[Path]) -> str:
+    """Return a page in Markdown: where the numbers come from, the tables, and the figures beside it."""
+    items = "\n".join(f"- {line}" for line in origin.splitlines())
+    pictures = [f"![{path.stem}](figures/{path.name})\n" for path in figures if path.suffix == ".png"]
+    parts = [f"# {title}\n", f"{items}\n", "## Tables\n", markdown_of(tables)]
+    return "\n".join([*parts, *(["## Figures\n", *pictures] if pictures else [])])
 
-    ``trial`` says what a small evaluation consists of.
-    """
-    lines = [f"{program()}."]
+
+def stamp(command: str) -> str:
+    """Return the line that tells by which command, when, by which version and where results were made."""
+    return f"Written by `{command}` on {datetime.now(timezone.utc):%Y-%m-%d}; {program()}."
+
+
+def cautions(extent: Extent, trial: str) -> list[str]:
+    """Return lines that tell what speaks against the results; ``trial`` names a small evaluation."""
+    lines = []
     if min(extent.seeds.start, extent.days.start) < TUNING_BELOW:
         lines.append(
             f"Seeds below {TUNING_BELOW} may have been used to tune policies: the results are not fresh."

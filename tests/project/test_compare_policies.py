@@ -104,12 +104,8 @@ def test_a_comparison_and_once_more(
     """On a scenario whose runs take a moment."""
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.chdir(tmp_path)
-    page = tmp_path / "page.md"
-    page.write_text("# Page\n\n<!-- results: comparison -->\nold\n<!-- end -->\n\nText.\n")
-    arguments = (
-        "--quick --policies workload-reactive,easy --against easy --bound --jobs 2 --out out --markdown"
-    )
-    chosen = parse_arguments([*arguments.split(), str(page)])
+    arguments = "--quick --policies workload-reactive,easy --against easy --bound --jobs 2 --out out"
+    chosen = parse_arguments(arguments.split())
     tiny = scenario()
     chosen.cases = [
         ComparisonCase("tiny", "tiny cases", lambda extent: [replaced(tiny, guards=extent.guards)])
@@ -123,9 +119,10 @@ def test_a_comparison_and_once_more(
     tables, _, origin = out.partition("2 runs; noise: seed")
     assert origin
     assert max(map(len, tables.splitlines())) <= 120
-    text = page.read_text()
-    assert text.startswith("# Page\n\n<!-- results: comparison -->\n\n2 runs; noise: seed")
-    assert text.endswith("<!-- end -->\n\nText.\n")
+    text = (tmp_path / "out/tables.md").read_text()
+    assert text.startswith("# The policies compared\n\n- 2 runs; noise: seed")
+    assert f"\n- Written by `scripts/compare_policies {arguments}` on 20" in text
+    assert text.endswith("\n![comparison](figures/comparison.png)\n")
     assert "| workload-reactive | finished jobs [points] |" in text
     made = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.p*")}
     assert {"campaign/runs.parquet", "figures/comparison.pdf", "figures/comparison.png"} <= made

@@ -40,7 +40,7 @@ def test_quick_results_do_not_mix_with_others():
 
 @pytest.mark.parametrize(
     "arguments",
-    ["critical --seeds 0", "average --ablation-seeds 1", "critical --jobs x", "average --markdown no/x.md"],
+    ["critical --seeds 0", "average --ablation-seeds 1", "critical --jobs x", "average --scenario"],
 )
 def test_mistakes_end_with_2(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
@@ -58,14 +58,14 @@ def small(tmp_path: Path) -> Path:
 
 def test_a_scenario_of_ones_own_and_once_more(tmp_path: Path, small: Path):
     command = (CRITICAL, "--scenario", small, "--out", "out", "--seeds", "2", "--shed-seeds", "1")
-    done = run(*map(str, command), "--markdown", "tables.md", cwd=tmp_path)
+    done = run(*map(str, command), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "critical: 6 runs, 6 in" in done.stderr
     assert "critical-shed: 3 runs, 3 in" in done.stderr
     assert {"Table I: ranks", "Means and 95 % intervals"} <= {
         line.strip() for line in done.stdout.splitlines()
     }
-    assert "| small | Finished jobs |" in (tmp_path / "tables.md").read_text()
+    assert "| small | Finished jobs |" in (tmp_path / "out/tables-critical.md").read_text()
     assert (tmp_path / "out/figures/small.pdf").exists()
     again = run(*map(str, command), cwd=tmp_path)
     assert "critical: 6 runs, all done before" in again.stderr
@@ -104,13 +104,15 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, small: Path):
     ids=["critical", "average"],
 )  # fmt: skip
 def test_quick(tmp_path: Path, script: Path, figures: set[str]):
-    done = run(str(script), "--quick", "--markdown", "tables.md", cwd=tmp_path, timeout_s=280)
+    done = run(str(script), "--quick", cwd=tmp_path, timeout_s=280)
     assert done.returncode == 0, done.stderr
     for title in ("Table I: ranks", "Printed numbers", "Claims:", "Guard: kill-all"):
         assert title in done.stdout
     drawn = {path.stem for path in (tmp_path / "out/reproduction-quick/figures").glob("*.pdf")}
     assert figures <= drawn
-    assert "Too few executions" in (tmp_path / "tables.md").read_text()
+    page = tmp_path / f"out/reproduction-quick/tables-{script.name.removeprefix('reproduce_')}.md"
+    assert "Too few executions" in page.read_text()
+    assert f"- Written by `scripts/{script.name} --quick` on 20" in page.read_text()
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def test_a_week_interrupted_and_taken_up_again(tmp_path: Path, trace: Path) -> N
     assert "Traceback" not in told
     before = changed_at(out)
     assert 0 < len(before) < 49
-    done = run_study("energy_budget", *arguments, "--markdown", tmp_path / "tables.md")
+    done = run_study("energy_budget", *arguments)
     assert done.returncode == 0, done.stderr
     after = changed_at(out)
     assert before.items() <= after.items()
@@ -51,6 +51,6 @@ def test_a_week_interrupted_and_taken_up_again(tmp_path: Path, trace: Path) -> N
     assert sorted(path.name for path in (out / "figures").glob("*.pdf")) == [
         f"figure-{n}.pdf" for n in (2, 3, 4, 5)
     ]
-    for text in (done.stdout, (tmp_path / "tables.md").read_text()):
+    for text in (done.stdout, (out / "tables.md").read_text()):
         assert "Table II" in text
         assert "the budget is strictly respected" in text

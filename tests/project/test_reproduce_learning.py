@@ -41,9 +41,9 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path):
 @pytest.mark.slow
 def test_a_trial_from_end_to_end(tmp_path: Path):
     arguments = ("--quick", "--out", tmp_path / "out", "--jobs", "2")
-    done = run_study("learning", *arguments, "--markdown", tmp_path / "tables.md")
+    done = run_study("learning", *arguments)
     assert done.returncode == 0, done.stderr
-    for text in (done.stdout, (tmp_path / "tables.md").read_text()):
+    for text in (done.stdout, (tmp_path / "out/tables.md").read_text()):
         assert "Means: average cases" in text
         assert "Less full: variations" in text
         assert "Preferred actions" in text

@@ -17,7 +17,7 @@ from recordings.whole_runs import names
 
 from beasy_sched.model.events import Message
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "design" / "conformance.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "results" / "conformance.md"
 
 
 @pytest.mark.parametrize("name", sorted(recordings()))

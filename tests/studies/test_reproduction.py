@@ -28,7 +28,7 @@ from studies.beasy.study import (
     study_of,
     verdict_tables,
 )
-from studies.claims import judge, write_markdown
+from studies.claims import judge
 
 from beasy_sched.campaigns.scenario import PAPER_POLICIES
 from beasy_sched.campaigns.scenario_file import find_scenario
@@ -180,21 +180,6 @@ def test_no_campaign_is_none(tmp_path):
 def test_markdown():
     table = TextTable("Title", ("a", "b"), [("x|y", "< 1")], ("b",), "A note.")
     assert markdown_of([table]) == ("### Title\n\nA note.\n\n| a | b |\n| --- | ---: |\n| x\\|y | &lt; 1 |\n")
-
-
-def test_a_page_keeps_what_is_around_its_results(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# Page\n\n<!-- results: a -->\nold\n<!-- end -->\n\n<!-- results: b -->\nkept\n<!-- end -->\n"
-    )
-    write_markdown(page, "a", "new\n")
-    assert page.read_text().startswith(
-        "# Page\n\n<!-- results: a -->\n\nnew\n\n<!-- end -->\n\n<!-- results: b -->\nkept"
-    )
-    write_markdown(tmp_path / "fresh.md", "a", "new\n")
-    assert (tmp_path / "fresh.md").read_text() == "new\n"
-    write_markdown(tmp_path / "fresh.md", "a", "newer\n")
-    assert (tmp_path / "fresh.md").read_text() == "newer\n"
 
 
 def test_text(capsys):

@@ -54,7 +54,7 @@ from studies.beasy.study import (
     verdict_tables,
 )
 from studies.claims import judge
-from studies.command_line import STOPPED, counted, parser_of, present, program
+from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
 from studies.figures import Figures
 
 SCENARIOS = {
@@ -70,12 +70,12 @@ SEEDS = {"critical": 2, "average": 10}
 SHED_SEEDS = 1
 
 
-def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line; exits with code 2 if it is invalid."""
     everything = argparse.ArgumentParser(add_help=False)
     everything.add_argument("headline", choices=SCENARIOS)
     headline, rest = everything.parse_known_args(arguments)
-    chosen = _parser(headline.headline).parse_args(rest, headline)
+    chosen = read_arguments(_parser(headline.headline), rest, headline)
     chosen.scenarios = chosen.scenario or SCENARIOS[chosen.headline]
     if chosen.out is None:
         chosen.out = Path("out/reproduction-quick" if chosen.quick else "out/reproduction")
@@ -92,7 +92,6 @@ def _parser(headline: str) -> argparse.ArgumentParser:
         "claims with ours, and draw its figures. Completed runs are not repeated.",
         quick="one day, fewer jobs, one seed; the results prove nothing",
         out="out/reproduction",
-        markdown=f" (if it has a line '<!-- results: {headline} -->', only from there to '<!-- end -->')",
     )
     add = parser.add_argument
     add(
@@ -144,7 +143,8 @@ def reproduce(chosen: argparse.Namespace) -> int:
             yield f"all files of {name}: {closeup.folder}; try beasy-sched explain {closeup.folder} --at 12h"
 
     tables, origin = all_tables(chosen, campaign, study), provenance(campaign)
-    present(chosen, chosen.headline, tables, origin, figures(), notes=notes(), columns=160)
+    title, page = f"The BEASY paper: {chosen.headline} cases", f"tables-{chosen.headline}.md"
+    present(chosen, title, tables, origin, figures(), notes=notes(), columns=160, page=page)
     return int(failed > 0)
 
 
@@ -208,7 +208,6 @@ def provenance(campaign: Campaign) -> str:
     lines = [
         f"{len(runs)} runs: {', '.join(runs['scenario'].unique())}; noise seeds {seeds[0]} to {seeds[-1]}; "
         f"{timings['cpu_s'].sum():.0f} s of processor time, {timings['cpu_s'].mean():.2f} s per run.",
-        f"Tables by {program()}.",
         "Intervals: 95 %, bootstrap over executions (plans first, where there are several), seed 1.",
     ]
     if missing:
@@ -218,7 +217,7 @@ def provenance(campaign: Campaign) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Do what a command line asks for; return the exit code."""
     chosen = parse_arguments(arguments)
     return exit_code_of(f"reproduce_{chosen.headline}", lambda: reproduce(chosen), stopped=STOPPED)

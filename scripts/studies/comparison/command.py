@@ -24,7 +24,7 @@ from beasy_sched.errors import BeasyError
 from beasy_sched.limits import shortened
 from beasy_sched.reports.paired import Block, ComparedPolicies
 from studies.beasy.figures import make_closeups
-from studies.command_line import STOPPED, counted, made_by, parser_of, present, span
+from studies.command_line import STOPPED, cautions, counted, parser_of, present, read_arguments, span
 from studies.comparison.bound import Bounds, compute_bounds
 from studies.comparison.figures import comparison_figures, runs_to_show
 from studies.comparison.results import blocks_by_case, comparison_tables
@@ -74,7 +74,7 @@ def names(text: str) -> list[str]:
     return found
 
 
-def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line; exits with code 2 if it is invalid."""
     parser = parser_of(
         "",
@@ -84,7 +84,6 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         prog="compare_policies",
         quick="one day, fewer jobs, one noise, fewer cases and policies; the results prove nothing",
         out="out/comparison",
-        markdown=" (if it has a line '<!-- results: comparison -->', only from there to '<!-- end -->')",
     )
     add = parser.add_argument
     add("--policies", type=names, metavar="A,B,...", help="what to compare, with options where "
@@ -112,7 +111,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         "over it; without --weather, under synthetic skies")  # fmt: skip
     add("--bound", action="store_true", help="also compute the most that could be finished if all was known "
         "beforehand (a linear program per execution, about half a second each)")  # fmt: skip
-    chosen = parser.parse_args(arguments)
+    chosen = read_arguments(parser, arguments)
     _check(parser, chosen)
     return chosen
 
@@ -165,7 +164,7 @@ def compare(chosen: argparse.Namespace) -> int:
     titles = {case.name: case.title for case in chosen.cases}
     tables = comparison_tables(blocks, chosen.against, titles, _bounds(chosen, campaign))
     figures = _figures(chosen, campaign, blocks)
-    present(chosen, "comparison", tables, provenance(chosen, campaign), figures, columns=120)
+    present(chosen, "The policies compared", tables, provenance(chosen, campaign), figures, columns=120)
     return int(outcome.failed > 0)
 
 
@@ -203,12 +202,12 @@ def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:
         f"{timings['cpu_s'].sum():.0f} s of processor time; per run: "
         + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in per_policy.items())
         + ".",
-        *made_by(extent, "A quick comparison"),
+        *cautions(extent, "A quick comparison"),
     ]
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Do what a command line asks for; return the exit code."""
     chosen = parse_arguments(arguments)
     return exit_code_of("compare_policies", lambda: compare(chosen), stopped=STOPPED)

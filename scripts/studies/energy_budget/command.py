@@ -19,7 +19,7 @@ from beasy_sched.cli.options import tell
 from beasy_sched.errors import BeasyError
 from beasy_sched.policies.energy_budget.options import Allocation, EnergyBudgetOptions
 from studies.claims import judge
-from studies.command_line import STOPPED, counted, parser_of, present, program
+from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
 from studies.energy_budget.claims import CLAIMS, Results, energy_claim_table, results_of
 from studies.energy_budget.figures import (
     energy_figures,
@@ -30,7 +30,7 @@ from studies.energy_budget.figures import (
 from studies.energy_budget.study import EnergyStudy, all_settings, prepare_weeks
 
 
-def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line; exits with code 2 if it is invalid."""
     parser = parser_of(
         "energy_budget",
@@ -39,7 +39,6 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         " Figures 2 to 5, Table II and the paper's claims. Completed runs are not repeated.",
         quick="two small synthetic weeks, about a minute",
         out="out/energy-budget",
-        markdown="",
     )
     add = parser.add_argument
     add("--week", type=readable, action="append", default=[], metavar="FILE",
@@ -50,7 +49,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     add("--reservation", choices=("stock", "strict"), default=EnergyBudgetOptions().reservation,
         help="how energy is reserved for the first waiting job: as by the paper's program, or so that it"
         " starts when it was told to")  # fmt: skip
-    chosen = parser.parse_args(arguments)
+    chosen = read_arguments(parser, arguments)
     if chosen.quick and chosen.week:
         parser.error("--quick uses synthetic weeks: omit --week")
     chosen.out = chosen.out or Path("out/energy-budget-quick" if chosen.quick else "out/energy-budget")
@@ -85,7 +84,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
         energy_claim_table(judge(CLAIMS, results)),
     ]
     origin = provenance(chosen, study, results)
-    present(chosen, "energy-budget", tables, origin, energy_figures(results), columns=150)
+    present(chosen, "The energy-budget paper", tables, origin, energy_figures(results), columns=150)
     return int(failed > 0)
 
 
@@ -94,8 +93,7 @@ def provenance(chosen: argparse.Namespace, study: EnergyStudy, results: Results)
     lines = [
         f"{len(study.runs)} runs of {len(study.weeks)} weeks, {chosen.allocation} processors,"
         f' reservation "{chosen.reservation}";'
-        f" {study.cpu_s():.0f} s of processor time.",
-        f"{program()}, {chosen.jobs} concurrent runs.",
+        f" {study.cpu_s():.0f} s of processor time, {chosen.jobs} concurrent runs.",
         "Verdicts: 95 % of 2000 resamples of the weeks, seed 1.",
     ]
     if results.left_out:
@@ -109,7 +107,7 @@ def provenance(chosen: argparse.Namespace, study: EnergyStudy, results: Results)
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Do what a command line asks for; return the exit code."""
     chosen = parse_arguments(arguments)
     return exit_code_of("reproduce_energy_budget", lambda: reproduce(chosen), stopped=STOPPED)

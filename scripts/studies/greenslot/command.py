@@ -23,7 +23,7 @@ from beasy_sched.formats.grid_rates import CARBON, PRICE
 from beasy_sched.formats.solar_history import read_solar_history
 from beasy_sched.reports.text_tables import TextTable
 from studies.claims import tally
-from studies.command_line import STOPPED, counted, parser_of, present, program
+from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
 from studies.greenslot.cases import (
     STUDIES,
     Case,
@@ -65,7 +65,7 @@ SEEDS = 2
 WEEKS_OF_FILE = 9
 
 
-def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line; exits with code 2 if it is invalid."""
     parser = parser_of(
         "greenslot",
@@ -73,7 +73,6 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         " paper's three workloads; Figures 5 to 15 and the paper's claims. Completed runs are not repeated.",
         quick="the main figures of the week Average, half a minute",
         out="out/greenslot",
-        markdown=" (if it has a line '<!-- results: greenslot -->', only from there to '<!-- end -->')",
     )
     add = parser.add_argument
     add("--study", choices=[*STUDIES, "all"], action="append", default=[], metavar="NAME",
@@ -86,7 +85,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         " predictor's errors are measured on it (claims C01 to C03); with --sun and --study prediction, it"
         " also predicts the sun of those weeks")  # fmt: skip
     _add_files(parser)
-    chosen = parser.parse_args(arguments)
+    chosen = read_arguments(parser, arguments)
     if chosen.quick and (chosen.study or chosen.sun):
         parser.error("--quick runs the main figures only: omit --study and --sun")
     chosen.out = chosen.out or Path("out/greenslot-quick" if chosen.quick else "out/greenslot")
@@ -198,7 +197,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
         raise BeasyError("no run is complete")
     figures = greenslot_figures(results, files.weeks)
     tables = all_tables(chosen, results, files)
-    present(chosen, "greenslot", tables, provenance(chosen, study, results), figures, columns=160)
+    present(chosen, "GreenSlot", tables, provenance(chosen, study, results), figures, columns=160)
     return int(failed > 0)
 
 
@@ -245,8 +244,8 @@ def all_tables(chosen: argparse.Namespace, results: GreenResults, files: Files) 
 def provenance(chosen: argparse.Namespace, study: GreenSlotStudy, results: GreenResults) -> str:
     """Return where the numbers come from, in a few lines."""
     lines = [
-        f"{len(study.cases)} runs, {study.cpu_s():.0f} s of processor time. {tally(verdicts_of(results))}.",
-        f"{program()}, {chosen.jobs} concurrent runs.",
+        f"{len(study.cases)} runs, {study.cpu_s():.0f} s of processor time, {chosen.jobs} concurrent"
+        f" runs. {tally(verdicts_of(results))}.",
         "Slots and steps of 900 s. Green and saved: against Conventional under the same conditions.",
     ]
     if not chosen.quick:
@@ -255,7 +254,7 @@ def provenance(chosen: argparse.Namespace, study: GreenSlotStudy, results: Green
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Do what a command line asks for; return the exit code."""
     chosen = parse_arguments(arguments)
     return exit_code_of("reproduce_greenslot", lambda: reproduce(chosen), stopped=STOPPED)

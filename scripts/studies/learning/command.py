@@ -22,7 +22,7 @@ from beasy_sched.errors import BeasyError
 from beasy_sched.policies.learned.model import Model
 from beasy_sched.reports.text_tables import TextTable
 from studies.claims import judge
-from studies.command_line import STOPPED, counted, made_by, parser_of, present, span
+from studies.command_line import STOPPED, cautions, counted, parser_of, present, read_arguments, span
 from studies.comparison.study import Extent
 from studies.learning.claims import (
     CLAIMS,
@@ -40,7 +40,7 @@ PAIRS, NOISES, VARIATION_NOISES, VARIATION_EPISODES = 10, 10, 2, 40
 AGENT = "beasy_sched.learning:Agent"
 
 
-def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line; exits with code 2 if it is invalid."""
     parser = parser_of(
         "learning",
@@ -50,7 +50,6 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         "curves, preferred actions, and three claims. Completed runs and trainings are not repeated.",
         quick="one day, fewer jobs, one noise, three variations that hardly learn; the results prove nothing",
         out="out/learning",
-        markdown=" (if it has a line '<!-- results: learning -->', only from there to '<!-- end -->')",
     )
     add = parser.add_argument
     add("--pairs", type=count(1), default=PAIRS, metavar="N", help="pairs of workload and sky of the average "
@@ -66,7 +65,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         help=f"first seed of the pairs and of the noises (default: {FIRST_SEED})")  # fmt: skip
     add("--agent", type=Path, metavar="FILE",
         help="also evaluate an agent (PPO) of stable-baselines3, which must be installed")  # fmt: skip
-    chosen = parser.parse_args(arguments)
+    chosen = read_arguments(parser, arguments)
     chosen.out = chosen.out or Path("out/learning-quick" if chosen.quick else "out/learning")
     try:
         chosen.evaluation = evaluation_of(chosen)
@@ -109,7 +108,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
     levels = {} if chosen.quick else _levels(chosen, models)
     origin = provenance(chosen, campaigns, models)
     figures = learning_figures(models, levels, results)
-    present(chosen, "learning", tables(results, models), origin, figures, columns=140)
+    present(chosen, "Learned compensation", tables(results, models), origin, figures, columns=140)
     return int(any((campaign.runs["status"] != "ok").any() for campaign in campaigns))
 
 
@@ -158,7 +157,7 @@ def provenance(chosen: argparse.Namespace, campaigns: Sequence[Campaign], models
         ),
         f"{sum(campaign.timings['cpu_s'].sum() for campaign in campaigns):.0f} s of processor time for the "
         "runs.",
-        *made_by(extent, "A quick evaluation"),
+        *cautions(extent, "A quick evaluation"),
     ]
     return "\n".join(lines)
 
@@ -171,7 +170,7 @@ def _trained(evaluation: Evaluation) -> str:
     return f"{lesson.episodes} episodes; {evaluation.variation_noises} noises a pair of days."
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Do what a command line asks for; return the exit code."""
     chosen = parse_arguments(arguments)
     return exit_code_of("reproduce_learning", lambda: reproduce(chosen), stopped=STOPPED)
