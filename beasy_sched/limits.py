@@ -1,7 +1,7 @@
 """Limits on how much of any input is read or kept.
 
 They are far above anything real, and keep a damaged or hostile file or peer from filling memory.
-docs/decisions/files-limits-and-studies.md#limits lists them for users.
+docs/decisions/files-limits-and-studies.md#limits has the reasons.
 """
 
 from __future__ import annotations
