@@ -36,11 +36,12 @@ from beasy_sched.campaigns.inputs import (
     make_real,
     make_real_workload,
 )
+from beasy_sched.campaigns.parts import CampaignPart
 from beasy_sched.campaigns.scenario import Scenario, quick
 from beasy_sched.campaigns.scenario_file import check_code
 from beasy_sched.campaigns.shared_plans import MadePlan, SharedPlans, solve
 from beasy_sched.campaigns.sweep import Point, RunSpec, Shaped, expand, shaping
-from beasy_sched.campaigns.table import check_installed, row_of, write_tables
+from beasy_sched.campaigns.table import check_installed, failed_of, row_of, write_tables
 from beasy_sched.campaigns.tasks import Keep, RunResult, RunTask, execute
 from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, machine_error, why
@@ -62,6 +63,8 @@ class Outcome:
     executed: int
     """Runs that this call executed; runs that had ended before are not among them."""
     failed: int
+    left: int = 0
+    """Runs that have not ended: other parts of the campaign have to execute them."""
     warnings: Mapping[str, int] = field(default_factory=dict)
     """Warnings of this call's runs, and the number of each; warnings that differ in figures only count as
     one, in the words of the first."""
@@ -94,9 +97,11 @@ def go_on(
     progress: Progress | None = None,
     retry_failed: bool = False,
     allowed: Collection[str] = (),
+    part: CampaignPart | None = None,
 ) -> Outcome:
     """Execute the runs of the campaign in ``folder`` that have not ended, and write its tables.
 
+    Only those of a ``part``, if one is given: the tables are then written by the part that ends last.
     ``executor`` is closed in any case; ``allowed`` are the policies ``package.module:Class`` that the
     folder's description may have imported. Raises ConfigError, InputError and MachineError; a run that fails,
     or whose process dies, is a row that says so.
@@ -109,12 +114,14 @@ def go_on(
             check_code(scenario, allowed)
         now = manifest_of(scenarios, quick=manifest.quick, keep=manifest.keep)
         check_same(folder, manifest, now)  # another version, or files that have changed
-        with place.locked():
+        with place.locked(shared=part is not None):
             specs = expand(scenarios)
+            own = specs if part is None else part.take(specs)
             work = Work(place, Preparation(place), executor, manifest.keep, progress)
-            work.run(specs, retry_failed=retry_failed)
-            failed = write_tables(place, specs)
-            return Outcome(folder, len(specs), work.executed, failed, work.warnings)
+            work.run(own, retry_failed=retry_failed)
+            left = 0 if part is None else sum(not place.row_path(spec.key).exists() for spec in specs)
+            failed = failed_of(place, own) if left else write_tables(place, specs)
+            return Outcome(folder, len(specs), work.executed, failed, left, work.warnings)
 
 
 @dataclass

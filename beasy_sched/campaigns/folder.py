@@ -104,28 +104,38 @@ class Folder:
         return self.path / "runs.parquet"
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other campaigns out; the lock ends with the process. Raises ConfigError and InputError."""
+    def locked(self, *, shared: bool = False) -> Iterator[None]:
+        """Keep other campaigns out; the lock ends with the process. Raises ConfigError and InputError.
+
+        Several parts of one campaign may work in the folder at a time: their lock is ``shared``.
+        """
         with self._open_lock() as file:
             if sys.platform != "win32":
                 import fcntl
 
                 for last_try in (False, True):
                     try:
-                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
                         break
                     except OSError:
                         if last_try:
-                            raise ConfigError(f"another campaign is running in {self.path}") from None
+                            raise ConfigError(
+                                f"another campaign, or a part of this one, is running in {self.path}"
+                            ) from None
                         time.sleep(_GLANCE_S)
             os.utime(file.fileno())
-            with self._held() as held:
-                for folder, name in held.files():
-                    if fnmatch(name, ".*.part"):  # of one that was killed
-                        remove_if_dead(name, folder)
+            if not shared:
+                self._remove_leftovers()
             for name in ("inputs", "rows"):
                 self._held(name).close()
             yield
+
+    def _remove_leftovers(self) -> None:
+        """Remove temporary files of a campaign that was killed."""
+        with self._held() as held:
+            for folder, name in held.files():
+                if fnmatch(name, ".*.part"):
+                    remove_if_dead(name, folder)
 
     def _open_lock(self) -> TextIO:
         with self._held() as held:
@@ -154,14 +164,18 @@ class Folder:
             write_atomic(path, content, folder)
 
     def running_since_s(self) -> float | None:
-        """When the campaign that runs now was started or resumed, s since 1970; None where none runs."""
+        """When the campaign that runs now, or the last of its parts, was started or resumed, s since 1970.
+
+        None where none runs, or the folder is one that this user may not write to.
+        """
         if sys.platform == "win32":
             return None
         import fcntl
 
-        with contextlib.suppress(FileNotFoundError), (self.path / _LOCK).open("rb") as file:
+        lacks = FileNotFoundError, PermissionError
+        with contextlib.suppress(*lacks), (self.path / _LOCK).open("r+b") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return os.fstat(file.fileno()).st_mtime
         return None

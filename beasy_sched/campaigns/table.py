@@ -248,6 +248,15 @@ def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
         raise ConfigError(f"{len(specs) - len(rows)} runs of {folder.path} have not ended")
     write_atomic(folder.table, parquet_of(rows, _columns(specs, rows)))
     write_atomic(folder.path / "timings.parquet", parquet_of(timings, TIMING_COLUMNS))
+    return _count_failed(rows)
+
+
+def failed_of(folder: Folder, specs: Sequence[RunSpec]) -> int:
+    """Return how many of the runs that have ended have failed. Raises InputError."""
+    return _count_failed(_collected(folder, specs)[0])
+
+
+def _count_failed(rows: Iterable[Mapping[str, Any]]) -> int:
     return sum(row["status"] == "failed" for row in rows)
 
 

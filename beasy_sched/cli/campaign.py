@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
+from beasy_sched.campaigns.parts import CampaignPart
 from beasy_sched.cli import HelpfulGroup
 from beasy_sched.cli.options import (
+    FILE,
     FOLDER,
     CommandOptions,
     Whole,
@@ -22,6 +24,7 @@ from beasy_sched.cli.options import (
     parsed,
     progress_bar,
     tell_written,
+    width,
     with_options,
 )
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_error
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from beasy_sched.campaigns.campaign import Outcome
     from beasy_sched.campaigns.tasks import Keep
     from beasy_sched.campaigns.workers import Executor
+    from beasy_sched.comparisons.scenarios import PairedResults
     from beasy_sched.reports.comparison import Figure
 
 
@@ -59,16 +63,9 @@ def _processors() -> int:
     return processors()
 
 
-class WorkerOptions(CommandOptions):
-    """How runs are executed."""
+class ExecutorOptions(CommandOptions):
+    """Where and how runs are executed."""
 
-    jobs: int = option(
-        "How many runs at a time, each in its own process.",
-        "-j",
-        type=Whole(1, 100_000),
-        default=_processors,
-        show_default="all cores",
-    )
     executor: Literal["processes", "dask"] = option(
         "Processes of this machine, or the workers of a Dask cluster.", default="processes"
     )
@@ -80,13 +77,40 @@ class WorkerOptions(CommandOptions):
         type=parsed(_time_limit),
         show_default="6h",
     )
+    retry_failed: bool = option("Run failed runs again.")
+
+
+class PartOption(CommandOptions):
+    """Which of the runs are executed."""
+
+    part: CampaignPart | None = option(
+        "Execute only a part of the runs, such as 3/10, as a task of a job array does; several parts may run"
+        " at a time, on machines that share the folder.",
+        type=parsed(CampaignPart.of),
+        metavar="I/N",
+    )
+
+
+class WorkerOptions(ExecutorOptions):
+    """Where and how the runs of a campaign are executed."""
+
+    jobs: int = option(
+        "How many runs at a time, each in its own process.",
+        "-j",
+        type=Whole(1, 100_000),
+        default=_processors,
+        show_default="all cores",
+    )
     allowed: tuple[str, ...] = option(
         "Allow scenarios to import this policy: a file alone cannot cause code to be imported.",
         "--allow-policy",
         metavar="MODULE:CLASS",
     )
-    retry_failed: bool = option("Run failed runs again.")
     quiet: bool = option("No progress bar, no summary.", "-q")
+
+
+class _RunOptions(WorkerOptions, PartOption):
+    """How all runs of a campaign, or a part of them, are executed."""
 
 
 @click.group(cls=HelpfulGroup)
@@ -106,8 +130,8 @@ def campaign() -> None:
 @campaign.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @with_options(_CampaignOptions)
-@with_options(WorkerOptions)
-def run(given: _CampaignOptions, how: WorkerOptions, scenarios: tuple[str, ...]) -> None:
+@with_options(_RunOptions)
+def run(given: _CampaignOptions, how: _RunOptions, scenarios: tuple[str, ...]) -> None:
     """Run scenario files (or the scenarios that come with the program, by name) into DIR/runs.parquet."""
     from beasy_sched.campaigns.campaign import begin
     from beasy_sched.campaigns.scenario_file import find_scenario
@@ -120,8 +144,8 @@ def run(given: _CampaignOptions, how: WorkerOptions, scenarios: tuple[str, ...])
 
 @campaign.command()
 @click.argument("folder", type=FOLDER, metavar="DIR")
-@with_options(WorkerOptions)
-def resume(how: WorkerOptions, folder: Path) -> None:
+@with_options(_RunOptions)
+def resume(how: _RunOptions, folder: Path) -> None:
     """Continue an interrupted campaign."""
     _go_on(folder, how)
 
@@ -143,6 +167,71 @@ def status(given: _StatusOptions, folder: Path) -> None:
         return
     for line in status_lines(found):
         click.echo(line)
+
+
+class TableOptions(CommandOptions):
+    """How a comparison is shown."""
+
+    markdown: bool = option("Print the tables in Markdown.")
+    figure: Path | None = option(
+        "Draw the differences, with their intervals, into a file: png, svg or pdf.", type=FILE, metavar="FILE"
+    )
+    measures: tuple[str, ...] = option(
+        "A measure that --figure draws; repeat it for several.",
+        "--measure",
+        metavar="NAME",
+        show_default="finished, killed, lost, slowdown, and cost and missed where known",
+    )
+
+
+class _CompareOptions(TableOptions):
+    against: str | None = option(
+        "The policy that the others are compared with.", metavar="LABEL", show_default="the first"
+    )
+    policies: tuple[str, ...] = option(
+        "Compare only this policy; repeat it for several.", "--policy", metavar="LABEL"
+    )
+    scenarios: tuple[str, ...] = option(
+        "Compare in this scenario only; repeat it for several.", "--scenario", metavar="NAME"
+    )
+
+
+@campaign.command()
+@click.argument("folder", type=FOLDER, metavar="DIR")
+@with_options(_CompareOptions)
+def compare(given: _CompareOptions, folder: Path) -> None:
+    """Compare the policies of a campaign: means, paired differences, intervals, permutation tests.
+
+    \b
+      beasy-sched campaign compare out/begin --against beasy
+      beasy-sched campaign compare out/begin --against beasy --policy easy --figure easy.pdf
+
+    The campaign need not be complete: executions that all policies have ended are compared. 'beasy-sched
+    compare SCENARIO...' runs policies of your choice, and prints the same tables.
+    """
+    from beasy_sched.comparisons.scenarios import paired_results
+
+    found = paired_results(folder, given.against, given.policies, given.scenarios)
+    show_paired(found, given)
+
+
+def show_paired(found: PairedResults, given: TableOptions) -> None:
+    """Print a comparison's tables, and draw its figure. Raises ConfigError, before it prints."""
+    from beasy_sched.formats.atomic import write_atomic
+    from beasy_sched.reports.paired_figure import draw_differences
+    from beasy_sched.reports.text_tables import markdown_of
+
+    if given.measures and given.figure is None:
+        raise click.UsageError("--measure goes with --figure FILE.")
+    if given.figure is not None:
+        drawn = draw_differences(found.blocks, found.against, given.figure.suffix, given.measures)
+        write_atomic(given.figure, drawn)
+    if given.markdown:
+        click.echo(markdown_of(found.tables), nl=False)
+    else:
+        for table in found.tables:
+            table.print(width(120))
+    tell_written(given.figure)
 
 
 class _FigureOptions(CommandOptions):
@@ -248,7 +337,7 @@ def _figures(measures: Sequence[str]) -> Sequence[Figure]:
     return [known.get(name) or Figure(name, name, columns[name].unit) for name in measures] or SWEEP_FIGURES
 
 
-def _go_on(folder: Path, how: WorkerOptions) -> None:
+def _go_on(folder: Path, how: _RunOptions) -> None:
     from beasy_sched.campaigns.campaign import go_on
 
     with (
@@ -257,10 +346,11 @@ def _go_on(folder: Path, how: WorkerOptions) -> None:
     ):
         outcome = go_on(
             folder,
-            executor_of(how),
+            executor_of(how, how.jobs),
             progress=None if report is None else lambda done, total: report(done / total),
             retry_failed=how.retry_failed,
             allowed=how.allowed,
+            part=how.part,
         )
     _tell(outcome, how.quiet)
 
@@ -290,8 +380,11 @@ def _leave(code: int, again: str) -> NoReturn:
     sys.exit(code)
 
 
-def executor_of(how: WorkerOptions) -> Executor:
-    """Return what executes the runs. Raises ConfigError and a usage error."""
+def executor_of(how: ExecutorOptions, jobs: int) -> Executor:
+    """Return what executes the runs, ``jobs`` at a time on this machine.
+
+    Raises ConfigError and a usage error.
+    """
     from beasy_sched.campaigns.workers import TIME_LIMIT_S, DaskCluster, Processes
 
     if how.executor == "dask":
@@ -302,7 +395,7 @@ def executor_of(how: WorkerOptions) -> Executor:
         return DaskCluster(how.scheduler)
     if how.scheduler is not None:
         raise click.UsageError("--scheduler goes with --executor dask.")
-    return Processes(how.jobs, TIME_LIMIT_S if how.limit_s is None else how.limit_s)
+    return Processes(jobs, TIME_LIMIT_S if how.limit_s is None else how.limit_s)
 
 
 def _tell(outcome: Outcome, quiet: bool) -> None:
@@ -311,13 +404,15 @@ def _tell(outcome: Outcome, quiet: bool) -> None:
     if not quiet:
         for text, count in outcome.warnings.items():
             click.echo(f"warning: {count} of {outcome.executed} runs: {text}", err=True)
-        for line in result_lines(outcome.folder):
+        for line in result_lines(outcome.folder) if not outcome.left else ():
             click.echo(line)
     if outcome.failed:
         which = f"{outcome.failed} of {outcome.runs} runs failed"
         click.echo(f"{which}; to see why: beasy-sched campaign status {outcome.folder}", err=True)
     if not quiet:
         ran = f"{outcome.executed} runs" if outcome.executed else "nothing was left to run"
-        click.echo(f"{ran}; wrote {outcome.folder / 'runs.parquet'}", err=True)
+        wrote = f"wrote {outcome.folder / 'runs.parquet'}"
+        rest = f"{outcome.left} runs are left to other parts" if outcome.left else wrote
+        click.echo(f"{ran}; {rest}", err=True)
     if outcome.failed:
         sys.exit(1)

@@ -9,16 +9,26 @@ import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_type_hints
 
 import click
 
+from beasy_sched.campaigns.own_days import OwnFiles
 from beasy_sched.campaigns.workers import Processes, processors
 from beasy_sched.cli import main
+from beasy_sched.cli.campaign import (
+    ExecutorOptions,
+    PartOption,
+    TableOptions,
+    executor_of,
+    show_paired,
+    unless_stopped,
+)
 from beasy_sched.cli.options import (
     FOLDER,
     CommandOptions,
     InputOptions,
+    SectionedCommand,
     Whole,
     again,
     known_policies,
@@ -80,16 +90,21 @@ def with_signal_code(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-class SharedOptions(CommandOptions):
-    """What the comparisons on some days and over a year share."""
+class JobsOption(CommandOptions):
+    """How much is done at a time."""
 
     jobs: int = option(
-        "How many policies run at a time.",
+        "How many runs at a time.",
         "-j",
         type=Whole(1, 1_000_000),
         default=processors,
         show_default="all cores",
     )
+
+
+class SharedOptions(CommandOptions):
+    """What the comparisons on some days and over a year share."""
+
     seed: int = option_of(DayOptions, "seed")
     sigma_pct: float = option_of(DayOptions, "sigma_pct", "--sigma", metavar="PCT")
     swf: Path | None = option_of(DayOptions, "swf", type=INPUT, metavar="FILE")
@@ -98,7 +113,7 @@ class SharedOptions(CommandOptions):
     ninja_wind: Path | None = option_of(DayOptions, "ninja_wind", type=INPUT, metavar="FILE")
 
 
-class _WhatRuns(CommandOptions):
+class _WhatRuns(JobsOption):
     policies: tuple[ComparedPolicy, ...] = option(
         "A policy to compare: a name listed by 'beasy-sched policies', or package.module:Class; with options"
         " of its own as one text, 'greenslot prices=flat'. Repeat it for several. A single policy prints its"
@@ -130,16 +145,33 @@ class _WhatRuns(CommandOptions):
         metavar="DIR",
         show_default="out/run; out/comparison for SCENARIOs",
     )
-    against: str | None = option(
-        "With SCENARIOs: the policy that the others are compared with, pair by pair. [default: the first]",
-        metavar="NAME",
-        shell_complete=known_policies,
-    )
     no_report: bool = option("Do not write the HTML report.")
     markdown: bool = option("Print the table in Markdown.")
 
 
+class _OnScenarios(CommandOptions):
+    heading = "Options with SCENARIOs"
+
+    against: str | None = option(
+        "The policy that the others are compared with, pair by pair.",
+        metavar="NAME",
+        shell_complete=known_policies,
+        show_default="the first",
+    )
+    figure: Path | None = again(TableOptions.figure)
+    measures: tuple[str, ...] = again(TableOptions.measures)
+    most_seeds: int | None = option(
+        "Only the first seeds of the noise in each scenario.", "--seeds", type=Whole(1, 100_000), metavar="N"
+    )
+
+
+class _Where(ExecutorOptions, PartOption):
+    heading = _OnScenarios.heading
+
+
 class _TheDays(SharedOptions):
+    heading = "Jobs, weather and days"
+
     scenario: Literal["greenslot"] | None = option(
         "Instead of these days the week of GreenSlot's paper: 28 workflows with deadlines on 16 servers with"
         f" 2.3 kW of solar panels, and the grid behind them; compares {', '.join(GREENSLOT_RUNS)}."
@@ -159,6 +191,8 @@ _INPUTS: Final[dict[str, Any]] = {"type": INPUT, "multiple": True, "metavar": "F
 
 
 class _OwnFiles(CommandOptions):
+    heading = "Options on your own files"
+
     platform: Path | None = option(
         "Compare on your own files: SimGrid platform (XML).", "-p", type=INPUT, metavar="FILE"
     )
@@ -172,24 +206,32 @@ class _OwnFiles(CommandOptions):
     )
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @click.argument("scenarios", nargs=-1, metavar="[SCENARIO]...")
 @with_options(_WhatRuns)
+@with_options(_OnScenarios)
+@with_options(_Where)
 @with_options(_TheDays)
 @with_options(_OwnFiles)
 @click.pass_context
 @with_signal_code
 def compare(
-    context: click.Context, what: _WhatRuns, days: _TheDays, own: _OwnFiles, scenarios: tuple[str, ...]
+    context: click.Context,
+    what: _WhatRuns,
+    shown: _OnScenarios,
+    where: _Where,
+    days: _TheDays,
+    own: _OwnFiles,
+    scenarios: tuple[str, ...],
 ) -> None:
     """Compare policies on the same days: one table, a report, and all files of each run."""
     if scenarios:
-        _compare_scenarios(context, what, days, scenarios)
+        _compare_scenarios(context, what, shown, where, days, scenarios)
         return
-    _omit(context, ("against",), "a single execution has no interval and no test: pass SCENARIOs, or")
+    _omit(context, _WITH_SCENARIOS, "a single execution has no interval and no test: pass SCENARIOs, or")
     comparison = _comparison(context, what, days, own)
     single = len(comparison.policies) == 1 and not what.markdown
-    slots = min(days.jobs, len(comparison.policies))
+    slots = min(what.jobs, len(comparison.policies))
     processes = Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)
     with contextlib.closing(processes) as executor:
         commands = Commands(main, executor, tell)
@@ -232,42 +274,65 @@ compare.help = f"""Compare policies on the same days: one table, a report, and a
 
     \b
       beasy-sched compare best-begin mine.toml --policy beasy --policy mine.policy:Mine --against beasy
+      beasy-sched compare average --swf trace.swf --policy beasy --policy mine.policy:Mine --figure mine.pdf
+
+    With --swf, --ninja-pv and --ninja-wind the scenarios have your jobs and weather, of days spread over
+    your files.
 
     The exit code is 0 if all runs are complete, 1 if one failed, 2 if an option or an input is wrong.
     """
 
 
 def _compare_scenarios(
-    context: click.Context, what: _WhatRuns, days: _TheDays, names: tuple[str, ...]
+    context: click.Context,
+    what: _WhatRuns,
+    shown: _OnScenarios,
+    where: _Where,
+    days: _TheDays,
+    names: tuple[str, ...],
 ) -> None:
     """Compare policies on many executions: a campaign, whose runs are not repeated, and its tables."""
-    from beasy_sched.campaigns.workers import TIME_LIMIT_S
-    from beasy_sched.cli.campaign import unless_stopped
     from beasy_sched.comparisons.scenarios import RUNS, scenario_comparison
-    from beasy_sched.reports.text_tables import markdown_of
 
     others = {parameter.name or "" for parameter in context.command.params} - _OF_SCENARIOS
     _omit(context, sorted(others), "scenarios have their own days and files")
+    if days.cores_per_host is not None and days.swf is None:
+        raise click.UsageError("--cores-per-host requires a trace: pass --swf FILE")
     check_labels(what.policies)
     out = what.out or Path("out/comparison")
-    comparison = scenario_comparison(names, what.policies, out, against=what.against, small=days.quick)
+    weather = tuple(path for path in (days.ninja_pv, days.ninja_wind) if path is not None)
+    comparison = scenario_comparison(
+        names,
+        what.policies,
+        out,
+        against=shown.against,
+        small=days.quick,
+        files=OwnFiles(weather, days.swf, days.cores_per_host),
+        most_seeds=shown.most_seeds,
+    )
     with unless_stopped("the same command"), progress_bar("runs") as report:
         progress = None if report is None else lambda done, total: report(done / total)
-        outcome = comparison.run(Processes(days.jobs, TIME_LIMIT_S), progress)
-    tables = comparison.tables()
-    if what.markdown:
-        click.echo(markdown_of(tables), nl=False)
-    else:
-        for table in tables:
-            table.print(width(120))
-        print_text(f"Files in {out}: the tables in {TABLE_NAME}; the runs in {RUNS}/runs.parquet")
+        executor = executor_of(where, what.jobs)
+        outcome = comparison.run(executor, progress, retry_failed=where.retry_failed, part=where.part)
     tell(f"{outcome.runs} runs, {outcome.executed} executed now, {outcome.failed} failed")
     for text, count in outcome.warnings.items():
         tell(f"warning: {count} of {outcome.executed} runs: {text}")
+    if outcome.left:
+        tell(f"{outcome.left} runs are left to other parts; the one that ends last prints the tables")
+    else:
+        how = TableOptions(markdown=what.markdown, figure=shown.figure, measures=shown.measures)
+        show_paired(comparison.results(), how)
+        if not what.markdown:
+            print_text(f"Files in {out}: the tables in {TABLE_NAME}; the runs in {RUNS}/runs.parquet")
     context.exit(int(outcome.failed > 0))
 
 
-_OF_SCENARIOS: Final = {"scenarios", "policies", "out", "against", "quick", "jobs", "markdown"}
+_WITH_SCENARIOS: Final = (*get_type_hints(_OnScenarios), *get_type_hints(_Where))
+"""Parameters that only comparisons on scenarios have."""
+_OF_SCENARIOS: Final = {
+    "scenarios", "policies", "out", "quick", "jobs", "markdown", "swf", "cores_per_host", "ninja_pv",
+    "ninja_wind", *_WITH_SCENARIOS,
+}  # fmt: skip
 """Parameters that comparisons on scenarios have."""
 
 

@@ -72,10 +72,26 @@ class Whole(_Number, click.IntRange):
 class DeclaredOption(click.Option):
     """An option of a command that knows the type of the attribute by which it was declared."""
 
-    def __init__(self, *names: Any, hint: Any = None, **attributes: Any) -> None:
-        """``hint`` is that type; the rest is as in `click.Option`."""
+    def __init__(self, *names: Any, hint: Any = None, heading: str = "", **attributes: Any) -> None:
+        """``hint`` is that type, ``heading`` its part of the help; the rest is as in `click.Option`."""
         super().__init__(*names, **attributes)
-        self.hint = hint
+        self.hint, self.heading = hint, heading
+
+
+class SectionedCommand(click.Command):
+    """A command whose help has its options under the headings of their `CommandOptions`."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, those without a heading last."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                heading = getattr(parameter, "heading", "") or "Options"
+                sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 SECONDS: Final = Number(0, LATEST_S, above=True)
@@ -100,6 +116,9 @@ _LONGEST_FOUND: Final = 60
 
 class CommandOptions:
     """What a command was given: subclasses declare its options with `option`, in the order of the help."""
+
+    heading = ""
+    """Heading of the options in the help of a `SectionedCommand`."""
 
     def __init__(self, **values: Any) -> None:
         """Take the values by the options' names."""
@@ -151,7 +170,9 @@ def with_options(kind: type[T]) -> Callable[[Callable[..., Any]], Callable[..., 
             names, attributes = getattr(kind, name)
             long = [] if any("--" in one for one in names) else [f"--{name.replace('_', '-')}"]
             attributes = attributes if "type" in attributes else {**_typed(hints[name]), **attributes}
-            declared = click.option(*names, *long, name, cls=DeclaredOption, hint=hints[name], **attributes)
+            declared = click.option(
+                *names, *long, name, cls=DeclaredOption, hint=hints[name], heading=kind.heading, **attributes
+            )
             declared(called)
         return called
 

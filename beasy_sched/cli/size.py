@@ -163,7 +163,7 @@ def _search(question: SizeQuestion, folder: Path, how: WorkerOptions) -> SizeAns
         found: SizeAnswer = find_sizes(
             question,
             folder,
-            executor_of(how),
+            executor_of(how, how.jobs),
             progress=None if report is None else lambda done, total: report(done / total),
             retry_failed=how.retry_failed,
         )

@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli import main
-from beasy_sched.cli.compare import INPUT, SharedOptions, print_text, with_signal_code
+from beasy_sched.cli.compare import INPUT, JobsOption, SharedOptions, print_text, with_signal_code
 from beasy_sched.cli.options import (
     FOLDER,
     Whole,
@@ -66,7 +66,7 @@ def _date(text: str) -> datetime:
     return found
 
 
-class _YearOptions(SharedOptions):
+class _YearOptions(SharedOptions, JobsOption):
     policies: tuple[str, ...] = option(
         "A policy to compare, by name or as package.module:Class; repeat it for several.",
         "--policy",

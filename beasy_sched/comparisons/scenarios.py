@@ -5,8 +5,9 @@ The runs are a campaign, which goes on where it was interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -14,14 +15,16 @@ import msgspec
 
 from beasy_sched.campaigns.campaign import Outcome, Progress, begin, go_on
 from beasy_sched.campaigns.folder import must_be_empty
-from beasy_sched.campaigns.scenario import PolicyPart, Scenario
+from beasy_sched.campaigns.own_days import OwnFiles, on_own_days
+from beasy_sched.campaigns.parts import CampaignPart
+from beasy_sched.campaigns.scenario import PolicyPart, Scenario, quick
 from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
 from beasy_sched.campaigns.table import check_installed, read_campaign
 from beasy_sched.campaigns.workers import Executor
 from beasy_sched.comparisons.side_by_side import TABLE_NAME, ComparedPolicy
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.reports.paired import blocks_of, difference_table, means_table
+from beasy_sched.reports.paired import Block, ComparedPolicies, blocks_of, paired_tables
 from beasy_sched.reports.text_tables import TextTable, markdown_of
 
 RUNS: Final = "campaign"
@@ -46,31 +49,87 @@ class ScenarioComparison:
         """The folder of the campaign."""
         return self.out / RUNS
 
-    def run(self, executor: Executor, progress: Progress | None) -> Outcome:
-        """Execute the runs that have not ended. ``executor`` is closed. Raises BeasyError."""
+    def run(
+        self,
+        executor: Executor,
+        progress: Progress | None,
+        *,
+        retry_failed: bool = False,
+        part: CampaignPart | None = None,
+    ) -> Outcome:
+        """Execute the runs that have not ended; see `go_on`. Raises BeasyError."""
         check_installed(self.scenarios)
         if not self.folder.is_dir():
             must_be_empty(self.out, "that of an earlier comparison")
         begin(self.scenarios, self.folder, small=self.small)
-        return go_on(self.folder, executor, progress=progress, allowed=self.allowed)
+        return go_on(
+            self.folder,
+            executor,
+            progress=progress,
+            retry_failed=retry_failed,
+            allowed=self.allowed,
+            part=part,
+        )
 
-    def tables(self) -> list[TextTable]:
-        """Return the means of all policies in each scenario and guard setting, and the differences.
+    def results(self) -> PairedResults:
+        """Return what has been found so far, and write its tables in Markdown to the output folder.
 
-        Writes them in Markdown to the output folder. Raises BeasyError where no execution is complete.
+        Raises BeasyError where no execution is complete.
         """
-        found = []
-        for (scenario, setting), sample in blocks_of(read_campaign(self.folder).runs).items():
-            title = f"{scenario}, guard {setting}"
-            found.append(means_table(title, sample))
-            if len(sample.conditions) > 1:
-                found.append(difference_table(title, sample, self.against))
-        if not found:
-            raise BeasyError(
-                f"no execution is complete: see 'beasy-sched campaign status {self.folder}', which tells why"
-            )
-        write_atomic(self.out / TABLE_NAME, markdown_of(found))
+        found = paired_results(self.folder, self.against)
+        write_atomic(self.out / TABLE_NAME, markdown_of(found.tables))
         return found
+
+
+@dataclass(frozen=True)
+class PairedResults:
+    """The policies of a campaign, compared with one of them on the same executions."""
+
+    blocks: Mapping[Block, ComparedPolicies]
+    against: str
+    """Label of the policy that the others are compared with."""
+
+    @cached_property
+    def tables(self) -> list[TextTable]:
+        """Means of all policies in each scenario, size and guard setting, and the differences."""
+        return [*paired_tables(self.blocks, self.against)]
+
+
+def paired_results(
+    folder: Path, against: str | None = None, policies: Sequence[str] = (), scenarios: Sequence[str] = ()
+) -> PairedResults:
+    """Compare the policies of a campaign, which need not be complete, by their labels.
+
+    ``against`` is one of them (None: the first); with ``policies`` and ``scenarios`` only these are compared.
+    Raises ConfigError for a label or a scenario that is not there, InputError where there is no campaign, and
+    BeasyError where no execution is complete.
+    """
+    campaign = read_campaign(folder)
+    frozen = campaign.manifest.parsed()
+    known = [*dict.fromkeys(policy.label for scenario in frozen for policy in scenario.policies)]
+    _check_known("--policy", policies, known)
+    _check_known("--scenario", scenarios, [scenario.name for scenario in frozen])
+    shown = [label for label in known if not policies or label in policies or label == against]
+    chosen = against or shown[0]
+    _check_known("--against", [chosen], shown)
+    runs = campaign.runs
+    runs = runs[runs["policy"].isin(shown)]
+    if scenarios:
+        runs = runs[runs["scenario"].isin(scenarios)]
+    swept = [*dict.fromkeys(axis for scenario in frozen for axis in scenario.sweep)]
+    blocks = blocks_of(runs, axes=[axis for axis in swept if axis in runs])
+    if not blocks:
+        raise BeasyError(
+            f"no execution is complete: see 'beasy-sched campaign status {folder}', which tells why"
+        )
+    return PairedResults(blocks, chosen)
+
+
+def _check_known(option: str, given: Sequence[str], known: Sequence[str]) -> None:
+    """Raise ConfigError for a name that is not one of those that the campaign has."""
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"{option}: found {name!r}, expected one of {', '.join(known)}")
 
 
 def scenario_comparison(
@@ -80,11 +139,14 @@ def scenario_comparison(
     *,
     against: str | None = None,
     small: bool = False,
+    files: OwnFiles | None = None,
+    most_seeds: int | None = None,
 ) -> ScenarioComparison:
     """Read scenario files, or those of the program by name, and what is compared in them.
 
     ``policies`` take the place of the scenarios' own, if there are any; ``against`` is one of them (None: the
-    first). Raises ConfigError and InputError.
+    first). With ``files`` the scenarios have their jobs and weather (`on_own_days`), with ``most_seeds``
+    their first seeds only. Raises ConfigError and InputError.
     """
     allowed = tuple(policy.policy for policy in policies if ":" in policy.policy)
     parts = tuple(
@@ -92,6 +154,10 @@ def scenario_comparison(
         for policy in policies
     )
     scenarios = [find_scenario(name) for name in names]
+    if most_seeds is not None:
+        scenarios = [msgspec.structs.replace(each, seeds=each.seeds[:most_seeds]) for each in scenarios]
+    if files:
+        scenarios = [on_own_days(quick(each) if small else each, files) for each in scenarios]
     if parts:
         scenarios = [msgspec.structs.replace(scenario, policies=parts) for scenario in scenarios]
         for scenario in scenarios:

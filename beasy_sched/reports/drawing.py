@@ -82,13 +82,16 @@ def mark_hours(panel: Any, first_h: float, last_h: float) -> None:
     panel.set_xlabel("time [h]")
 
 
-def figure_bytes(figure: Any, suffix: str) -> bytes:
-    """Return the file of a figure: the same bytes for the same figure and matplotlib."""
+def figure_bytes(figure: Any, suffix: str, *, dpi: int = 120) -> bytes:
+    """Return the file of a figure: the same bytes for the same figure and matplotlib.
+
+    ``dpi`` is the number of pixels an inch, of a png.
+    """
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": "beasy-sched"}):  # ids that are the same every time
-        figure.savefig(buffer, format=_kind(suffix), dpi=120, metadata=_FORMATS[_kind(suffix)])
+        figure.savefig(buffer, format=_kind(suffix), dpi=dpi, metadata=_FORMATS[_kind(suffix)])
     return _with_steady_ids(buffer.getvalue()) if _kind(suffix) == "svg" else buffer.getvalue()
 
 

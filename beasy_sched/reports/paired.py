@@ -8,7 +8,7 @@ drawn first, then noises. If a block has only one pair of days, its intervals an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -45,9 +45,13 @@ COMPARED: Final[Mapping[str, Measure]] = {
     "lost": Measure("lost_kwh", "wasted + curtailed", "kWh", False),
     "slowdown": Measure("bounded_slowdown_mean", "slowdown, mean", "", False),
     "slowdown95": Measure("bounded_slowdown_p95", "slowdown, p95", "", False),
+    "cost": Measure("cost", "cost of the import", "", False),
+    "carbon": Measure("carbon_kg", "carbon of the import", "kg", False),
+    "missed": Measure("deadline_jobs_missed", "deadlines missed", "jobs", False),
 }
 """``killed`` is the paper's (killed, reached the walltime or still running); the slowdown is bounded, and
-only of jobs that started."""
+only of jobs that started. The last three are measured where the site has a grid, or jobs have deadlines."""
+_WHERE_KNOWN: Final = ("cost", "carbon", "missed")
 _EXACT_UP_TO: Final = 16
 """Number of clusters up to which all sign patterns are tried."""
 _DRAWN: Final = 1 << 16
@@ -63,28 +67,48 @@ Execution = tuple[str, int, int]
 
 
 def blocks_of(
-    runs: pd.DataFrame, case_of: Callable[[str], str] = str, *, resamples: int = RESAMPLES
+    runs: pd.DataFrame,
+    case_of: Callable[[str], str] = str,
+    *,
+    axes: Sequence[str] = (),
+    resamples: int = RESAMPLES,
 ) -> dict[Block, ComparedPolicies]:
     """Return the samples of all blocks, in the order of the rows; without those that have no execution.
 
-    ``case_of`` tells the case of a scenario, by its name: by default each is one of its own.
+    ``case_of`` tells the case of a scenario, by its name: by default each is one of its own. ``axes`` are
+    columns of swept sizes: each point of a sweep is a case of its own.
     """
     found: dict[Block, ComparedPolicies] = {}
     weights = partial(execution_weights, resamples=resamples)
-    for (case, setting), own in with_derived(runs, case_of).groupby(["block", "setting"], sort=False):
-        sample = policy_sample(own, ["scenario", "tuple", "seed"], COMPARED, weights)
+    for (case, setting), own in with_derived(runs, case_of, axes).groupby(["block", "setting"], sort=False):
+        sample = policy_sample(own, ["scenario", "tuple", "seed"], _measured(own), weights)
         if sample is not None:
             found[str(case), str(setting)] = sample
     return found
 
 
-def with_derived(runs: pd.DataFrame, case_of: Callable[[str], str] = str) -> pd.DataFrame:
+def _measured(runs: pd.DataFrame) -> dict[str, Measure]:
+    """Return the measures that runs have: those of a grid and of deadlines only where they are known."""
+    return {
+        name: measure
+        for name, measure in COMPARED.items()
+        if name not in _WHERE_KNOWN or (measure.column in runs and runs[measure.column].notna().any())
+    }
+
+
+def with_derived(
+    runs: pd.DataFrame, case_of: Callable[[str], str] = str, axes: Sequence[str] = ()
+) -> pd.DataFrame:
     """Return rows of a campaign with the measures that are made of others, case and guard setting."""
     found = runs.copy()
     found["off_points"] = found["soc_distance_points"].abs()
     found["below_points"] = (-found["soc_distance_points"]).clip(lower=0.0)
     found["lost_kwh"] = found["wasted_kwh"] + found["curtailed_kwh"]
-    found["block"] = [case_of(name) for name in found["scenario"]]
+    sizes = zip(*(found[axis] for axis in axes), strict=True) if axes else [()] * len(found)
+    found["block"] = [
+        ", ".join([case_of(name), *(f"{a} {v:g}" for a, v in zip(axes, own, strict=True) if v == v)])
+        for name, own in zip(found["scenario"], sizes, strict=True)
+    ]
     vetoes = np.where(found["veto"].astype(bool), " with veto", " without veto")
     found["setting"] = found["guard"].astype(str) + vetoes
     return found
@@ -215,20 +239,27 @@ MEAN_HEADS: Final[Mapping[str, tuple[str, str]]] = {
     "lost": ("w + c", "{:.1f}"),
     "slowdown": ("slowd.", "{:.2f}"),
     "slowdown95": ("p95", "{:.1f}"),
+    "cost": ("cost", "{:.2f}"),
+    "carbon": ("CO2 kg", "{:.1f}"),
+    "missed": ("missed", "{:.1f}"),
 }
-"""Heading and form of each measure's mean, so short that a line has at most 120 characters."""
-MEAN_NUMBERS: Final = tuple(head for head, _ in MEAN_HEADS.values())
+"""Heading and form of each measure's mean, so short that a line has at most 120 characters without a grid."""
+
+
+def mean_heads(sample: ComparedPolicies) -> tuple[str, ...]:
+    """Return the headings of the measures that a block has."""
+    return tuple(head for name, (head, _) in MEAN_HEADS.items() if name in sample.values)
 
 
 def mean_cells(means: Mapping[str, float]) -> tuple[str, ...]:
-    """Return the cells of `MEAN_HEADS`."""
-    return tuple(number_text(means[name], form) for name, (_, form) in MEAN_HEADS.items())
+    """Return the cells below `mean_heads`."""
+    return tuple(number_text(means[name], form) for name, (_, form) in MEAN_HEADS.items() if name in means)
 
 
 def means_table(title: str, sample: ComparedPolicies) -> TextTable:
     """Return the means of all measures, a row a policy."""
     rows: list[tuple[str, ...]] = [
-        (policy, *mean_cells({name: float(sample.means(name)[0][place]) for name in MEAN_HEADS}))
+        (policy, *mean_cells({name: float(sample.means(name)[0][place]) for name in sample.values}))
         for place, policy in enumerate(sample.conditions)
     ]
     note = (
@@ -236,7 +267,8 @@ def means_table(title: str, sample: ComparedPolicies) -> TextTable:
         "points of charge away from the target and below it; wasted, curt., w + c: kWh; slowd., p95: "
         "bounded slowdown of started jobs, mean and 95 % quantile."
     )
-    return TextTable(f"Means: {title}", ("Policy", *MEAN_NUMBERS), rows, MEAN_NUMBERS, note)
+    heads = mean_heads(sample)
+    return TextTable(f"Means: {title}", ("Policy", *heads), rows, heads, note)
 
 
 def difference_table(title: str, sample: ComparedPolicies, against: str) -> TextTable:
@@ -247,7 +279,8 @@ def difference_table(title: str, sample: ComparedPolicies, against: str) -> Text
     for policy in sample.conditions:
         if policy == against:
             continue
-        for number, (column, measure) in enumerate(COMPARED.items()):
+        for number, column in enumerate(sample.values):
+            measure = COMPARED[column]
             found = paired_difference(sample, column, policy, against)
             unit_of = "points" if measure.unit == "%" else measure.unit
             what = f"{measure.title} [{unit_of}]" if unit_of else measure.title
@@ -265,6 +298,15 @@ def difference_table(title: str, sample: ComparedPolicies, against: str) -> Text
         note = f"{executions_text(sample)} of the same days and noise: no interval, no test."
     head = ("Policy", "Measure", "Difference", "p", "As good", "Verdict")
     return TextTable(f"Less {against}: {title}", head, rows, ("Difference", "p", "As good"), note)
+
+
+def paired_tables(blocks: Mapping[Block, ComparedPolicies], against: str) -> Iterator[TextTable]:
+    """Yield, for each block, the means of all policies and their differences from one of them, if it ran."""
+    for (case, setting), sample in blocks.items():
+        title = f"{case}, guard {setting}"
+        yield means_table(title, sample)
+        if len(sample.conditions) > 1 and against in sample.conditions:
+            yield difference_table(title, sample, against)
 
 
 def p_text(p: float) -> str:

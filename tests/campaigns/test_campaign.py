@@ -270,7 +270,7 @@ def test_a_folder_that_was_just_begun_is_taken(tmp_path):
 
 
 def test_one_campaign_at_a_time(done):
-    with Folder(done).locked(), pytest.raises(ConfigError, match="another campaign is running"):
+    with Folder(done).locked(), pytest.raises(ConfigError, match="another campaign, or a part"):
         run_campaign(done, keep="trace")
 
 

@@ -33,6 +33,17 @@ def test_two_workers_come_to_the_same_bytes(cluster, tmp_path):
     assert tables[0] == tables[1]
 
 
+def test_policies_are_compared_on_a_cluster(cluster, tmp_path, capfd):
+    (tmp_path / "small.toml").write_text(SMALL)
+    command = ["compare", str(tmp_path / "small.toml"), "--policy", "easy", "--policy", "fcfs", "--markdown"]
+    there = ["--executor", "dask", "--scheduler", cluster.scheduler_address]
+    assert exit_code(*command, "-o", str(tmp_path / "here")) == 0
+    here = capfd.readouterr().out
+    assert "Less easy" in here
+    assert exit_code(*command, "-o", str(tmp_path / "there"), *there) == 0
+    assert capfd.readouterr().out == here
+
+
 def test_runs_that_raise_are_rows(cluster, tmp_path):
     policy = ('"easy"', '{ name = "bad_policies:Raises", label = "raises" }')
     begin([scenario(policy, ("[1, 2]", "[1]"))], tmp_path)

@@ -204,3 +204,56 @@ def test_scenarios_that_are_refused(
     told = capfd.readouterr().err
     assert message in " ".join(told.split())
     assert not (tmp_path / "out").exists()
+
+
+def test_a_campaign_is_compared_after_the_fact(tmp_path: Path, capfd: Capture) -> None:
+    pytest.importorskip("highspy")
+    pytest.importorskip("matplotlib")
+    (tmp_path / "small.toml").write_text(SMALL + "\n[sweep]\nbattery_kwh = [1, 2]\n")
+    out = str(tmp_path / "out")
+    assert exit_code("campaign", "run", str(tmp_path / "small.toml"), "-o", out, "-q") == 0
+    figure = tmp_path / "d.svg"
+    command = ("campaign", "compare", out, "--against", "easy")
+    assert exit_code(*command, "--policy", "follow-plan", "--markdown", "--figure", str(figure)) == 0
+    text = capfd.readouterr().out
+    titles = [line for line in text.splitlines() if line.startswith("### Less easy: ")]
+    assert titles[0] == "### Less easy: small, battery_kwh 1, guard kill-all without veto"
+    assert len(titles) == 4  # two sizes, two guard settings
+    assert "workload-reactive" not in text
+    assert figure.read_text("utf-8").startswith("<?xml")
+    assert exit_code("campaign", "compare", out, "--against", "beasy") == 2
+    assert "--against: found 'beasy', expected one of easy, follow-plan" in capfd.readouterr().err
+    assert exit_code("campaign", "compare", out, "--scenario", "other") == 2
+    assert "--scenario: found 'other', expected one of small" in capfd.readouterr().err
+    assert exit_code("campaign", "compare", out, "--measure", "killed") == 2
+    assert "--measure goes with --figure" in capfd.readouterr().err
+
+
+def test_scenarios_on_a_trace_of_ones_own(tmp_path: Path, capfd: Capture) -> None:
+    """Windows of three hours, on the first and the last day of the trace; walltimes are the trace's."""
+    pytest.importorskip("highspy")
+    tuples = "\n[[tuples]]\nworkload = { seed = 1 }\n" * 3
+    (tmp_path / "small.toml").write_text(SMALL + tuples)
+    rows = [f"{n} {n * 900} 0 {300 + n} 1 -1 -1 1 3600 -1 1 1 1 -1 1 -1 -1 -1" for n in range(1, 400)]
+    (tmp_path / "trace.swf").write_text("; MaxProcs: 8\n" + "\n".join(rows) + "\n")
+    command = ("compare", str(tmp_path / "small.toml"), "--swf", str(tmp_path / "trace.swf"), "-o")
+    policies = ("--policy", "easy", "--policy", "fcfs", "--seeds", "1", "--quick")
+    assert exit_code(*command, str(tmp_path / "out"), *policies) == 0
+    assert "8 runs, 8 executed now, 0 failed" in capfd.readouterr().err  # two days, both guard settings
+    manifest = json.loads((tmp_path / "out/campaign/campaign.json").read_text("utf-8"))
+    (scenario,) = manifest["scenarios"]
+    assert [part["workload"]["from"] for part in scenario["tuples"]] == [0.0, 4 * 86_400.0]
+    assert {part["workload"]["cores_per_host"] for part in scenario["tuples"]} == {2}
+    assert (scenario["noise"]["walltimes"], scenario["seeds"]) == ("keep", [1])
+    assert exit_code("compare", "best-begin", "--cores-per-host", "2", "-o", str(tmp_path / "x")) == 2
+    assert "--cores-per-host requires a trace" in capfd.readouterr().err
+
+
+def test_a_part_of_the_runs(tmp_path: Path, capfd: Capture) -> None:
+    pytest.importorskip("highspy")
+    (tmp_path / "small.toml").write_text(SMALL)
+    command = ("compare", str(tmp_path / "small.toml"), "--policy", "easy", "--policy", "fcfs", "-o")
+    for part, told in (("1/2", "4 runs are left to other parts"), ("2/2", "8 runs, 4 executed now")):
+        assert exit_code(*command, str(tmp_path / "out"), "--part", part) == 0
+        assert told in capfd.readouterr().err
+    assert (tmp_path / "out/comparison.md").exists()

@@ -6,6 +6,7 @@ import math
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from hand_runs import hand_runs
 from hypothesis import given
@@ -18,6 +19,7 @@ from beasy_sched.reports.paired import (
     execution_weights,
     p_text,
     paired_difference,
+    paired_tables,
     sign_flip_p,
 )
 
@@ -92,6 +94,21 @@ def test_differences_of_a_hand_made_block():
     assert (same.mean, same.low, same.high, same.p, same.as_good) == (0.0, 0.0, 0.0, 1.0, 1.0)
     with pytest.raises(KeyError):
         paired_difference(sample, "wasted", "c", "a")
+
+
+def test_sizes_of_a_sweep_are_blocks_and_what_is_not_known_is_no_measure():
+    runs = hand_runs()
+    runs["cost"] = math.nan
+    twice = pd.concat([runs.assign(pv_kw=1.0), runs.assign(pv_kw=2.5, cost=3.0), runs.assign(pv_kw=math.nan)])
+    found = blocks_of(twice, axes=["pv_kw"], resamples=5)
+    assert [case for case, _ in found] == ["average, pv_kw 1", "average, pv_kw 2.5", "average"]
+    assert [("cost" in sample.values) for sample in found.values()] == [False, True, False]
+    means, differences = [*paired_tables({("x", "y"): [*found.values()][1]}, "a")]
+    assert "cost" in means.head
+    assert [row[0] for row in differences.rows if row[0]] == ["b"]
+    assert [table.title for table in paired_tables(found, "nobody")] == [
+        f"Means: {case}, guard kill-all without veto" for case, _ in found
+    ]
 
 
 def test_verdicts_need_interval_and_test():

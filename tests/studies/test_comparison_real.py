@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import exit_code
-from studies.comparison.study import Extent, RealFiles, comparison, real_case, spread_s
+from studies.comparison.study import Extent, comparison, real_case
 
 from beasy_sched.campaigns.inputs import forecast_production_w, make_forecast, read_back
+from beasy_sched.campaigns.own_days import OwnFiles, spread_s
 from beasy_sched.campaigns.scenario import FileProduction, SwfWorkload, SyntheticProduction, SyntheticWorkload
 from beasy_sched.errors import ConfigError, InputError
 
@@ -19,7 +20,8 @@ DAY_S = 86_400
 
 def test_days_are_spread_over_the_whole():
     assert spread_s(10 * DAY_S, 3 * DAY_S, 3) == [0, 3 * DAY_S, 7 * DAY_S]
-    assert spread_s(3 * DAY_S, 3 * DAY_S, 2) == [0, 0]
+    assert spread_s(3 * DAY_S, 3 * DAY_S, 2) == [0]
+    assert spread_s(8.5 * DAY_S, 3 * DAY_S, 5) == [0, 5 * DAY_S]
     assert spread_s(9.5 * DAY_S, 3 * DAY_S, 1) == [0]
     with pytest.raises(ValueError, match="covers 48 h, expected 72 h or more"):
         spread_s(2 * DAY_S, 3 * DAY_S, 1)
@@ -37,14 +39,14 @@ def files(tmp_path_factory) -> Path:
     return folder
 
 
-def scenario(files: RealFiles):
+def scenario(files: OwnFiles):
     (found,) = comparison([real_case(files)], ["beasy"], EXTENT)
     return found
 
 
 def test_weather_and_trace(files: Path, tmp_path: Path):
     weather = (files / "ninja_pv.csv", files / "ninja_wind.csv")
-    found = scenario(RealFiles(weather, files / "trace.swf"))
+    found = scenario(OwnFiles(weather, files / "trace.swf"))
     assert (found.name, found.seeds, found.noise.walltimes) == ("real", (5000,), "keep")
     productions = [part.production for part in found.tuples]
     assert all(isinstance(each, FileProduction) for each in productions)
@@ -68,11 +70,11 @@ def test_weather_and_trace(files: Path, tmp_path: Path):
 
 
 def test_what_there_is_no_file_for_is_drawn(files: Path):
-    sunny = scenario(RealFiles((files / "ninja_pv.csv",)))
+    sunny = scenario(OwnFiles((files / "ninja_pv.csv",)))
     assert all(isinstance(part.workload, SyntheticWorkload) for part in sunny.tuples)
     assert {part.production.wind_kw for part in sunny.tuples} == {0.0}
     assert sunny.noise.walltimes == "groups"
-    traced = scenario(RealFiles(trace=files / "trace.swf"))
+    traced = scenario(OwnFiles(trace=files / "trace.swf"))
     assert all(isinstance(part.production, SyntheticProduction) for part in traced.tuples)
     assert [part.production.seed for part in traced.tuples] == [5000, 5001, 5002]
     assert np.isfinite(forecast_production_w(traced, 0)).all()
@@ -80,12 +82,12 @@ def test_what_there_is_no_file_for_is_drawn(files: Path):
 
 def test_files_that_do_not_fit(files: Path, tmp_path: Path):
     with pytest.raises(ConfigError, match="are both for pv"):
-        scenario(RealFiles((files / "ninja_pv.csv", files / "ninja_pv.csv")))
+        scenario(OwnFiles((files / "ninja_pv.csv", files / "ninja_pv.csv")))
     short = tmp_path / "short.swf"
     short.write_text("1 0 0 60 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
     with pytest.raises(InputError, match=r"short.swf: covers 0 h, expected 72 h or more"):
-        scenario(RealFiles(trace=short))
+        scenario(OwnFiles(trace=short))
     undated = tmp_path / "power.csv"
     undated.write_text("time,power_w\n" + "".join(f"{3600 * n},5\n" for n in range(100)))
     with pytest.raises(InputError, match="has no dates"):
-        scenario(RealFiles((undated,)))
+        scenario(OwnFiles((undated,)))

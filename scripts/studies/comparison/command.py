@@ -16,6 +16,7 @@ from console import MOST, count, exit_code_of, readable
 
 from beasy_sched.campaigns.campaign import begin, go_on
 from beasy_sched.campaigns.folder import must_be_empty
+from beasy_sched.campaigns.own_days import OwnFiles
 from beasy_sched.campaigns.scenario import PAPER_GUARDS
 from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
@@ -36,7 +37,6 @@ from studies.comparison.study import (
     SURPRISES,
     TUNING_BELOW,
     Extent,
-    RealFiles,
     comparison,
     find_cases,
     policy_part,
@@ -135,7 +135,7 @@ def _check(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> None:
     except BeasyError as error:
         parser.error(f"--cases: {error}")
     if files:
-        chosen.cases.append(real_case(RealFiles(tuple(chosen.weather), chosen.swf)))
+        chosen.cases.append(real_case(OwnFiles(tuple(chosen.weather), chosen.swf)))
     chosen.out = chosen.out or Path("out/comparison-quick" if chosen.quick else "out/comparison")
     guards = PAPER_GUARDS if chosen.guard == "both" else [g for g in PAPER_GUARDS if g.mode == chosen.guard]
     if chosen.quick:

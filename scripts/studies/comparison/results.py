@@ -12,14 +12,13 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.reports.paired import (
-    MEAN_HEADS,
-    MEAN_NUMBERS,
     Block,
     ComparedPolicies,
     blocks_of,
     difference_table,
     executions_text,
     mean_cells,
+    mean_heads,
     means_table,
 )
 from beasy_sched.reports.samples import RESAMPLES, interval, weighted_mean
@@ -72,10 +71,10 @@ def scenario_table(title: str, sample: ComparedPolicies) -> TextTable:
     for scenario in scenarios if len(scenarios) > 1 else ():
         own = [name == scenario for name in names]
         for place, policy in enumerate(sample.conditions):
-            means = {name: float(sample.values[name][own, place].mean()) for name in MEAN_HEADS}
+            means = {name: float(values[own, place].mean()) for name, values in sample.values.items()}
             rows.append((scenario if place == 0 else "", policy, *mean_cells(means)))
-    head = ("Scenario", "Policy", *MEAN_NUMBERS)
-    return TextTable(f"Means by scenario: {title}", head, rows, MEAN_NUMBERS)
+    heads = mean_heads(sample)
+    return TextTable(f"Means by scenario: {title}", ("Scenario", "Policy", *heads), rows, heads)
 
 
 def bound_table(title: str, sample: ComparedPolicies, bounds: Bounds, against: str) -> TextTable:

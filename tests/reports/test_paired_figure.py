@@ -1,0 +1,77 @@
+"""The figure of a comparison: panels, hues, what is refused, the same bytes each time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from beasy_sched.errors import ConfigError
+from beasy_sched.reports.drawing import RUN_COLORS
+from beasy_sched.reports.paired import COMPARED, ComparedPolicies, execution_weights
+from beasy_sched.reports.paired_figure import draw_differences
+
+pytest.importorskip("matplotlib", reason="figures need matplotlib")
+
+
+def sample(policies: Sequence[str], measures: Sequence[str], days: int = 6) -> ComparedPolicies:
+    """Executions in which each policy is 10 better than the one before, but for noise."""
+    executions = tuple(("a", day, 1) for day in range(days))
+    noise = np.random.default_rng(1).normal(size=(days, len(policies)))
+    values = {name: 10.0 * np.arange(len(policies)) + noise for name in measures}
+    return ComparedPolicies(tuple(policies), values, executions, execution_weights(executions, resamples=200))
+
+
+USUAL = [name for name in COMPARED if name not in ("cost", "carbon", "missed")]
+BLOCKS = {
+    ("mine", "kill-all without veto"): sample(["easy", "beasy", "mine"], USUAL),
+    ("mine", "shed with veto"): sample(["easy", "beasy", "mine"], [*COMPARED]),
+}
+
+
+def text_of(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
+    import matplotlib as mpl
+
+    monkeypatch.setitem(mpl.rcParams, "svg.fonttype", "none")
+    return draw_differences(BLOCKS, "easy", ".svg", *arguments).decode()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("suffix", "begins"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+def test_formats(suffix: str, begins: bytes) -> None:
+    drawn = draw_differences(BLOCKS, "easy", suffix)
+    assert drawn.startswith(begins)
+    assert draw_differences(BLOCKS, "easy", suffix) == drawn
+
+
+def test_all_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_of(monkeypatch)
+    for said in ("mine, guard shed with veto: 6 executions", "finished jobs", "cost of the import",
+                 "p &lt; 0.05", "Differences from easy", ">beasy<", ">mine<"):  # fmt: skip
+        assert said in text
+    assert "distance from target" not in text
+    assert ">easy<" not in text
+    chosen = text_of(monkeypatch, ["off"])
+    assert "distance from target" in chosen
+    assert "finished jobs" not in chosen
+
+
+def test_each_policy_has_a_hue_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = list(RUN_COLORS.values())[:3]
+    text = text_of(monkeypatch, ["finished"])
+    drawn = {color: len(re.findall(f"stroke: {color}; stroke-width: 1.6", text)) for color in (first, second)}
+    assert drawn == {first: 2, second: 2}  # an interval in each of two panels
+    assert third not in text
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"--measure: found 'speed', expected one of finished, work"):
+        draw_differences(BLOCKS, "easy", ".png", ["speed"])
+    with pytest.raises(ConfigError, match="found no other policy"):
+        draw_differences({("a", "b"): sample(["easy"], USUAL)}, "easy", ".png")
+    many = [f"p{number}" for number in range(len(RUN_COLORS) + 2)]
+    with pytest.raises(ConfigError, match="choose some with --policy"):
+        draw_differences({("a", "b"): sample(many, USUAL)}, "p0", ".png")
+    with pytest.raises(ConfigError, match="figures are png, svg, pdf files"):
+        draw_differences(BLOCKS, "easy", ".gif")
