@@ -2,7 +2,7 @@
 
 A scenario has several pairs of workload and production. Here each pair gets other days of the files, which
 do not overlap, so that comparisons can take pairs as independent. The plants are sized so that production
-over demand is that of the BEASY paper's scenarios (docs/decisions/scenario-site.md).
+over demand is that of the BEASY paper's scenarios (docs/decisions/workloads-and-platforms.md).
 """
 
 from __future__ import annotations

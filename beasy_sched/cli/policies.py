@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import Any
 
 import click
 import msgspec
 
-from beasy_sched.cli.options import CommandOptions, known_policies, option, with_options
+from beasy_sched.cli.options import CommandOptions, known_policies, option, width, with_options
 from beasy_sched.engine.policy import Options
+from beasy_sched.policies.option_docs import option_meanings
 from beasy_sched.policies.registry import policy_class, policy_names
 
 
 class _PoliciesOptions(CommandOptions):
-    as_json: bool = option("Print JSON: names, what they need, options with their defaults.", "--json")
+    as_json: bool = option(
+        "Print JSON: names, what they need, options with their meanings and defaults.", "--json"
+    )
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=known_policies)
 @with_options(_PoliciesOptions)
 def policies(given: _PoliciesOptions, names: tuple[str, ...]) -> None:
-    """List the policies, one line each; or the options of those that are named.
+    """List the policies, one line each; or the options of those that are named, and what they mean.
 
     NAME is a policy of the list, or your own as package.module:Class.
 
@@ -34,11 +38,11 @@ def policies(given: _PoliciesOptions, names: tuple[str, ...]) -> None:
     if given.as_json:
         click.echo(json.dumps(found, indent=2))
         return
-    width = max(len(each["name"]) for each in found)
+    longest = max(len(each["name"]) for each in found)
     for each in found:
         needs = [*["--site"] * each["needs_site"], *["--plan"] * each["needs_plan"]]
         note = f" (needs {' and '.join(needs)})" if needs else ""
-        click.echo(f"{each['name']:<{width}}  {each['summary']}{note}")
+        click.echo(f"{each['name']:<{longest}}  {each['summary']}{note}")
         if names:
             click.echo("".join(f"  {line}\n" for line in _option_lines(each["options"])), nl=False)
 
@@ -51,7 +55,16 @@ def described(name: str) -> dict[str, Any]:
         "summary": kind.summary,
         "needs_site": kind.needs_power,
         "needs_plan": kind.needs_plan,
-        "options": _options_schema(kind.options_type),
+        "options": _described_options(kind.options_type),
+    }
+
+
+def _described_options(options: type[Options]) -> dict[str, dict[str, Any]]:
+    """Return the JSON schema of each option, with what it means where that is known."""
+    meanings = option_meanings(options)
+    return {
+        name: {**schema, **({"description": meanings[name]} if name in meanings else {})}
+        for name, schema in _options_schema(options).items()
     }
 
 
@@ -66,14 +79,16 @@ def _options_schema(options: type[Options]) -> dict[str, dict[str, Any]]:
 
 
 def _option_lines(options: dict[str, dict[str, Any]]) -> list[str]:
-    """Return a line for each option: its name, what it may be, its default."""
+    """Return the lines of each option: its name, what it may be, its default; below that what it means."""
     if not options:
         return ["no options"]
-    width = max(map(len, options))
+    margin = max(map(len, options)) + 2
     lines = []
     for name, schema in options.items():
         default = "" if "default" not in schema else f" (default: {_plain(schema['default'])})"
-        lines.append(f"{name:<{width}}  {' or '.join(_values(schema)) or 'any value'}{default}")
+        lines.append(f"{name:<{margin}}{' or '.join(_values(schema)) or 'any value'}{default}")
+        wide = max(width(100) - margin - 2, 40)
+        lines += [" " * margin + line for line in textwrap.wrap(schema.get("description", ""), wide)]
     return lines
 
 

@@ -538,9 +538,11 @@ class EasyOptions(Options, frozen=True):
     """Options of `easy`."""
 
     priority: OrderName | None = None
-    """P_R: by arrival without a site, by largest bounded slowdown with one."""
+    """P_R, the order in which jobs get the reservation; null: by arrival without a site, by largest bounded
+    slowdown with one."""
     backfill: OrderName | None = None
-    """P_B: by arrival without a site, by smallest size with one."""
+    """P_B, the order in which other jobs are tried; null: by arrival without a site, by smallest size with
+    one."""
 
 
 class Easy(Policy):

@@ -99,10 +99,12 @@ def test_the_policies_and_their_options(capfd: Capture) -> None:
     for each in found:
         defaults = {name: schema["default"] for name, schema in each["options"].items()}
         make_policy(each["name"], defaults)
+        assert all(schema["description"] for schema in each["options"].values()), each["name"]
     assert exit_code("policies", "greenslot") == 0
     out = capfd.readouterr().out
     assert "  prices              flat or real (default: real)\n" in out
     assert "  price_floor         a number (default: null)\n" in out
+    assert "                      Lowest price that counts; null: none.\n" in out
     assert exit_code("policies", "nonsense") == 2
 
 

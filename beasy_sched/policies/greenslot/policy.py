@@ -59,12 +59,21 @@ class GreenSlotOptions(SlotOptions, frozen=True):
     prices: Literal["real", "flat"] = "real"
     """"flat": all brown energy costs ``flat_price``, the paper's GreenOnly."""
     flat_price: float = 0.02
+    """Price per kWh of brown energy where prices are flat."""
     objective: Literal["price", "carbon"] | Mix = "price"
+    """Cost of a kWh of brown energy: its price, its carbon, or weights for both."""
     beyond: Literal["green", "anywhere"] = "green"
+    """Where jobs are placed whose deadline lies beyond the window: only where they need no brown energy, or
+    anywhere."""
     tie: Literal["latest", "earliest"] = "latest"
+    """Which of equally cheap starts is taken, if they need brown energy."""
     tighten: Literal["ancestors", "job", "both", "none"] = "ancestors"
+    """Whose deadline becomes a slot earlier if a job is expected to be late: its waiting predecessors', or
+    its own if it has none; its own; both; or none."""
     penalty: float = 25.0
+    """Cost of a late node and slot."""
     price_floor: float | None = None
+    """Lowest price that counts; null: none."""
 
 
 class _PlannedJob(Struct, frozen=True):

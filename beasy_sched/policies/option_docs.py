@@ -1,0 +1,42 @@
+"""What the options of a policy mean: the texts below the fields of its class of options."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+
+from beasy_sched.engine.policy import Options
+
+
+def option_meanings(options: type[Options]) -> dict[str, str]:
+    """Return what each option means, in one line; without those that nothing is said of.
+
+    The texts are read from the source of the class and of those that it extends, where that is available.
+    """
+    found: dict[str, str] = {}
+    for kind in reversed(options.__mro__):
+        if issubclass(kind, Options) and kind is not Options:
+            found |= _told_in(kind)
+    return {name: text for name, text in found.items() if name in options.__struct_fields__}
+
+
+def _told_in(kind: type[Options]) -> dict[str, str]:
+    """Return the text below each field of a class; none where there is no source."""
+    try:
+        (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return {}
+    if not isinstance(body, ast.ClassDef):
+        return {}
+    found = {}
+    for field, below in zip(body.body, body.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+            and isinstance(below.value.value, str)
+        ):
+            found[field.target.id] = " ".join(below.value.value.split()).replace("`", "")
+    return found
