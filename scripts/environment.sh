@@ -2,12 +2,15 @@
 # The Python environment of the scripts; sourced by them, not run. Needs ROOT, the project's folder.
 #
 #   use_environment EXTRA [PYTHON]   makes or reuses the environment, installs the project with its
-#                                    EXTRA ("", "dev" or others) where pyproject.toml has changed, and
-#                                    leaves the folder of its programs in BIN
+#                                    EXTRA ("", "dev" or others) where pyproject.toml or the versions in
+#                                    constraints.txt have changed, and leaves the folder of its programs in BIN
 
 # What the commands of the README need; shared, so that none of them has to install anything again.
 # shellcheck disable=SC2034
 ALL_EXTRAS=data,plan,plot,report
+
+# The versions that are installed; another file, or none where the variable is set but empty.
+CONSTRAINTS=${BEASY_CONSTRAINTS-$ROOT/scripts/constraints.txt}
 
 fail() {
   echo "$(basename "$0"): $*" >&2
@@ -78,7 +81,8 @@ make_venv() {
 
 install_project() {
   local venv=$1 extra=$2 stamp=$1/beasy-sched-installed now
-  now="$ROOT $(cksum <"$ROOT/pyproject.toml")"
+  [ -z "$CONSTRAINTS" ] || [ -f "$CONSTRAINTS" ] || fail "BEASY_CONSTRAINTS=$CONSTRAINTS is no file"
+  now="$ROOT $(cat "$ROOT/pyproject.toml" ${CONSTRAINTS:+"$CONSTRAINTS"} | cksum)"
   if [ -f "$stamp" ]; then
     case $(cat "$stamp") in
       "$now $extra" | "$now dev") return ;;
@@ -87,9 +91,15 @@ install_project() {
   fi
   echo "Installing the project and what it needs into $venv (once) ..." >&2
   # --use-pep517: pip before 23.1 cannot build pybatsim in the old way without the package wheel
-  "$venv/bin/python" -m pip install -q --disable-pip-version-check --use-pep517 -e "$ROOT${extra:+[$extra]}" \
-    || fail "installing failed, see pip's message above; once its cause is gone, run this again"
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check --use-pep517 \
+    ${CONSTRAINTS:+-c "$CONSTRAINTS"} -e "$ROOT${extra:+[$extra]}" || installing_failed
   echo "$now $extra" >"$stamp"
+}
+
+installing_failed() {
+  echo "$(basename "$0"): installing failed, see pip's message above. Without a network, or a package index that it" >&2
+  echo "can reach, nothing can be installed: BEASY_VENV=DIR uses an environment that is there. Where a version of" >&2
+  fail "constraints.txt cannot be had, BEASY_CONSTRAINTS= (empty) installs the newest ones. Then run this again"
 }
 
 # Make the environment, and hand over to a command of the program in it: hand_over COMMAND [ARGUMENT ...]
@@ -101,7 +111,8 @@ hand_over() {
     if [ "$word" = --help ] || [ "$word" = -h ]; then
       "$BIN/python" -m beasy_sched "$1" --help
       printf '\n%s\n' "$(basename "$0") is 'beasy-sched $1' in an environment of its own. Variables: PYTHON names the Python for it;" \
-        "BEASY_VENV=DIR uses a ready environment and installs nothing."
+        "BEASY_VENV=DIR uses a ready environment and installs nothing; BEASY_CONSTRAINTS=FILE names the versions" \
+        "to install (default: scripts/constraints.txt; empty: the newest)."
       exit
     fi
   done

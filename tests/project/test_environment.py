@@ -1,6 +1,7 @@
 """scripts/environment.sh: which Python, when to install. Pythons are played by small shell scripts."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -44,6 +45,7 @@ class Project:
         (self.root / "scripts").mkdir(parents=True)
         shutil.copy(ROOT / "scripts/environment.sh", self.root / "scripts")
         (self.root / "pyproject.toml").write_text("[project]\n")
+        (self.root / "scripts/constraints.txt").write_text("numpy==2.0\n")
 
     def use(self, extra: str = "dev", python: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         """Make the environment; print the folder of its programs."""
@@ -82,6 +84,25 @@ def test_installs_once_and_again_when_the_project_file_changes(project: Project)
     assert project.installs() == ["project[dev]"]
 
 
+def test_the_versions_are_those_of_the_constraints_and_installed_anew_when_they_change(project: Project):
+    def constraints() -> list[str]:
+        return re.findall(r"-c (.*) -e ", project.log.read_text())
+
+    file = project.root / "scripts/constraints.txt"
+    project.use()
+    assert constraints() == [str(file)]
+    file.write_text("numpy==2.1\n")
+    project.use()
+    assert constraints() == [str(file)]
+    project.use()
+    assert project.installs() == []
+    project.use(BEASY_CONSTRAINTS="")
+    assert (constraints(), project.installs()) == ([], ["project[dev]"])
+    missing = project.use(BEASY_CONSTRAINTS="nowhere.txt")
+    assert missing.returncode == 1
+    assert missing.stderr == "test: BEASY_CONSTRAINTS=nowhere.txt is no file\n"
+
+
 def test_the_tools_are_added_and_stay(project: Project):
     asked = []
     for extra in ("", "", "dev", ""):
@@ -103,7 +124,10 @@ def test_a_moved_project_is_installed_anew(project: Project):
 def test_a_failed_installation_is_told_and_tried_again(project: Project):
     failed = project.use(PIP_EXIT_CODE="1")
     assert failed.returncode == 1
-    assert failed.stderr.splitlines()[-1].startswith("test: installing failed")
+    told = " ".join(failed.stderr.splitlines()[-3:])
+    assert told.startswith("test: installing failed, see pip's message above. Without a network")
+    assert "BEASY_CONSTRAINTS= (empty) installs the newest" in told
+    assert "BEASY_VENV=DIR uses an environment that is there" in told
     assert project.use().returncode == 0
     assert project.installs() == ["project[dev]"]
 
