@@ -21,7 +21,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -287,10 +287,21 @@ def plain_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def scenario_hash(scenario: Scenario) -> str:
-    """Return the SHA-256 of all that shapes a scenario's results."""
+    """Return the SHA-256 of all that shapes a scenario's results: of files the content, wherever they lie."""
+    hashes = _file_hashes([scenario])
     values = {key: value for key, value in plain_values(scenario).items() if key != "comment"}
-    text = json.dumps([values, _file_hashes([scenario])], sort_keys=True)
+    text = json.dumps([_by_content(values, hashes), dict.fromkeys(hashes.values(), "")], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _by_content(value: Any, hashes: Mapping[str, str]) -> Any:
+    """A JSON value with the hashes of files in place of their names."""
+    if isinstance(value, dict):
+        pairs = [(hashes.get(key, key), _by_content(part, hashes)) for key, part in value.items()]
+        return sorted(pairs, key=repr) if value.keys() & hashes.keys() else dict(pairs)
+    if isinstance(value, list):
+        return [_by_content(part, hashes) for part in value]
+    return hashes.get(value, value) if isinstance(value, str) else value
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -356,12 +367,12 @@ def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any,
 
 
 def _file_hashes(scenarios: Sequence[Scenario]) -> dict[str, str]:
-    paths = sorted({path for scenario in scenarios for path in _files(scenario)})
+    paths = sorted({path for scenario in scenarios for path in named_files(scenario)})
     return {path: hashlib.sha256(read_bytes(path)).hexdigest() for path in paths}
 
 
-def _files(scenario: Scenario) -> Iterator[str]:
-    """Every file that a scenario names: server files, traces, weather, prices, forecasts."""
+def named_files(scenario: Scenario) -> Iterator[str]:
+    """Yield every file that a scenario names: server files, traces, weather, prices, forecasts."""
     names = [*scenario.platform.servers, scenario.platform.reference or ""]
     yield from (name for name in names if name.endswith(".toml"))
     yield from scenario.rate_files

@@ -91,14 +91,26 @@ def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Coll
     """
     raw = parse_toml(text, path)
     try:
-        check_numbers(raw, infinite=_INFINITE)
-        _check_lists(raw.get("sweep", {}))
-        scenario = scenario_of(_filled_in(raw, Path(path).parent.absolute()))
+        scenario = _unchecked(raw, path)
         check_scenario(scenario, allowed)
     except ConfigError as error:
         message = str(error)
         raise InputError(path, message if "tuples" in raw else message.removeprefix("tuples[0].")) from None
     return scenario
+
+
+def scenario_as_written(text: str, path: PathLike) -> Scenario:
+    """Read a scenario as `parse_scenario` does, but check only its types, and import no policy.
+
+    Raises InputError and ConfigError.
+    """
+    return _unchecked(parse_toml(text, path), path)
+
+
+def _unchecked(raw: dict[str, Any], path: PathLike) -> Scenario:
+    check_numbers(raw, infinite=_INFINITE)
+    _check_lists(raw.get("sweep", {}))
+    return scenario_of(_filled_in(raw, Path(path).parent.absolute()))
 
 
 def scenario_of(values: dict[str, Any]) -> Scenario:

@@ -20,6 +20,7 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.decoding import read_frame
+from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.run_summary import RunSummary, figures, value_at
 from beasy_sched.numbers import ANY_WHOLE, Range, found_text
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, job_share_pct
@@ -316,6 +317,15 @@ def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> byte
     return content.getvalue()
 
 
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a table of runs. Raises InputError for another file, and ConfigError without pyarrow."""
+    reading, content = _imported("pyarrow.parquet"), io.BytesIO(read_bytes(path))
+    try:
+        return reading.read_table(content, use_threads=False).to_pandas(use_threads=False)
+    except (ValueError, OSError) as error:  # Arrow's own errors are among them
+        raise InputError(path, f"is no table of runs: {error}") from None
+
+
 def _imported(name: str) -> Any:
     """Import a package that tables need. Raises ConfigError without it."""
     return load_optional(name, "beasy-sched[data]", "a campaign's table")
@@ -373,6 +383,11 @@ class Campaign:
                 self.folder.path, f"has no trace of {run!r}: run the campaign with --keep-traces"
             )
         return read_frame(path)
+
+
+def table_columns(campaign: Campaign) -> tuple[RunColumn, ...]:
+    """Return the columns of a campaign's table of runs. Raises InputError for a row that is damaged."""
+    return _columns(campaign.specs, _collected(campaign.folder, campaign.specs)[0])
 
 
 def _frame(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> pd.DataFrame:

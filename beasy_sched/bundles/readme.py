@@ -1,0 +1,120 @@
+"""A bundle's README: what is there, how to check it, and how to run it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from beasy_sched.bundles import layout
+from beasy_sched.bundles.crate import NO_LICENCE, Story
+from beasy_sched.campaigns.scenario import Scenario
+
+
+def readme_text(story: Story, scenarios: Sequence[Scenario], results: Sequence[str]) -> str:
+    """Return the README; ``results`` are the lines of a table of mean results."""
+    return "\n".join(_lines(story, scenarios, results)) + "\n"
+
+
+def _lines(story: Story, scenarios: Sequence[Scenario], results: Sequence[str]) -> Iterator[str]:
+    about = story.description
+    yield f"# {story.title}"
+    yield ""
+    yield (
+        f"{about.runs} simulated runs of an HPC cluster on renewable power, made with beasy-sched "
+        f"{about.version} on Python {about.python} ({about.system}); the campaign ended on "
+        f"{story.ended:%Y-%m-%d}."
+    )
+    yield from _cautions(story)
+    yield ""
+    if story.authors:
+        yield f"Authors: {', '.join(story.authors)}. "
+    yield f"Licence: {story.licence or NO_LICENCE}"
+    yield ""
+    yield "## Scenarios"
+    yield ""
+    for scenario, place in zip(scenarios, about.scenarios, strict=True):
+        comment = f": {scenario.comment}" if scenario.comment else ""
+        yield f"- [{scenario.name}]({place}){comment}. {_counts(scenario)}."
+    yield ""
+    yield "## Results"
+    yield ""
+    yield "Means over the runs that ended well:"
+    yield ""
+    yield "```text"
+    yield from results
+    yield "```"
+    yield ""
+    yield "## What lies where"
+    yield ""
+    yield "| place | content |"
+    yield "|---|---|"
+    for place, content in _places(story):
+        yield f"| `{place}` | {content} |"
+    yield ""
+    yield from _how_to(story)
+
+
+def _cautions(story: Story) -> Iterator[str]:
+    if story.description.failed:
+        yield f"{story.description.failed} of the runs failed: column `status` of the table of runs."
+    if story.quick:
+        yield "The scenarios are shortened ones, for a trial (`--quick`)."
+
+
+def _counts(scenario: Scenario) -> str:
+    policies = ", ".join(policy.label for policy in scenario.policies)
+    guards = ", ".join(guard.label for guard in scenario.guards)
+    return (
+        f"Pairs of workload and production: {len(scenario.tuples)}; seeds: {len(scenario.seeds)}; "
+        f"guards: {guards}; policies: {policies}"
+    )
+
+
+def _places(story: Story) -> Iterator[tuple[str, str]]:
+    yield (
+        f"{layout.SCENARIOS}/",
+        "the scenarios with all defaults filled in; `files/`, where there is one: what they name",
+    )
+    yield (
+        f"{layout.INPUTS}/",
+        "what the runs read: platforms (SimGrid), workloads (Batsim), power, sites, plans",
+    )
+    yield layout.TABLE, f"one row per run; `{layout.TABLE_CSV}` is the same as text"
+    yield layout.COLUMNS_CSV, "type, unit and meaning of each column"
+    yield layout.TIMINGS, "how long each run took"
+    if story.description.keep == "trace":
+        yield f"{layout.RESULTS}/traces/", "energy trace of each run, one row per step"
+    if story.description.keep == "everything":
+        yield f"{layout.RESULTS}/runs/", "jobs, schedule, energy trace, decisions and summary of each run"
+    yield f"{layout.SOFTWARE}/", "the program as a wheel; the versions of all packages that it ran with"
+    if story.description.policies:
+        yield f"{layout.POLICIES}/", "modules of policies that do not come with the program"
+    yield layout.METADATA, "this in a form for machines: RO-Crate 1.1, Process Run Crate 0.5"
+    yield layout.SUMS, "SHA-256 of every other file"
+
+
+def _how_to(story: Story) -> Iterator[str]:
+    allow = "".join(f" --allow-policy {name}" for name in story.description.policies)
+    install, run = story.commands
+    yield from (
+        "## Checking",
+        "",
+        "In this folder:",
+        "",
+        f"    sha256sum -c {layout.SUMS}",
+        "",
+        "## Running it again",
+        "",
+        f"    beasy-sched campaign rerun{allow} THIS_FOLDER",
+        "",
+        f"makes a virtual environment with the versions in `{layout.REQUIREMENTS}`, runs everything",
+        "again, and compares all inputs and results byte by byte. Not compared are the seconds that runs",
+        f"took (`{layout.TIMINGS}`, and two columns of `schedule.csv`), which differ each time. On",
+        "another kind of processor, last digits can differ.",
+        "",
+        f"By hand, in this folder and a new virtual environment of Python {story.description.python_minor}:",
+        "",
+        f"    {install}",
+    )  # fmt: skip
+    if story.description.policies:
+        yield f"    export PYTHONPATH=$PWD/{layout.POLICIES}"
+    yield from (f"    {run}", f"    cmp ../again/runs.parquet {layout.TABLE}")

@@ -1,0 +1,127 @@
+"""Runs the campaign of a bundle again: in this environment, or in a fresh one with the bundle's versions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from beasy_sched.bundles import layout
+from beasy_sched.bundles.comparing import Verdict, compare
+from beasy_sched.campaigns.campaign import Progress, begin, go_on
+from beasy_sched.campaigns.scenario_file import read_scenario
+from beasy_sched.campaigns.workers import Executor
+from beasy_sched.errors import ConfigError
+from beasy_sched.limits import shortened
+from beasy_sched.policies.registry import check_named_in_data
+
+PRESENT: Final = "use --environment present to run it with the packages that are installed here"
+_AGAIN: Final = "campaign"
+"""Folder of the campaign within the one that a rerun is given: plans that lie beside it are its own."""
+
+
+def check_allowed(bundle: layout.Bundle, allowed: Collection[str]) -> None:
+    """Raise ConfigError for a policy of the bundle's own code that is not ``allowed``."""
+    for name in bundle.description.policies:
+        check_named_in_data(name, allowed, f"allow it by name with --allow-policy {shortened(name)}")
+
+
+def run_again(
+    bundle: layout.Bundle,
+    out: Path,
+    executor: Executor,
+    *,
+    progress: Progress | None = None,
+    allowed: Collection[str] = (),
+) -> Verdict:
+    """Run a bundle's campaign in this environment, in the folder ``out``, and compare.
+
+    ``allowed`` are the policies ``package.module:Class`` that may be imported. Raises ConfigError, InputError
+    and MachineError.
+    """
+    if allowed:
+        sys.path.insert(0, os.fspath((bundle.path / layout.POLICIES).absolute()))
+    scenarios = [read_scenario(path, allowed=allowed) for path in bundle.scenarios]
+    begin(scenarios, out / _AGAIN, keep=bundle.description.keep)
+    go_on(out / _AGAIN, executor, progress=progress, allowed=allowed)
+    return compare(bundle, out / _AGAIN, scenarios)
+
+
+@contextmanager
+def fresh_environment(bundle: layout.Bundle, python: str | None) -> Iterator[Path]:
+    """A new virtual environment with the versions of the bundle; yields its Python.
+
+    ``python`` is the program to make it with (None: one of the bundle's version is looked for). Raises
+    ConfigError where it cannot be made. It is removed in the end.
+    """
+    made_with = _find_python(bundle, python)
+    with tempfile.TemporaryDirectory(prefix="beasy-environment-", ignore_cleanup_errors=True) as name:
+        place = Path(name, "venv")
+        _done([made_with, "-m", "venv", place], f"{made_with} cannot make a virtual environment")
+        inside = place / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+        pip: list[str | Path] = [
+            inside,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+            "--no-deps",
+        ]
+        wanted = [bundle.path / layout.REQUIREMENTS, bundle.path / bundle.description.wheel]
+        _done([*pip, "-r", *wanted], "the versions of the bundle cannot be installed")
+        yield inside
+
+
+def run_in(python: Path, arguments: Sequence[str]) -> int:
+    """Call this program with another Python, in a folder without modules; return its exit code."""
+    with tempfile.TemporaryDirectory(prefix="beasy-rerun-") as empty:
+        return subprocess.run(
+            [python, "-m", "beasy_sched", *arguments], cwd=empty, env=_clean_environment(), check=False
+        ).returncode
+
+
+def _find_python(bundle: layout.Bundle, given: str | None) -> str:
+    """A Python of the bundle's version, up to its last number. Raises ConfigError."""
+    wanted = bundle.description.python_minor
+    names = [given] if given is not None else [sys.executable, f"python{wanted}", "python3"]
+    for name in names:
+        if (path := shutil.which(name)) is not None and _version_of(path) == wanted:
+            return path
+    found = f"{given} is none" if given is not None else f"there is no python{wanted} on the PATH"
+    raise ConfigError(
+        f"the bundle was made with Python {wanted}, and {found}: name one with --python, or {PRESENT}"
+    )
+
+
+def _version_of(python: str) -> str:
+    tell = "import sys; print('%d.%d' % sys.version_info[:2])"
+    try:
+        done = subprocess.run([python, "-c", tell], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _done(command: Sequence[str | Path], otherwise: str) -> None:
+    """Run a command. Raises ConfigError, with the command's own words, where it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=_clean_environment(), check=False)
+    except OSError as error:
+        raise ConfigError(f"{otherwise}: {error}") from None
+    if done.returncode != 0:
+        lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")]
+        why = [f"exit code {done.returncode}", *lines[-1:], *errors[-1:]][-1]
+        raise ConfigError(f"{otherwise}: {why}. Without it, {PRESENT}")
+
+
+def _clean_environment() -> dict[str, str]:
+    """The variables of this process without those that let a Python find other modules than its own."""
+    return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}

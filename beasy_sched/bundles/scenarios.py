@@ -1,0 +1,126 @@
+"""Scenarios as files of a bundle: TOML that the program reads, with the files that they name beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from beasy_sched.bundles.layout import FILES, SCENARIOS, sha256
+from beasy_sched.campaigns.folder import named_files, plain_values, scenario_hash
+from beasy_sched.campaigns.scenario import Scenario
+from beasy_sched.campaigns.scenario_file import scenario_as_written
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.formats.atomic import write_inside
+from beasy_sched.formats.reading import read_bytes
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def write_scenarios(
+    folder: Path, scenarios: Iterable[Scenario], hashes: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Write scenario files, and the files that they name, into a bundle; return the scenarios' places.
+
+    ``hashes`` is the SHA-256 of each file that they name, when the campaign was begun. Raises ConfigError
+    for what cannot be told without the user's other files, and InputError.
+    """
+    places = _places(hashes)
+    for path, place in places.items():
+        content = read_bytes(path)
+        if sha256(content) != hashes[path]:
+            raise InputError(path, "has changed since the campaign was begun: bring back the file as it was")
+        write_inside(folder, place, content)
+    written = []
+    for scenario in scenarios:
+        _refuse_files_in_options(scenario)
+        place = f"{SCENARIOS}/{scenario.name}.toml"
+        text = scenario_toml(scenario, {path: f"../{there}" for path, there in places.items()})
+        write_inside(folder, place, text)
+        _check(scenario, text, folder / place)
+        written.append(place)
+    return tuple(written)
+
+
+def scenario_toml(scenario: Scenario, names: Mapping[str, str]) -> str:
+    """Return the file of a scenario, all defaults filled in; ``names`` are the new names of its files."""
+    values = _renamed(plain_values(scenario), names)
+    site = values.pop("site")
+    tuples = values.pop("tuples")
+    if "battery" not in site:
+        site = {"battery": "none", **site}
+    sections = {name: part for name, part in values.items() if isinstance(part, dict)}
+    lines = [f"{name} = {_toml(part)}" for name, part in values.items() if name not in sections]
+    plain = {name: part for name, part in site.items() if not isinstance(part, dict)}
+    lines += _section("site", plain) if plain else []
+    for name, part in site.items():
+        lines += _section(f"site.{_key(name)}", part) if name not in plain else []
+    for name, part in sections.items():
+        lines += _section(name, part)
+    for part in tuples:
+        lines += _section("[tuples]", part)
+    return "\n".join(lines) + "\n"
+
+
+def _section(name: str, values: Mapping[str, Any]) -> list[str]:
+    return ["", f"[{name}]", *(f"{_key(key)} = {_toml(value)}" for key, value in values.items())]
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """A JSON value without nulls, and with new names of files."""
+    if isinstance(value, dict):
+        return {names.get(k, k): _renamed(part, names) for k, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [_renamed(part, names) for part in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{_key(key)} = {_toml(part)}" for key, part in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
+    if isinstance(value, list):
+        if any(isinstance(part, dict) for part in value):
+            return "[\n" + "".join(f"    {_toml(part)},\n" for part in value) + "]"
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value) if isinstance(value, bool) else repr(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _toml(name)
+
+
+def _places(paths: Iterable[str]) -> dict[str, str]:
+    """Where each file is put: as they lie to each other, since a file may name another one beside it."""
+    folders = [os.path.dirname(path) for path in paths]
+    top = os.path.commonpath(folders) if folders else ""
+    return {path: f"{FILES}/{Path(os.path.relpath(path, top)).as_posix()}" for path in paths}
+
+
+def _refuse_files_in_options(scenario: Scenario) -> None:
+    for number, policy in enumerate(scenario.policies):
+        for name, value in policy.options.items():
+            if isinstance(value, str) and os.path.isfile(value):
+                raise ConfigError(
+                    f"scenario {scenario.name}: policies[{number}].options.{name} names the file {value}, "
+                    "and a bundle cannot hold files that are named in options"
+                )
+
+
+def _check(scenario: Scenario, text: str, path: Path) -> None:
+    """Raise ConfigError unless the file in the bundle is the scenario, and all that it names lies there."""
+    again = scenario_as_written(text, path)
+    inside = str(path.parents[1].absolute() / FILES) + os.sep
+    for name in named_files(again):
+        if not os.path.abspath(name).startswith(inside):
+            raise ConfigError(
+                f"scenario {scenario.name}: {name} is named by its whole path in another file: name it "
+                "relative to that file, and run the campaign again"
+            )
+    if scenario_hash(again) != scenario_hash(scenario):
+        raise ConfigError(f"scenario {scenario.name}: cannot be written as a file")
