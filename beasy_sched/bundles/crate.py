@@ -92,7 +92,7 @@ def metadata_json(story: Story, folder: Path, sums: Mapping[str, str]) -> str:
     )
     authors = [_author(crate, text) for text in story.authors]
     if authors:
-        root["author"] = authors
+        root["author"] = _one_or_all(authors)
     files = {place: _file(crate, folder, place, sums.get(place)) for place in _told_alone(sums)}
     files |= {
         place: crate.add_dataset(dest_path=f"{place}/", properties={"name": place, "description": meaning})
@@ -117,6 +117,11 @@ def _description(story: Story) -> str:
 def _entity(crate: Any, name: str, properties: Mapping[str, Any]) -> Any:
     library: Any = load_optional("rocrate.model.contextentity", EXTRA, "a bundle")
     return crate.add(library.ContextEntity(crate, name, properties=dict(properties)))
+
+
+def _one_or_all(entities: list[Any]) -> Any:
+    """A single entity by itself, as RO-Crate's compacted form has it."""
+    return entities[0] if len(entities) == 1 else entities
 
 
 def _licence(crate: Any, given: str) -> Any:
@@ -185,8 +190,8 @@ def _add_action(crate: Any, story: Story, files: Mapping[str, Any], authors: lis
     })  # fmt: skip
     action["actionStatus"] = "http://schema.org/CompletedActionStatus"
     action["instrument"] = program
-    action["object"] = [entity for place, entity in files.items() if place.startswith(read)]
+    action["object"] = _one_or_all([entity for place, entity in files.items() if place.startswith(read)])
     action["result"] = [entity for place, entity in files.items() if place.startswith(layout.RESULTS)]
     if authors:
-        action["agent"] = authors
+        action["agent"] = _one_or_all(authors)
     crate.root_dataset["mentions"] = action
