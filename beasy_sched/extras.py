@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 from beasy_sched.errors import ConfigError
@@ -20,6 +21,13 @@ def load_optional(module: str, install: str, needed_for: str) -> Any:
 def is_installed(module: str) -> bool:
     """Whether ``module`` can be imported, without importing it."""
     return importlib.util.find_spec(module) is not None
+
+
+def source_of(module: str) -> Path | None:
+    """Return the Python file of ``module``, without importing it; None where there is none."""
+    spec = importlib.util.find_spec(module)
+    path = None if spec is None or spec.origin is None else Path(spec.origin)
+    return path if path is not None and path.suffix == ".py" else None
 
 
 def require(module: str, install: str, needed_for: str) -> None:

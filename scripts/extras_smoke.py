@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-BROUGHT = {"report": ("data",), "learn": ("plan",), "dask": ("data",)}
+BROUGHT = {"report": ("data",), "learn": ("plan",), "dask": ("data",), "bundle": ("data",)}
 """Extras that bring other extras."""
 PATIENCE_S = 300
 
@@ -149,6 +149,13 @@ def dask() -> None:
     done(python(CLUSTER, *beasy(*CAMPAIGN, "on-dask", "--executor", "dask")))
 
 
+def bundle() -> None:
+    """Bundle a campaign, and run it again."""
+    done(beasy(*CAMPAIGN, "finished"))
+    done(beasy("campaign", "bundle", "finished", "-o", "bundle"))
+    done(beasy("campaign", "rerun", "bundle", "--environment", "present"))
+
+
 def learn() -> None:
     """Training, and the environment."""
     done(beasy("learn", "--scenario", "planned.toml", "--episodes", "2", "-o", "model.msgpack", "-q"))
@@ -180,6 +187,7 @@ WORKS: dict[str, Callable[[], None]] = {
     "plot": lambda: done(beasy("plan", "show", "hand.msgpack", "--figure", "plan.png")),
     "report": lambda: done(beasy("report", "easy", "-o", "report.html")),
     "dask": dask,
+    "bundle": bundle,
     "pybatsim": pybatsim,
     "learn": learn,
     "life": lambda: done(beasy("simulate", *RUN, "--site", "ageing.toml", "-q")),
@@ -191,6 +199,7 @@ REFUSED: dict[str, Callable[[], list[str]]] = {
     "plot": lambda: beasy("plan", "show", "hand.msgpack", "--figure", "plan.png"),
     "report": lambda: beasy("report", "easy", "-o", "report.html"),
     "dask": lambda: beasy(*CAMPAIGN, "on-dask", "--executor", "dask", "--scheduler", "tcp://localhost:1"),
+    "bundle": lambda: beasy("campaign", "bundle", "finished"),
     "pybatsim": lambda: [sys.executable, "-c", "import beasy_sched.pybatsim"],
     "learn": lambda: [sys.executable, "-c", "import beasy_sched.learning.environment"],
     "life": lambda: beasy("simulate", *RUN, "--site", "ageing.toml", "-q"),

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("none", "data", "plan", "plot", "report", "dask", "metrics", "pybatsim", "learn", "life")
+EXTRAS = ("none", "data", "plan", "plot", "report", "dask", "metrics", "pybatsim", "learn", "life", "bundle")
 PIP = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--use-pep517")
 # --use-pep517: pip before 23.1 cannot build pybatsim in the old way without the package wheel
 HELP = """\

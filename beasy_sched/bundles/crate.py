@@ -51,7 +51,7 @@ _FOLDERS: Final = {
 
 
 @dataclass(frozen=True)
-class Story:
+class BundleStory:
     """What README and metadata tell of a bundle."""
 
     title: str
@@ -75,7 +75,7 @@ class Story:
         return [install, run]
 
 
-def metadata_json(story: Story, folder: Path, sums: Mapping[str, str]) -> str:
+def metadata_json(story: BundleStory, folder: Path, sums: Mapping[str, str]) -> str:
     """Return the metadata of the bundle in ``folder``; ``sums`` are its files' hashes, by place.
 
     Raises ConfigError without the package rocrate.
@@ -108,7 +108,7 @@ def _told_alone(sums: Mapping[str, str]) -> list[str]:
     return sorted(place for place in [*sums, layout.SUMS] if not place.startswith(folders))
 
 
-def _description(story: Story) -> str:
+def _description(story: BundleStory) -> str:
     told = "; ".join(f"{name}: {comment}" if comment else name for name, comment in story.scenarios)
     runs = f"{story.description.runs} runs of beasy-sched {story.description.version}"
     return f"{runs} with all inputs, results, versions and hashes. Scenarios: {told}"
@@ -158,7 +158,7 @@ def _file(crate: Any, folder: Path, place: str, digest: str | None) -> Any:
     return crate.add_file(dest_path=place, properties=about)
 
 
-def _add_action(crate: Any, story: Story, files: Mapping[str, Any], authors: list[Any]) -> None:
+def _add_action(crate: Any, story: BundleStory, files: Mapping[str, Any], authors: list[Any]) -> None:
     """Say what ran: the program with its packages, what it read and what it wrote."""
     packages = [
         _entity(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from beasy_sched.bundles import layout
-from beasy_sched.bundles.crate import NO_LICENCE, Story
+from beasy_sched.bundles.crate import NO_LICENCE, BundleStory
 from beasy_sched.campaigns.scenario import Scenario
 
 
-def readme_text(story: Story, scenarios: Sequence[Scenario], results: Sequence[str]) -> str:
+def readme_text(story: BundleStory, scenarios: Sequence[Scenario], results: Sequence[str]) -> str:
     """Return the README; ``results`` are the lines of a table of mean results."""
     return "\n".join(_lines(story, scenarios, results)) + "\n"
 
 
-def _lines(story: Story, scenarios: Sequence[Scenario], results: Sequence[str]) -> Iterator[str]:
+def _lines(story: BundleStory, scenarios: Sequence[Scenario], results: Sequence[str]) -> Iterator[str]:
     about = story.description
     yield f"# {story.title}"
     yield ""
@@ -53,7 +53,7 @@ def _lines(story: Story, scenarios: Sequence[Scenario], results: Sequence[str]) 
     yield from _how_to(story)
 
 
-def _cautions(story: Story) -> Iterator[str]:
+def _cautions(story: BundleStory) -> Iterator[str]:
     if story.description.failed:
         yield f"{story.description.failed} of the runs failed: column `status` of the table of runs."
     if story.quick:
@@ -69,7 +69,7 @@ def _counts(scenario: Scenario) -> str:
     )
 
 
-def _places(story: Story) -> Iterator[tuple[str, str]]:
+def _places(story: BundleStory) -> Iterator[tuple[str, str]]:
     yield (
         f"{layout.SCENARIOS}/",
         "the scenarios with all defaults filled in; `files/`, where there is one: what they name",
@@ -92,7 +92,7 @@ def _places(story: Story) -> Iterator[tuple[str, str]]:
     yield layout.SUMS, "SHA-256 of every other file"
 
 
-def _how_to(story: Story) -> Iterator[str]:
+def _how_to(story: BundleStory) -> Iterator[str]:
     allow = "".join(f" --allow-policy {name}" for name in story.description.policies)
     install, run = story.commands
     yield from (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import io
 import os
 import re
@@ -20,7 +19,7 @@ from beasy_sched._version import __version__
 from beasy_sched.bundles.layout import POLICIES, SOFTWARE
 from beasy_sched.campaigns.scenario import Scenario
 from beasy_sched.errors import ConfigError
-from beasy_sched.extras import load_optional
+from beasy_sched.extras import load_optional, source_of
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.policies.registry import ENTRY_POINTS, OURS
 
@@ -96,9 +95,8 @@ def policy_files(scenarios: Iterable[Scenario]) -> tuple[dict[str, bytes], set[s
 def _source(package: str, policy: str) -> dict[str, bytes]:
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())  # as where policies are found
-    spec = importlib.util.find_spec(package)
-    origin = None if spec is None or spec.origin is None else Path(spec.origin)
-    if origin is None or origin.suffix != ".py":
+    origin = source_of(package)
+    if origin is None:
         raise ConfigError(f"policy {policy!r}: no module {package!r} is found: call this from its folder")
     if origin.name != "__init__.py":
         return {f"{POLICIES}/{origin.name}": read_bytes(origin)}

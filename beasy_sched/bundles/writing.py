@@ -18,7 +18,7 @@ import msgspec
 
 from beasy_sched._version import __version__
 from beasy_sched.bundles import layout
-from beasy_sched.bundles.crate import Story, metadata_json
+from beasy_sched.bundles.crate import BundleStory, metadata_json
 from beasy_sched.bundles.readme import readme_text
 from beasy_sched.bundles.scenarios import write_scenarios
 from beasy_sched.bundles.software import EXTRA, extras_of, policy_files, versions_of, wheel
@@ -187,7 +187,7 @@ def _tell(
     scenarios = campaign.manifest.parsed()
     ended = datetime.fromtimestamp(campaign.folder.table.stat().st_mtime, timezone.utc)
     names = ", ".join(scenario.name for scenario in scenarios)
-    story = Story(
+    story = BundleStory(
         title=credits.title or f"A beasy-sched campaign: {names}",
         authors=tuple(credits.authors),
         licence=credits.licence,
