@@ -13,9 +13,9 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -25,26 +25,13 @@ from beasy_sched.formats.atomic import discard_unfinished
 from beasy_sched.limits import LONGEST_ERROR, shortened
 from beasy_sched.signals import ENDING_SIGNALS
 
-_COMMANDS = [
-    "generate",
-    "convert",
-    "serve",
-    "simulate",
-    "batsim",
-    "slurm",
-    "plan",
-    "check",
-    "compare",
-    "year",
-    "campaign",
-    "size",
-    "learn",
-    "policies",
-    "explain",
-    "replay",
-    "report",
-    "recover",
-]
+_SECTIONS: Final = {
+    "Make inputs": ("generate", "convert", "plan", "check"),
+    "Run": ("simulate", "serve", "batsim", "slurm", "replay", "recover"),
+    "Compare": ("compare", "year", "campaign", "size", "learn"),
+    "Understand": ("policies", "explain", "report"),
+}
+"""Headings of the help, and the commands below each, in the order in which a newcomer meets them."""
 _ONCE_MORE_S = 0.01
 _WRONG_NAMES = (errno.ENAMETOOLONG, errno.EACCES)
 """What is wrong with a file's name that has only been looked at."""
@@ -88,15 +75,20 @@ class HelpfulGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands and what they do, wrapped where click would cut them."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [
-                    (name, command.get_short_help_str(_WHOLE_SENTENCE))
-                    for name, command in commands
-                    if command is not None and not command.hidden
-                ]
-            )
+        for heading, names in self.sections(ctx).items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [
+                        (name, command.get_short_help_str(_WHOLE_SENTENCE))
+                        for name, command in commands
+                        if command is not None and not command.hidden
+                    ]
+                )
+
+    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        """Return the headings of the help, and the commands below each."""
+        return {"Commands": self.list_commands(ctx)}
 
 
 _WHOLE_SENTENCE = 1000
@@ -106,14 +98,27 @@ _WHOLE_SENTENCE = 1000
 class LazyGroup(HelpfulGroup):
     """A group whose commands live in modules of their own, imported on use."""
 
-    def __init__(self, *args: Any, lazy: dict[str, str], **kwargs: Any) -> None:
-        """``lazy`` maps a command's name to its module, where it has the same name (``import``: import_)."""
+    def __init__(
+        self,
+        *args: Any,
+        lazy: dict[str, str],
+        headed: Mapping[str, Sequence[str]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """``lazy`` maps a command's name to its module, where it has the same name (``import``: import_).
+
+        ``headed`` are the commands below each heading of the help; None for a single one.
+        """
         super().__init__(*args, **kwargs)
-        self.lazy = lazy
+        self.lazy, self.headed = lazy, headed
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name every command, in the order in which a newcomer meets them."""
         return list(self.lazy)
+
+    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
+        """Return the headings of the help, and the commands below each."""
+        return self.headed or super().sections(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
@@ -126,7 +131,8 @@ class LazyGroup(HelpfulGroup):
 
 @click.group(
     cls=LazyGroup,
-    lazy={name: f"beasy_sched.cli.{name}" for name in _COMMANDS},
+    lazy={name: f"beasy_sched.cli.{name}" for names in _SECTIONS.values() for name in names},
+    headed=_SECTIONS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(__version__, prog_name="beasy-sched")

@@ -23,6 +23,7 @@ from beasy_sched.engine.actions import (
     Action,
     CallAt,
     Compensate,
+    Facts,
     Kill,
     MeasureEnergy,
     Postpone,
@@ -33,6 +34,7 @@ from beasy_sched.engine.actions import (
 from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.power import SessionOptions
+from beasy_sched.engine.power_actions import sleep, wake
 from beasy_sched.engine.words import Sentences
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.findings import Finding
@@ -256,6 +258,25 @@ class View:
     def free_count(self) -> int:
         """Number of hosts that are on, idle and in service."""
         return self._cluster.free_count
+
+    def sleep(self, hosts: Iterable[int], rule: str, facts: Facts = NO_FACTS) -> list[Action]:
+        """Return the actions that put idle ``hosts`` to sleep, for ``rule``.
+
+        Hosts that cannot sleep are left out. There are no actions where P-states may not be changed.
+        """
+        if not self.power_actions_allowed:
+            return []
+        return sleep(self, HostSet.of(hosts).ids, rule, facts)
+
+    def wake(self, hosts: Iterable[int], rule: str, facts: Facts = NO_FACTS) -> list[Action]:
+        """Return the actions that wake sleeping ``hosts`` to full speed, for ``rule``.
+
+        Only as many are woken, in the order of their ids, as the energy left in the step suffices for, which
+        they take. There are no actions where P-states may not be changed.
+        """
+        if not self.power_actions_allowed:
+            return []
+        return wake(self, HostSet.of(hosts).ids, rule, facts)
 
     def free_mask(self) -> BoolArray:
         """Return a copy of the mask of free hosts, which the caller may modify."""

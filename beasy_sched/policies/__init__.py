@@ -19,12 +19,22 @@ from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.cluster import Progress
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobState
+from beasy_sched.policies.easy import (
+    EASY_WORDS,
+    EasyPass,
+    Reservation,
+    by_arrival,
+    largest_slowdown,
+    smallest_size,
+)
 
 __all__ = [
+    "EASY_WORDS",
     "NO_FACTS",
     "Action",
     "CallAt",
     "Compensate",
+    "EasyPass",
     "FactDict",
     "Facts",
     "HostSet",
@@ -38,9 +48,13 @@ __all__ = [
     "Postpone",
     "Progress",
     "Reject",
+    "Reservation",
     "Sentences",
     "SetPState",
     "Start",
     "View",
     "Words",
+    "by_arrival",
+    "largest_slowdown",
+    "smallest_size",
 ]

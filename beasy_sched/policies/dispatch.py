@@ -16,13 +16,14 @@ import numpy as np
 from beasy_sched.engine.actions import Action, FactDict, Facts, Start
 from beasy_sched.engine.findings import DueJob
 from beasy_sched.engine.policy import Options, View
+from beasy_sched.engine.power_actions import headroom_j, sleep, spent_facts
 from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, odd
 from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.workflow import due_times
-from beasy_sched.policies.easy import EASY_WORDS, WANTED, headroom_j, sleep, spent_facts, wake_for_queue
+from beasy_sched.policies.easy import EASY_WORDS, WANTED, wake_for_queue
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 ESTIMATE_TOLERANCE: Final = 1.2

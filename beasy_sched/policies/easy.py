@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray, any_of, distinct
-from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, SetPState, Start
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, any_of
+from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, Start
 from beasy_sched.engine.policy import Options, Policy, View
+from beasy_sched.engine.power_actions import spent_facts, wake
 from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.host_states import ASLEEP
 from beasy_sched.model.hosts import NO_HOSTS, HostIds, HostSet
@@ -149,7 +150,14 @@ class Reservation(Struct):
 
 
 class EasyPass:
-    """One scheduling pass; policies with rules of their own override its hooks."""
+    """One scheduling pass of EASY backfilling; policies with rules of their own override its hooks.
+
+    `run` makes the pass and returns its actions. The hooks that most policies need: `wanted` (whether a job
+    is to start now), `start` (which hosts a job gets, and whether it may start), `reserve` (when the first
+    job that cannot start will have its hosts), `fitting` (which jobs may be backfilled) and `candidates`
+    (which jobs take part at all). They read ``view``, ``free``, ``reservation`` and ``started``, and may add
+    to ``actions``.
+    """
 
     __slots__ = (
         "_expensive_from",
@@ -447,40 +455,7 @@ def reservation_facts(promise: Reservation, free: int) -> FactDict:
     return facts
 
 
-# --- servers to sleep and to wake ---------------------------------------------------------------------------
-
-
-def sleep(view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS) -> list[Action]:
-    """Put idle ``hosts`` to sleep, except those that cannot sleep."""
-    groups = by_target(view, hosts, view.platform.sleep_of_kind)
-    return [SetPState(HostSet(group), pstate, rule, facts) for group, pstate in groups if pstate >= 0]
-
-
-def wake(
-    view: View, hosts: HostIds, rule: str, facts: Facts = NO_FACTS, pstates: StateArray | None = None
-) -> list[Action]:
-    """Wake ``hosts``, as many as the step's energy allows, to ``pstates`` of their kinds or at full speed."""
-    actions: list[Action] = []
-    budget = view.budget
-    targets = view.platform.fastest_of_kind if pstates is None else pstates
-    for group, pstate in by_target(view, hosts, targets):
-        before_j = headroom_j(view)
-        granted = len(group) if budget is None else budget.grant_wakes(group, pstate)
-        if granted:
-            why = {**facts, "hosts_to_wake": granted}
-            if granted < len(group):
-                why["hosts_left_asleep"] = len(group) - granted
-            why |= spent_facts(view, before_j)
-            actions.append(SetPState(HostSet(group[:granted]), pstate, rule, why))
-    return actions
-
-
-def by_target(view: View, hosts: HostIds, targets: StateArray) -> list[tuple[HostIds, int]]:
-    """Group ``hosts`` by the P-state that ``targets`` lists for their kind."""
-    if len(targets) == 1 and len(hosts):
-        return [(hosts, targets.item())]
-    wanted = targets[view.platform.kind_of[hosts]]
-    return [(hosts[wanted == pstate], pstate) for pstate in distinct(wanted)]
+# --- servers to wake, and when to sleep ---------------------------------------------------------------------
 
 
 def hosts_wanted(view: View, started: int) -> int:
@@ -517,18 +492,6 @@ def break_even_s(kind: ServerKind) -> float:
         return np.inf
     switching_j = kind.full_w[kind.sleep.off_pstate] * off_s + kind.full_w[kind.sleep.on_pstate] * on_s
     return max((switching_j - sleep_w * (off_s + on_s)) / (idle_w - sleep_w), off_s + on_s)
-
-
-def headroom_j(view: View) -> float:
-    """Energy left in the step, J; 0 without a site."""
-    return 0.0 if view.budget is None else view.budget.headroom_j
-
-
-def spent_facts(view: View, before_j: float) -> FactDict:
-    """Facts on what a decision took of the step's energy, ``before_j`` until then; empty without limits."""
-    if view.budget is None or before_j == math.inf:
-        return {}
-    return {"headroom_j": before_j, "cost_j": before_j - view.budget.headroom_j}
 
 
 # --- the policies -------------------------------------------------------------------------------------------

@@ -10,17 +10,10 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import Action, CallAt, FactDict
 from beasy_sched.engine.policy import Options, Policy, View
+from beasy_sched.engine.power_actions import sleep, wake
 from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_ON
-from beasy_sched.policies.easy import (
-    EASY_WORDS,
-    EasyPass,
-    break_even_s,
-    hosts_wanted,
-    sleep,
-    wake,
-    wake_for_queue,
-)
+from beasy_sched.policies.easy import EASY_WORDS, EasyPass, break_even_s, hosts_wanted, wake_for_queue
 from beasy_sched.units import TIME_TOLERANCE_S
 
 

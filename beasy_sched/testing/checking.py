@@ -12,6 +12,7 @@ import numpy as np
 from beasy_sched.engine.policy import Policy
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.model.decisions import KillJobs
+from beasy_sched.policies.easy import Easy
 from beasy_sched.policies.registry import check_class, make_policy, policy_class
 from beasy_sched.testing.invariants import check_jobs, check_run
 from beasy_sched.testing.witness import BrokenInvariant, require
@@ -70,6 +71,8 @@ class PolicyCheck:
     """Number of jobs by how they ended, such as ``finished`` and ``killed``."""
     kill_decisions: int = 0
     """Kills that the policy or the guard decided, those at the end of a run included."""
+    of_easy: Counter[str] = field(default_factory=Counter)
+    """Number of jobs by how they ended in the same worlds under `easy`."""
 
     @property
     def jobs(self) -> int:
@@ -77,11 +80,15 @@ class PolicyCheck:
         return sum(self.outcomes.values())
 
     def __str__(self) -> str:
-        ends = ", ".join(f"{count:,} {name}" for name, count in self.outcomes.items() if count)
         return (
-            f"{self.policy}: {self.runs:,} runs, {self.windows:,} windows, {self.jobs:,} jobs ({ends});"
-            " all invariants hold"
+            f"{self.policy}: {self.runs:,} runs, {self.windows:,} windows, {self.jobs:,} jobs"
+            f" ({_ends(self.outcomes)}); all invariants hold\n"
+            f"easy in the same worlds: {_ends(self.of_easy)}"
         )
+
+
+def _ends(outcomes: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in outcomes.items() if count)
 
 
 def check_policy(
@@ -98,7 +105,7 @@ def check_policy(
     and a guard setting, by turns with hydrogen, gusts, outages and plans, or with a grid, prices, forecasts,
     deadlines and workflows, or with servers that go out of service again and again, or that break under their
     jobs and do not come when they are woken. One in seven has no site, unless the policy requires one. The
-    embedded simulator plays each world twice.
+    embedded simulator plays each world twice, and once more with `easy`, as a measure of what is possible.
 
     Args:
         policy: a class, or a name as for ``--policy``.
@@ -138,6 +145,7 @@ def check_policy(
                 invariant=invariant,
             ) from error
         _count(check, world, done)
+        check.of_easy.update(play_world(world, Easy, with_site=with_site)[1].session.outcomes.counts())
         if progress is not None:
             progress(number / runs)
     return check

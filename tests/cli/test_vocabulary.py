@@ -12,6 +12,7 @@ import click
 import pytest
 from command_line import ALL_COMMANDS, exit_code
 
+from beasy_sched.cli import cli
 from beasy_sched.policies.registry import make_policy, policy_names
 
 Capture = pytest.CaptureFixture[str]
@@ -44,9 +45,19 @@ def test_o_is_the_output_q_is_quiet_and_json_is_a_flag() -> None:
 def test_the_helps_are_whole(capfd: Capture) -> None:
     for group in ((), ("generate",), ("campaign",), ("plan",), ("slurm",)):
         assert exit_code(*group, "--help") == 0
-        listed = capfd.readouterr().out.partition("Commands:")[2]
+        listed = capfd.readouterr().out.partition("Commands:" if group else "Make inputs:")[2]
         assert "..." not in listed
         assert max(map(len, listed.splitlines())) <= 80
+
+
+def test_commands_stand_by_task(capfd: Capture) -> None:
+    assert exit_code("--help") == 0
+    listed = capfd.readouterr().out
+    headings = [line for line in listed.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings == ["Options:", "Make inputs:", "Run:", "Compare:", "Understand:"]
+    below = listed.partition("Make inputs:")[2].splitlines()
+    named = [line.split()[0] for line in below if line.startswith("  ") and line[2].isalpha()]
+    assert sorted(named) == sorted(cli.lazy)
 
 
 @pytest.fixture(scope="module")

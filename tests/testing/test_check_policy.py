@@ -72,8 +72,16 @@ def test_what_is_right_passes(policy: type[Policy]) -> None:
     assert check.jobs == sum(check.outcomes.values()) > 100
     assert shares[-1] == 1.0
     assert str(check).startswith(f"{policy.__name__}: 12 runs, {check.windows} windows, {check.jobs} jobs (")
+    assert str(check).splitlines()[1].startswith("easy in the same worlds: ")
+    assert sum(check.of_easy.values()) == check.jobs
     if policy is Impatient:
         assert check.kill_decisions > 10
+        assert check.of_easy["finished"] > check.outcomes["finished"]
+
+
+def test_easy_is_its_own_measure() -> None:
+    check = check_policy("easy", runs=6)
+    assert check.of_easy == check.outcomes
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from beasy_sched.arrays import BoolArray, FloatArray, all_of
 from beasy_sched.engine.actions import NO_FACTS, Action, Compensate, FactDict, Postpone, Start
 from beasy_sched.engine.policy import Options, Policy, View
+from beasy_sched.engine.power_actions import headroom_j, sleep, spent_facts
 from beasy_sched.model.host_states import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
@@ -35,13 +36,10 @@ from beasy_sched.policies.easy import (
     EasyPass,
     Places,
     Reservation,
-    headroom_j,
     largest_slowdown,
     one_by_one,
     reservation_facts,
-    sleep,
     smallest_size,
-    spent_facts,
 )
 from beasy_sched.policies.planned.follower import CurrentWindow, PlanFollower, enter_window, ready_s
 from beasy_sched.policies.planned.rest import compensation_j

@@ -14,6 +14,7 @@ import numpy as np
 
 from beasy_sched.engine.actions import Action, CallAt, Compensate, FactDict, SetPState
 from beasy_sched.engine.policy import Policy, View
+from beasy_sched.engine.power_actions import by_target, sleep, wake
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.model.hosts import HostSet
@@ -22,7 +23,7 @@ from beasy_sched.policies.bid_price.estimators import RunTimes
 from beasy_sched.policies.bid_price.jobs import Expected, Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.step import BidPriceOptions, Step, StepMaker
 from beasy_sched.policies.bid_price.words import BID_PRICE_WORDS
-from beasy_sched.policies.easy import WANTED, break_even_s, by_target, sleep, wake
+from beasy_sched.policies.easy import WANTED, break_even_s
 from beasy_sched.units import TIME_TOLERANCE_S
 
 RATIONED: Final = "energy is rationed"

@@ -11,6 +11,7 @@ import numpy as np
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts, MeasureEnergy, Postpone
 from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Policy, View
+from beasy_sched.engine.power_actions import sleep, wake
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
@@ -25,8 +26,6 @@ from beasy_sched.policies.easy import (
     by_arrival,
     hosts_wanted,
     reservation_facts,
-    sleep,
-    wake,
     wake_for_queue,
 )
 from beasy_sched.policies.energy_budget.choice import AnyHosts, ContiguousHosts, Fleet, HostChoice
