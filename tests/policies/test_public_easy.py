@@ -57,7 +57,7 @@ class Narrow(Policy):
 
 def test_a_policy_on_the_pass_keeps_all_rules() -> None:
     check = check_policy(Narrow, runs=15)
-    assert check.outcomes["finished"] > 30
+    assert check.outcomes["finished"] > 10
     assert check.outcomes["postponed"] > check.of_easy["postponed"]  # the wide jobs
 
 
