@@ -1,6 +1,7 @@
 """Sphinx's settings for the site of pages; ``scripts/docs`` builds it."""
 
 import re
+import sys
 from pathlib import Path
 from posixpath import normpath
 
@@ -9,14 +10,16 @@ from sphinx.application import Sphinx
 
 from beasy_sched import __version__
 
+sys.path.insert(0, str(Path(__file__).parent))
+from tables import TABLES
+
 REPOSITORY = "https://github.com/beasy-sched/beasy-sched"
 ROOT = Path(__file__).parents[1]
 
 project = "beasy-sched"
 author = "The authors of beasy-sched"
 version = release = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
-exclude_patterns = ["conf.py"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_heading_anchors = 4
 default_role = "literal"
 autodoc_member_order = "bysource"
@@ -42,7 +45,13 @@ def lead_outside_links_to_the_repository(app: Sphinx, page: str, source: list[st
     source[0] = re.sub(r"\]\(([^)\s#]\S*?)\)", link, source[0])
 
 
+def insert_tables(app: Sphinx, page: str, source: list[str]) -> None:
+    """Put the tables that the program knows itself in the places that a page has for them."""
+    source[0] = re.sub("<!-- table: ([a-z-]+) -->", lambda found: TABLES[found[1]](), source[0])
+
+
 def setup(app: Sphinx) -> None:
-    """Register the rewriting of links, and a lexer for blocks of CSV, which Pygments does not have."""
+    """Register what pages go through, and a lexer for blocks of CSV, which Pygments does not have."""
     app.add_lexer("csv", TextLexer)
     app.connect("source-read", lead_outside_links_to_the_repository)
+    app.connect("source-read", insert_tables)

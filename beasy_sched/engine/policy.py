@@ -129,9 +129,11 @@ class View:
         options = options or SessionOptions()
         self._cluster = cluster
         self.platform = cluster.platform
-        """The servers and what they can do."""
+        """The `Platform`: ``size`` (hosts), ``kinds`` (a `ServerKind` each), ``kind_of`` (index into
+        ``kinds`` for each host), ``names``, ``sleep_pstate`` (of each host; -1 for one that cannot sleep) and
+        ``fastest_of_kind``."""
         self.power_model = cluster.power
-        """Powers and transition times by kind."""
+        """The `PowerModel`: powers, speeds and transition times by kind and P-state, as arrays."""
         self.now = 0.0
         """Simulated time, s."""
         self.arrived: list[Job] = []
@@ -142,25 +144,32 @@ class View:
         self.measured: Measurement | None = None
         """The energy used, as last measured; None until an answer to a `MeasureEnergy` has come."""
         self.budget: StepBudget | None = None
-        """Power and energy of the present step; None without a site."""
+        """The `StepBudget`, power and energy of the present step; None without a site."""
         self.site = site = options.site
-        """Storage, step length and window length; None without a site."""
+        """The `Site`: ``storage`` (battery and hydrogen), ``step_s``, ``window_s`` (s), ``steps`` (of a
+        window), ``guard``, ``grid``, ``base_w`` (W), ``calendar`` and ``battery_life``; None without a
+        site."""
         self.end_s = math.inf if site is None else site.window_s * options.windows
         """Time at which the run ends, s: the end of its last window; infinite without a site."""
         self.has_site = site is not None
         """Whether the run has a site: storage, production, steps."""
         self.storage_state = None if site is None else site.storage.start()
-        """Actual contents of battery and tank at the start of the present step; None without a site."""
+        """The `StorageState`, what the storage really held at the start of the present step: ``battery_j``
+        (J) and ``hydrogen_kg`` (kg); None without a site."""
         self.outlook = None if options.forecast is None else options.forecast.outlook
-        """What is predicted of the production; None without a forecast."""
+        """What is predicted of the production: ``renewable_w(now_s, slot_s, slots)`` and ``clear_sky_w(...)``
+        return the predicted and the ideal mean production of each slot, W; ``revision`` grows when
+        predictions are adjusted. None without a forecast."""
         self.plans = None if site is None else options.plans
-        """The offline plans of the run's windows; None without a plan."""
+        """The `PlanStore`, the offline plans of the run's windows; None without a plan. A copy that a policy
+        can change is made by `beasy_sched.policies.planned.working_plan`."""
         self.power_actions_allowed = options.power_actions
         """Whether P-states may be changed at all."""
         self.wants_facts = wants_facts
         """Whether the facts of actions are logged; if not, they need not be collected."""
         self.host_state = read_only(cluster.state)
-        """`HostState` of each host."""
+        """`HostState` of each host: ``IDLE`` 0, ``BUSY`` 1, ``ASLEEP`` 2, ``SWITCHING_OFF`` 3,
+        ``SWITCHING_ON`` 4."""
         self.pstate = read_only(cluster.pstate)
         """P-state of each host; the target while switching."""
         self.state_since_s = read_only(cluster.state_since_s)
@@ -172,11 +181,12 @@ class View:
         self.state_counts = read_only(cluster.state_counts)
         """How many hosts of each kind are in each `HostState`, [kind, state]."""
         self.queue = cluster.queue
-        """Waiting jobs by order of arrival; a policy only reads it."""
+        """Waiting jobs by order of arrival: iterable, with a length; ``queue.res``, ``queue.walltime_s`` (s)
+        and ``queue.subtime_s`` (s) are arrays. A policy only reads it."""
         self.held: Mapping[str, Job] = MappingProxyType(self._workflows.held)
         """Submitted jobs that are not in the queue yet, by id: they wait for their predecessors."""
         self.running: Mapping[str, Job] = MappingProxyType(cluster.running)
-        """Running jobs by id."""
+        """Running jobs by id, in the order of their starts."""
 
     def show(self, now: float, arrived: list[Job], ended: list[Job], budget: StepBudget | None) -> None:
         """Show the present state, overwriting whatever the policy has written."""

@@ -1,0 +1,37 @@
+"""Tables of pages, made of the program's own declarations; ``python docs/tables.py NAME`` prints one."""
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from beasy_sched.campaigns.table import (
+    COLUMNS,
+    DEADLINE_COLUMNS,
+    GRID_COLUMNS,
+    LIFE_COLUMNS,
+    SWEEP_COLUMNS,
+    TIMING_COLUMNS,
+    RunColumn,
+)
+
+
+def columns(shown: Sequence[RunColumn]) -> str:
+    """The columns of a campaign's table."""
+    head = "| column | type | unit | meaning |\n|---|---|---|---|\n"
+    return head + "\n".join(f"| `{c.name}` | {c.kind} | {c.unit} | {c.meaning} |" for c in shown)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "columns": partial(columns, COLUMNS),
+    "grid-columns": partial(columns, GRID_COLUMNS),
+    "life-columns": partial(columns, LIFE_COLUMNS),
+    "deadline-columns": partial(columns, DEADLINE_COLUMNS),
+    "sweep-columns": partial(columns, SWEEP_COLUMNS),
+    "timing-columns": partial(columns, TIMING_COLUMNS),
+}
+"""What stands for ``<!-- table: NAME -->`` in a page, by name."""
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in TABLES:
+        sys.exit(f"usage: python docs/tables.py NAME, which is one of {', '.join(TABLES)}")
+    print(TABLES[sys.argv[1]]())
