@@ -21,7 +21,7 @@ from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator import SimulationResult
 
 HERE = Path(__file__).parent
-DOCUMENTATION = HERE.parents[1] / "docs" / "evalys.md"
+DOCUMENTATION = HERE.parents[1] / "docs" / "guides" / "looking.md"
 INSTALL_S = 240
 HAS_EVALYS = importlib.util.find_spec("evalys") is not None
 

@@ -51,7 +51,7 @@ def test_they_are_found():
     places = {where for where, _, _ in SHOWN}
     assert {
         "README.md",
-        "docs/pybatsim.md",
+        "docs/guides/batsim.md",
         "batsim",
         "serve",
         "generate platform",

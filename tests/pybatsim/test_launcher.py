@@ -18,7 +18,7 @@ from beasy_sched.simulator import Ending
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")
 
-DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "pybatsim.md"
+DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs" / "guides" / "batsim.md"
 
 
 def pybatsim(endpoint: str, options: dict[str, object], *more: str) -> list[str]:
@@ -51,11 +51,11 @@ def test_a_whole_run_over_zeromq(site: SmallSite, tmp_path: Path) -> None:
 
 
 def test_the_documented_commands(site: SmallSite, tmp_path: Path) -> None:
-    """As they stand in docs/pybatsim.md, but for the endpoint."""
+    """As they stand in docs/guides/batsim.md, but for the endpoint."""
     for path in (site.platform, site.workload, site.events, site.site):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / "out").mkdir()
-    blocks = DOCUMENTATION.read_text("utf-8").split("```sh\n")[1:3]
+    blocks = DOCUMENTATION.read_text("utf-8").partition("\n## pybatsim")[2].split("```sh\n")[1:3]
     theirs, ours = (shlex.split(block.partition("\n")[0]) for block in blocks)
     endpoint = ["-s", free_endpoint()]
     with (
