@@ -1,8 +1,14 @@
 """Tables of pages, made of the program's own declarations; ``python docs/tables.py NAME`` prints one."""
 
+import ast
+import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
+
+import msgspec
 
 from beasy_sched.campaigns.table import (
     COLUMNS,
@@ -13,12 +19,30 @@ from beasy_sched.campaigns.table import (
     TIMING_COLUMNS,
     RunColumn,
 )
+from beasy_sched.policies.registry import policy_class
 
 
 def columns(shown: Sequence[RunColumn]) -> str:
     """The columns of a campaign's table."""
     head = "| column | type | unit | meaning |\n|---|---|---|---|\n"
     return head + "\n".join(f"| `{c.name}` | {c.kind} | {c.unit} | {c.meaning} |" for c in shown)
+
+
+def options(policy: str) -> str:
+    """The options of a policy, with the docstrings that stand under their declarations."""
+    kind = policy_class(policy).options_type
+    (declared,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    assert isinstance(declared, ast.ClassDef)
+    meanings = {
+        ast.unparse(field.target): " ".join(ast.literal_eval(told.value).split())
+        for field, told in pairwise(declared.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(told, ast.Expr)
+    }
+    rows = [
+        f"| `{field.name}` | `{msgspec.json.encode(field.default).decode()}` | {meanings[field.name]} |"
+        for field in msgspec.structs.fields(kind)
+    ]
+    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -28,6 +52,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "deadline-columns": partial(columns, DEADLINE_COLUMNS),
     "sweep-columns": partial(columns, SWEEP_COLUMNS),
     "timing-columns": partial(columns, TIMING_COLUMNS),
+    "bid-price-options": partial(options, "bid-price"),
 }
 """What stands for ``<!-- table: NAME -->`` in a page, by name."""
 

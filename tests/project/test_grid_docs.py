@@ -38,9 +38,9 @@ from beasy_sched.structs import as_type
 
 GRID, WORKFLOWS, POLICIES, OUTPUTS = (
     (ROOT / f"docs/{name}.md").read_text("utf-8")
-    for name in ("guides/sites", "workflows", "reference/policies", "reference/files")
+    for name in ("guides/sites", "guides/own-data", "reference/policies", "reference/files")
 )
-SECTION = POLICIES.partition("## GreenSlot and its baselines")[2].partition("\n## ")[0]
+SECTION = POLICIES.partition("## GreenSlot and its baselines")[2]
 CARBON = (
     "Datetime (UTC),Carbon Intensity gCO2eq/kWh (direct),Carbon Intensity gCO2eq/kWh (LCA)\n"
     "2022-07-11 22:00:00,200,250\n2022-07-11 23:00:00,210,260\n"
@@ -153,7 +153,7 @@ def test_the_options_and_their_defaults() -> None:
 def _tables() -> tuple[str, str, str]:
     first, _, rest = SECTION.partition("Options of `greenslot` and `lowest-window`:")
     second, _, third = rest.partition("Options of `greenslot` only:")
-    return first, second, third.partition("###")[0]
+    return first, second, third.partition("\n## ")[0]
 
 
 def test_the_command_and_the_predictor(tmp_path: Path) -> None:
