@@ -1,12 +1,8 @@
 """Tables of pages, made of the program's own declarations; ``python docs/tables.py NAME`` prints one."""
 
-import ast
-import inspect
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import pairwise
 
 import msgspec
 
@@ -19,6 +15,7 @@ from beasy_sched.campaigns.table import (
     TIMING_COLUMNS,
     RunColumn,
 )
+from beasy_sched.policies.option_docs import option_meanings
 from beasy_sched.policies.registry import policy_class
 
 
@@ -29,15 +26,9 @@ def columns(shown: Sequence[RunColumn]) -> str:
 
 
 def options(policy: str) -> str:
-    """The options of a policy, with the docstrings that stand under their declarations."""
+    """The options of a policy."""
     kind = policy_class(policy).options_type
-    (declared,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(declared, ast.ClassDef)
-    meanings = {
-        ast.unparse(field.target): " ".join(ast.literal_eval(told.value).split())
-        for field, told in pairwise(declared.body)
-        if isinstance(field, ast.AnnAssign) and isinstance(told, ast.Expr)
-    }
+    meanings = option_meanings(kind)
     rows = [
         f"| `{field.name}` | `{msgspec.json.encode(field.default).decode()}` | {meanings[field.name]} |"
         for field in msgspec.structs.fields(kind)
