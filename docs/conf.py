@@ -26,6 +26,8 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 html_theme = "furo"
 html_title = f"beasy-sched {__version__}"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_copy_source = False
 html_show_copyright = False
 
