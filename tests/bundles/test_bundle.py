@@ -500,7 +500,7 @@ def test_a_python_or_a_version_that_cannot_be_had(bundle: Path, capfd: Capture, 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_in_a_fresh_environment(made: Path, tmp_path: Path):
     """With the program and the versions of the bundle, and nothing of this environment. Needs pip's index."""
     command = [sys.executable, "-m", "beasy_sched", "campaign", "rerun", made, "-o", tmp_path / "again"]

@@ -1,4 +1,4 @@
-"""What is released: a wheel and a source distribution that install, and work, in environments of their own."""
+"""What is released: a wheel and a source distribution that install and work in new environments."""
 
 from __future__ import annotations
 
