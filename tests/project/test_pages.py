@@ -6,11 +6,16 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
-from project.shell import ROOT
+from project.shell import ROOT, run
+
+from beasy_sched.cli import cli
+from beasy_sched.policies.registry import OURS, policy_class
 
 PAGES = [
     *(ROOT / "README.md", ROOT / "CHANGELOG.md"),
@@ -65,6 +70,56 @@ def test_files_name_pages_that_there_are() -> None:
         if path.suffix in {"", ".py", ".toml", ".txt", ".md", ".yaml", ".sh"} and path.is_file():
             for name in NAMES_PAGES.findall(path.read_text("utf-8", errors="replace")):
                 assert (ROOT / name).exists(), f"{path.relative_to(ROOT)}: {name}"
+
+
+def commands(group: click.Group, path: str = "") -> Iterator[str]:
+    for name in group.list_commands(click.Context(group)):
+        found = group.get_command(click.Context(group), name)
+        if isinstance(found, click.Group):
+            yield from commands(found, f"{name} ")
+        yield f"{path}{name}"
+
+
+def test_the_page_of_commands_names_all() -> None:
+    page = (ROOT / "docs/reference/commands.md").read_text("utf-8").partition("## Common")[0]
+    named = set()
+    for cell in re.findall(r"^\|[^|]*\| ([^|]*) \|", page, re.MULTILINE):
+        first, *others = re.findall("`([^`]+)`", cell) or [""]
+        group = f"{first.partition(' ')[0]} " if " " in first else ""
+        named |= {first.partition(" ")[0], first} | {
+            name if " " in name else f"{group}{name}" for name in others
+        }
+    assert named - {""} == set(commands(cli))
+
+
+def test_the_page_of_policies_names_all_with_their_options() -> None:
+    page = (ROOT / "docs/reference/policies.md").read_text("utf-8")
+    table = page.partition("| name |")[2].partition("\n\n")[0]
+    cells = re.findall(r"^\| ([^|]*) \|", table, re.MULTILINE)
+    assert {name for cell in cells for name in re.findall("`([^`]+)`", cell)} == {*OURS}
+    named = set(re.findall(r"`(\w+)`", page))
+    for policy in {*OURS} - {"bid-price"}:  # its table is made when the site is built
+        assert {*policy_class(policy).options_type.__struct_fields__} <= named, policy
+
+
+@pytest.mark.slow
+def test_the_first_ten_minutes(tmp_path: Path) -> None:
+    """The commands of the page run in their order, and print the table that it shows."""
+    page = (ROOT / "docs/start.md").read_text("utf-8")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    code = "\n".join(re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+    done = run("bash", "-euc", code, cwd=tmp_path, variables={"PATH": path}, timeout_s=600)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out/four/report.html").is_file()
+    row = r"^(easy|power-reactive|beasy|bid-price) +([\d.]+) .*$"
+    shown = dict(re.findall(row, page, re.MULTILINE))
+    printed = dict(re.findall(row, done.stdout, re.MULTILINE))
+    assert len(shown) == 4
+    assert {name: float(share) for name, share in printed.items()} == pytest.approx(
+        {name: float(share) for name, share in shown.items()}, abs=0.5
+    )
+    (python,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert run(sys.executable, "-c", python, cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.slow
