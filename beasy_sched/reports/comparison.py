@@ -50,6 +50,14 @@ class ComparedColumn:
     """Digits after the point that are shown, and that count."""
     signed: bool = False
     """Whether positive values are shown with a plus."""
+    enough: float = math.inf
+    """Value from which on higher ones are no better, where high ones are good."""
+    slack: float = 0.0
+    """Share of the best value by which others may miss it and still count as equally good."""
+
+    def rank(self, value: float) -> float:
+        """A number that is larger for better values, as they are shown."""
+        return self.better.rank(min(self.shown(value), self.enough))
 
     def shown(self, value: float) -> float:
         """The value that is shown; never -0.0."""
@@ -86,8 +94,9 @@ def best_values(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRow]) 
     found = []
     for place, column in enumerate(columns):
         shown = [column.shown(value) for row in rows if (value := row.value(place)) is not None]
-        ranks = {value: column.better.rank(value) for value in shown}
-        best = {value for value, rank in ranks.items() if rank == max(ranks.values())}
+        ranks = {value: column.rank(value) for value in shown}
+        highest = max(ranks.values(), default=0.0)
+        best = {v for v, rank in ranks.items() if rank >= highest - column.slack * abs(highest)}
         found.append(best if len(best) < len(ranks) else set())
     return found
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 from beasy_sched.formats.run_summary import value_at
 from beasy_sched.outputs.tables import job_share_pct
@@ -252,6 +253,8 @@ def _kept_pct(run: RunData) -> float | None:
     return None if deadlines is None else share_pct(deadlines.jobs_met, deadlines.jobs)
 
 
+_SLACK: Final = 0.01
+"""Share of the best energy, cost, life, slowdown or wait by which others may miss it and still be as good."""
 _MEASURES: Final = (
     _Measure(ComparedColumn("finished", "%", Better.HIGH), _jobs_pct("finished", "failed")),
     _Measure(ComparedColumn("killed", "%", Better.LOW), _jobs_pct("killed")),
@@ -266,13 +269,16 @@ _MEASURES: Final = (
         _part("site", "hydrogen_distance_kg"),
     ),
     _Measure(ComparedColumn("self-sufficient", "%", Better.HIGH), own_share_pct),
-    _Measure(ComparedColumn("curtailed", "kWh", Better.LOW), _part("energy_kwh", "curtailed")),
-    _Measure(ComparedColumn("wasted", "kWh", Better.LOW), _part("energy_kwh", "wasted")),
-    _Measure(ComparedColumn("cost", "", Better.LOW), _part("grid", "cost")),
-    _Measure(ComparedColumn("carbon", "kg", Better.LOW), _part("grid", "carbon_kg")),
-    _Measure(ComparedColumn("battery life", "years", Better.HIGH), _part("battery_life", "years_to_80_pct")),
-    _Measure(ComparedColumn("slowdown", "", Better.LOW), _part("quality", "bounded_slowdown_mean")),
-    _Measure(ComparedColumn("mean wait", "s", Better.LOW, 0), _part("quality", "waiting_s_mean")),
+    _Measure(ComparedColumn("curtailed", "kWh", Better.LOW, slack=_SLACK), _part("energy_kwh", "curtailed")),
+    _Measure(ComparedColumn("wasted", "kWh", Better.LOW, slack=_SLACK), _part("energy_kwh", "wasted")),
+    _Measure(ComparedColumn("cost", "", Better.LOW, slack=_SLACK), _part("grid", "cost")),
+    _Measure(ComparedColumn("carbon", "kg", Better.LOW, slack=_SLACK), _part("grid", "carbon_kg")),
+    _Measure(ComparedColumn("battery life", "years", Better.HIGH, slack=_SLACK),
+             _part("battery_life", "years_to_80_pct")),
+    _Measure(ComparedColumn("slowdown", "", Better.LOW, slack=_SLACK),
+             _part("quality", "bounded_slowdown_mean")),
+    _Measure(ComparedColumn("mean wait", "s", Better.LOW, 0, slack=_SLACK),
+             _part("quality", "waiting_s_mean")),
 )  # fmt: skip
 
 
@@ -284,5 +290,7 @@ def compared(runs: Sequence[RunData]) -> tuple[list[ComparedColumn], list[Compar
         note = "" if policy == run.name else f"policy {policy}"
         rows.append(ComparedRow(run.name, [measure.of(run) for measure in _MEASURES], note=note))
     currency = "/".join(dict.fromkeys(run.grid.currency for run in runs if run.grid is not None))
+    least_pct = max((run.battery.soc_min_pct for run in runs if run.battery is not None), default=math.inf)
+    settled: dict[str, dict[str, Any]] = {"cost": {"unit": currency}, "lowest charge": {"enough": least_pct}}
     columns = (measure.column for measure in _MEASURES)
-    return [replace(each, unit=currency) if each.title == "cost" else each for each in columns], rows
+    return [replace(each, **settled.get(each.title, {})) for each in columns], rows

@@ -165,6 +165,9 @@ def _block(rows: Sequence[Sequence[str]]) -> list[str]:
 # --- the picture --------------------------------------------------------------------------------------------
 
 _PRODUCTION: Final = "#bbbbbb"
+_SMALL: Final = 0.25
+"""Share of its highest level by which a tank's level must change for its panel to begin at 0."""
+_SAME_KG: Final = 1e-6
 
 
 def draw_year(runs: Sequence[RunData], title: str) -> bytes:
@@ -177,7 +180,7 @@ def draw_year(runs: Sequence[RunData], title: str) -> bytes:
     draws = [(_draw_energy, 1.0)]
     if any(run.has_battery for run in runs):
         draws.append((_draw_soc, 1.0))
-    if any(run.trace["hydrogen_kg"].to_numpy().any() for run in runs):
+    if _hydrogen_span_kg(runs)[1] > 0.0:
         draws.append((_draw_hydrogen, 1.0))
     if any(run.jobs is not None and run.jobs.ids for run in runs):
         draws.append((_draw_jobs, 1.0))
@@ -259,13 +262,24 @@ def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
 
 
 def _draw_hydrogen(panel: Any, runs: Sequence[RunData]) -> None:
-    highest_kg = 0.0
     for color, run in zip(_cycled(runs), runs, strict=True):
         ends_s, hydrogen_kg = levels(run.trace, "hydrogen_kg")
-        highest_kg = max(highest_kg, float(hydrogen_kg.max()))
         panel.plot(ends_s / SECONDS_PER_DAY, hydrogen_kg, color=color, linewidth=1.2, label=run.name)
     panel.set_ylabel("hydrogen, kg")
-    panel.set_ylim(0.0, 1.08 * highest_kg)
+    lowest_kg, highest_kg = _hydrogen_span_kg(runs)
+    near = (
+        highest_kg - lowest_kg < _SMALL * highest_kg
+    )  # little of the tank was used: from 0 it is a flat line
+    span_kg = highest_kg - lowest_kg if near else highest_kg
+    panel.set_ylim(lowest_kg - 0.08 * span_kg if near else 0.0, highest_kg + 0.08 * span_kg)
+    panel.locator_params(axis="y", nbins=5, min_n_ticks=2)
+
+
+def _hydrogen_span_kg(runs: Sequence[RunData]) -> tuple[float, float]:
+    """Return the least and the highest level of the tank in any run; both 0 where it stays the same."""
+    found = np.concatenate([levels(run.trace, "hydrogen_kg")[1] for run in runs])
+    low, high = float(found.min()), float(found.max())
+    return (low, high) if high - low > _SAME_KG else (0.0, 0.0)
 
 
 def _draw_jobs(panel: Any, runs: Sequence[RunData]) -> None:

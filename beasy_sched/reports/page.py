@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import base64
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -217,7 +218,6 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str
     check_installed()
     from plotly.offline import get_plotlyjs
 
-    script = str(get_plotlyjs()).replace("</script", "<\\/script")
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f"<title>{escape(title)}</title>\n"
     yield f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
@@ -233,8 +233,8 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str
     for section in sections:
         yield from _section(section)
     yield f"</main>\n<footer>beasy-sched {__version__}</footer>\n"
-    yield f"<script>{script}</script>\n"
-    for name in ("tables.js", "why.js", "export.js", "gantt.js", "report.js"):
+    yield f"{packed_html('data-plotly', str(get_plotlyjs()))}\n"
+    for name in ("packed.js", "tables.js", "why.js", "export.js", "gantt.js", "report.js"):
         yield f"<script>\n{_web(name)}</script>\n"
     yield "</body>\n</html>\n"
 
@@ -274,7 +274,7 @@ def _section(section: Section) -> Iterator[str]:
         yield f' aria-label="{title}"></div>\n'
         if part.note:
             yield f'<p class="note">{escape(part.note)}</p>\n'
-        yield data_html(f'data-for="{part.key}"', part.spec)
+        yield packed_html(f'data-for="{part.key}"', embedded_json(part.spec))
         yield "</figure>\n"
     yield "</details>\n" if section.folded else "</section>\n"
 
@@ -282,6 +282,16 @@ def _section(section: Section) -> Iterator[str]:
 def data_html(attribute: str, value: Any) -> str:
     """Data for the page's scripts, which find it by the ``attribute``."""
     return f'<script type="application/json" {attribute}>{embedded_json(value)}</script>'
+
+
+def packed_html(attribute: str, text: str) -> str:
+    """Return a text for the page's scripts, compressed; they find it by the ``attribute``."""
+    content = base64.b64encode(zlib.compress(text.encode(), _LEVEL)).decode("ascii")
+    return f'<script type="text/plain" {attribute}>{content}</script>'
+
+
+_LEVEL: Final = 9
+"""How far texts are compressed."""
 
 
 def embedded_json(value: Any) -> str:

@@ -260,9 +260,15 @@ def count_changes(times_s: FloatArray, changes: FloatArray, end_s: float) -> Ste
 
 
 def last_of_each_time(times_s: FloatArray, values: FloatArray, end_s: float) -> StepCurve:
-    """Keep the last row of each time; the times must not fall. The last row holds until ``end_s``."""
+    """Keep the last row of each time; the times must not fall. The last row holds until ``end_s``.
+
+    A row of the very end holds for no time, and is left out.
+    """
     last = np.diff(times_s, append=np.inf) > 0
-    return StepCurve(np.append(times_s[last], max(end_s, float(times_s[-1]))), values[last])
+    edges_s, kept = times_s[last], values[last]
+    if len(kept) > 1 and edges_s[-1] >= end_s:
+        return StepCurve(edges_s, kept[:-1])
+    return StepCurve(np.append(edges_s, max(end_s, float(edges_s[-1]))), kept)
 
 
 def step_edges_s(trace: Any) -> FloatArray:

@@ -52,6 +52,16 @@ def test_the_best(better: Better, values: tuple[float | None, ...], best: set[fl
     assert best_values([column(better)], rows(*values)) == [best]
 
 
+def test_what_is_about_as_good_and_what_is_good_enough() -> None:
+    near = ComparedColumn("wasted", "kWh", Better.LOW, slack=0.01)
+    assert best_values([near], rows(10.0, 10.09, 10.11)) == [{10.0, 10.09}]
+    assert best_values([near], rows(0.0, 0.01)) == [{0.0}]
+    assert best_values([near], rows(10.0, 10.05)) == [set()]
+    lowest = ComparedColumn("lowest charge", "%", Better.HIGH, enough=20.0)
+    assert best_values([lowest], rows(49.0, 51.0, 20.0)) == [set()]
+    assert best_values([lowest], rows(19.0, 51.0, 20.0)) == [{51.0, 20.0}]
+
+
 def test_rows_that_are_shown_alike_are_one() -> None:
     text = comparison_html([column(Better.HIGH)], rows(1.0, 2.0, 1.01), "run")
     assert re.findall(r'<tr data-place="(\d)">', text) == ["0", "1"]

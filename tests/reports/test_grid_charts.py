@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -241,6 +244,8 @@ def test_the_page(tmp_path: Path) -> None:
     pytest.importorskip("plotly", reason="reports need plotly")
     on_a_grid(tmp_path / "a")
     text = "".join(report_html([tmp_path / "a"]))
+    packed = re.findall(r'data-for="[^"]+">([^<]*)</script>', text)
+    text += "".join(zlib.decompress(base64.b64decode(each)).decode() for each in packed)
     assert '"start":1278925200.0' in text
     assert "Green and brown power" in text
     assert "State of charge" not in text

@@ -213,3 +213,13 @@ def test_curves_do_not_touch_the_top_and_no_panel_is_empty(monkeypatch):
 
 def test_each_run_that_is_shown_in_full_has_a_colour_of_its_own():
     assert len({*RUN_COLORS.values()}) == len(RUN_COLORS) >= MOST_DETAILED
+
+
+def test_a_tank_that_hardly_changes_is_seen_to_change_and_one_that_does_not_is_left_out(monkeypatch):
+    little = hand_run(5, jobs=[(0.5, JobState.FINISHED)])
+    little.trace["hydrogen_kg"] = np.linspace(20.0, 20.5, len(little.trace))
+    low, high = panels_of([little], monkeypatch)["hydrogen"].get_ylim()
+    assert 19.9 < low < 20.0
+    assert 20.5 < high < 20.6
+    little.trace["hydrogen_kg"] = 20.0
+    assert "hydrogen" not in panels_of([little], monkeypatch)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -27,16 +29,18 @@ class Outline(HTMLParser):
         super().__init__()
         self.tags: list[str] = []
         self.data: list[str] = []
-        self._json = False
+        self._json = self._packed = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self._json = tag == "script" and ("type", "application/json") in attrs
+        named = dict(attrs)
+        self._json = tag == "script" and named.get("type") == "application/json"
+        self._packed = tag == "script" and "data-for" in named
 
     def handle_data(self, data: str) -> None:
-        if self._json:
-            self.data.append(data)
-            self._json = False
+        if self._json or self._packed:
+            self.data.append(zlib.decompress(base64.b64decode(data)).decode() if self._packed else data)
+        self._json = self._packed = False
 
 
 def outline(page: str) -> Outline:
@@ -92,6 +96,16 @@ def test_every_run_has_its_charts_and_ids_are_unique(tmp_path: Path) -> None:
     ]
     assert of_run[0] == of_run[1] == of_run[2] >= {"balance", "soc", "queue", "gantt"}
     assert sorted(ids) == sorted(re.findall(r'data-for="([a-z0-9-]+)"', page))
+
+
+def test_plotly_and_the_charts_are_compressed(tmp_path: Path) -> None:
+    """The page of three runs is smaller than plotly alone, and plotly is whole."""
+    from plotly.offline import get_plotlyjs
+
+    page = page_of(*(write_run(tmp_path / name) for name in "abc"))
+    assert len(page) < len(get_plotlyjs()) / 2
+    (content,) = re.findall(r'<script type="text/plain" data-plotly>([^<]*)</script>', page)
+    assert zlib.decompress(base64.b64decode(content)).decode() == get_plotlyjs()
 
 
 def test_very_many_runs_are_only_compared(tmp_path: Path) -> None:

@@ -211,13 +211,27 @@ const report = (() => {
     if (px >= 0 && px <= x._length && py >= 0 && py <= y._length && time >= 0 && time <= spec.end) why.moment(spec.group, time);
   }
 
-  const specs = new Map();
+  const texts = new Map(), specs = new Map();
 
   /** What a chart is drawn from; undefined where there is no such chart. */
   function specOf(id) {
-    const source = document.querySelector(`script[data-for="${id}"]`);
-    if (!specs.has(id)) specs.set(id, source ? decode(JSON.parse(source.textContent)) : undefined);
+    if (!specs.has(id)) specs.set(id, texts.has(id) ? decode(JSON.parse(texts.get(id))) : undefined);
     return specs.get(id);
+  }
+
+  /** Unpack plotly and the charts' data. */
+  async function unpack() {
+    const sources = [...document.querySelectorAll("script[data-for]")];
+    const unpacked = sources.map(async (source) => texts.set(source.dataset.for, await packed.text(source.textContent)));
+    await Promise.all([packed.script(document.querySelector("script[data-plotly]")), ...unpacked]);
+  }
+
+  /** Tell that the charts cannot be drawn. */
+  function complain(error) {
+    const told = document.createElement("p");
+    told.className = "warning";
+    told.textContent = `The charts cannot be drawn: ${error.message}. Browsers of 2023 and later can unpack them.`;
+    document.querySelector("main").prepend(told);
   }
 
   /** Outline a job in its run's Gantt chart, and no other one anywhere. */
@@ -256,6 +270,6 @@ const report = (() => {
 
   why.use({ decode, specOf, momentText, mark });
   exporting.use({ css });
-  start();
+  unpack().then(start, complain);
   return { charts, timeText, clockText, timeTicks };
 })();

@@ -1,6 +1,6 @@
 "use strict";
 // Tables that sort themselves: a click on a head sorts by its column, best first where that is known, and a
-// second click the other way round. Cells without a value stay last.
+// second click the other way round. Cells without a value stay last. A table that is too wide says that it scrolls.
 (() => {
   const valueOf = (row, place) => {
     const cell = row.cells[place];
@@ -23,6 +23,20 @@
     rows.sort((a, b) => compare(valueOf(a, place), valueOf(b, place), up) || a.dataset.place - b.dataset.place);
     table.tBodies[0].append(...rows);
   }
+
+  /** Say below a table whether it has more columns than can be seen. */
+  function tellWidth(box) {
+    const wide = box.scrollWidth > box.clientWidth + 1, told = box.nextElementSibling?.classList.contains("more");
+    if (wide && !told) {
+      const more = document.createElement("p");
+      more.className = "more";
+      more.textContent = "scroll for more columns \u2192";
+      box.after(more);
+    } else if (!wide && told) box.nextElementSibling.remove();
+  }
+
+  const watch = new ResizeObserver((entries) => entries.forEach((entry) => tellWidth(entry.target)));
+  document.querySelectorAll(".table").forEach((box) => watch.observe(box));
 
   document.querySelectorAll("table.compared").forEach((table) => {
     table.tHead.addEventListener("click", (event) => {

@@ -21,15 +21,9 @@ const why = (() => {
 
   const has = (group) => document.querySelector(`script[data-why="${group}"]`) !== null;
 
-  async function unpack(base64) {
-    const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return JSON.parse(await new Response(stream).text());
-  }
-
   async function entry(pack, kind, place) {
     const key = `${kind} ${Math.floor(place / pack.data.chunk)}`;
-    if (!pack.chunks.has(key)) pack.chunks.set(key, unpack(pack.data[kind][Math.floor(place / pack.data.chunk)]));
+    if (!pack.chunks.has(key)) pack.chunks.set(key, packed.json(pack.data[kind][Math.floor(place / pack.data.chunk)]));
     return (await pack.chunks.get(key))[place % pack.data.chunk];
   }
 
