@@ -117,3 +117,18 @@ def test_results_that_cannot_be_had(folder: Path, results: str, told: str) -> No
     summary = json.loads((folder / "out_summary.json").read_text("utf-8"))
     assert any(told in warning for warning in summary["warnings"])
     assert summary["jobs"]["finished"] == 80
+
+
+def test_easy_with_a_rule_of_ones_own(folder: Path) -> None:
+    """The second policy of the page keeps all invariants, on sites and without one."""
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    (folder / "sunny.py").write_text(next(each for each in code if "class Sunny(" in each))
+    check = (
+        "from sunny import Sunny; from beasy_sched.testing import check_policy as c; print(c(Sunny, runs=14))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", check], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Sunny: 14 runs" in done.stdout
+    assert "easy in the same worlds" in done.stdout
