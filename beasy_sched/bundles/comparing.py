@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -20,10 +20,10 @@ from beasy_sched.formats.decoding import Malformed, decode_json
 from beasy_sched.formats.reading import read_bytes
 
 _MOST_TOLD: Final = 5
-_SCHEDULE: Final = "_schedule.csv"
 _SUMMARY: Final = "_summary.json"
-_SECONDS: Final = ("scheduling_time", "simulation_time")
-"""Columns of Batsim's ``schedule.csv`` that hold seconds of real time."""
+_SECONDS: Final = {"_schedule.csv": ("scheduling_time", "simulation_time"), "_plans.csv": ("solver_s",)}
+"""Columns of a run's files that hold seconds of real time, by how the files' names end."""
+_PLAN: Final = ".msgpack"
 _PLACED: Final = "they name files of prices, carbon or forecasts by their place"
 
 
@@ -142,9 +142,12 @@ def _compare_files(
     verdict.left_out |= {f"{layout.INPUTS}/{kind}-*": why for kind, why in skipped.items()}
     placed = any(True for each in campaign.manifest.parsed() for _ in named_files(each))
     kept = bundle.within(f"{layout.RESULTS}/runs")
-    if kept:
-        what = f"{layout.RESULTS}/runs/*/*{_SCHEDULE}, columns {' and '.join(_SECONDS)}"
-        verdict.left_out[what] = "seconds that runs took"
+    for ending, columns in _SECONDS.items():
+        if any(place.endswith(ending) for place in kept):
+            what = f"{layout.RESULTS}/runs/*/*{ending}, {' and '.join(columns)}"
+            verdict.left_out[what] = "seconds that runs and plans took"
+    if "plan" in skipped and any(place.endswith(_PLAN) for place in kept):
+        verdict.left_out[f"{layout.RESULTS}/runs/*/*{_PLAN}"] = skipped["plan"]
     if kept and placed:
         what = f"{layout.RESULTS}/runs/*/*{_SUMMARY}, section settings"
         verdict.left_out[what] = "it may name files by their place"
@@ -157,7 +160,8 @@ def _compare_files(
         here = set(layout.places_in(outside)) if outside.is_dir() else set()
         for name in sorted(there | here):
             place = f"{inside}/{name}"
-            if inside == layout.INPUTS and name.partition("-")[0] in skipped:
+            kind = name.partition("-")[0] if inside == layout.INPUTS else "plan" * name.endswith(_PLAN)
+            if kind in skipped:
                 continue
             if name not in here or name not in there:
                 verdict.different[place] = (
@@ -165,18 +169,21 @@ def _compare_files(
                 )
                 continue
             before, now = read_bytes(bundle.path / place), read_bytes(outside / name)
-            if name.endswith(_SCHEDULE):
-                before, now = _without_seconds(before), _without_seconds(now)
+            seconds = [
+                each for ending, columns in _SECONDS.items() if name.endswith(ending) for each in columns
+            ]
+            if seconds:
+                before, now = _without(before, seconds), _without(now, seconds)
             elif before != now and name.endswith(_SUMMARY):
                 version = bundle.description.version
                 before, now = (_plain_summary(each, place, version, placed) for each in (before, now))
             verdict.note(place, before, now)
 
 
-def _without_seconds(schedule: bytes) -> bytes:
-    """Batsim's ``schedule.csv`` without the columns that tell how long the simulation took."""
-    names, *rows = csv.reader(schedule.decode("utf-8", "replace").splitlines())
-    told = [place for place, name in enumerate(names) if name not in _SECONDS]
+def _without(table: bytes, columns: Collection[str]) -> bytes:
+    """What a CSV file holds but for some columns."""
+    names, *rows = [*csv.reader(table.decode("utf-8", "replace").splitlines())] or [[]]
+    told = [place for place, name in enumerate(names) if name not in columns]
     return repr([[row[place] for place in told if place < len(row)] for row in (names, *rows)]).encode()
 
 

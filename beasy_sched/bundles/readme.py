@@ -108,7 +108,7 @@ def _how_to(story: BundleStory) -> Iterator[str]:
         "",
         f"makes a virtual environment with the versions in `{layout.REQUIREMENTS}`, runs everything",
         "again, and compares all inputs and results byte by byte. Not compared are the seconds that runs",
-        f"took (`{layout.TIMINGS}`, and two columns of `schedule.csv`), which differ each time. On",
+        f"and plans took (`{layout.TIMINGS}`; columns of `schedule.csv` and `plans.csv`), which differ. On",
         "another kind of processor, last digits can differ.",
         "",
         f"By hand, in this folder and a new virtual environment of Python {story.description.python_minor}:",

@@ -22,6 +22,8 @@ from beasy_sched.limits import shortened
 from beasy_sched.policies.registry import check_named_in_data
 
 PRESENT: Final = "use --environment present to run it with the packages that are installed here"
+_PATIENCE_S: Final = 10.0
+"""Time that a rerun gets to end its runs when it is interrupted, s."""
 _AGAIN: Final = "campaign"
 """Folder of the campaign within the one that a rerun is given: plans that lie beside it are its own."""
 
@@ -80,11 +82,25 @@ def fresh_environment(bundle: layout.Bundle, python: str | None) -> Iterator[Pat
 
 
 def run_in(python: Path, arguments: Sequence[str]) -> int:
-    """Call this program with another Python, in a folder without modules; return its exit code."""
-    with tempfile.TemporaryDirectory(prefix="beasy-rerun-") as empty:
-        return subprocess.run(
-            [python, "-m", "beasy_sched", *arguments], cwd=empty, env=_clean_environment(), check=False
-        ).returncode
+    """Call this program with another Python, in a folder without modules; return its exit code.
+
+    What interrupts this process ends the other one, too, which gets time to stop its runs.
+    """
+    command: list[str | Path] = [python, "-m", "beasy_sched", *arguments]
+    with (
+        tempfile.TemporaryDirectory(prefix="beasy-rerun-") as empty,
+        subprocess.Popen(command, cwd=empty, env=_clean_environment()) as other,
+    ):
+        try:
+            code = other.wait()
+        except BaseException:
+            other.terminate()
+            try:
+                other.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                other.kill()
+            raise
+    return code if code >= 0 else 128 - code
 
 
 def _find_python(bundle: layout.Bundle, given: str | None) -> str:

@@ -7,7 +7,6 @@ import json
 import math
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from beasy_sched.campaigns.parts import CampaignPart
-from beasy_sched.cli import HelpfulGroup
+from beasy_sched.cli import LazyGroup
 from beasy_sched.cli.options import (
     FILE,
     FOLDER,
@@ -32,7 +31,6 @@ from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_err
 from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
-    from beasy_sched.bundles.layout import Bundle
     from beasy_sched.campaigns.campaign import Outcome
     from beasy_sched.campaigns.tasks import Keep
     from beasy_sched.campaigns.workers import Executor
@@ -59,7 +57,8 @@ class _CampaignOptions(CommandOptions):
     keep_runs: bool = option("Keep all files of each run, in DIR/runs.")
 
 
-def _processors() -> int:
+def processors_here() -> int:
+    """Return how many processors this process may use."""
     from beasy_sched.campaigns.workers import processors
 
     return processors()
@@ -100,7 +99,7 @@ class WorkerOptions(ExecutorOptions):
         "How many runs at a time, each in its own process.",
         "-j",
         type=Whole(1, 100_000),
-        default=_processors,
+        default=processors_here,
         show_default="all cores",
     )
     allowed: tuple[str, ...] = option(
@@ -115,7 +114,19 @@ class _RunOptions(WorkerOptions, PartOption):
     """How all runs of a campaign, or a part of them, are executed."""
 
 
-@click.group(cls=HelpfulGroup)
+_COMMANDS = {
+    "run": __name__,
+    "resume": __name__,
+    "status": __name__,
+    "compare": __name__,
+    "figure": __name__,
+    "bundle": "beasy_sched.cli.campaign_bundle",
+    "rerun": "beasy_sched.cli.campaign_bundle",
+}
+"""The commands, and the modules that they are in."""
+
+
+@click.group(cls=LazyGroup, lazy=_COMMANDS)
 def campaign() -> None:
     """Run scenarios in parallel: every policy, guard setting and seed of each.
 
@@ -129,7 +140,7 @@ def campaign() -> None:
     """
 
 
-@campaign.command()
+@click.command()
 @click.argument("scenarios", nargs=-1, required=True, metavar="SCENARIO...")
 @with_options(_CampaignOptions)
 @with_options(_RunOptions)
@@ -144,7 +155,7 @@ def run(given: _CampaignOptions, how: _RunOptions, scenarios: tuple[str, ...]) -
     _go_on(given.out, how)
 
 
-@campaign.command()
+@click.command()
 @click.argument("folder", type=FOLDER, metavar="DIR")
 @with_options(_RunOptions)
 def resume(how: _RunOptions, folder: Path) -> None:
@@ -156,7 +167,7 @@ class _StatusOptions(CommandOptions):
     as_json: bool = option("Print JSON.", "--json")
 
 
-@campaign.command()
+@click.command()
 @click.argument("folder", type=FOLDER, metavar="DIR")
 @with_options(_StatusOptions)
 def status(given: _StatusOptions, folder: Path) -> None:
@@ -198,7 +209,7 @@ class _CompareOptions(TableOptions):
     )
 
 
-@campaign.command()
+@click.command()
 @click.argument("folder", type=FOLDER, metavar="DIR")
 @with_options(_CompareOptions)
 def compare(given: _CompareOptions, folder: Path) -> None:
@@ -255,7 +266,7 @@ class _FigureOptions(CommandOptions):
     quiet: bool = option("Do not report what was written.", "-q")
 
 
-@campaign.command()
+@click.command()
 @click.argument("folder", type=FOLDER, metavar="DIR")
 @with_options(_FigureOptions)
 def figure(given: _FigureOptions, folder: Path) -> None:
@@ -339,145 +350,6 @@ def _figures(measures: Sequence[str]) -> Sequence[Figure]:
     return [known.get(name) or Figure(name, name, columns[name].unit) for name in measures] or SWEEP_FIGURES
 
 
-class _BundleOptions(CommandOptions):
-    out: Path | None = option(
-        "The new folder.", "-o", "--output", type=FOLDER, metavar="BUNDLE", show_default="DIR-bundle"
-    )
-    title: str = option("Title of the bundle.", default="", show_default="made of the scenarios' names")
-    authors: tuple[str, ...] = option(
-        "Author, such as 'Ada Byron <0000-0002-1825-0097>', with an ORCID or without; repeat it for several.",
-        "--author",
-        metavar="NAME",
-    )
-    licence: str = option(
-        "Licence of the data: an address, such as https://spdx.org/licenses/CC-BY-4.0, or words.",
-        "--license",
-        default="",
-        show_default="none is stated",
-    )
-    quiet: bool = option("Do not report what was written.", "-q")
-
-
-@campaign.command()
-@click.argument("folder", type=FOLDER, metavar="DIR")
-@with_options(_BundleOptions)
-def bundle(given: _BundleOptions, folder: Path) -> None:
-    """Bundle a campaign that has ended for others: inputs, versions, commands, hashes, tables (an RO-Crate).
-
-    \b
-      beasy-sched campaign bundle out/begin -o paper --author 'Ada Byron' --license CC-BY-4.0
-      beasy-sched campaign rerun paper
-
-    The folder is complete: it has the program itself, and a README for who has nothing else.
-    """
-    from beasy_sched.bundles.layout import SUMS, sha256
-    from beasy_sched.bundles.writing import Credits, write_bundle
-    from beasy_sched.formats.reading import read_bytes
-
-    out = given.out or folder.with_name(f"{folder.resolve().name}-bundle")
-    made = write_bundle(folder, out, Credits(given.title, given.authors, given.licence))
-    if not given.quiet:
-        runs = f"{made.description.runs} runs" + (
-            f", of which {made.description.failed} failed" if made.description.failed else ""
-        )
-        click.echo(
-            f"wrote {out}: {runs}, {len(made.sums) + 1} files; to prove it: beasy-sched campaign rerun {out}"
-        )
-        click.echo(f"SHA-256 of {SUMS}, which has those of all files: {sha256(read_bytes(out / SUMS))}")
-
-
-class _RerunOptions(CommandOptions):
-    out: Path | None = option(
-        "Keep the runs, in the folder DIR/campaign.",
-        "-o",
-        "--output",
-        type=FOLDER,
-        metavar="DIR",
-        show_default="they are removed",
-    )
-    environment: Literal["fresh", "present"] = option(
-        "A new virtual environment with the versions of the bundle, or the packages that are installed here.",
-        default="fresh",
-    )
-    python: str | None = option(
-        "Python for the new environment.", metavar="PYTHON", show_default="one of the bundle's version"
-    )
-    jobs: int = option(
-        "How many runs at a time, each in its own process.",
-        "-j",
-        type=Whole(1, 100_000),
-        default=_processors,
-        show_default="all cores",
-    )
-    allowed: tuple[str, ...] = option(
-        "Allow the bundle to bring this policy's code.", "--allow-policy", metavar="MODULE:CLASS"
-    )
-    quiet: bool = option("No progress bar; report only differences.", "-q")
-
-
-@campaign.command()
-@click.argument("folder", type=FOLDER, metavar="BUNDLE")
-@with_options(_RerunOptions)
-def rerun(given: _RerunOptions, folder: Path) -> None:
-    """Run a bundle's campaign again, and compare all inputs and results byte by byte.
-
-    A bundle brings the program that made it, and the fresh environment runs that: only rerun bundles whose
-    authors you trust. Not compared are the seconds that runs took, and what names versions, where others are
-    installed. The exit code is 1 where anything else differs.
-    """
-    from beasy_sched.bundles.layout import read_bundle
-    from beasy_sched.bundles.rerun import check_allowed, fresh_environment, run_in
-
-    if given.python is not None and given.environment == "present":
-        raise click.UsageError("--python goes with --environment fresh.")
-    found = read_bundle(folder)
-    check_allowed(found, given.allowed)
-    with contextlib.ExitStack() as held:
-        out = given.out
-        if out is None:
-            out = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="beasy-rerun-")))
-        if given.environment == "present":
-            _rerun_here(given, found, out)
-            return
-        if not given.quiet:
-            about = f"Python {found.description.python_minor} and {len(found.versions) + 1} packages"
-            click.echo(f"making a virtual environment with {about} ...", err=True)
-        python = held.enter_context(fresh_environment(found, given.python))
-        arguments = ["campaign", "rerun", str(folder.absolute()), "--environment", "present"]
-        arguments += ["-o", str(out.absolute()), "-j", str(given.jobs), *(["-q"] if given.quiet else [])]
-        arguments += [part for name in given.allowed for part in ("--allow-policy", name)]
-        code = run_in(python, arguments)
-    sys.exit(code)
-
-
-def _rerun_here(given: _RerunOptions, bundle: Bundle, out: Path) -> None:
-    from beasy_sched.bundles.comparing import other_versions, verdict_lines
-    from beasy_sched.bundles.rerun import run_again
-    from beasy_sched.campaigns.workers import TIME_LIMIT_S, Processes
-
-    for name, (theirs, ours) in other_versions(bundle).items():
-        click.echo(f"warning: {name} is {ours} here, and {theirs} in the bundle", err=True)
-    with (
-        unless_stopped(f"beasy-sched campaign rerun {bundle.path}" + (f" -o {out}" if given.out else "")),
-        progress_bar("runs", quiet=given.quiet) as report,
-    ):
-        verdict = run_again(
-            bundle,
-            out,
-            Processes(given.jobs, TIME_LIMIT_S),
-            progress=None if report is None else lambda done, total: report(done / total),
-            allowed=given.allowed,
-        )
-    for line in verdict_lines(verdict):
-        if not given.quiet or line.startswith("DIFFERENT"):
-            click.echo(line)
-    if not verdict.reproduced:
-        click.echo(f"{bundle.path}: the campaign is not reproduced", err=True)
-        sys.exit(1)
-    if not given.quiet:
-        click.echo(f"{bundle.path}: the campaign is reproduced: {bundle.description.runs} runs", err=True)
-
-
 def _go_on(folder: Path, how: _RunOptions) -> None:
     from beasy_sched.campaigns.campaign import go_on
 
@@ -497,10 +369,10 @@ def _go_on(folder: Path, how: _RunOptions) -> None:
 
 
 @contextlib.contextmanager
-def unless_stopped(again: str) -> Iterator[None]:
-    """Where a signal, or a lack of the machine, stops runs, say that what has ended is kept, and exit.
+def unless_stopped(again: str | None) -> Iterator[None]:
+    """Where a signal, or a lack of the machine, stops runs, say what is kept, and exit.
 
-    ``again`` is the command that goes on.
+    ``again`` is the command that goes on; None where nothing is kept.
     """
     try:
         yield
@@ -515,9 +387,10 @@ def unless_stopped(again: str) -> Iterator[None]:
         _leave(lack.exit_code, again)
 
 
-def _leave(code: int, again: str) -> NoReturn:
+def _leave(code: int, again: str | None) -> NoReturn:
     """Say how to go on, and exit: while the exception is handled, or a signal's is taken for dropped."""
-    click.echo(f"stopped; the runs that have ended are kept. To go on: {again}", err=True)
+    kept = "nothing is kept" if again is None else f"the runs that have ended are kept. To go on: {again}"
+    click.echo(f"stopped; {kept}", err=True)
     sys.exit(code)
 
 

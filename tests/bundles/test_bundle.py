@@ -197,9 +197,19 @@ def test_a_campaign_that_runs_again_is_the_same(made: Path, tmp_path: Path):
     told = [*verdict_lines(verdict)]
     assert [line for line in told if line.startswith("not compared")] == [
         f"not compared: {layout.TIMINGS}: the seconds that runs took differ each time",
-        "not compared: results/runs/*/*_schedule.csv, columns scheduling_time and simulation_time: "
-        "seconds that runs took",
+        "not compared: results/runs/*/*_schedule.csv, scheduling_time and simulation_time: "
+        "seconds that runs and plans took",
     ]
+
+
+def test_plans_that_are_made_during_the_runs(tmp_path: Path):
+    pytest.importorskip("highspy")
+    text = FEW.replace("seeds = [1]", "seeds = [1]\nwindows = 2") + '\n[plan]\nreplan = "window"\n'
+    bundle = write_bundle(campaign_of(tmp_path, text, keep="everything"), tmp_path / "bundle", Credits())
+    assert any(place.endswith("_plans.csv") for place in bundle.sums)
+    verdict = run_again(bundle, tmp_path / "again", Here())
+    assert verdict.reproduced
+    assert "results/runs/*/*_plans.csv, solver_s" in verdict.left_out
 
 
 def test_what_differs_is_found(made: Path, bundle: Path, tmp_path: Path):
