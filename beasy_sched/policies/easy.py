@@ -20,11 +20,11 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, any_of
-from beasy_sched.engine.actions import NO_FACTS, Action, FactDict, Facts, Postpone, Start
+from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts, Postpone, Start
 from beasy_sched.engine.policy import Options, Policy, View
-from beasy_sched.engine.power_actions import spent_facts, wake
+from beasy_sched.engine.power_actions import sleep, spent_facts, wake
 from beasy_sched.engine.words import Sentences, Words
-from beasy_sched.model.host_states import ASLEEP
+from beasy_sched.model.host_states import ASLEEP, IDLE
 from beasy_sched.model.hosts import NO_HOSTS, HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, bounded_slowdown
 from beasy_sched.model.platform import ServerKind
@@ -112,6 +112,8 @@ PLAN_CANNOT_PAY: Final = "plan cannot pay"
 SET_ASIDE: Final = "ends after the last window"
 WANTED: Final = "waiting jobs want it"
 """Why servers are woken."""
+IDLE_LONG: Final = "idle for T_wait"
+"""Why servers are put to sleep that no job asks for."""
 
 EASY_WORDS: Final[Sentences] = {
     ("start", HEAD): Words(HEAD_TOLD + STEP),
@@ -135,6 +137,10 @@ EASY_WORDS: Final[Sentences] = {
     ),
 }
 """How the rules of the EASY pass are told."""
+IDLE_WORDS: Final[Sentences] = {
+    ("P-state", IDLE_LONG): Words("Idle for {idle_s}: to sleep pays after {t_wait_s} (T_wait, Eq. 2.9)."),
+}
+"""How the rule of `sleep_after` is told."""
 
 
 class Reservation(Struct):
@@ -456,6 +462,28 @@ def reservation_facts(promise: Reservation, free: int) -> FactDict:
 
 
 # --- servers to wake, and when to sleep ---------------------------------------------------------------------
+
+
+def sleep_after(view: View, easy: EasyPass, wait_s: FloatArray, spare: int) -> list[Action]:
+    """Put up to ``spare`` hosts to sleep that have been idle for their ``wait_s``, the highest ids first.
+
+    Hosts of jobs that ``easy`` has started are not idle. Also asks to be called when the next ones are due.
+    """
+    idle = np.flatnonzero(easy.free_mask() & (view.host_state == IDLE))
+    if spare <= 0 or not len(idle):
+        return []
+    due_s = view.state_since_s[idle] + wait_s[idle]
+    ripe = idle[due_s <= view.now + TIME_TOLERANCE_S]
+    chosen = ripe[::-1][:spare][::-1]
+    actions: list[Action] = []
+    if len(chosen):
+        idle_s = view.now - float(np.max(view.state_since_s[chosen]))
+        why: FactDict = {"idle_s": idle_s, "t_wait_s": float(wait_s[chosen].max())}
+        actions = sleep(view, chosen, IDLE_LONG, why)
+    later = due_s[due_s > view.now + TIME_TOLERANCE_S]
+    if np.isfinite(next_s := float(later.min(initial=np.inf))):
+        actions.append(CallAt(next_s))
+    return actions
 
 
 def hosts_wanted(view: View, started: int) -> int:

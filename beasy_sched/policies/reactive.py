@@ -8,13 +8,20 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
-from beasy_sched.engine.actions import Action, CallAt, FactDict
+from beasy_sched.engine.actions import Action, FactDict
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import sleep, wake
 from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_ON
-from beasy_sched.policies.easy import EASY_WORDS, EasyPass, break_even_s, hosts_wanted, wake_for_queue
-from beasy_sched.units import TIME_TOLERANCE_S
+from beasy_sched.policies.easy import (
+    EASY_WORDS,
+    IDLE_WORDS,
+    EasyPass,
+    break_even_s,
+    hosts_wanted,
+    sleep_after,
+    wake_for_queue,
+)
 
 
 class WorkloadReactive(Policy):
@@ -22,12 +29,7 @@ class WorkloadReactive(Policy):
 
     name = "workload-reactive"
     summary = "EASY; wakes servers for waiting jobs at once, puts them to sleep after an idle time"
-    words: ClassVar[Sentences] = {
-        **EASY_WORDS,
-        ("P-state", "idle for T_wait"): Words(
-            "Idle for {idle_s}: to sleep pays after {t_wait_s} (T_wait, Eq. 2.9)."
-        ),
-    }
+    words: ClassVar[Sentences] = {**EASY_WORDS, **IDLE_WORDS}
 
     def begin(self, view: View) -> None:
         """Compute each server's T_wait."""
@@ -41,25 +43,7 @@ class WorkloadReactive(Policy):
         wanted = hosts_wanted(view, sum(job.res for job in easy.started))
         actions += wake_for_queue(view, wanted, easy.free)
         if view.power_actions_allowed:
-            actions += self._let_sleep(view, easy, spare=easy.free - wanted)
-        return actions
-
-    def _let_sleep(self, view: View, easy: EasyPass, spare: int) -> list[Action]:
-        """Put up to ``spare`` servers to sleep that were idle for T_wait; ask to be called for the next."""
-        idle = np.flatnonzero(easy.free_mask() & (view.host_state == IDLE))
-        if spare <= 0 or not len(idle):
-            return []
-        due_s = view.state_since_s[idle] + self._wait_s[idle]
-        ripe = idle[due_s <= view.now + TIME_TOLERANCE_S]
-        chosen = ripe[::-1][:spare][::-1]
-        actions: list[Action] = []
-        if len(chosen):
-            idle_s = view.now - float(np.max(view.state_since_s[chosen]))
-            why: FactDict = {"idle_s": idle_s, "t_wait_s": float(self._wait_s[chosen].max())}
-            actions = sleep(view, chosen, "idle for T_wait", why)
-        later = due_s[due_s > view.now + TIME_TOLERANCE_S]
-        if np.isfinite(next_s := float(later.min(initial=np.inf))):
-            actions.append(CallAt(next_s))
+            actions += sleep_after(view, easy, self._wait_s, spare=easy.free - wanted)
         return actions
 
 

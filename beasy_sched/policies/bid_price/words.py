@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from beasy_sched.engine.words import Sentences, Words
-from beasy_sched.policies.easy import BACKFILLED, EASY_WORDS, HEAD
+from beasy_sched.policies.easy import BACKFILLED, EASY_WORDS, HEAD, IDLE_WORDS
 from beasy_sched.policies.words import FILLER, HEAD_TOLD, LACKS, STEP
 
 _PRICED: Final = "[ It is expected to need {job_j}][, and the price of energy is {price_j}][job_j?.]"
@@ -20,6 +20,7 @@ _BOUND: Final = (
 
 BID_PRICE_WORDS: Final[Sentences] = {
     **EASY_WORDS,
+    **IDLE_WORDS,
     ("start", HEAD): Words(HEAD_TOLD + _PRICED + STEP),
     ("start", BACKFILLED): Words(FILLER + _PRICED + STEP),
     ("postpone", "dearer than the price of energy"): Words(
@@ -53,10 +54,6 @@ BID_PRICE_WORDS: Final[Sentences] = {
     ("P-state", "speed of the step"): Words(
         "[speed=fast? Full speed: there is energy for all jobs at it.]"
         "[speed=thrifty? The speed that needs least energy for each flop: energy is rationed, or would be.]",
-    ),
-    ("P-state", "idle, and not needed soon"): Words(
-        "No waiting job is to have it, and it had idled for {t_wait_s}, or more were idle than the"
-        " {hosts_soon:host} that new jobs may want by then.",
     ),
     ("compensate", "energy is rationed"): Words(
         "Energy is rationed: jobs of up to {price_j} may start, since {missing_j} would be missing for all of"

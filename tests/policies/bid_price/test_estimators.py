@@ -13,7 +13,6 @@ from beasy_sched.policies.bid_price.estimators import (
     ProductionError,
     RunTimes,
     SeenArrivals,
-    demand_ratio,
     share_to_come,
 )
 
@@ -38,6 +37,13 @@ def test_nothing_known_is_the_papers_assumption() -> None:
     assert survival(run_times, 0.0, [0.5, 1.0, 1.5]) == pytest.approx([1.0, 1.0, 0.0])
 
 
+def test_one_more_job_is_expected_to_need_all_that_can_be_done() -> None:
+    assert survival(RunTimes(most=1.4), 0.9, [1.0, 1.2, 1.4, 1.6]) == pytest.approx(
+        [1.0, 1.0, 1.0, 0.0], abs=0.01
+    )
+    assert survival(learned([0.5] * 3), 0.0, [0.5, 1.0]) == pytest.approx([1.0, 0.25], abs=1e-3)
+
+
 @given(shares)
 def test_mean_and_bound(found: list[float]) -> None:
     run_times = learned(found)
@@ -56,18 +62,16 @@ def test_survival_counts_the_jobs_that_ran_longer(
 ) -> None:
     """The mean over many points of each interval; the bins of the table are a 2048th of the walltime."""
     edges = done + np.cumsum([0.0, *lengths])
-    known = np.array(found if len(found) >= 20 else [*found, 1.0])
-    if min(abs(known - done)) < 2 / 2048:
+    known = np.array([*found, 1.0])
+    if done >= 1.0 or min(abs(known - done)) < 2 / 2048:
         return
     chances = survival(learned(found), done, edges[1:].tolist())
     for chance, first, last in zip(chances, edges[:-1], edges[1:], strict=True):
         points = first + (np.arange(400) + 0.5) / 400 * (last - first)
         above = (known[:, None] > points).sum(axis=0)
         still = int((known > done).sum())
-        mean = (above / still).mean() if still else (points < (1.0 if done < 1.0 else math.inf)).mean()
-        assert chance == pytest.approx(
-            mean, abs=0.01 + 1.1 / 2048 / (last - first) * len(known) / max(still, 1)
-        )
+        mean = (above / still).mean()
+        assert chance == pytest.approx(mean, abs=0.01 + 1.1 / 2048 / (last - first) * len(known) / still)
 
 
 @given(shares, st.lists(st.floats(0.01, 0.4), min_size=2, max_size=20))
@@ -79,18 +83,13 @@ def test_survival_falls_from_one(found: list[float], lengths: list[float]) -> No
 
 
 def test_a_job_shorter_than_a_cell_takes_its_part_of_it() -> None:
-    assert survival(learned([0.25] * 30), 0.0, [1.0, 2.0]) == pytest.approx([0.25, 0.0], abs=1e-3)
+    assert survival(learned([0.25] * 30), 0.0, [1.0, 2.0]) == pytest.approx(
+        [(0.25 * 30 + 1.0) / 31, 0.0], abs=1e-3
+    )
 
 
 def test_a_job_that_has_outlived_all_others_may_need_its_walltime() -> None:
     assert survival(learned([0.2] * 30), 0.5, [0.6, 1.0, 1.1]) == pytest.approx([1.0, 1.0, 0.0])
-
-
-def test_without_learning_jobs_need_their_walltimes() -> None:
-    run_times = RunTimes(learns=False)
-    for _ in range(50):
-        run_times.add(0.1)
-    assert (run_times.mean, run_times.surest) == (1.0, 1.0)
 
 
 # --- run times beyond what a walltime stands for ---
@@ -101,7 +100,7 @@ def test_a_job_may_need_more_than_its_walltime_stands_for() -> None:
     run_times = learned([0.5] * 15 + [1.25] * 15, most=1.4)
     assert run_times.mean == pytest.approx((7.5 + 18.75 + 2.1) / 33)
     assert run_times.surest == 1.0
-    assert survival(run_times, 1.1, [1.2, 1.3, 1.4]) == pytest.approx([1.0, 0.5, 0.0], abs=0.01)
+    assert survival(run_times, 1.1, [1.2, 1.3, 1.4]) == pytest.approx([1.0, 17 / 32, 1 / 16], abs=0.01)
 
 
 def test_a_job_ends_when_its_walltime_is_over() -> None:
@@ -134,9 +133,8 @@ def test_production_at_the_lower_bound_is_recognized_and_not_undercut() -> None:
     error = ProductionError()
     for _ in range(288):
         error.add(80.0, 100.0, 0.2)
-    ahead = np.arange(1.0, 100.0)
     for sigmas in (0.0, 0.5, 2.0):
-        expected_w = error.expected_w(np.full(99, 100.0), np.full(99, 0.2), ahead, sigmas)
+        expected_w = error.expected_w(np.full(99, 100.0), np.full(99, 0.2), sigmas)
         assert expected_w.min() >= 80.0
         assert expected_w[-1] == pytest.approx(80.0, abs=0.5)
 
@@ -145,9 +143,7 @@ def test_more_doubt_counts_on_less_production() -> None:
     error = ProductionError()
     for value in (90.0, 105.0, 98.0, 110.0):
         error.add(value, 100.0, 0.1)
-    rows = [
-        error.expected_w(np.full(5, 100.0), np.full(5, 0.1), np.arange(1.0, 6.0), k) for k in (0.0, 0.5, 2.0)
-    ]
+    rows = [error.expected_w(np.full(5, 100.0), np.full(5, 0.1), sigmas) for sigmas in (0.0, 0.5, 2.0)]
     assert (rows[0] > rows[1]).all()
     assert (rows[1] > rows[2]).all()
 
@@ -183,18 +179,26 @@ def test_share_to_come_grows_from_nothing_to_everything() -> None:
     assert total.tolist() == pytest.approx([0.0, 5 * 300 / 5400, 5 * 600 / 5400, 1.0, 1.0])
 
 
-def test_hosts_soon_forgets_after_six_hours() -> None:
+@given(jobs, st.floats(0.0, 1e7))
+def test_the_ratio_lies_between_one_and_what_was_seen(
+    found: list[tuple[int, float]], foreseen_host_s: float
+) -> None:
     arrivals = SeenArrivals()
-    for at_s in (0.0, 1000.0, 20_000.0):
-        arrivals.add(at_s, 4, 100.0)
-    share = 600.0 / 21_600.0
-    assert arrivals.hosts_soon(20_000.0, 600.0) == pytest.approx(12 * share + math.sqrt(48 * share))
-    assert arrivals.hosts_soon(22_000.0, 600.0) == pytest.approx(8 * share + math.sqrt(32 * share))
-    assert arrivals.hosts_soon(90_000.0, 600.0) == 0.0
+    assert arrivals.ratio(foreseen_host_s) == 1.0
+    for hosts, walltime_s in found:
+        arrivals.add(0.0, hosts, walltime_s)
+    arrived_host_s = math.fsum(hosts * walltime_s for hosts, walltime_s in found)
+    prior_host_s = 50.0 * arrived_host_s / len(found)
+    expected = (arrived_host_s + prior_host_s) / (foreseen_host_s + prior_host_s)
+    assert arrivals.ratio(foreseen_host_s) == pytest.approx(expected)
 
 
-@given(st.floats(0.0, 1e9), st.floats(0.0, 1e9), st.floats(1.0, 1e6))
-def test_the_ratio_lies_between_one_and_what_was_seen(arrived: float, foreseen: float, job: float) -> None:
-    ratio = demand_ratio(arrived, foreseen, job)
-    seen = arrived / foreseen if foreseen else math.inf
-    assert min(1.0, seen) - 1e-9 <= ratio <= max(1.0, seen) + 1e-9
+def test_the_last_400_jobs_stand_for_those_to_come() -> None:
+    arrivals = SeenArrivals()
+    assert arrivals.columns().shape == (2, 0)
+    for number in range(500):
+        arrivals.add(100.0 + number, 2, float(number))
+    hosts, walltime_s = arrivals.columns().tolist()
+    assert (hosts, walltime_s) == ([2.0] * 400, [float(number) for number in range(100, 500)])
+    assert arrivals.mean_hosts(1100.0, 300.0) == pytest.approx(2.0 * sum(range(500)) / 1000.0)
+    assert arrivals.mean_hosts(110.0, 300.0) == pytest.approx(2.0 * sum(range(500)) / 300.0)

@@ -11,9 +11,8 @@ import pytest
 from plan_cases import hand_plan, two_kinds
 
 from beasy_sched.energy.site import Site
-from beasy_sched.planner.forecast import Uncertainty
 from beasy_sched.planner.plan import PlanStore
-from beasy_sched.policies.bid_price.horizon import Foresight
+from beasy_sched.policies.bid_price.horizon import Cells, Foresight
 from beasy_sched.units import TIME_TOLERANCE_S
 
 HOUR_S = 3600.0
@@ -79,18 +78,16 @@ def test_a_forecast_counts_where_it_is_chosen_or_alone() -> None:
     assert seen_at(START_S, production="forecast") == [6e3, 1e3]  # there is none to choose
 
 
-def test_what_was_predicted_for_the_present_is_the_plan_s_or_was_seen_a_step_before() -> None:
-    planned = foresight(plans=PlanStore([PLAN]))
-    planned.look(START_S, 2, SEEN_W)
-    assert planned.present == (6e3, 0.05)
-    guessed = foresight(outlook=Steady())
-    guessed.look(0.0, 2, SEEN_W)
-    assert guessed.present == (0.0, 0.0)
-    guessed.look(HOUR_S, 1, SEEN_W)
-    uncertainty = Uncertainty().over(2, HOUR_S)
-    assert guessed.present == (777.0, float(uncertainty[1]))
-    guessed.look(2 * HOUR_S, 2, SEEN_W)
-    assert guessed.present == (0.0, 0.0)
+def test_it_learns_from_what_it_foresaw_a_step_before() -> None:
+    """Half of what was foreseen comes: less is counted on later; that of the present step is known."""
+    ahead, cells = foresight(outlook=Steady()), Cells(3, HOUR_S)
+    for hour in range(30):
+        foreseen = ahead.look(hour * HOUR_S, 3, 388.5)
+        supply_w = ahead.supply_w(foreseen, cells, 0.0)
+        expected_w = 777.0 if hour == 0 else supply_w[1]
+        assert supply_w.tolist() == pytest.approx([388.5, expected_w, supply_w[2]])
+    assert supply_w[1] < 0.93 * 777.0
+    assert (ahead.supply_w(foreseen, cells, 2.0) <= supply_w).all()
 
 
 def test_the_same_time_a_day_before_counts_once_there_was_one() -> None:

@@ -14,7 +14,7 @@ from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.errors import ConfigError
-from beasy_sched.policies.bid_price import step
+from beasy_sched.policies.bid_price.estimators import SeenArrivals
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.testing.grids import WorldGrid
 from beasy_sched.testing.plans import small_hydrogen, world_plans
@@ -90,7 +90,7 @@ def test_the_target_is_kept_where_a_sleeping_site_would_keep_it(seed: int, sun: 
 
 
 def test_where_energy_abounds_every_job_runs_at_full_speed() -> None:
-    world = site_of(3, sun=8.0)
+    world = site_of(3, sun=8.0, count=40)
     done = run(world, "bid-price")
     assert outcomes(done)["finished"] == len(world.jobs)
     assert not any(rule == "dearer than the price of energy" for rule in rules(world))
@@ -145,7 +145,7 @@ def test_the_predicted_demand_is_scaled_by_what_has_arrived(monkeypatch: pytest.
     world = foreseen(site_of(0))
     few = world.but(jobs=world.jobs[::3])
     scaled = told(few, "compensate", plan_for=world)
-    monkeypatch.setattr(step, "demand_ratio", lambda arrived, foreseen, job: 1.0)
+    monkeypatch.setattr(SeenArrivals, "ratio", lambda arrivals, foreseen_host_s: 1.0)
     unscaled = told(few, "compensate", plan_for=world)
     assert scaled[0] == unscaled[0]
     assert scaled[24]["demand_j"] < 0.9 * unscaled[24]["demand_j"]
@@ -250,14 +250,18 @@ def test_a_delay_job_takes_as_long_at_every_speed(delays: bool) -> None:
     """0.7 of its walltime; a job that computes takes as long as 80 flops/s need."""
     slowness = 1.0 if delays else GEARED.reference_speed_flops / 80.0
     world = site_of(0, sun=4.0).but(jobs=(WorldJob(90.0, 2, 600.0, 600.0, delays=delays),))
-    said = said_of(world, {"predict_demand": False})
+    said = said_of(world)
     (job_j,) = [facts["job_j"] for _, rule, facts in said if rule == "head of the queue"]
     assert job_j == pytest.approx(0.7 * 2 * 600.0 * (60.0 - 5.0) * slowness)
 
 
-def test_a_running_delay_job_holds_its_hosts_for_the_rest_of_its_walltime() -> None:
+def test_a_running_delay_job_holds_its_hosts_for_the_rest_of_its_walltime(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No other jobs are expected."""
+    monkeypatch.setattr(SeenArrivals, "mean_hosts", lambda arrivals, now, least_s: 0.0)
     world = site_of(0, sun=4.0).but(jobs=(WorldJob(0.0, 2, 600.0, 600.0, delays=True),))
-    said = said_of(world, {"predict_demand": False})
+    said = said_of(world)
     demand_j = {now: facts["demand_j"] for now, _, facts in said if "demand_j" in facts}
     start_s = next(now for now, rule, _ in said if rule == "head of the queue")
     for now in (300.0, 540.0):
@@ -282,16 +286,12 @@ def test_delay_jobs_among_others(seed: int) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"price": False},
-        {"predict_demand": False},
-        {"learn_run_times": False},
         {"production": "forecast"},
-        {"margins": False},
         {"patience": 0.0},
     ],
     ids=str,
 )
-def test_every_part_can_be_left_out(options: dict[str, object]) -> None:
+def test_every_option_can_be_chosen(options: dict[str, object]) -> None:
     world = site_of(5, sun=0.6)
     counts = planned_run(world.but(forecast_w=world.production_w), options).outcomes.counts()
     assert counts["finished"] > 0.1 * len(world.jobs)
@@ -316,7 +316,7 @@ def test_less_patience_waits_less() -> None:
         ({"patience": float("nan")}, "patience"),
         ({"most_per_kwh": "low"}, "most_per_kwh"),
         ({"nonsense": 1}, "nonsense"),
-        ({"quick": True}, "quick: no such field"),
+        ({"margins": False}, "margins: no such field"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, object], says: str) -> None:

@@ -12,8 +12,10 @@ from worlds import FAST, GEARED, PLAIN, SLOW
 from beasy_sched.energy.storage import BatterySpec, project_levels_j, project_need_j
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
-from beasy_sched.policies.bid_price.horizon import Backup, BatteryAhead, Cells
-from beasy_sched.policies.bid_price.jobs import Speed, TwoSpeedFleet
+from beasy_sched.policies.bid_price.battery import Backup, BatteryAhead
+from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
+from beasy_sched.policies.bid_price.horizon import Cells
+from beasy_sched.policies.bid_price.jobs import Jobs
 from beasy_sched.policies.bid_price.price import Demand, Price, solve
 
 BATTERY = BatterySpec(1e6, discharge_limit_w=2000.0, self_discharge_per_day=0.1)
@@ -121,7 +123,7 @@ def test_what_the_battery_cannot_give_at_a_time_is_missing() -> None:
     battery = BatterySpec(1e6, discharge_limit_w=2000.0, soc_target_pct=20.0)
     ahead = BatteryAhead(battery, 9e5, Cells(3, 300.0), margin=0.0)
     assert ahead.slack(np.array([0.0, -2500.0, 0.0])).slack_j == pytest.approx(-500.0 * 300.0)
-    assert not ahead.stays_up(np.array([0.0, -2500.0, 0.0])).fits
+    assert ahead.project(np.array([0.0, -2500.0, 0.0])).left_j == pytest.approx(-500.0 * 300.0)
 
 
 def test_a_target_counts_at_the_end_of_every_window() -> None:
@@ -134,10 +136,10 @@ def test_a_grid_gives_what_the_battery_does_not_and_nothing_for_the_target() -> 
     battery, cells = BatterySpec(1e6, soc_start_pct=50.0), Cells(4, 300.0)
     net_w = np.full(4, -1000.0)
     none, low_j = np.zeros(4), np.zeros(4)
-    enough = BatteryAhead(battery, 5e5, cells, 0.0, Backup(none, low_j, np.full(4, 1000.0)))
+    enough = BatteryAhead(battery, 5e5, cells, Backup(none, low_j, np.full(4, 1000.0)))
     assert enough.slack(net_w).slack_j >= 0.0
-    assert enough.stays_up(net_w).fits
-    weak = BatteryAhead(battery, 5e5, cells, 0.0, Backup(none, low_j, np.full(4, 300.0)))
+    assert enough.project(net_w).left_j >= 0.0
+    weak = BatteryAhead(battery, 5e5, cells, Backup(none, low_j, np.full(4, 300.0)))
     assert weak.slack(net_w).slack_j == pytest.approx(-700.0 * 300.0)  # once the battery is at SoC_min
 
 
@@ -147,13 +149,13 @@ def test_a_fuel_cell_is_held_above_the_planned_level() -> None:
     backup = Backup(np.full(4, 500.0), np.full(4, 4.6e5))
     ends_j = []
     for steps in range(1, 5):
-        ahead = BatteryAhead(battery, 5e5, Cells(steps, 300.0), 0.0, Backup(*(c[:steps] for c in backup[:2])))
-        ends_j.append(float(ahead.stays_up(np.array([-100.0, -100.0, -100.0, -600.0][:steps])).ends_j[-1]))
+        ahead = BatteryAhead(battery, 5e5, Cells(steps, 300.0), Backup(*(c[:steps] for c in backup[:2])))
+        ends_j.append(float(ahead.project(np.array([-100.0, -100.0, -100.0, -600.0][:steps])).ends_j[-1]))
     assert ends_j == pytest.approx([4.7e5, 4.6e5, 4.6e5, 4.3e5])
 
 
 def test_a_site_without_a_battery_has_what_arrives() -> None:
-    ahead = BatteryAhead(BatterySpec(0.0, soc_min_pct=0.0, soc_max_pct=100.0), 0.0, Cells(2, 300.0), 0.005)
+    ahead = BatteryAhead(BatterySpec(0.0, soc_min_pct=0.0, soc_max_pct=100.0), 0.0, Cells(2, 300.0))
     assert ahead.slack(np.array([10.0, 10.0])).slack_j == 0.0
     assert ahead.slack(np.array([10.0, -1.0])).slack_j < 0.0
 
@@ -169,22 +171,22 @@ def demand_of(
     hosts = np.array([float(job[0]) for job in waiting])
     run_s = np.array([job[1] for job in waiting])
     energy_j = hosts * run_s * fleet.busy_w[Speed.THRIFTY]
+    servers = arriving / fleet.flops[Speed.THRIFTY]
     return Demand(
         cells=cells,
         fleet=fleet,
         running_w=dict.fromkeys(Speed, np.zeros(len(cells))),
-        waiting_j=energy_j,
-        waiting_hosts=hosts,
-        waiting_s={speed: run_s * fleet.flops[Speed.THRIFTY] / fleet.flops[speed] for speed in Speed},
-        coming_flops=np.full(len(cells), arriving),
+        waiting=Jobs(
+            hosts, run_s, run_s * (fleet.flops[Speed.THRIFTY] / fleet.flops)[:, None], run_s, energy_j
+        ),
         seen_j=np.sort(energy_j),
-        coming_share=np.repeat(np.linspace(0.0, 1.0, len(hosts) + 1)[:, None], len(cells), axis=1),
+        coming=np.repeat(servers * np.linspace(0.0, 1.0, len(hosts) + 1)[:, None], len(cells), axis=1),
         overhead=overhead,
     )
 
 
 def ahead_of(demand: Demand) -> BatteryAhead:
-    return BatteryAhead(BatterySpec(1e6), 5e5, demand.cells, 0.005)
+    return BatteryAhead(BatterySpec(1e6), 5e5, demand.cells)
 
 
 def slack_j(demand: Demand, supply_w: float, price_j: float) -> float:
@@ -197,7 +199,7 @@ def price_of(
 ) -> tuple[Price, Demand]:
     demand = demand_of(waiting, GEARED_FLEET, arriving)
     supply = np.full(len(demand.cells), supply_w)
-    return solve(demand, ahead_of(demand), supply, demand.waiting_j), demand
+    return solve(demand, ahead_of(demand), supply), demand
 
 
 waiting_jobs = st.lists(st.tuples(st.integers(1, 3), st.floats(60.0, 9000.0)), min_size=1, max_size=25)
@@ -205,7 +207,7 @@ waiting_jobs = st.lists(st.tuples(st.integers(1, 3), st.floats(60.0, 9000.0)), m
 
 @settings(max_examples=examples(80))
 @given(waiting_jobs, st.floats(30.0, 400.0), st.floats(0.0, 400.0))
-def test_the_price_is_the_greatest_that_leaves_something(
+def test_the_price_is_the_first_at_which_not_all_can_be_served(
     jobs: list[tuple[int, float]], supply_w: float, arriving: float
 ) -> None:
     """Against the energy of every job, one by one."""
@@ -213,13 +215,12 @@ def test_the_price_is_the_greatest_that_leaves_something(
     if slack_j(demand, supply_w, np.inf) >= 0.0:
         assert (price.price_j, price.rationed) == (np.inf, False)
         return
-    levels_j = np.unique(demand.waiting_j).tolist()
+    levels_j = np.unique(demand.seen_j).tolist()
     paid = [level for level in levels_j[:-1] if slack_j(demand, supply_w, level) >= 0.0]
-    several = (demand.waiting_j == levels_j[len(paid)]).sum() > 1
     assert price.rationed
-    above_j, below_j = levels_j[len(paid)], max(paid, default=0.0)
-    assert price.price_j == above_j if several else below_j <= price.price_j < above_j
-    assert price.slack.slack_j == slack_j(demand, supply_w, max(paid, default=0.0))
+    assert price.price_j == levels_j[len(paid)]
+    assert price.slack.slack_j == slack_j(demand, supply_w, np.inf)
+    assert price.binding.slack_j == slack_j(demand, supply_w, price.price_j)
 
 
 @settings(max_examples=examples(40))
@@ -236,13 +237,13 @@ def test_of_jobs_with_the_same_energy_some_may_start() -> None:
     price, demand = price_of([(1, 600.0), *[(2, 6000.0)] * 6], 110.0)
     busy_w = GEARED_FLEET.busy_w[Speed.THRIFTY]
     assert price.price_j == 2 * 6000.0 * busy_w
-    assert price.slack.slack_j > 0.0 > slack_j(demand, 110.0, price.price_j)
+    assert slack_j(demand, 110.0, np.nextafter(price.price_j, 0.0)) > 0.0 > price.binding.slack_j
 
 
-def test_there_is_no_price_without_levels() -> None:
-    demand = demand_of([(2, 8000.0)] * 6, GEARED_FLEET)
-    price = solve(demand, ahead_of(demand), np.full(len(demand.cells), 50.0), np.empty(0))
-    assert (price.rationed, price.scarce, price.speed) == (False, True, Speed.THRIFTY)
+def test_there_is_no_price_before_a_job_has_arrived() -> None:
+    price, _ = price_of([], 10.0)
+    assert price.slack.slack_j < 0.0
+    assert (price.rationed, price.speed) == (False, Speed.THRIFTY)
 
 
 def test_full_speed_is_taken_where_there_is_energy_for_all() -> None:

@@ -1,0 +1,127 @@
+"""Where the battery goes (Eq. 1): what storing energy costs, and what is left above what must be kept.
+
+All losses of the storage are here: whatever makes a joule from the battery dearer than one from the sun.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.storage import BatterySpec, energy_after_step, project_need_j
+from beasy_sched.policies.bid_price.horizon import Cells
+from beasy_sched.policies.bid_price.margins import LEVEL_MARGIN
+from beasy_sched.units import SECONDS_PER_DAY
+
+
+class Backup(NamedTuple):
+    """What stands behind the battery, by cell."""
+
+    fuel_cell_w: FloatArray
+    """Planned power of a fuel cell that is held while the battery is above its planned level."""
+    planned_j: FloatArray
+    """That level at the end of each cell."""
+    import_w: FloatArray | None = None
+    """What a grid may give; None without a grid."""
+
+
+class Slack(NamedTuple):
+    """What is left above what must not be crossed, J; below 0 where it is crossed."""
+
+    slack_j: float
+    edge: int
+    """The edge of the cells at which least is left."""
+    at_target: bool
+    """Whether that is the target at a window's end, and not the floor."""
+
+
+class Projection(NamedTuple):
+    """The battery with all that is drawn."""
+
+    left_j: float
+    """The least that is left above the floor, where the level falls."""
+    edge: int
+    """The edge of the cells at which that is."""
+    ends_j: FloatArray
+    """The level at the ends of windows."""
+
+
+class BatteryAhead:
+    """The battery over the cells: a floor to stay above on the way, and a target at the ends of windows.
+
+    With a grid there is neither. The grid takes over at SoC_min, and what it cannot give counts as missing.
+    The battery serves before the grid does, and the grid charges no battery, so that energy for the target
+    would be bought by jobs that wait, at whatever the price of the grid is.
+    """
+
+    def __init__(
+        self,
+        battery: BatterySpec,
+        level_j: float,
+        cells: Cells,
+        backup: Backup | None = None,
+        margin: float = LEVEL_MARGIN,
+    ) -> None:
+        """``backup``: what stands behind it; ``margin``: share of the capacity to keep above both levels."""
+        self.battery, self.level_j, self.cells = battery, level_j, cells
+        spare_j = margin * battery.capacity_j
+        has_grid = backup is not None and backup.import_w is not None
+        self.floor_j = -np.inf if has_grid else battery.min_j + spare_j
+        self.target_j = -np.inf if has_grid else battery.target_j
+        self.goal_j = min(self.target_j + spare_j, battery.max_j)
+        self._left = (1.0 - battery.self_discharge_per_day) ** (cells.edge_s[1:] / SECONDS_PER_DAY)
+        self._backup = backup
+
+    def slack(self, net_w: FloatArray) -> Slack:
+        """Least energy left above the floor, where the level falls, and above the target."""
+        left_j, edge, ends_j = self.project(net_w)
+        worst = int(ends_j.argmin())
+        above_j = float(ends_j[worst]) - self.goal_j
+        if above_j < left_j:
+            return Slack(above_j, int(self.cells.goals[worst]), True)
+        return Slack(left_j, edge, False)
+
+    def project(self, net_w: FloatArray) -> Projection:
+        """Follow the battery through a surplus of ``net_w`` (below 0: a deficit) in each cell."""
+        if self._backup is None:
+            levels_j, spare_j = self._alone(net_w)
+        else:
+            levels_j, spare_j = self._with_backup(net_w, self._backup)
+        falls = levels_j[1:] < levels_j[:-1]
+        above_j = np.where(falls, levels_j[1:] - self.floor_j, np.inf)
+        above_j = np.where(spare_j < 0.0, np.minimum(above_j, spare_j), above_j)
+        edge = int(above_j.argmin()) + 1
+        return Projection(float(above_j[edge - 1]), edge, levels_j[self.cells.goals])
+
+    def _alone(self, net_w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Levels at the edges, J, and what else could be given at a time in each cell; below 0: it lacks."""
+        levels_j = project_need_j(self.battery, self.level_j, net_w, self.cells.width_s, self._left)
+        return levels_j, (net_w + self.battery.discharge_limit_w) * self.cells.width_s
+
+    def _with_backup(self, net_w: FloatArray, backup: Backup) -> tuple[FloatArray, FloatArray]:
+        """The same, cell by cell, with a fuel cell that may be held or a grid behind the battery."""
+        battery, grid = self.battery, backup.import_w is not None
+        import_w = np.zeros(len(net_w)) if backup.import_w is None else backup.import_w
+        level_j = self.level_j
+        levels_j, spare_j = [level_j], []
+        columns = net_w, import_w, backup.fuel_cell_w, backup.planned_j, self.cells.width_s
+        for surplus_w, limit_w, cell_w, planned_j, dt_s in zip(*map(np.ndarray.tolist, columns), strict=True):
+            before_j = level_j
+            held_j = self._after(before_j, surplus_w, dt_s)
+            served_j = self._after(before_j, surplus_w + cell_w, dt_s)
+            level_j = min(max(held_j, min(served_j, planned_j)), max(battery.max_j, before_j))
+            lacks_j = max(-surplus_w - cell_w - battery.discharge_limit_w, 0.0) * dt_s
+            if grid and (short_j := min(battery.min_j, before_j) - level_j) > 0.0:
+                level_j += short_j
+                lacks_j += short_j / battery.drawn_per_delivered()
+            spare_j.append(limit_w * dt_s - lacks_j)
+            levels_j.append(level_j)
+        return np.array(levels_j), np.array(spare_j)
+
+    def _after(self, level_j: float, surplus_w: float, dt_s: float) -> float:
+        """The level after a cell, J, within the limits of charging and discharging."""
+        charge_w = min(max(surplus_w, 0.0), self.battery.charge_limit_w)
+        drawn_w = min(max(-surplus_w, 0.0), self.battery.discharge_limit_w)
+        return energy_after_step(self.battery, level_j, charge_w, drawn_w, dt_s)
