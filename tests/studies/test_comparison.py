@@ -89,9 +89,9 @@ def test_a_variant_of_a_policy():
     part = policy_part("bid-price-quick")
     assert (part.name, part.label, part.options) == ("bid-price", "bid-price-quick", {"patience": 0.0})
     assert policy_part("easy").options == {}
-    chosen = policy_part("bid-price+price=false+patience=0.5")
-    assert (chosen.name, chosen.label) == ("bid-price", "bid-price.price-false.patience-0.5")
-    assert chosen.options == {"price": False, "patience": 0.5}
+    chosen = policy_part("bid-price+production=forecast+patience=0.5")
+    assert (chosen.name, chosen.label) == ("bid-price", "bid-price.production-forecast.patience-0.5")
+    assert chosen.options == {"production": "forecast", "patience": 0.5}
     with pytest.raises(ConfigError, match="expected NAME=VALUE"):
         policy_part("bid-price+price")
 

@@ -128,7 +128,7 @@ class BidPass(EasyPass):
         if after.left_j < 0.0:
             self._say(job, TOO_LOW, {"lowest_at_s": step.start_s + float(step.cells.edge_s[after.edge])})
             return False
-        if step.price.slack.slack_j < 0.0 and (after.ends_j < step.goals_j).any():
+        if (after.ends_j < step.goals_j).any():
             self._say(job, MISSES_TARGET, {"window_end_s": step.end_s})
             return False
         return True

@@ -109,12 +109,10 @@ class Foresight:
     def cells(self, now: float) -> Cells:
         """Divide the horizon; cells end where planned windows do."""
         first_s, until_s, step_s = now + TIME_TOLERANCE_S, self.end_s(now), self._site.step_s
-        ends_s = [
-            plan.end_s for plan in self._view.plans or () if first_s < plan.end_s < until_s - TIME_TOLERANCE_S
-        ]
-        return Cells(
-            max(round((until_s - now) / step_s), 1), step_s, [round((at_s - now) / step_s) for at_s in ends_s]
-        )
+        ends_s = [plan.end_s for plan in self._view.plans or ()]
+        inside_s = [end_s for end_s in ends_s if first_s < end_s < until_s - TIME_TOLERANCE_S]
+        steps = max(round((until_s - now) / step_s), 1)
+        return Cells(steps, step_s, [round((end_s - now) / step_s) for end_s in inside_s])
 
     def look(self, now: float, steps: int, present_w: float) -> Foreseen:
         """Predict ``steps`` steps from the one that begins at ``now``, which has ``present_w``."""
@@ -152,6 +150,8 @@ class Foresight:
         columns = []
         for plan in self._view.plans or ():
             first = max(round((now - plan.start_s) / plan.step_s), 0)
+            if first >= plan.steps:
+                continue
             power = plan.power
             held_w = power.fuel_cell_w if self._holds else np.zeros(plan.steps)
             given_w = power.fuel_cell_w - held_w - power.electrolyzer_w - self._site.base_w

@@ -80,6 +80,11 @@ class Price:
         """Whether there is less energy than is asked for, and a price."""
         return self.price_j < np.inf
 
+    @property
+    def scarce(self) -> bool:
+        """Whether there is less energy than is asked for, whether or not there is a price yet."""
+        return self.slack.slack_j < 0.0
+
 
 def solve(demand: Demand, battery: BatteryAhead, supply_w: FloatArray) -> Price:
     """Find the price, and the speed: the fastest where all jobs together leave some slack at it."""

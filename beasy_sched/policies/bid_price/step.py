@@ -37,7 +37,8 @@ class Step:
     left_w: FloatArray
     """Supply that commitments count on, less what is committed."""
     goals_j: FloatArray
-    """Levels at the ends of windows that commitments must leave."""
+    """Levels at the ends of windows that commitments must leave: the target, or what a sleeping site would
+    leave; none where energy is enough for all."""
     payable: dict[str, bool] = field(default_factory=dict)
     """Whether there was energy for a job when it was last asked, by id."""
 
@@ -94,6 +95,7 @@ class StepMaker:
         state = self._view.host_state
         idle = np.flatnonzero((state == IDLE) | (state == SWITCHING_ON))
         left_w[0] -= fleet.hosts_idle_w(idle, price.speed)
+        asleep_j = battery.project(careful_w - fleet.rest_w).ends_j
         return Step(
             start_s=start_s,
             end_s=end_s,
@@ -102,7 +104,7 @@ class StepMaker:
             price=price,
             supply_j=float(hopeful_w @ cells.width_s),
             left_w=left_w,
-            goals_j=np.minimum(battery.target_j, battery.project(careful_w - fleet.rest_w).ends_j),
+            goals_j=np.minimum(battery.target_j if price.scarce else -np.inf, asleep_j),
         )
 
     def _backup(self, start_s: float, cells: Cells, foreseen: Foreseen) -> Backup | None:

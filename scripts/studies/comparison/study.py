@@ -89,7 +89,7 @@ class ComparisonCase:
 
 
 def policy_part(text: str) -> PolicyPart:
-    """Return the policy that ``text`` names, with its options: ``bid-price+price=false+margins=false``.
+    """Return the policy that ``text`` names, with its options: ``bid-price+patience=0.5+production=plan``.
 
     Raises ConfigError for options that cannot be read.
     """
