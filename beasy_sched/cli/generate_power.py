@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,9 +27,11 @@ from beasy_sched.cli.options import (
 from beasy_sched.energy.sources import Interpolation, PvPlant, WindTurbine
 from beasy_sched.engine.findings import rates_too_short
 from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.history import issue_quantiles
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_versions import BatsimFormat
+from beasy_sched.formats.forecast_source import forecast_lines
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.site_file import read_site
 from beasy_sched.formats.table import DateOrder, TimeSeries, parse_moment, time_text
@@ -45,6 +47,7 @@ from beasy_sched.generate.power import (
     Window,
     export_lines,
     flagged_intervals,
+    hourly_with_past,
     pv_production,
     shared_start,
     step_power,
@@ -136,6 +139,11 @@ class _PowerOptions(CommandOptions):
         "after 72 h.",
         default="exact",
     )
+    write_forecast: str | None = option(
+        "Files: also write a forecast of the window with quantiles (CSV), issued every 6 hours for the "
+        "next 96, with the errors that it had in the past. Requires 98 days before --start.",
+        metavar="FILE",
+    )
     grid: Path | None = option(
         "Site file with a [grid]: also write its price and carbon intensity of each step, for a scheduler "
         "that has no such files, or as what they really were.",
@@ -177,6 +185,11 @@ def power(options: _PowerOptions) -> None:
       beasy-sched generate power --synthetic --pv-kw 10 --grid site.toml -o power.txt
 
     \b
+    With a forecast that says how sure it is:
+      beasy-sched generate power --pv ninja_pv.csv --pv-kw 10 --start 2019-06-01 --days 30 -o power.txt \\
+          --write-forecast forecast.csv
+
+    \b
     Use it:
       batsim -p platform.xml -w workload.json -e out/run -E --events power.txt --forward-unknown-events
     """
@@ -191,6 +204,8 @@ def power(options: _PowerOptions) -> None:
             lines = export_lines(production, latitude_deg=options.latitude, seed=options.seed)
             write_atomic(f"{options.write_ninja}_{production.name}.csv", lines)
     placed = [(one, Window(steps, options.dt, _start_s(options, one, productions))) for one in productions]
+    if options.write_forecast:
+        _write_forecast(options, options.write_forecast, placed)
     powers = [
         step_power(production, window, method=options.interpolation, gaps=options.gaps)
         for production, window in placed
@@ -203,6 +218,17 @@ def power(options: _PowerOptions) -> None:
         _remark(production, window)
     if not options.quiet:
         _print_figures(options, placed, powers, real)
+
+
+def _write_forecast(options: _PowerOptions, path: str, placed: Sequence[tuple[Production, Window]]) -> None:
+    """Write what could be foreseen of the window, every six hours, from what came before."""
+    if options.synthetic:
+        raise ConfigError(
+            "--write-forecast requires files that begin before --start: give --pv or --wind"
+            " (--write-ninja writes some)"
+        )
+    hourly_w, past_h = hourly_with_past(placed, gaps=options.gaps)
+    write_atomic(path, forecast_lines(issue_quantiles(hourly_w, past_h), past_h))
 
 
 def _rates(options: _PowerOptions, path: Path, steps: int) -> dict[str, FloatArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,6 +60,23 @@ def accuracy(model: SolarModel, weather: WeatherForecast) -> AccuracyTable:
     ideal = np.array([model.day(day, day).ideal_w.sum() for day in judged.tolist()])
     errors = np.abs(predicted - real[:, None, :]).sum(axis=2) / ideal[:, None] * 100.0
     return AccuracyTable(judged, errors)
+
+
+def error_quantiles(model: SolarModel, weather: WeatherForecast, levels: Sequence[float]) -> FloatArray:
+    """Quantiles of E - E_p for hours of the model's own history, as shares of B, [levels, horizons].
+
+    Of hours with at least a twentieth of the day's largest B. Raises ConfigError as `accuracy` does.
+    """
+    judged = _judged(model)
+    if not len(judged):
+        raise ConfigError("the predictor's errors: no complete day with sun has enough training data before")
+    ideal_w = np.array([model.day(day, day).ideal_w for day in judged.tolist()])
+    error_w = model.history.by_day_w[judged - model.history.first_day][:, None] - _predictions(
+        model, weather, judged
+    )
+    sunny = ideal_w > 0.05 * ideal_w.max(axis=1, keepdims=True)
+    shares = error_w.transpose(0, 2, 1)[sunny] / ideal_w[sunny][:, None]
+    return np.asarray(np.quantile(shares, levels, axis=0))
 
 
 def _judged(model: SolarModel) -> IntArray:

@@ -72,6 +72,10 @@ class IssuedTable:
     """Classes of ``scheme``, or W where that is None."""
     interval_s: float
     scheme: ConditionScheme | None = None
+    levels: FloatArray | None = None
+    """Probabilities of the quantiles, where there are any, [k]; ``values`` are then the medians."""
+    by_level: FloatArray | None = None
+    """The quantiles, W, [k, n]."""
 
     def __post_init__(self) -> None:
         count = len(self.issued_s)
@@ -87,11 +91,11 @@ class IssuedTable:
             raise ConfigError("a forecast has a value that is negative or no number")
 
     @cached_property
-    def _sorted(self) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Intervals, issued times and values, by interval and then by time of issue."""
+    def _sorted(self) -> tuple[IntArray, FloatArray, IntArray]:
+        """Intervals, issued times and rows, by interval and then by time of issue."""
         intervals = self._interval(self.valid_s)
         order = np.lexsort((self.issued_s, intervals))
-        return intervals[order], self.issued_s[order], self.values[order]
+        return intervals[order], self.issued_s[order], order
 
     @cached_property
     def _issues(self) -> tuple[FloatArray, IntArray]:
@@ -122,13 +126,25 @@ class IssuedTable:
 
     def latest(self, now_s: float, times_s: FloatArray) -> FloatArray:
         """What the latest forecast issued by ``now_s`` says for each time; NaN where there is none."""
-        intervals, _, values = self._sorted
+        exists, rows = self._latest_rows(now_s, times_s)
+        return np.where(exists, self.values[rows], np.nan)
+
+    def latest_by_level(self, now_s: float, times_s: FloatArray) -> FloatArray | None:
+        """Its quantiles for each time, W, [k, times], 0 where it has none; None without quantiles."""
+        if self.by_level is None:
+            return None
+        exists, rows = self._latest_rows(now_s, times_s)
+        return np.where(exists, self.by_level[:, rows], 0.0)
+
+    def _latest_rows(self, now_s: float, times_s: FloatArray) -> tuple[BoolArray, IntArray]:
+        """Whether a forecast for each time was issued by ``now_s``, and the row of the latest one."""
+        intervals, _, rows = self._sorted
         times, keys = self._issues
         wanted = self._interval(np.asarray(times_s, dtype=np.float64))
         newest = np.full(len(wanted), self.issues_by(now_s) - 1, dtype=np.int64)
         found = np.searchsorted(keys, self._keys(wanted, newest, len(times)), side="right") - 1
         exists: BoolArray = (found >= 0) & (intervals[np.maximum(found, 0)] == wanted)
-        return np.where(exists, values[np.maximum(found, 0)], np.nan)
+        return exists, rows[np.maximum(found, 0)]
 
 
 class WeatherForecast(ABC):

@@ -7,8 +7,10 @@ file.
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -21,6 +23,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import require, require_not_negative, require_positive
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.forecast.conditions import WORDS, ConditionScheme
+from beasy_sched.forecast.history import LEVELS, IssuedQuantiles
 from beasy_sched.forecast.outlook import (
     FileForecast,
     ForecastSource,
@@ -28,6 +31,7 @@ from beasy_sched.forecast.outlook import (
     PerfectForecast,
     SolarForecast,
 )
+from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.forecast.solar import SolarHistory, SolarModel, choose_leave_out
 from beasy_sched.forecast.weather import (
     ActualWeather,
@@ -45,7 +49,14 @@ from beasy_sched.formats.solar_history import (
     read_solar_history,
     word_classes,
 )
-from beasy_sched.formats.table import Table, parse_table, power_factor, read_table_text, unit_in_name
+from beasy_sched.formats.table import (
+    POWER_UNITS,
+    Table,
+    parse_table,
+    power_factor,
+    read_table_text,
+    unit_in_name,
+)
 from beasy_sched.structs import as_type
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w
 
@@ -156,38 +167,84 @@ def _weather(given: _Predictor, folder: Path, history: SolarHistory, start: date
 
 
 def read_forecast_file(path: PathLike, start: datetime | None = None) -> IssuedTable:
-    """Read a forecast file: a CSV file with the columns ``issued``, ``valid`` and one of values.
+    """Read a forecast file: a CSV file with the columns ``issued``, ``valid`` and those of values.
 
     The values are powers (the column's name has their unit: ``W``, ``power [kW]``, ``pv_kw``), or conditions:
-    ``condition`` (words), ``cloud_cover`` (share of the sky) or ``clearness`` (ratio). Times are dates (UTC,
-    or with an offset; ``start``, with its offset, is what time 0 is), or seconds since time 0 of the run.
-    Each value holds from its valid time to the next.
+    ``condition`` (words), ``cloud_cover`` (share of the sky) or ``clearness`` (ratio). Powers may also be
+    quantiles (columns ``p10 p50 p90``) or the members of an ensemble (``m1 m2 m3``), in W or in the unit of
+    their names (``p10_kw``). Times are dates (UTC, or with an offset; ``start``, with its offset, is what
+    time 0 is), or seconds since time 0 of the run. Each value holds from its valid time to the next.
 
     Raises InputError with line and cause: a forecast for a time before it was issued, two values for one time
-    of one issue, an unknown condition, a negative power.
+    of one issue, an unknown condition, a negative power, quantiles that cross, a member without a value.
     """
     table = parse_table(path, read_table_text(path), _is_header)
-    name = _value_column(table)
+    names = [name for name in table.names if name.lower() not in ("issued", "valid")]
+    if not table.rows:
+        raise InputError(path, "has no row of data")
     issued_s, valid_s = _times(table, start)
-    values, scheme = _values(table, name)
-    _check_rows(table, name, issued_s, valid_s, values)
+    levels = by_level = scheme = None
+    if _SPREAD.fullmatch(names[0].lower() if names else ""):
+        found = _quantiles(table, names, issued_s, valid_s)
+        levels, by_level, values = found.levels, found.power_w, found.at(0.5)
+    elif len(names) == 1:
+        values, scheme = _values(table, names[0])
+        _check_rows(table, names[0], issued_s, valid_s, values)
+    else:
+        expected = "issued, valid and one of values, quantiles (p10 p50 p90) or members (m1 m2 m3)"
+        raise InputError(path, f"columns are {', '.join(table.names)}: expected {expected}")
     interval_s = _interval_s(table, valid_s)
     with in_file(path):
-        return IssuedTable(issued_s, valid_s, values, interval_s, scheme)
+        return IssuedTable(issued_s, valid_s, values, interval_s, scheme, levels, by_level)
+
+
+_SPREAD: Final = re.compile(r"(p|m|member[ _]?)(\d+(?:\.\d+)?)(?:[ _]*[\[(]?(w|kw|mw|gw)[\])]?)?")
+"""A column of a quantile (its percentage) or of a member of an ensemble (its number), with its unit."""
+
+
+def _quantiles(table: Table, names: list[str], issued_s: FloatArray, valid_s: FloatArray) -> Quantiles:
+    """Quantiles of each row, from columns of quantiles or of members. Raises InputError."""
+    parts = [_SPREAD.fullmatch(name.lower()) for name in names]
+    kinds = {part[1] == "p" if part else None for part in parts}
+    if len(kinds) > 1 or len(names) < 2:
+        raise InputError(
+            table.path,
+            f"columns are {', '.join(table.names)}: expected quantiles (p10 p50 p90) or members (m1 m2 m3),"
+            " at least two of one kind",
+        )
+    columns = []
+    for name, part in zip(names, parts, strict=True):
+        power_w = table.numbers(name) * POWER_UNITS[(part and part[3]) or "w"]
+        _check_rows(table, name, issued_s, valid_s, power_w)
+        columns.append(power_w)
+    if kinds == {False}:
+        members = len(columns)
+        return Quantiles((np.arange(members) + 0.5) / members, np.sort(np.array(columns), axis=0))
+    numbers = [float(part[2]) for part in parts if part]
+    order = np.argsort(numbers, kind="stable").tolist()
+    for low, high in itertools.pairwise(order):
+        if not 0.0 < numbers[low] < numbers[high] < 100.0:
+            raise InputError(
+                table.path, f"columns {names[low]} and {names[high]}: expected percentages above 0, below 100"
+            )
+        crossed = columns[low] > columns[high]
+        if crossed.any():
+            row = int(np.argmax(crossed))
+            found = f"{names[low]} is {columns[low][row]:g} W, {names[high]} {columns[high][row]:g} W"
+            raise table.error(row, f"quantiles cross: {found}")
+    return Quantiles(np.array(numbers)[order] / 100.0, np.array(columns)[order])
+
+
+def forecast_lines(issued: IssuedQuantiles, time_0_h: int) -> Iterator[str]:
+    """Lines of a forecast file for a run whose time 0 is hour ``time_0_h`` of the past, each with its end."""
+    yield f"issued,valid,{','.join(f'p{100.0 * level:g}' for level in LEVELS)}\n"
+    seconds = (3600 * (hours - time_0_h) for hours in (issued.issued_h, issued.valid_h))
+    for at_s, for_s, power_w in zip(*(times.tolist() for times in seconds), issued.power_w.T, strict=True):
+        yield f"{at_s},{for_s},{','.join(f'{value:.1f}' for value in power_w.tolist())}\n"
 
 
 def _is_header(cells: list[str]) -> bool:
     return {"issued", "valid"} <= {cell.lower() for cell in cells}
-
-
-def _value_column(table: Table) -> str:
-    names = [name for name in table.names if name.lower() not in ("issued", "valid")]
-    if not table.rows:
-        raise InputError(table.path, "has no row of data")
-    if len(names) != 1:
-        found = ", ".join(table.names)
-        raise InputError(table.path, f"columns are {found}: expected issued, valid and one of values")
-    return names[0]
 
 
 def _times(table: Table, start: datetime | None) -> tuple[FloatArray, FloatArray]:

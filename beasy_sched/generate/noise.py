@@ -17,9 +17,10 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.quantiles import Uncertainty
 from beasy_sched.generate.random_streams import Stream, grouped_walltimes, normals, to_microseconds, uniforms
 from beasy_sched.generate.workload import GeneratedWorkload
-from beasy_sched.planner.forecast import Forecast, Uncertainty
+from beasy_sched.planner.forecast import Forecast
 
 WalltimeRule = Literal["groups", "keep", "none"]
 

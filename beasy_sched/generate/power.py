@@ -191,6 +191,28 @@ def step_power(
     )
 
 
+def hourly_with_past(
+    placed: Sequence[tuple[Production, Window]], *, gaps: Gaps = FileOptions.gaps
+) -> tuple[FloatArray, int]:
+    """Mean power (W) of all plants in each whole hour of their windows and before, and how many are before.
+
+    As many hours as every series has before its window. Raises InputError for gaps.
+    """
+    begins_s = [
+        0 if one.series.start_s is None or window.start_s is None else window.start_s - one.series.start_s
+        for one, window in placed
+    ]
+    past_h = min(begins_s) // round(SECONDS_PER_HOUR)
+    hours = past_h + int(placed[0][1].steps * placed[0][1].step_s / SECONDS_PER_HOUR + 1e-9)
+    past_s = past_h * round(SECONDS_PER_HOUR)
+    hourly_w = np.zeros(hours)
+    for one, window in placed:
+        start_s = None if window.start_s is None else window.start_s - past_s
+        whole = Window(hours, SECONDS_PER_HOUR, start_s)
+        hourly_w += step_power(one, whole, method=Interpolation.CONSTANT, gaps=gaps)
+    return hourly_w, past_h
+
+
 def sun_part_w(
     productions: Sequence[Production], powers_w: Sequence[FloatArray], real_w: FloatArray
 ) -> FloatArray:

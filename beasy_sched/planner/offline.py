@@ -15,6 +15,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.declared import Means, check
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, PathLike
+from beasy_sched.forecast.quantiles import Uncertainty
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.forecast_source import forecast_files, read_forecast
 from beasy_sched.formats.plan_file import read_season
@@ -25,7 +26,7 @@ from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_te
 from beasy_sched.limits import LATEST_S
 from beasy_sched.model.platform import Platform
 from beasy_sched.numbers import Range
-from beasy_sched.planner.forecast import Uncertainty, full_draw_w
+from beasy_sched.planner.forecast import full_draw_w
 from beasy_sched.planner.plan import PlanStore, Provenance
 from beasy_sched.planner.power_problem import PowerProblem, Surplus, check_sizes
 from beasy_sched.planner.season import Season, SeasonProblem, plan_season, season_steps

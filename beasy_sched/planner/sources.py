@@ -9,12 +9,12 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.quantiles import Uncertainty
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.platform import Platform
-from beasy_sched.planner.forecast import Uncertainty
 from beasy_sched.planner.offline import hashes_of, season_targets_kg
 from beasy_sched.planner.plan import Plan, Rolled
 from beasy_sched.planner.power_problem import Surplus

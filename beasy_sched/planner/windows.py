@@ -21,9 +21,9 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage, StorageState, charge_power_limit, energy_after_step
 from beasy_sched.errors import BeasyError, ConfigError
+from beasy_sched.forecast.quantiles import Uncertainty
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import (
-    Uncertainty,
     checked_powers,
     full_draw_w,
     mean_over,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.quantiles import Uncertainty
 from beasy_sched.generate.noise import (
     ProductionCase,
     gaussian_factors,
@@ -18,7 +19,6 @@ from beasy_sched.generate.noise import (
 )
 from beasy_sched.generate.random_streams import GROUP_FACTORS, Stream, uniforms
 from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
-from beasy_sched.planner.forecast import Uncertainty
 
 DAY_S = 86_400.0
 

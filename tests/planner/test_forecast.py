@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.planner.forecast import Forecast, Uncertainty, mean_over
+from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.planner.forecast import Forecast, mean_over
 
 
 def test_uncertainty_grows_over_three_days_and_no_further() -> None:

@@ -11,7 +11,8 @@ from plan_cases import HOUR_S, battery, hand_plan, three_days
 
 from beasy_sched.energy.balance import settle_step
 from beasy_sched.energy.storage import BatterySpec, Storage, StorageState
-from beasy_sched.planner.forecast import CURVES, Forecast, Predictions, Uncertainty, predict
+from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.planner.forecast import CURVES, Forecast, Predictions, predict
 
 
 def curves_kwh(

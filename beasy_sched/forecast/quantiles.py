@@ -1,0 +1,92 @@
+"""How sure a forecast is: a power by probability, for each of many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.errors import ConfigError
+from beasy_sched.units import SECONDS_PER_HOUR
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """An uncertainty that grows with the horizon: a straight line, then constant. Raises ConfigError."""
+
+    at_once: float = 0.05
+    """u in the first step: a share of the value (0.05 is 5 %)."""
+    at_horizon: float = 0.30
+    horizon_s: float = 72 * SECONDS_PER_HOUR
+
+    def __post_init__(self) -> None:
+        for name in ("at_once", "at_horizon"):
+            value = getattr(self, name)
+            if not 0.0 <= value <= 1.0:
+                raise ConfigError(f"uncertainty {name}: found {value!r}, expected a share from 0 to 1")
+        if not 0 < self.horizon_s < np.inf:
+            raise ConfigError(f"uncertainty horizon_s: found {self.horizon_s!r}, expected a number > 0")
+
+    def over(self, steps: int, step_s: float) -> FloatArray:
+        """u of each step, taken at its start."""
+        share: FloatArray = np.minimum(np.arange(steps) * step_s / self.horizon_s, 1.0)
+        return self.at_once + (self.at_horizon - self.at_once) * share
+
+
+@dataclass(frozen=True, eq=False)
+class Quantiles:
+    """Quantiles of a power. Raises ConfigError for levels that do not rise, or quantiles that cross."""
+
+    levels: FloatArray
+    """Probabilities, rising, from 0 to 1, [k]."""
+    power_w: FloatArray
+    """The power that the real one does not exceed with each probability, W, [k, T]."""
+
+    def __post_init__(self) -> None:
+        if not len(self.levels) or len(self.levels) != len(self.power_w):
+            raise ConfigError("quantiles need one row of powers for each level, and at least one")
+        if np.any(np.diff(self.levels) <= 0.0) or self.levels[0] < 0.0 or self.levels[-1] > 1.0:
+            raise ConfigError(
+                f"the levels of quantiles are {self.levels}, expected rising shares from 0 to 1"
+            )
+        if np.any(np.diff(self.power_w, axis=0) < 0.0):
+            raise ConfigError("quantiles cross: one of a higher level has less power")
+
+    @classmethod
+    def of_bounds(cls, low_w: FloatArray, median_w: FloatArray, high_w: FloatArray) -> Quantiles:
+        """The median between bounds that are never left; between them, each power is as likely."""
+        return cls(np.array([0.0, 0.5, 1.0]), np.stack([low_w, median_w, high_w]))
+
+    def at(self, level: float) -> FloatArray:
+        """The power of a level, W, [T]: straight lines between the known ones.
+
+        Below the lowest, the line goes to 0 W at level 0, which holds for all levels below; above the
+        highest, the power stays.
+        """
+        if level <= 0.0:
+            return np.zeros(self.power_w.shape[1])
+        above = int(np.searchsorted(self.levels, level))
+        if above == len(self.levels):
+            return np.asarray(self.power_w[-1])
+        low, low_w = (self.levels[above - 1], self.power_w[above - 1]) if above else (0.0, 0.0)
+        share = (level - low) / (self.levels[above] - low)
+        power_w: FloatArray = low_w + share * (self.power_w[above] - low_w)
+        return power_w
+
+
+def level_of(levels: FloatArray, values: FloatArray, seen: FloatArray) -> FloatArray:
+    """The level at which each of ``seen`` [T] lies among the quantiles ``values`` [k, T]: 0 to 1.
+
+    The inverse of `Quantiles.at`: 0 where ``seen`` is not above 0, 1 where it is above the highest quantile.
+    A value that several levels share has the highest of them.
+    """
+    framed = np.vstack([np.zeros(values.shape[1]), values])
+    known = np.concatenate(([0.0], levels))
+    reached = np.count_nonzero(framed <= seen, axis=0)
+    below = np.clip(reached - 1, 0, len(levels) - 1)
+    columns = np.arange(len(seen))
+    low, high = framed[below, columns], framed[below + 1, columns]
+    share = np.clip((seen - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+    level: FloatArray = known[below] + share * (known[below + 1] - known[below])
+    return np.where(reached > len(levels), 1.0, np.where(seen > 0.0, level, 0.0))
