@@ -327,6 +327,11 @@ class PolicyOptions(CommandOptions):
     shutdown: Literal["none", "opportunistic"] | None = option(
         "Whether servers that are idle during the period are switched off."
     )
+    risk: str | None = option(
+        "Share of windows, such as 5%, that may see a job killed for lack of energy or the battery below"
+        " SoC_min ('beasy', 'bid-price'): the margins follow from the quantiles of the forecast.",
+        metavar="SHARE",
+    )
     allocation: Literal["any", "contiguous"] | None = option(
         "Whether a job's servers must have consecutive numbers."
     )
@@ -405,7 +410,7 @@ def policy_options(given: PolicyOptions) -> dict[str, Any]:
     Raises ConfigError and InputError, also where both say the same thing.
     """
     options = read_options(given.policy_options, given.single_options)
-    flags = ("budget", "shutdown", "allocation")
+    flags = ("budget", "shutdown", "allocation", "risk")
     found = {name: (name, text) for name in flags if (text := getattr(given, name)) is not None}
     if given.period is not None:
         start, colon, end = given.period.partition(":")

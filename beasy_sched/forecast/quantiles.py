@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,14 @@ class Uncertainty:
         return self.at_once + (self.at_horizon - self.at_once) * share
 
 
+class Bounds(NamedTuple):
+    """A median between bounds, W for each step."""
+
+    low_w: FloatArray
+    value_w: FloatArray
+    high_w: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Quantiles:
     """Quantiles of a power. Raises ConfigError for levels that do not rise, or quantiles that cross."""
@@ -54,9 +63,9 @@ class Quantiles:
             raise ConfigError("quantiles cross: one of a higher level has less power")
 
     @classmethod
-    def of_bounds(cls, low_w: FloatArray, median_w: FloatArray, high_w: FloatArray) -> Quantiles:
+    def of_bounds(cls, bounds: Bounds) -> Quantiles:
         """The median between bounds that are never left; between them, each power is as likely."""
-        return cls(np.array([0.0, 0.5, 1.0]), np.stack([low_w, median_w, high_w]))
+        return cls(np.array([0.0, 0.5, 1.0]), np.stack(bounds))
 
     def at(self, level: float) -> FloatArray:
         """The power of a level, W, [T]: straight lines between the known ones.
@@ -68,25 +77,13 @@ class Quantiles:
             return np.zeros(self.power_w.shape[1])
         above = int(np.searchsorted(self.levels, level))
         if above == len(self.levels):
-            return np.asarray(self.power_w[-1])
+            return np.array(self.power_w[-1])
         low, low_w = (self.levels[above - 1], self.power_w[above - 1]) if above else (0.0, 0.0)
         share = (level - low) / (self.levels[above] - low)
         power_w: FloatArray = low_w + share * (self.power_w[above] - low_w)
         return power_w
 
-
-def level_of(levels: FloatArray, values: FloatArray, seen: FloatArray) -> FloatArray:
-    """The level at which each of ``seen`` [T] lies among the quantiles ``values`` [k, T]: 0 to 1.
-
-    The inverse of `Quantiles.at`: 0 where ``seen`` is not above 0, 1 where it is above the highest quantile.
-    A value that several levels share has the highest of them.
-    """
-    framed = np.vstack([np.zeros(values.shape[1]), values])
-    known = np.concatenate(([0.0], levels))
-    reached = np.count_nonzero(framed <= seen, axis=0)
-    below = np.clip(reached - 1, 0, len(levels) - 1)
-    columns = np.arange(len(seen))
-    low, high = framed[below, columns], framed[below + 1, columns]
-    share = np.clip((seen - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
-    level: FloatArray = known[below] + share * (known[below + 1] - known[below])
-    return np.where(reached > len(levels), 1.0, np.where(seen > 0.0, level, 0.0))
+    def bounds(self, level: float) -> Bounds:
+        """The quantiles of a level up to 0.5, of 0.5, and of 1 less the level."""
+        low = min(level, 0.5)
+        return Bounds(self.at(low), self.at(0.5), self.at(1.0 - low))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray, all_of, any_of
 from beasy_sched.energy.server_energy import CellEnergies
-from beasy_sched.energy.storage import LevelProjection
+from beasy_sched.energy.storage import LevelProjection, project_levels_j
 from beasy_sched.engine.policy import View
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
@@ -358,6 +358,7 @@ class LivePlan:
         self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
         """Projection of levels for compensation, without what servers have drawn beyond the plan."""
         self._levels_j: Remembered[tuple[int, int, float], FloatArray] = Remembered()
+        self._least_left_j: Remembered[tuple[int, int, float], FloatArray] = Remembered()
         self._beyond_plan = (-1, 0.0)
         """Number of a step, and the energy that servers draw in it beyond the plan, J."""
         self._user_error = user_error
@@ -498,6 +499,22 @@ class LivePlan:
             return plan.project_soc(step, plan.horizon(step), level_j, self._beyond_plan_j(step))[1:]
 
         return self._levels_j.get((plan.version, step, level_j), project)
+
+    def least_left_j(self, view: View, step: int, renew_w: FloatArray) -> FloatArray:
+        """Least energy (J) that the battery has above SoC_min up to the end of each step from ``step`` on.
+
+        Servers as planned, production ``renew_w``, one value a step, the same for all of a step's questions.
+        """
+        plan, level_j = self.plan, battery_j(view)
+
+        def project() -> FloatArray:
+            rows = slice(step, step + len(renew_w))
+            net_w = renew_w + plan.given_w[rows] - plan.energy_j[rows] / plan.step_s
+            net_w[0] -= self._beyond_plan_j(step) / plan.step_s
+            levels_j = project_levels_j(plan.battery, level_j, net_w, plan.step_s)
+            return np.minimum.accumulate(levels_j[1:] - plan.battery.min_j)
+
+        return self._least_left_j.get((plan.version, step, level_j), project)
 
     def _write(self, view: View, step: int, hosts: HostIds, states: StateArray) -> None:
         """Plan ``states`` for ``hosts`` from the present step on.

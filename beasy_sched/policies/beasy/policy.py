@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.policies.beasy.live_plan import EnergyTest, LivePlan, Placement, Promise, WindowEnd
 from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
-from beasy_sched.policies.beasy.words import BEASY_WORDS
+from beasy_sched.policies.beasy.words import BEASY_WORDS, TOO_RISKY
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,
     PLAN_CANNOT_PAY,
@@ -43,6 +43,7 @@ from beasy_sched.policies.easy import (
 )
 from beasy_sched.policies.planned.follower import CurrentWindow, PlanFollower, enter_window, ready_s
 from beasy_sched.policies.planned.rest import compensation_j
+from beasy_sched.policies.risk import CalibratedRisk
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _LOOKS_AHEAD = 24
@@ -56,16 +57,26 @@ _MANY: Final = 4
 class BeasyPass(EasyPass):
     """Starts jobs on servers that the plan has on, or can have on, up to their walltimes."""
 
-    def __init__(self, view: View, live: LivePlan, step: int, dangerous: bool, last_pass_s: float) -> None:
+    def __init__(
+        self,
+        view: View,
+        live: LivePlan,
+        step: int,
+        dangerous: bool,
+        last_pass_s: float,
+        careful_w: FloatArray | None = None,
+    ) -> None:
         """Begin a pass in the present ``step``, whose P_R depends on whether it is ``dangerous``.
 
-        ``last_pass_s``: time of the last pass.
+        ``last_pass_s``: time of the last pass; ``careful_w``: production that starts count on, W for each
+        step from the present one to the plan's horizon, where there is a promise to keep.
         """
         super().__init__(view, smallest_size if dangerous else largest_slowdown)
         self.live = live
         self.step = step
         self._dangerous = dangerous
         self._last_pass_s = last_pass_s
+        self._careful_w = careful_w
         self._reserved = live.no_servers
         """Whether each server is reserved, [N]."""
         self._promised: tuple[int, int] | None = None
@@ -161,6 +172,11 @@ class BeasyPass(EasyPass):
             return False
         plan = self.live.plan
         end = min(self.live.end_step(self.view.now + job.walltime_s), plan.steps) - self.step
+        if self._careful_w is not None and job.computes:
+            left_j = self.live.least_left_j(self.view, self.step, self._careful_w)
+            if left_j[min(end, len(left_j)) - 1] < 0.0:
+                self.refused_by = TOO_RISKY
+                return False
         hosts, test = ids, self._test
         if len(ids) > job.res:
             changes = plan.asleep_steps(ids, self.step, self.step + end)
@@ -295,7 +311,7 @@ class BeasyPass(EasyPass):
             return promise
         earliest_s = ready_s(view, plan, self.step, free, live.ends_s)
         next_s = view.now
-        if self.refused_by == NO_STEP_ENERGY and view.budget is not None:
+        if self.refused_by in (NO_STEP_ENERGY, TOO_RISKY) and view.budget is not None:
             next_s = view.budget.end_s
         earliest_s = np.maximum(earliest_s, next_s)
         for before in (self._near(job), None):
@@ -394,6 +410,10 @@ class BeasyOptions(Options, frozen=True):
     shortage: Shortage = "speed-first"
     """What compensation does first in a shortage: give all servers slower P-states, idle ones and then those
     of running jobs, before any falls asleep; or put idle servers to sleep."""
+    risk: str | float | None = None
+    """Share of windows (``"5%"``) that may see a job killed for lack of energy, or the battery below SoC_min.
+    A job starts only if the battery stays above SoC_min up to its walltime with the production of a quantile
+    of the forecast; the nine curves are those of the forecast's quantiles. None: no promise."""
     window_end: WindowEnd = "walltime"
     """Whether a job must be able to end within the known windows by its walltime, or by its work: what fits
     into its walltime at the reference speed (Eq. 3.29), done at full speed (Eq. 3.28)."""
@@ -426,6 +446,11 @@ class Beasy(Policy):
         self._settled: tuple[int, int, int, int] | None = None
         """The situation, as `_situation` returns it, in which the last message changed nothing."""
         self._last_pass_s = 0.0
+        self._risk = None if options.risk is None else CalibratedRisk(options.risk, view)
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """Return what became of the promise, where there is one."""
+        return {} if self._risk is None else {"risk": self._risk.results()}
 
     # --- every step ---------------------------------------------------------------------------------------
 
@@ -436,7 +461,11 @@ class Beasy(Policy):
         step = None if view.budget is None else self.live.plan.step_at(view.budget.start_s)
         if view.budget is None or step is None:
             return ()
-        window = self._window = enter_window(view, self.live.plan, step, self._window)
+        expected = None
+        if (risk := self._risk) is not None:
+            risk.open_step(view.budget, self.live.plan.horizon(step) - step)
+            expected = risk.quantiles.bounds(risk.level)
+        window = self._window = enter_window(view, self.live.plan, step, self._window, expected)
         self.live.plan.set_production(step, view.budget.renew_w)
         self.live.settle_ends(view, step)
         self._seen = (-1, -1)
@@ -518,6 +547,8 @@ class Beasy(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Run Algorithm 1 if something has changed, and put idle servers to sleep that pay for starts."""
+        if self._risk is not None:
+            self._risk.look()
         step = self.live.plan.step_at(view.now)
         if step is None or self._window is None:
             return ()
@@ -530,7 +561,8 @@ class Beasy(Policy):
         actions: list[Action] = []
         if has_news:
             dangerous = self._window.dangerous(step)
-            actions = BeasyPass(view, self.live, step, dangerous, self._last_pass_s).run()
+            careful_w = None if self._risk is None else self._risk.careful_w
+            actions = BeasyPass(view, self.live, step, dangerous, self._last_pass_s, careful_w).run()
             self._last_pass_s = view.now
         self._seen = (step, view.availability_version)
         self.live.give_back(view, step)

@@ -10,6 +10,9 @@ from beasy_sched.policies.envelope import END_WORDS
 from beasy_sched.policies.follow_plan import PLAN_WORDS
 from beasy_sched.policies.words import FILLER, HEAD_TOLD, STEP
 
+TOO_RISKY: Final = "the battery might not last"
+"""With the production that the promised risk counts on, the battery could fall below SoC_min on the way."""
+
 _PLAN: Final = (
     "[ The plan keeps its servers on until {planned_on_until_s}.]"
     "[ For that {server_steps_changed:server-step} that it had asleep had to be on, which takes {needed_j}.]"
@@ -31,5 +34,10 @@ BEASY_WORDS: Final[Sentences] = {
         " its walltime. To keep them on takes {needed_j}; idle servers could save {found_j} by sleeping."
         "[ It is promised its hosts for {reserved_at_s}.]",
         of_jobs="the plan had no energy for them",
+    ),
+    ("postpone", TOO_RISKY): Words(
+        "With the production that starts may count on, the battery falls below SoC_min before its walltime."
+        "[ It is promised its hosts for {reserved_at_s}.]",
+        of_jobs="the battery might not have lasted",
     ),
 }

@@ -14,6 +14,7 @@ from beasy_sched.arrays import (
 from beasy_sched.engine.actions import Action, FactDict, SetPState
 from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.quantiles import Bounds
 from beasy_sched.model.host_states import SWITCHING_ON
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.planner.forecast import Predictions
@@ -50,17 +51,22 @@ class CurrentWindow(NamedTuple):
 
 
 def enter_window(
-    view: View, plan: WorkingPlan, step: int, known: CurrentWindow | None
+    view: View,
+    plan: WorkingPlan,
+    step: int,
+    known: CurrentWindow | None,
+    production: Bounds | None = None,
 ) -> CurrentWindow | None:
     """The window of ``step``: ``known`` if it is still that one, else a new one from the present level.
 
-    Outside all windows, ``known``.
+    Outside all windows, ``known``. ``production``: what is expected from ``step`` on, where that is not what
+    the plan expects.
     """
     plans = offline_plans(view)
     place = plans.place(plan.start_of(step))
     if place is None or (known is not None and place.window == known.number):
         return known
-    predictions = plans[place.window].predictions(battery_j(view))
+    predictions = plans[place.window].predictions(battery_j(view), None if place.step else production)
     return CurrentWindow(place.window, step - place.step, predictions)
 
 

@@ -1,0 +1,103 @@
+"""A promised share of windows that may go wrong, kept by adaptive conformal inference on the run's own past.
+
+A window goes wrong where a job is killed for lack of energy, or the battery falls below SoC_min. Starts count
+on the production of a quantile of the forecast. Its level is the promised share at first, and changes after
+each window (Gibbs and Candès, NeurIPS 2021, Eq. 2): up by gamma * risk where nothing went wrong, down by
+gamma * (1 - risk) otherwise. At level 0 and below, starts count on no production to come at all. As long as
+no window goes wrong then, the share of T windows that do is at most risk + (1 + gamma) / (gamma * T), whatever
+the weather: nothing is assumed of the forecast, and a good one only costs fewer jobs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.engine.guard import StepBudget
+from beasy_sched.engine.policy import View
+from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.quantiles import Bounds, Quantiles
+from beasy_sched.model.jobs import JobState
+from beasy_sched.units import TIME_TOLERANCE_S
+
+_GAMMA: Final = 0.25
+"""How fast the level follows what windows show."""
+
+
+def share_of(name: str, value: str | float) -> float:
+    """Read a share: 0.05, or ``"5%"``. Raises ConfigError unless it lies between 0 and 1."""
+    try:
+        share = float(value[:-1]) / 100.0 if isinstance(value, str) and value[-1:] == "%" else float(value)
+    except ValueError:
+        share = math.nan
+    if not 0.0 < share < 1.0:
+        raise ConfigError(f"{name}: found {value!r}, expected a share between 0 and 1, such as 0.05 or 5%")
+    return share
+
+
+class CalibratedRisk:
+    """What starts may count on, and what became of the windows."""
+
+    def __init__(self, risk: str | float, view: View) -> None:
+        """Promise that at most a share ``risk`` of the windows goes wrong. Raises ConfigError."""
+        if view.site is None:
+            raise ConfigError("option risk requires a site: pass --site FILE")
+        if view.outlook is None and view.plans is None:
+            raise ConfigError("option risk requires a forecast of the production: pass --forecast FILE")
+        self.risk = share_of("option risk", risk)
+        self.level = self.risk
+        """Level of the forecast's quantile that starts count on in the present window."""
+        self.quantiles = Quantiles(np.array([0.5]), np.zeros((1, 1)))
+        """The forecast of the steps from the present one on."""
+        self.careful_w = np.zeros(1)
+        """The production that starts count on in these steps, W."""
+        self._view, self._site = view, view.site
+        self._windows: list[dict[str, Any]] = []
+        self._number = -1
+
+    def open_step(self, budget: StepBudget, steps: int) -> None:
+        """Look at a step that begins: at the storage, and at the forecast of so many ``steps``."""
+        view, battery = self._view, self._site.storage.battery
+        number = math.floor((budget.start_s + TIME_TOLERANCE_S) / self._site.window_s)
+        if number != self._number:
+            if self._windows:
+                self.level = min(self.level + _GAMMA * (self.risk - self._is_wrong(self._windows[-1])), 1.0)
+            self._number = number
+            self._windows.append({"start_s": budget.start_s, "level": self.level, "killed": 0, "below": 0})
+        self.quantiles = self._forecast(budget.start_s, steps)
+        self.careful_w = self.quantiles.at(self.level)
+        self.careful_w[0] = budget.renew_w
+        if view.storage_state is not None and view.storage_state.battery_j < battery.min_j * (1.0 - 1e-9):
+            self._windows[-1]["below"] += 1
+
+    def look(self) -> None:
+        """Look at the jobs that have ended; called in each pass."""
+        if self._windows:
+            self._windows[-1]["killed"] += sum(job.state is JobState.KILLED for job in self._view.ended)
+
+    def results(self) -> dict[str, Any]:
+        """The promise, and each window: its level, kills, and steps that began below SoC_min."""
+        wrong = sum(map(self._is_wrong, self._windows))
+        return {"promised": self.risk, "wrong": wrong, "windows": self._windows}
+
+    @staticmethod
+    def _is_wrong(window: dict[str, Any]) -> bool:
+        return bool(window["killed"] or window["below"])
+
+    def _forecast(self, now: float, steps: int) -> Quantiles:
+        """The forecast that policies see, or else that of the plans, within its bounds."""
+        step_s = self._site.step_s
+        if self._view.outlook is not None:
+            return self._view.outlook.quantiles(now, step_s, steps)
+        bounds_w = np.zeros((3, steps))
+        for plan in self._view.plans or ():
+            first = round((plan.start_s - now) / step_s)
+            rows = slice(max(first, 0), min(first + plan.steps, steps))
+            if rows.start < rows.stop:
+                forecast = plan.production
+                of_plan: FloatArray = np.stack([forecast.low_w, forecast.value_w, forecast.high_w])
+                bounds_w[:, rows] = of_plan[:, rows.start - first : rows.stop - first]
+        return Quantiles.of_bounds(Bounds(*bounds_w))
