@@ -4,8 +4,8 @@ A window goes wrong where a job is killed for lack of energy, or the battery fal
 on the production of a quantile of the forecast. Its level is the promised share at first, and changes after
 each window (Gibbs and Candès, NeurIPS 2021, Eq. 2): up by gamma * risk where nothing went wrong, down by
 gamma * (1 - risk) otherwise. At level 0 and below, starts count on no production to come at all. As long as
-no window goes wrong then, the share of T windows that do is at most risk + (1 + gamma) / (gamma * T), whatever
-the weather: nothing is assumed of the forecast, and a good one only costs fewer jobs.
+no window goes wrong then, the share of T windows that do is at most risk + (1 + gamma) / (gamma * T): nothing
+is assumed of the weather or of the forecast, which only costs jobs where it is bad.
 """
 
 from __future__ import annotations

@@ -7,8 +7,9 @@ import pytest
 
 from beasy_sched.errors import InputError
 from beasy_sched.forecast.conditions import CLEARNESS, CLOUD_COVER, WORDS
+from beasy_sched.forecast.history import FIRST_ISSUE_H, LEVELS, issue_quantiles
 from beasy_sched.forecast.outlook import FileForecast
-from beasy_sched.formats.forecast_source import read_forecast_file
+from beasy_sched.formats.forecast_source import forecast_lines, read_forecast_file
 
 START = datetime(2010, 7, 12, 9, tzinfo=timezone(timedelta(hours=-4)))
 
@@ -96,3 +97,54 @@ def test_what_cannot_be_meant_is_refused(tmp_path, lines, message):
 def test_the_same_value_twice_is_one(tmp_path):
     table = read_forecast_file(write(tmp_path, "issued,valid,W", "0,0,1", "0,0,1", "0,3600,4"))
     assert table.latest(0.0, np.array([0.0, 3600.0])).tolist() == [1.0, 4.0]
+
+
+# --- quantiles and members ----------------------------------------------------------------------------
+
+
+def test_quantiles(tmp_path):
+    path = write(tmp_path, "issued,valid,p90_kw,p10 [W],p50", "0,0,0.9,100,500", "0,3600,1,0,200")
+    table = read_forecast_file(path)
+    assert table.levels.tolist() == [0.1, 0.5, 0.9]
+    assert table.values.tolist() == [500.0, 200.0]
+    assert table.by_level.tolist() == [[100.0, 0.0], [500.0, 200.0], [900.0, 1000.0]]
+    assert FileForecast(table).renewable_w(0.0, 3600.0, 2).tolist() == [500.0, 200.0]
+
+
+def test_members_of_an_ensemble(tmp_path):
+    path = write(tmp_path, "issued,valid,m1,m2,m3", "0,0,300,100,200", "0,3600,1,2,3")
+    table = read_forecast_file(path)
+    assert table.levels.tolist() == pytest.approx([1 / 6, 1 / 2, 5 / 6])
+    assert table.by_level.tolist() == [[100.0, 1.0], [200.0, 2.0], [300.0, 3.0]]
+    assert table.values.tolist() == [200.0, 2.0]
+
+
+def test_what_is_written_reads_back(tmp_path):
+    hourly_w = 1000.0 * np.abs(np.sin(np.arange(24 * 100)))
+    issued = issue_quantiles(hourly_w, FIRST_ISSUE_H)
+    path = tmp_path / "forecast.csv"
+    path.write_text("".join(forecast_lines(issued, FIRST_ISSUE_H)))
+    table = read_forecast_file(path)
+    assert table.levels.tolist() == list(LEVELS)
+    assert table.by_level == pytest.approx(issued.power_w, abs=0.051)
+    assert table.issued_s.min() == table.valid_s.min() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["issued,valid,p10,p50", "0,0,1,2", "0,3600,5,4"], ":3: quantiles cross: p10 is 5 W, p50 4 W"),
+        (["issued,valid,m1,m2", "0,0,1,2", "0,3600,5,"], ":3: m2: the value is missing"),
+        (["issued,valid,p10,m2", "0,0,1,2"], "expected quantiles (p10 p50 p90) or members (m1 m2 m3)"),
+        (["issued,valid,p50", "0,0,1"], "at least two of one kind"),
+        (["issued,valid,p0,p50", "0,0,1,2"], "p0 and p50: expected percentages above 0, below 100"),
+        (["issued,valid,p50,p50.0", "0,0,1,2"], "expected percentages above 0, below 100"),
+        (["issued,valid,p10,p90", "0,0,-1,2"], ":2: p10: must not be negative"),
+        (["issued,valid,W,kW", "0,0,1,2"], "one of values, quantiles (p10 p50 p90) or members"),
+        (["issued,valid", "0,0"], "columns are issued, valid: expected"),
+    ],
+)
+def test_bad_quantiles(tmp_path, lines, said):
+    with pytest.raises(InputError) as error:
+        read_forecast_file(write(tmp_path, *lines))
+    assert said in str(error.value)
