@@ -156,6 +156,7 @@ class HydrogenLevels(msgspec.Struct, frozen=True):
         return self.hydrogen_final_kg - self.hydrogen_distance_kg
 
 
+_Section = TypeVar("_Section")
 _Levels = TypeVar("_Levels", BatteryLevels, HydrogenLevels)
 
 
@@ -324,6 +325,36 @@ class BudgetFigures(msgspec.Struct):
     """Energy used beyond the budget, J."""
 
 
+class RiskWindow(msgspec.Struct):
+    """One window of a run with a promised risk."""
+
+    start_s: Number
+    level: Number
+    """Level of the forecast's quantile that starts counted on."""
+    killed: Count
+    """Jobs killed for lack of energy."""
+    below: Count
+    """Steps that began with the battery below SoC_min."""
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the window went wrong."""
+        return self.killed > 0 or self.below > 0
+
+
+class RiskFigures(msgspec.Struct):
+    """What the section of a policy with a promised risk tells (`policies.risk`)."""
+
+    promised: Number
+    """Share of windows that may go wrong."""
+    windows: list[RiskWindow]
+
+    @property
+    def wrong(self) -> int:
+        """Number of windows that went wrong."""
+        return sum(window.wrong for window in self.windows)
+
+
 class RunSummary(_Part, kw_only=True):
     """The results of a run."""
 
@@ -369,8 +400,18 @@ class RunSummary(_Part, kw_only=True):
     @property
     def budget(self) -> BudgetFigures | None:
         """The section of a policy with an energy budget; None where there is none."""
+        return self._of_policy("budget", BudgetFigures)
+
+    @property
+    def risk(self) -> RiskFigures | None:
+        """The section of a policy with a promised risk; None where there is none."""
+        return self._of_policy("risk", RiskFigures)
+
+    def _of_policy(self, name: str, kind: type[_Section]) -> _Section | None:
+        if name not in self.by_policy:
+            return None
         try:
-            return msgspec.convert(self.by_policy.get("budget"), BudgetFigures | None)
+            return msgspec.convert(self.by_policy[name], kind)
         except msgspec.ValidationError:  # another policy's, which means something else by that name
             return None
 

@@ -60,6 +60,9 @@ def summary_rows(summary: RunSummary) -> list[Row]:
         rows += _deadline_rows(summary.deadlines)
     if summary.budget is not None:
         rows += _budget_rows(summary.budget)
+    if (risk := summary.risk) is not None:
+        promised = f"{100.0 * risk.promised:g} % promised"
+        rows.append(("windows that went wrong", f"{risk.wrong:,} of {len(risk.windows):,} ({promised})"))
     site, energy, grid = summary.site, summary.energy_kwh, summary.grid
     if site is not None and energy is not None:
         rows += _site_rows(site, energy, unlimited=grid is not None and grid.import_limit_w is None)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.formats.run_summary import RiskFigures
 from beasy_sched.planner.plan import Plan, PlanStore
 from beasy_sched.reports.page import Absent, Chart, TimeChart, color, faded, plain, power_unit
 from beasy_sched.reports.run_data import RunData, levels, powers, step_edges_s
@@ -72,6 +73,8 @@ def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Ch
         charts.append(hydrogen(run, plans, prefix))
     if "planned_envelope_w" in columns:
         charts.append(against_plan(run, prefix))
+    if run.summary is not None and run.summary.risk is not None and run.summary.risk.windows:
+        charts.append(promised_and_seen(run, run.summary.risk, prefix))
     return charts
 
 
@@ -148,6 +151,26 @@ def against_plan(run: RunData, prefix: str) -> Chart:
     chart.steps("demand, forecast", curve.edges_s, load_w / size_w, "forecast", dash="dot")
     chart.steps("planned for the servers", curve.edges_s, envelope_w / size_w, "planned", dash="dash")
     return chart.chart(*curve.notes, rangemode="tozero")
+
+
+def promised_and_seen(run: RunData, risk: RiskFigures, prefix: str) -> Chart:
+    """The share of windows that have gone wrong so far, beside the one promised, and what starts count on."""
+    windows = risk.windows
+    edges_s = np.array([*(window.start_s for window in windows), run.end_s])
+    wrong = np.array([window.wrong for window in windows])
+    seen_pct = 100.0 * wrong.cumsum() / np.arange(1, len(windows) + 1)
+    level_pct = 100.0 * np.array([window.level for window in windows])
+    chart = TimeChart(f"{prefix}-risk", "Promised and seen", prefix, run.end_s, "%", "share of windows [%]")
+    chart.steps("gone wrong so far", edges_s, seen_pct, "killed")
+    chart.limits({"promised": 100.0 * risk.promised})
+    chart.steps("level that starts count on", edges_s, level_pct, "forecast", dash="dot")
+    texts = [
+        f"{window.killed:,} jobs killed, {window.below:,} steps below the minimum"
+        for window in windows
+        if window.wrong
+    ]
+    chart.marks("window gone wrong", edges_s[1:][wrong], seen_pct[wrong], "killed", texts)
+    return chart.chart(range=[min(0.0, float(level_pct.min())) - 2.0, 102.0])
 
 
 def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> BoolArray:

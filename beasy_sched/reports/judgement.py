@@ -106,6 +106,7 @@ def cards(run: RunData) -> list[Card]:
     return [
         *_job_cards(run),
         *_battery_cards(run),
+        *_risk_cards(run),
         *_life_cards(run),
         *_energy_cards(run),
         *_quality_cards(run),
@@ -151,6 +152,13 @@ def _battery_cards(run: RunData) -> Iterator[Card]:
         value, detail = f"{tank.hydrogen_final_kg:,.2f} kg", f"its target is {tank.target_kg:,.2f} kg"
         away_kg = round(tank.hydrogen_distance_kg, HYDROGEN_KG_DIGITS)
         yield HYDROGEN.card("Final hydrogen", value, detail, away_kg)
+
+
+def _risk_cards(run: RunData) -> Iterator[Card]:
+    risk = None if run.summary is None else run.summary.risk
+    if risk is not None and risk.windows:
+        detail = f"with a job killed or the battery below its minimum; {100.0 * risk.promised:g} % promised"
+        yield Card("Windows gone wrong", f"{risk.wrong:,} of {len(risk.windows):,}", detail)
 
 
 def _life_cards(run: RunData) -> Iterator[Card]:
