@@ -1,0 +1,1 @@
+"""Whether promised risks are kept: windows of real weather that nobody has seen, policies, and promises."""
