@@ -139,7 +139,7 @@ def measures(run: Run, windows: int) -> dict[str, float | int | None]:
     """What became of the jobs, and how many windows went wrong: a job killed, or a step below SoC_min."""
     window_s, jobs, trace = WINDOW_DAYS * SECONDS_PER_DAY, run.jobs, run.energy_trace
     killed_s = jobs.loc[jobs["final_state"] == "COMPLETED_KILLED", "finish_time"].to_numpy(np.float64)
-    least_pct = float(run.summary["site"]["battery"]["soc_min_pct"])
+    least_pct = float(run.summary["site"]["soc_min_pct"])
     low = trace["soc_pct"].to_numpy(np.float64) < least_pct * (1.0 - 1e-9)
     low_s = trace.loc[low, "start_s"].to_numpy(np.float64)
     moments_s = np.concatenate((killed_s, low_s))
