@@ -54,7 +54,12 @@ class CalibratedRisk:
         """The forecast of the steps from the present one on."""
         self.careful_w = np.zeros(1)
         """The production that starts count on in these steps, W."""
+        self.reserve_j = np.zeros(1)
+        """What sleeping servers take from the battery after each of these steps, until that production has
+        grown enough to feed them, J."""
         self._view, self._site = view, view.site
+        asleep_w = view.power_model.sleep_w[view.platform.kind_of]
+        self._least_w = float(asleep_w.sum()) + view.site.base_w
         self._windows: list[dict[str, Any]] = []
         self._number = -1
 
@@ -70,8 +75,18 @@ class CalibratedRisk:
         self.quantiles = self._forecast(budget.start_s, steps)
         self.careful_w = self.quantiles.at(self.level)
         self.careful_w[0] = budget.renew_w
+        self.reserve_j = self._reserve_j()
         if view.storage_state is not None and view.storage_state.battery_j < battery.min_j * (1.0 - 1e-9):
             self._windows[-1]["below"] += 1
+
+    def _reserve_j(self) -> FloatArray:
+        battery = self._site.storage.battery
+        lacks_w = self._least_w - self.careful_w
+        factor = np.where(lacks_w > 0.0, battery.drawn_per_delivered(), battery.charge_efficiency)
+        until_end_j = np.append((lacks_w * factor)[::-1].cumsum()[::-1] * self._site.step_s, 0.0)
+        # The largest sum from a step on is that to the end, less the least one that begins later.
+        reserve_j: FloatArray = until_end_j - np.minimum.accumulate(until_end_j[::-1])[::-1]
+        return reserve_j[1:]
 
     def look(self) -> None:
         """Look at the jobs that have ended; called in each pass."""

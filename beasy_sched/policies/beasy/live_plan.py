@@ -35,6 +35,7 @@ from beasy_sched.policies.planned.ladder import Ladder
 from beasy_sched.policies.planned.rest import Rest
 from beasy_sched.policies.planned.sleep_savings import SleepSavings, kept_on, worthwhile
 from beasy_sched.policies.planned.working_plan import WorkingPlan
+from beasy_sched.policies.risk import CalibratedRisk
 from beasy_sched.remembered import Remembered
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -500,19 +501,19 @@ class LivePlan:
 
         return self._levels_j.get((plan.version, step, level_j), project)
 
-    def least_left_j(self, view: View, step: int, renew_w: FloatArray) -> FloatArray:
-        """Least energy (J) that the battery has above SoC_min up to the end of each step from ``step`` on.
+    def least_left_j(self, view: View, step: int, risk: CalibratedRisk) -> FloatArray:
+        """Least energy (J) above SoC_min and the reserve, up to the end of each step from ``step`` on.
 
-        Servers as planned, production ``renew_w``, one value a step, the same for all of a step's questions.
+        Servers are as planned, the production is that which starts may count on.
         """
         plan, level_j = self.plan, battery_j(view)
 
         def project() -> FloatArray:
-            rows = slice(step, step + len(renew_w))
-            net_w = renew_w + plan.given_w[rows] - plan.energy_j[rows] / plan.step_s
+            rows = slice(step, step + len(risk.careful_w))
+            net_w = risk.careful_w + plan.given_w[rows] - plan.energy_j[rows] / plan.step_s
             net_w[0] -= self._beyond_plan_j(step) / plan.step_s
             levels_j = project_levels_j(plan.battery, level_j, net_w, plan.step_s)
-            return np.minimum.accumulate(levels_j[1:] - plan.battery.min_j)
+            return np.minimum.accumulate(levels_j[1:] - plan.battery.min_j - risk.reserve_j)
 
         return self._least_left_j.get((plan.version, step, level_j), project)
 

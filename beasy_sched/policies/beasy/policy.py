@@ -64,19 +64,18 @@ class BeasyPass(EasyPass):
         step: int,
         dangerous: bool,
         last_pass_s: float,
-        careful_w: FloatArray | None = None,
+        risk: CalibratedRisk | None = None,
     ) -> None:
         """Begin a pass in the present ``step``, whose P_R depends on whether it is ``dangerous``.
 
-        ``last_pass_s``: time of the last pass; ``careful_w``: production that starts count on, W for each
-        step from the present one to the plan's horizon, where there is a promise to keep.
+        ``last_pass_s``: time of the last pass; ``risk``: the promise to keep, if any.
         """
         super().__init__(view, smallest_size if dangerous else largest_slowdown)
         self.live = live
         self.step = step
         self._dangerous = dangerous
         self._last_pass_s = last_pass_s
-        self._careful_w = careful_w
+        self._risk = risk
         self._reserved = live.no_servers
         """Whether each server is reserved, [N]."""
         self._promised: tuple[int, int] | None = None
@@ -172,8 +171,8 @@ class BeasyPass(EasyPass):
             return False
         plan = self.live.plan
         end = min(self.live.end_step(self.view.now + job.walltime_s), plan.steps) - self.step
-        if self._careful_w is not None and job.computes:
-            left_j = self.live.least_left_j(self.view, self.step, self._careful_w)
+        if self._risk is not None and job.computes:
+            left_j = self.live.least_left_j(self.view, self.step, self._risk)
             if left_j[min(end, len(left_j)) - 1] < 0.0:
                 self.refused_by = TOO_RISKY
                 return False
@@ -561,8 +560,7 @@ class Beasy(Policy):
         actions: list[Action] = []
         if has_news:
             dangerous = self._window.dangerous(step)
-            careful_w = None if self._risk is None else self._risk.careful_w
-            actions = BeasyPass(view, self.live, step, dangerous, self._last_pass_s, careful_w).run()
+            actions = BeasyPass(view, self.live, step, dangerous, self._last_pass_s, self._risk).run()
             self._last_pass_s = view.now
         self._seen = (step, view.availability_version)
         self.live.give_back(view, step)
