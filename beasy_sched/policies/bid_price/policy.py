@@ -25,6 +25,8 @@ from beasy_sched.policies.bid_price.jobs import Expected
 from beasy_sched.policies.bid_price.step import Step, StepMaker
 from beasy_sched.policies.bid_price.words import BID_PRICE_WORDS
 from beasy_sched.policies.easy import WANTED, break_even_s, sleep_after
+from beasy_sched.policies.easy import WANTED, break_even_s, sleep_after
+from beasy_sched.policies.risk import CalibratedRisk
 
 RATIONED: Final = "energy is rationed"
 ENOUGH: Final = "energy is enough"
