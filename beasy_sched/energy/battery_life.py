@@ -31,6 +31,8 @@ from beasy_sched.units import SECONDS_PER_YEAR
 END_OF_LIFE: Final = 0.8
 """Share of its capacity at which a battery's life ends, as data sheets and Xu et al. have it."""
 _ZERO_C_IN_K: Final = 273.15
+_DEPTHS: Final = 1000
+"""Number of depths that are compared."""
 _EXTRA: Final = ("rainflow", "beasy-sched[life]", "battery life")
 
 
@@ -232,3 +234,15 @@ class BatteryLife:
     def wear(self, times_s: FloatArray, charges: FloatArray) -> Wear:
         """Return the wear of a trace of charge; see `wear_of`."""
         return wear_of(self.model, self.temperature_c, times_s, charges)
+
+    def depth_worth(self, most_per_kwh: float) -> float:
+        """The depth of discharge (0 to 1) beyond which one more kilowatt-hour wears more than a price.
+
+        A cycle that gets deeper by one kWh costs price * S_delta'(depth) S_T(T) / f_d of the whole life, in
+        the currency of `price_per_kwh`, which must be known; S_sigma is taken as 1.
+        """
+        edges = np.linspace(0.0, 1.0, _DEPTHS + 1)[1:]
+        stress = self.model.depth.per_cycle(edges) * self.model.temperature_stress(self.temperature_c)
+        price = (self.price_per_kwh or 0.0) / self.model.whole_life
+        worth = np.flatnonzero(price * np.diff(stress) * _DEPTHS <= most_per_kwh)
+        return float(edges[worth[-1] + 1]) if len(worth) else 0.0

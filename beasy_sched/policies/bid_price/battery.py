@@ -5,12 +5,15 @@ All losses of the storage are here: whatever makes a joule from the battery dear
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import deque
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.energy.storage import BatterySpec, energy_after_step, project_need_j
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import BatterySpec, energy_after_step, project_need_j, require_not_negative
+from beasy_sched.errors import ConfigError
 from beasy_sched.policies.bid_price.horizon import Cells
 from beasy_sched.policies.bid_price.margins import LEVEL_MARGIN
 from beasy_sched.units import SECONDS_PER_DAY
@@ -63,12 +66,16 @@ class BatteryAhead:
         cells: Cells,
         backup: Backup | None = None,
         margin: float = LEVEL_MARGIN,
+        least_j: float = 0.0,
     ) -> None:
-        """``backup``: what stands behind it; ``margin``: share of the capacity to keep above both levels."""
+        """``backup``: what stands behind it; ``margin``: share of the capacity to keep above both levels.
+
+        ``least_j``: a level above SoC_min that jobs must leave.
+        """
         self.battery, self.level_j, self.cells = battery, level_j, cells
         spare_j = margin * battery.capacity_j
         has_grid = backup is not None and backup.import_w is not None
-        self.floor_j = -np.inf if has_grid else battery.min_j + spare_j
+        self.floor_j = -np.inf if has_grid else max(battery.min_j, least_j) + spare_j
         self.target_j = -np.inf if has_grid else battery.target_j
         self.goal_j = min(self.target_j + spare_j, battery.max_j)
         self._left = (1.0 - battery.self_discharge_per_day) ** (cells.edge_s[1:] / SECONDS_PER_DAY)
@@ -125,3 +132,33 @@ class BatteryAhead:
         charge_w = min(max(surplus_w, 0.0), self.battery.charge_limit_w)
         drawn_w = min(max(-surplus_w, 0.0), self.battery.discharge_limit_w)
         return energy_after_step(self.battery, level_j, charge_w, drawn_w, dt_s)
+
+
+_CYCLE_S: Final = SECONDS_PER_DAY
+"""A cycle begins at the highest level of so long a time."""
+
+
+class WearFloor:
+    """The level below which a cycle gets so deep that its energy costs too much wear."""
+
+    def __init__(self, site: Site, most_per_kwh: float) -> None:
+        """``most_per_kwh``: the most that wear may cost, in the site's currency. Raises ConfigError."""
+        life = site.battery_life
+        if life is None or life.price_per_kwh is None:
+            raise ConfigError(
+                "option most_wear_per_kwh requires the battery's price: add [battery.life] with price_per_kwh"
+                " to the site file"
+            )
+        require_not_negative("option most_wear_per_kwh", most_per_kwh)
+        self._depth_j = life.depth_worth(most_per_kwh) * site.storage.battery.capacity_j
+        self._levels: deque[tuple[float, float]] = deque()
+        """Times and levels of which none is both older and lower than another."""
+
+    def floor_j(self, now: float, level_j: float) -> float:
+        """The level for a step that begins with ``level_j`` in the battery, J."""
+        while self._levels and self._levels[-1][1] <= level_j:
+            self._levels.pop()
+        self._levels.append((now, level_j))
+        while self._levels[0][0] < now - _CYCLE_S:
+            self._levels.popleft()
+        return self._levels[0][1] - self._depth_j

@@ -42,6 +42,12 @@ class BidPriceOptions(Options, frozen=True):
     """Which prediction of the production is used where there are both."""
     most_per_kwh: float | None = None
     """Highest price at which energy from a grid is used, in the site's currency; None: any."""
+    most_wear_per_kwh: float | None = None
+    """Highest cost of the battery's wear at which it is discharged for jobs that start, in the site's
+    currency per kWh; None: any. Requires ``[battery.life]`` with a price."""
+    risk: str | float | None = None
+    """Share of windows (``"5%"``) that may see a job killed for lack of energy, or the battery below SoC_min:
+    supplies are quantiles of the forecast. None: no promise, and margins that are always the same."""
 
 
 class BidPrice(Policy):
@@ -68,7 +74,17 @@ class BidPrice(Policy):
         self._fleet = TwoSpeedFleet(view.platform, view.power_model)
         self._expected = Expected(self._fleet)
         foresight = Foresight(view, view.site, self.options.production)
-        self._maker = StepMaker(view, view.site, foresight, self._expected, self.options.most_per_kwh)
+        options = self.options
+        self._risk = None if options.risk is None else CalibratedRisk(options.risk, view)
+        self._maker = StepMaker(
+            view,
+            view.site,
+            foresight,
+            self._expected,
+            options.most_per_kwh,
+            self._risk,
+            options.most_wear_per_kwh,
+        )
         self._step: Step | None = None
         self._lacking_s: dict[str, float] = {}
         self._wait_s = np.array([break_even_s(kind) for kind in view.platform.kinds])[view.platform.kind_of]

@@ -13,7 +13,7 @@ from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import View
 from beasy_sched.model.host_states import IDLE, SWITCHING_ON
-from beasy_sched.policies.bid_price.battery import Backup, BatteryAhead
+from beasy_sched.policies.bid_price.battery import Backup, BatteryAhead, WearFloor
 from beasy_sched.policies.bid_price.estimators import share_to_come
 from beasy_sched.policies.bid_price.fleet import Speed
 from beasy_sched.policies.bid_price.horizon import Cells, Foreseen, Foresight
@@ -69,14 +69,26 @@ class StepMaker:
     """Works out the price at the start of each step."""
 
     def __init__(
-        self, view: View, site: Site, foresight: Foresight, expected: Expected, most_per_kwh: float | None
+        self,
+        view: View,
+        site: Site,
+        foresight: Foresight,
+        expected: Expected,
+        most_per_kwh: float | None,
+        risk: CalibratedRisk | None,
+        most_wear_per_kwh: float | None,
     ) -> None:
-        """Expect of jobs what ``expected`` does; ``most_per_kwh``: the highest price of a grid's energy."""
-        self._view, self._site = view, site
+        """Expect of jobs what ``expected`` does.
+
+        ``most_per_kwh``: the highest price of a grid's energy; ``risk``: the promise to keep, if any;
+        ``most_wear_per_kwh``: the highest cost of the battery's wear. Raises ConfigError.
+        """
+        self._view, self._site, self._risk = view, site, risk
         self._foresight, self._expected = foresight, expected
         self._foreseen_work = 0.0
         """Work that was foreseen to be done by now, flops."""
         self._most_per_kwh = math.inf if most_per_kwh is None else most_per_kwh
+        self._wear = None if most_wear_per_kwh is None else WearFloor(site, most_wear_per_kwh)
 
     def make(self, budget: StepBudget, battery_j: float) -> Step:
         """Solve the price of the step that has just begun with ``battery_j`` in the battery."""
@@ -84,9 +96,10 @@ class StepMaker:
         fleet, end_s, cells = expected.fleet, foresight.end_s(start_s), foresight.cells(start_s)
         expected.begin_step(end_s - start_s - site.step_s)
         foreseen = foresight.look(start_s, int(cells.bounds[-1]), budget.renew_w)
-        hopeful_w = foresight.supply_w(foreseen, cells, RATIONING_SIGMAS)
-        careful_w = foresight.supply_w(foreseen, cells, COMMITMENT_SIGMAS)
-        battery = BatteryAhead(site.storage.battery, battery_j, cells, self._backup(start_s, cells, foreseen))
+        hopeful_w, careful_w = self._supplies_w(budget, foreseen, cells)
+        least_j = 0.0 if self._wear is None else self._wear.floor_j(start_s, battery_j)
+        backup = self._backup(start_s, cells, foreseen)
+        battery = BatteryAhead(site.storage.battery, battery_j, cells, backup, least_j=least_j)
         running = {speed: expected.running_w(self._view, speed, cells) for speed in Speed}
         running_w = {speed: mean_w for speed, (mean_w, _) in running.items()}
         price = solve(self._demand(cells, foreseen, start_s, running_w), battery, hopeful_w)
