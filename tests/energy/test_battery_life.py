@@ -155,3 +155,22 @@ def test_a_new_battery_loses_health_by_degradation(charges, model):
 def test_no_time_at_all_wears_nothing():
     wear = BatteryLife(LMO).wear(np.array([0.0]), np.array([0.5]))
     assert (wear.health, wear.life_used, wear.years_to_end) == (1.0, 0.0, None)
+
+
+@given(
+    st.sampled_from([LMO, data_sheet_cell([(0.2, 20000), (0.5, 6000), (1.0, 2500)], 15.0)]),
+    st.floats(0.01, 1.0),
+)
+def test_beyond_the_depth_that_is_worth_it_a_kilowatt_hour_wears_more_than_the_price(model, most):
+    life = BatteryLife(model, price_per_kwh=300.0)
+    depth = life.depth_worth(most)
+    price = 300.0 / model.whole_life
+
+    def marginal(at: float) -> float:
+        edges = np.array([at - 1e-3, at])
+        return float(price * np.diff(model.depth.per_cycle(edges))[0] / 1e-3)
+
+    if 0.0 < depth < 1.0:
+        assert marginal(depth) <= most + 1e-9
+        assert marginal(depth + 1e-3) > most
+    assert life.depth_worth(2.0 * most) >= depth
