@@ -174,3 +174,20 @@ def test_beyond_the_depth_that_is_worth_it_a_kilowatt_hour_wears_more_than_the_p
         assert marginal(depth) <= most + 1e-9
         assert marginal(depth + 1e-3) > most
     assert life.depth_worth(2.0 * most) >= depth
+
+
+@pytest.mark.parametrize(
+    ("depth", "blast_lite", "apart"),
+    [
+        (0.02, 25.0, 0.9393, 0.005),
+        (0.3, 25.0, 0.9277, 0.01),
+        (0.6, 25.0, 0.9139, 0.02),
+        (0.9, 25.0, 0.8996, 0.02),
+    ],
+)
+def test_a_year_of_daily_cycles_wears_as_blast_lite_has_it(depth, blast_lite, apart):
+    """Health after a year of one cycle a day around 50 %, by BLAST-Lite 1.1.1 for a Nissan Leaf."""
+    hours = np.arange(365 * 24 + 1)
+    charges = 0.5 + depth / 2.0 * np.cos(2.0 * np.pi * hours / 24.0)
+    health = wear_of(LMO, 25.0, 3600.0 * hours, charges).health
+    assert health == pytest.approx(blast_lite, abs=apart)
