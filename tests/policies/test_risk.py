@@ -117,7 +117,7 @@ def run(place: Path, out: Path, policy: str, *more: str) -> int:
     return exit_code("simulate", *names, *forecast, *plans, "--policy", policy, "-o", str(out), "-q", *more)
 
 
-@pytest.mark.parametrize("policy", ["beasy"])
+@pytest.mark.parametrize("policy", ["beasy", "bid-price"])
 def test_a_run_tells_what_was_promised_and_seen(place: Path, tmp_path: Path, policy: str) -> None:
     pytest.importorskip("highspy")
     assert run(place, tmp_path / "run", policy, "--risk", "10%") == 0
@@ -128,7 +128,7 @@ def test_a_run_tells_what_was_promised_and_seen(place: Path, tmp_path: Path, pol
     assert risk.windows[1].level == pytest.approx(0.1 + 0.25 * (0.1 - risk.windows[0].wrong))
 
 
-@pytest.mark.parametrize("policy", ["beasy"])
+@pytest.mark.parametrize("policy", ["beasy", "bid-price"])
 @pytest.mark.parametrize("given_risk", ["0", "150%", "some"])
 def test_a_bad_share_is_told(
     place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], policy: str, given_risk: str

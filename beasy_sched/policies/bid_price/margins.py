@@ -14,6 +14,8 @@ RATIONING_SIGMAS: Final = 0.5
 """Standard errors of the production that the price leaves out; it can be corrected at each step."""
 COMMITMENT_SIGMAS: Final = 2.0
 """The same for jobs that start, which cannot be taken back."""
+RATIONING_LEVEL: Final = 0.3
+"""Level of the forecast's quantile that the price counts on at least, where a risk is promised."""
 RUNNING_SIGMAS: Final = 1.0
 """Standard deviations by which the running jobs together may draw more than expected."""
 START_SIGMAS: Final = 0.5

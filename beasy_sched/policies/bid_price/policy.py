@@ -25,7 +25,6 @@ from beasy_sched.policies.bid_price.jobs import Expected
 from beasy_sched.policies.bid_price.step import Step, StepMaker
 from beasy_sched.policies.bid_price.words import BID_PRICE_WORDS
 from beasy_sched.policies.easy import WANTED, break_even_s, sleep_after
-from beasy_sched.policies.easy import WANTED, break_even_s, sleep_after
 from beasy_sched.policies.risk import CalibratedRisk
 
 RATIONED: Final = "energy is rationed"
@@ -89,6 +88,10 @@ class BidPrice(Policy):
         self._lacking_s: dict[str, float] = {}
         self._wait_s = np.array([break_even_s(kind) for kind in view.platform.kinds])[view.platform.kind_of]
 
+    def results(self) -> dict[str, dict[str, Any]]:
+        """Return what became of the promise, where there is one."""
+        return {} if self._risk is None else {"risk": self._risk.results()}
+
     def power_actions(self, view: View) -> Sequence[Action]:
         """At the beginning of each step: solve the price again and set the speed."""
         if view.budget is None or view.storage_state is None:
@@ -103,6 +106,8 @@ class BidPrice(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """At every message: start what may start, wake servers, let idle servers sleep."""
+        if self._risk is not None:
+            self._risk.look()
         if self._step is None:
             return ()
         self._expected.learn(view)

@@ -18,8 +18,14 @@ from beasy_sched.policies.bid_price.estimators import share_to_come
 from beasy_sched.policies.bid_price.fleet import Speed
 from beasy_sched.policies.bid_price.horizon import Cells, Foreseen, Foresight
 from beasy_sched.policies.bid_price.jobs import Expected
-from beasy_sched.policies.bid_price.margins import COMMITMENT_SIGMAS, RATIONING_SIGMAS, RUNNING_SIGMAS
+from beasy_sched.policies.bid_price.margins import (
+    COMMITMENT_SIGMAS,
+    RATIONING_LEVEL,
+    RATIONING_SIGMAS,
+    RUNNING_SIGMAS,
+)
 from beasy_sched.policies.bid_price.price import Demand, Price, solve
+from beasy_sched.policies.risk import CalibratedRisk
 
 
 @dataclass
@@ -119,6 +125,22 @@ class StepMaker:
             left_w=left_w,
             goals_j=np.minimum(battery.target_j if price.scarce else -np.inf, asleep_j),
         )
+
+    def _supplies_w(
+        self, budget: StepBudget, foreseen: Foreseen, cells: Cells
+    ) -> tuple[FloatArray, FloatArray]:
+        """The supplies that the price and that jobs which start count on, W by cell."""
+        foresight, risk = self._foresight, self._risk
+        if risk is None:
+            of_sigmas = (
+                foresight.supply_w(foreseen, cells, k) for k in (RATIONING_SIGMAS, COMMITMENT_SIGMAS)
+            )
+            hopeful_w, careful_w = of_sigmas
+            return hopeful_w, careful_w
+        risk.open_step(budget, len(foreseen.renew_w))
+        hopeful_w = risk.quantiles.at(max(risk.level, RATIONING_LEVEL))
+        hopeful_w[0] = budget.renew_w
+        return cells.means(hopeful_w + foreseen.given_w), cells.means(risk.careful_w + foreseen.given_w)
 
     def _backup(self, start_s: float, cells: Cells, foreseen: Foreseen) -> Backup | None:
         """What a fuel cell that may be held and a grid can give; None without either."""

@@ -11,7 +11,6 @@ import pytest
 from plan_cases import hand_plan, two_kinds
 
 from beasy_sched.energy.site import Site
-from beasy_sched.forecast.quantiles import Uncertainty
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.policies.bid_price.horizon import Cells, Foresight
 from beasy_sched.units import TIME_TOLERANCE_S
