@@ -16,11 +16,10 @@ from console import count, exit_code_of
 
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import tell
-from beasy_sched.extras import load_optional
 from beasy_sched.reports.drawing import PALETTE
 from beasy_sched.reports.text_tables import TextTable
 from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
-from studies.figures import GREY, ONE_COLUMN_IN, paper_style
+from studies.figures import GREY, ONE_COLUMN_IN, new_figure
 from studies.risk.study import FIRST_DAY, POLICIES, PROMISES, Promise, RiskStudy, Weather, skies
 from studies.study import Measured
 
@@ -90,7 +89,7 @@ def calibrate(chosen: argparse.Namespace) -> int:
     sites = ", ".join(weather.name for weather in study.weather)
     jobs = Path(swf).name if swf else "synthetic"
     origin = f"{len(study.weather)} sites ({sites}) x {study.windows} windows of three days; jobs: {jobs}."
-    figures = iter([("calibration", calibration_figure(results))])
+    figures = ((name, draw(results)) for name, draw in (("risk-calibration", calibration_figure),))
     present(
         chosen, "Promised risks", [whole_table(results), site_table(results)], origin, figures, columns=120
     )
@@ -174,31 +173,29 @@ def _cells(
 
 def calibration_figure(results: dict[Promise, Measured]) -> Any:
     """Draw promised against seen, with the binomial band."""
-    pyplot = load_optional("matplotlib.pyplot", "beasy-sched[plot]", "drawing")
-    with paper_style():
-        figure, axes = pyplot.subplots(figsize=(ONE_COLUMN_IN, 2.8))
-        windows = 0
-        for color, policy in zip(PALETTE, POLICIES, strict=False):
-            points = []
-            for risk in PROMISES:
-                these = [r.values for run, r in results.items() if (run.policy, run.risk) == (policy, risk)]
-                windows = sum(int(values["windows"] or 0) for values in these)
-                if windows:
-                    wrong = sum(int(values["wrong"] or 0) for values in these)
-                    points.append((100 * risk, 100 * wrong / windows))
-            axes.plot(*zip(*points, strict=True), "o-", color=color, label=policy)
-        shares = np.linspace(0.0, 0.21, 60)
-        off = NormalDist().inv_cdf(0.975) * np.sqrt(shares * (1 - shares) / max(windows, 1))
-        low_pct, high_pct = 100 * np.maximum(shares - off, 0.0), 100 * (shares + off)
-        label = f"95 % of {windows} windows"
-        axes.fill_between(100 * shares, low_pct, high_pct, color=GREY, alpha=0.18, linewidth=0, label=label)
-        axes.plot([0, 21], [0, 21], color=GREY, linestyle=":")
-        axes.set_xlabel("promised share of windows [%]")
-        axes.set_ylabel("share that went wrong [%]")
-        axes.set_xlim(0, 21)
-        axes.set_ylim(0, None)
-        axes.legend(loc="upper left")
-        axes.grid(True)
+    figure, axes = new_figure(ONE_COLUMN_IN, 2.8)
+    windows = 0
+    for color, policy in zip(PALETTE, POLICIES, strict=False):
+        points = []
+        for risk in PROMISES:
+            these = [r.values for run, r in results.items() if (run.policy, run.risk) == (policy, risk)]
+            windows = sum(int(values["windows"] or 0) for values in these)
+            if windows:
+                wrong = sum(int(values["wrong"] or 0) for values in these)
+                points.append((100 * risk, 100 * wrong / windows))
+        axes.plot(*zip(*points, strict=True), "o-", color=color, label=policy)
+    shares = np.linspace(0.0, 0.21, 60)
+    off = NormalDist().inv_cdf(0.975) * np.sqrt(shares * (1 - shares) / max(windows, 1))
+    low_pct, high_pct = 100 * np.maximum(shares - off, 0.0), 100 * (shares + off)
+    label = f"95 % of {windows} windows"
+    axes.fill_between(100 * shares, low_pct, high_pct, color=GREY, alpha=0.18, linewidth=0, label=label)
+    axes.plot([0, 21], [0, 21], color=GREY, linestyle=":")
+    axes.set_xlabel("promised share of windows [%]")
+    axes.set_ylabel("share that went wrong [%]")
+    axes.set_xlim(0, 21)
+    axes.set_ylim(0, None)
+    axes.legend(loc="upper left")
+    axes.grid(True)
     return figure
 
 
