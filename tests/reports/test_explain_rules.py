@@ -49,6 +49,7 @@ class Listener:
 BUDGET = '{"budget": 0.4, "period_end": 600, "shutdown": "opportunistic"}'
 CASES = [
     *((policy, "{}") for policy in OURS),
+    ("beasy", '{"risk": 0.05}'),
     ("energybud", BUDGET),
     ("energybud", BUDGET.replace("}", ', "reservation": "strict"}')),
     ("powercap", BUDGET),
