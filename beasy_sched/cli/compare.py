@@ -65,6 +65,7 @@ from beasy_sched.declared import made_of
 from beasy_sched.errors import Interrupted
 from beasy_sched.generate.workload import ArrivalShape
 from beasy_sched.outputs.tables import Contender, comparison_lines, conditions
+from beasy_sched.outputs.verdict import verdict
 from beasy_sched.run.settings import RunSettings
 
 INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -446,9 +447,12 @@ def _show(
 
 
 def _show_table(comparison: Comparison, contenders: Sequence[Contender]) -> None:
-    """Print the table of all policies, and what their runs have in common."""
+    """Print the table of all policies, what it says, and what their runs have in common."""
     for line in ("", *comparison_lines(contenders, width(100)), ""):
         click.echo(line)
+    if said := " ".join(verdict(contenders)):
+        print_text(said, indent="")
+        click.echo()
     print_text(f"The days: {comparison.days.in_words}")
     print_text(f"The site: {'; '.join(conditions(contenders)) or 'no run is complete'}")
     for each in comparison.policies:
@@ -506,9 +510,9 @@ class _Progress(contextlib.AbstractContextManager["_Progress"]):
         self._bar.update(self._task, advance=1, description=", ".join(self._running))
 
 
-def print_text(text: str) -> None:
-    """Print a text, wrapped to the terminal."""
+def print_text(text: str, *, indent: str = "  ") -> None:
+    """Print a text, wrapped to the terminal; lines but the first are indented."""
     wrapped = textwrap.fill(
-        text, width(100), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        text, width(100), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
     click.echo(wrapped)

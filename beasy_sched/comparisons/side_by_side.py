@@ -16,6 +16,7 @@ from beasy_sched.comparisons.policy_run import LOG_NAME, PolicyRun, RunEnd, run_
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, Contender, comparison_markdown, conditions
+from beasy_sched.outputs.verdict import verdict
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.run.settings import check_needs, read_options
 
@@ -140,9 +141,11 @@ class Comparison:
         return Compared(list((stopped | ended).values()), inputs, stop)
 
     def write_table(self, contenders: Sequence[Contender]) -> str:
-        """Write the table in Markdown to the output folder; return its text."""
+        """Write the table in Markdown, and what it says, to the output folder; return the text."""
         site = "; ".join(conditions(contenders)) or "no run is complete"
         text = f"The days: {self.days.in_words}. The site: {site}.\n\n{comparison_markdown(contenders)}"
+        if said := " ".join(verdict(contenders)):
+            text += f"\n{said}\n"
         write_atomic(self.out / TABLE_NAME, text)
         return text
 

@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.formats.run_summary import RunSummary
-from beasy_sched.outputs.tables import summary_rows
+from beasy_sched.outputs.tables import Contender, summary_rows
+from beasy_sched.outputs.verdict import verdict
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.reports.comparison import comparison_html
 from beasy_sched.reports.drawing import RUN_COLORS
@@ -119,7 +120,7 @@ def _facts(run: RunData) -> Iterator[str]:
 
 def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]:
     several = len(runs) > 1
-    first = comparison_html(*compared(runs), "run") if several else cards_html(cards(runs[0]))
+    first = _side_by_side(runs) if several else cards_html(cards(runs[0]))
     overview: list[Chart | Absent | str] = [
         warning_html(_warnings(runs)),
         first,
@@ -143,6 +144,13 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
         why = _why_html(run, prefix, 1.0 / len(runs))
         sections.append(Section(prefix, title, [*own, *dated, why], folded=number > 1))
     return sections
+
+
+def _side_by_side(runs: Sequence[RunData]) -> str:
+    """The table that has a run in each row, and in words what it says."""
+    said = " ".join(verdict([Contender(run.name, run.summary) for run in runs if run.summary], "run"))
+    text = f'<p class="verdict">{escape(said)}</p>\n' if said else ""
+    return text + comparison_html(*compared(runs), "run")
 
 
 _MOST_NAMED: Final = 8

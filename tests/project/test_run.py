@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -83,6 +84,10 @@ def test_two_policies_a_row_each_that_equals_the_summaries(tmp_path: Path):
     assert rows["workload-reactive"] != rows["power-reactive"]
     assert "production anywhere between the bounds of its forecast; 20 % noise" in done.stdout
     assert "guard shed, with veto" in done.stdout
+    said = re.search(r"\n\n((?:[^\n]+\n)*?[^\n]*of the 300 jobs(?:[^\n]*\n)*?)\nThe days", done.stdout)
+    assert said is not None
+    for text in (tmp_path / "two/comparison.md", tmp_path / "two/report.html"):
+        assert " ".join(said[1].split()) in text.read_text()
     assert (tmp_path / "two/comparison.md").read_text().count("\n| ") == 4
 
 
@@ -118,11 +123,12 @@ def test_markdown_is_all_that_is_printed_and_the_real_days_can_be_the_forecast(t
     only = ("--policy", "fcfs", "--markdown", "--no-report")
     done = run(RUN, "--quick", *only, *exact, "--out", "m", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    caption, empty, header, rule, row = done.stdout.splitlines()
+    caption, empty, header, rule, row, end, said = done.stdout.splitlines()
     assert caption.startswith(
         "The days: production as forecast; jobs as forecast; seed 1. The site: 300 jobs on 50"
     )
-    assert empty == ""
+    assert empty == end == ""
+    assert re.fullmatch(r"fcfs finished \d+ of 300 jobs \([\d.]+ %\) and killed \d+; .* above\.", said)
     assert header.startswith("| policy | finished (%) |")
     assert header.count("|") == rule.count("|") == row.count("|")
     for kind in ("workload.json", "power.txt"):

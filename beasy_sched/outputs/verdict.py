@@ -1,0 +1,262 @@
+"""What a comparison comes to, in a few plain sentences under its table.
+
+All figures are those of the summaries; values that are printed alike count as equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from beasy_sched.formats.run_summary import RunSummary
+from beasy_sched.outputs.tables import Contender, job_share_pct
+
+NEARLY_PCT: Final = 2.0
+"""A policy that finishes this much less of the jobs than the best one is still set against it, points."""
+_MOST_NAMED: Final = 4
+"""Most policies that are named one by one."""
+
+
+def verdict(contenders: Sequence[Contender], kind: str = "policy") -> list[str]:
+    """Return the sentences: kills, finished jobs and waits, then deadlines and cost, or the battery.
+
+    ``kind`` is what a contender is called: ``policy`` or ``run``. Contenders without a complete run are not
+    compared, and named at the end. There is no verdict on runs that had no jobs, or not the same number.
+    """
+    complete = [(c.policy, c.summary) for c in contenders if c.summary is not None and c.problem is None]
+    if len({summary.jobs.submitted for _, summary in complete}) != 1:
+        return []
+    group = _Group([_Run(name, summary) for name, summary in complete], kind)
+    if not group.submitted:
+        return []
+    sentences = [*_on_jobs(group), *_on_deadlines(group), *(_on_grid(group) or _on_storage(group))]
+    broken = [c.policy for c in contenders if c.problem is not None]
+    if broken:
+        sentences.append(f"Not compared, for want of a complete run: {_listed(broken)}.")
+    return sentences
+
+
+class _Run(NamedTuple):
+    """A policy and the summary of its complete run."""
+
+    name: str
+    summary: RunSummary
+
+    @property
+    def killed(self) -> int:
+        return self.summary.jobs.killed
+
+    @property
+    def finished(self) -> int:
+        """Number of jobs that ended by themselves, as tables count them."""
+        return self.summary.jobs.finished + self.summary.jobs.failed
+
+    @property
+    def wait_s(self) -> float | None:
+        """Mean wait of the jobs that started, rounded as it is printed, s."""
+        quality = self.summary.quality
+        return None if quality is None or quality.waiting_s_mean is None else round(quality.waiting_s_mean)
+
+    @property
+    def finished_pct(self) -> str:
+        share = job_share_pct(self.summary.jobs.counts(), "finished") or 0.0
+        return f"{share:.1f} %"
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The runs that are compared."""
+
+    runs: Sequence[_Run]
+    kind: str
+
+    @property
+    def submitted(self) -> int:
+        """Number of jobs of each run."""
+        return self.runs[0].summary.jobs.submitted
+
+    def named(self, runs: Sequence[_Run]) -> str:
+        """Name some of the runs; many of them by their number."""
+        if len(runs) == len(self.runs) > 1:
+            return f"every {self.kind}"
+        if len(runs) <= _MOST_NAMED:
+            return _listed([run.name for run in runs])
+        plural = self.kind[:-1] + "ies" if self.kind.endswith("y") else self.kind + "s"
+        return f"{len(runs)} of the {len(self.runs)} {plural}"
+
+    def with_value(self, value: Callable[[_Run], float], wanted: float) -> str:
+        """Name the runs that have a value."""
+        return self.named([run for run in self.runs if value(run) == wanted])
+
+
+def _on_jobs(group: _Group) -> Iterator[str]:
+    """Tell the jobs that were killed, those that finished, and how long they waited."""
+    if len(group.runs) == 1:
+        (run,) = group.runs
+        wait = "" if run.wait_s is None else f"; jobs that started waited {run.wait_s:,} s on average"
+        killed = f"killed {run.killed:,}" if run.killed else "killed none"
+        text = f"{run.name} finished {run.finished:,} of {group.submitted:,} jobs ({run.finished_pct})"
+        yield f"{text} and {killed}{wait}."
+        return
+    yield _on_kills(group)
+    yield _on_finished(group)
+
+
+def _on_kills(group: _Group) -> str:
+    killed = sorted(run.killed for run in group.runs)
+    fewest, most, jobs = killed[0], killed[-1], f"{group.submitted:,} jobs"
+    best, worst = (group.with_value(lambda run: run.killed, value) for value in (fewest, most))
+    if most == 0:
+        return f"No {group.kind} killed a job."
+    if fewest == most:
+        return f"Every {group.kind} killed {most:,} of {jobs}."
+    if fewest > 0:
+        least = f"{_start(best)} killed the fewest jobs, {fewest:,} of {group.submitted:,}"
+        return f"{least}; {worst} the most, {most:,}."
+    others = [number for number in killed if number]
+    least = others[0]
+    if least == most:
+        rest = f"{worst} {most:,}" + (" each" if len(others) > 1 else "")
+    else:
+        rest = f"the others {least:,} to {most:,} (most: {worst})"
+    return f"{_start(best)} killed none of the {jobs}, {rest}."
+
+
+def _on_finished(group: _Group) -> str:
+    """Tell which run finished most, and its wait; beside it one that did nearly so with a shorter wait."""
+    # of equals, the one that killed fewest, then the one in which jobs waited least
+    leader = min(group.runs, key=lambda run: (-run.finished, run.killed, _wait(run)))
+    fewest = min(run.finished for run in group.runs)
+    most = leader.finished
+    if fewest == most:
+        all_jobs = f"all {most:,}" if most == group.submitted else f"{most:,} of {group.submitted:,}"
+        return f"Every {group.kind} finished {all_jobs} jobs{_waits(group)}."
+    equals = [run for run in group.runs if run.finished == most]
+    share = f"{most:,} of {group.submitted:,} ({leader.finished_pct})"
+    text = f"{_start(group.named(equals))} finished the most jobs, {share}"
+    nearly = [run for run in group.runs if _is_near(run, leader, group.submitted)]
+    if nearly and leader.wait_s is not None:
+        rival = min(nearly, key=_wait)
+        whose = "but its jobs" if len(equals) == 1 else f"but those of {leader.name}"
+        fewer = f"{rival.name} finished {most - rival.finished:,} fewer"
+        return (
+            f"{text}, {whose} waited {leader.wait_s:,} s on average; {fewer},"
+            f" and its jobs waited {rival.wait_s:,} s."
+        )
+    last = group.with_value(lambda run: run.finished, fewest)
+    return f"{text}; {last} the fewest, {fewest:,}{_waits(group)}."
+
+
+def _is_near(run: _Run, leader: _Run, submitted: int) -> bool:
+    """Whether a run finished nearly as many jobs as the leader and killed no more, after a shorter wait."""
+    near = 100.0 * (leader.finished - run.finished) <= NEARLY_PCT * submitted
+    return (
+        near and run.finished < leader.finished and run.killed <= leader.killed and _wait(run) < _wait(leader)
+    )
+
+
+def _wait(run: _Run) -> float:
+    """The mean wait, s; endless where no job started."""
+    return float("inf") if run.wait_s is None else run.wait_s
+
+
+def _waits(group: _Group) -> str:
+    """Tell the shortest and the longest mean wait, as the end of a sentence."""
+    known = sorted(wait for run in group.runs if (wait := run.wait_s) is not None)
+    if not known:
+        return ""
+    if known[0] == known[-1]:
+        return f"; jobs that started waited {known[0]:,} s on average"
+    shortest, longest = (group.with_value(_wait, value) for value in (known[0], known[-1]))
+    span = f"{known[0]:,} s on average ({shortest}) to {known[-1]:,} s ({longest})"
+    return f"; jobs that started waited from {span}"
+
+
+def _on_deadlines(group: _Group) -> Iterator[str]:
+    """Tell how many deadlines were kept, where all runs had the same number of them."""
+    due = [run.summary.deadlines for run in group.runs]
+    if any(part is None for part in due) or len({part.jobs for part in due if part is not None}) != 1:
+        return
+    jobs = due[0].jobs if due[0] is not None else 0
+
+    def met(run: _Run) -> int:
+        return run.summary.deadlines.jobs_met if run.summary.deadlines is not None else 0
+
+    most, fewest = max(map(met, group.runs)), min(map(met, group.runs))
+    if most == fewest:
+        kept = f"all {jobs:,}" if most == jobs else f"{most:,} of {jobs:,}"
+        yield f"{_start(group.named(group.runs))} kept {kept} deadlines."
+        return
+    best, worst = group.with_value(met, most), group.with_value(met, fewest)
+    kept = f"all {jobs:,} deadlines" if most == jobs else f"the most deadlines, {most:,} of {jobs:,}"
+    yield f"{_start(best)} kept {kept}; {worst} the fewest, {fewest:,}."
+
+
+def _on_grid(group: _Group) -> list[str]:
+    """Tell the cost of the energy from the grid, or the energy where it cost nothing; [] without a grid."""
+    grids = [run.summary.grid for run in group.runs]
+    currencies = {grid.currency for grid in grids if grid is not None}
+    if None in grids or len(currencies) != 1:
+        return []
+
+    def cost(run: _Run) -> float:
+        return round(run.summary.grid.cost, 2) + 0.0 if run.summary.grid is not None else 0.0
+
+    def energy_kwh(run: _Run) -> float:
+        return round(run.summary.grid.import_kwh, 1) if run.summary.grid is not None else 0.0
+
+    if any(map(cost, group.runs)):
+        return [_span_of(group, "Energy from the grid cost", cost, f"{{:,.2f}} {currencies.pop()}")]
+    return [_span_of(group, "Energy from the grid:", energy_kwh, "{:,.1f} kWh")]
+
+
+def _span_of(group: _Group, what: str, value: Callable[[_Run], float], shown: str) -> str:
+    """Tell the least and the most of a figure, and which runs have it."""
+    least, most = min(map(value, group.runs)), max(map(value, group.runs))
+    if least == most:
+        with_all = f" with {group.named(group.runs)}"
+        return f"{what} {shown.format(least)}{with_all}."
+    low, high = group.with_value(value, least), group.with_value(value, most)
+    return (
+        f"{what} {shown.format(least)} with {low}, the least, and {shown.format(most)} with {high}, the most."
+    )
+
+
+def _on_storage(group: _Group) -> list[str]:
+    """Tell energy that was missing; else whether the batteries reached their targets."""
+
+    def unserved_kwh(run: _Run) -> float:
+        energy = run.summary.energy_kwh
+        return 0.0 if energy is None else round(energy.unserved, 1)
+
+    if (most_kwh := max(map(unserved_kwh, group.runs))) > 0.0:
+        lacking = group.named([run for run in group.runs if unserved_kwh(run)])
+        worst = group.with_value(unserved_kwh, most_kwh)
+        most = f"{most_kwh:,.1f} kWh" if lacking == worst else f"up to {most_kwh:,.1f} kWh ({worst})"
+        return [f"{_start(lacking)} drew energy that was not there: {most}."]
+    batteries = [run for run in group.runs if run.summary.site is not None and run.summary.site.battery]
+    if not batteries:
+        return []
+
+    def off_points(run: _Run) -> float:
+        battery = run.summary.site.battery if run.summary.site is not None else None
+        return 0.0 if battery is None else round(battery.soc_distance_points, 1) + 0.0
+
+    below = [run for run in batteries if off_points(run) < 0.0]
+    if not below:
+        owner = "The battery" if len(batteries) == 1 else "All batteries"
+        return [f"{owner} ended at the target charge or above."]
+    lowest = min(map(off_points, below))
+    worst = group.with_value(off_points, lowest)
+    by = f"by {-lowest:.1f} points" if len(below) == 1 else f"by up to {-lowest:.1f} points ({worst})"
+    return [f"{_start(group.named(below))} left the battery below its target, {by}."]
+
+
+def _start(text: str) -> str:
+    """Begin a sentence; the name of a policy stays as it is written."""
+    return "E" + text[1:] if text.startswith("every ") else text
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
