@@ -112,8 +112,8 @@ def _on_kills(group: _Group) -> str:
     if fewest == most:
         return f"Every {group.kind} killed {most:,} of {jobs}."
     if fewest > 0:
-        least = f"{_start(best)} killed the fewest jobs, {fewest:,} of {group.submitted:,}"
-        return f"{least}; {worst} the most, {most:,}."
+        text = f"{_start(best)} killed the fewest jobs, {fewest:,} of {group.submitted:,}"
+        return f"{text}; {worst} the most, {most:,}."
     others = [number for number in killed if number]
     least = others[0]
     if least == most:

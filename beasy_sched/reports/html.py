@@ -149,7 +149,7 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
 def _side_by_side(runs: Sequence[RunData]) -> str:
     """The table that has a run in each row, and in words what it says."""
     said = " ".join(verdict([Contender(run.name, run.summary) for run in runs if run.summary], "run"))
-    text = f'<p class="verdict">{escape(said)}</p>\n' if said else ""
+    text = f'<p class="said">{escape(said)}</p>\n' if said else ""
     return text + comparison_html(*compared(runs), "run")
 
 
