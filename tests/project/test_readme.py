@@ -1,4 +1,4 @@
-"""The README is true: its commands run, its tables are complete."""
+"""The README and its examples are true: their commands run, their tables are complete."""
 
 import json
 import os
@@ -12,16 +12,18 @@ import pytest
 from project.shell import ROOT, run
 
 README = (ROOT / "README.md").read_text("utf-8")
+EXAMPLES = (ROOT / "docs/guides/examples.md").read_text("utf-8")
 NOT_RUN = {
     "scripts/test\n": "these tests are what it runs",
     "scripts/reproduce_critical --quick\nscripts/reproduce_average --quick\n": "test_reproduce.py runs them",
     ". .venv/bin/activate      # or: pip install '.[plan,plot]'\n": "the tests have an environment",
 }
-"""Commands of the README that are not run here, and why."""
+"""Commands that are not run here, and why."""
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    """Those of the README, then those of the examples."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README + EXAMPLES, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +92,9 @@ def test_every_command_runs(place: Path):
 
 def test_greenslot_prints_what_the_page_shows(place: Path):
     """The figures may differ in their last digits: another processor may round another way."""
-    shown = README.partition("## Grid, prices and deadlines")[2].partition("```text\n")[2].partition("```")[0]
+    shown = (
+        EXAMPLES.partition("## Grid, prices and deadlines")[2].partition("```text\n")[2].partition("```")[0]
+    )
     labels = {"energy imported": "import_kwh", "  cost": "cost", "green energy used": "green_kwh"}
     for column, policy in enumerate(("conventional", "greenslot")):
         summary = json.loads((place / f"out/{policy}_summary.json").read_text("utf-8"))
@@ -112,15 +116,24 @@ def test_the_python_lines_run(place: Path):
     assert 19 <= float(lowest) <= 50  # below SoC_min by sleep and transitions only
 
 
-def test_all_policies_are_listed():
-    listed = re.findall(r"^\| `([\w-]+)` \|", README.partition("## Policies")[2].partition("\n## ")[0], re.M)
+def test_the_policies_that_are_shown_exist():
+    shown = re.findall(r"^\| `([\w-]+)` \|", README.partition("## Policies")[2].partition("\n## ")[0], re.M)
     done = run(sys.executable, "-m", "beasy_sched", "policies")
-    assert listed == [line.split()[0] for line in done.stdout.splitlines()]
+    assert len(shown) == 5
+    assert {*shown} < {line.split()[0] for line in done.stdout.splitlines()}
+
+
+def test_the_story_of_a_job_is_what_is_told(place: Path):
+    command, told = re.findall(r"`beasy-sched (explain [^`]+)` tells.*?```text\n(.*?)```", README, re.DOTALL)[
+        0
+    ]
+    done = run(sys.executable, "-m", "beasy_sched", *command.split(), cwd=place)
+    assert told in done.stdout
 
 
 def test_all_outputs_are_listed(place: Path):
     table = r"\w+\.(?:csv|jsonl?)"
-    named = set(re.findall(f"`({table})`", README.partition("## What a run writes")[2]))
+    named = set(re.findall(f"`({table})`", EXAMPLES.partition("## What a run writes")[2]))
     paths = [path for run in ("easy", "greenslot", "year/beasy/run") for path in place.glob(f"out/{run}_*")]
     played = {name for path in paths if re.fullmatch(table, name := path.name.partition("_")[2])}
     assert played, "the commands have not been run"
