@@ -245,8 +245,8 @@ def _on_storage(group: _Group) -> list[str]:
 
     below = [run for run in batteries if off_points(run) < 0.0]
     if not below:
-        owner = "The battery" if len(batteries) == 1 else "All batteries"
-        return [f"{owner} ended at the target charge or above."]
+        with_all = f" with {group.named(batteries)}" if len(group.runs) > 1 else ""
+        return [f"The battery ended at its target charge or above{with_all}."]
     lowest = min(map(off_points, below))
     worst = group.with_value(off_points, lowest)
     by = f"by {-lowest:.1f} points" if len(below) == 1 else f"by up to {-lowest:.1f} points ({worst})"
