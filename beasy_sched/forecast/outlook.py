@@ -19,7 +19,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import HORIZONS_H, error_quantiles
 from beasy_sched.forecast.conditions import day_rows, running_most
 from beasy_sched.forecast.history import LEVELS
-from beasy_sched.forecast.quantiles import Bounds, Quantiles, Uncertainty
+from beasy_sched.forecast.quantiles import PowerBand, Quantiles, Uncertainty
 from beasy_sched.forecast.solar import SEASON_DAYS, SolarModel
 from beasy_sched.forecast.weather import IssuedTable, LocalHours, NoWeather, WeatherForecast
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
@@ -135,7 +135,7 @@ class ForecastSource(ABC):
         if found is None:
             median_w = self.renewable_w(now_s, slot_s, slots)
             off_w = median_w * self.band.over(slots, slot_s)
-            bounds = Quantiles.of_bounds(Bounds(median_w - off_w, median_w, median_w + off_w))
+            bounds = Quantiles.of_bounds(PowerBand(median_w - off_w, median_w, median_w + off_w))
             levels, power_w = bounds.levels, bounds.power_w
         else:
             levels, pieces_s, curves_w = found

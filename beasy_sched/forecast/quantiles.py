@@ -35,7 +35,7 @@ class Uncertainty:
         return self.at_once + (self.at_horizon - self.at_once) * share
 
 
-class Bounds(NamedTuple):
+class PowerBand(NamedTuple):
     """A median between bounds, W for each step."""
 
     low_w: FloatArray
@@ -63,7 +63,7 @@ class Quantiles:
             raise ConfigError("quantiles cross: one of a higher level has less power")
 
     @classmethod
-    def of_bounds(cls, bounds: Bounds) -> Quantiles:
+    def of_bounds(cls, bounds: PowerBand) -> Quantiles:
         """The median between bounds that are never left; between them, each power is as likely."""
         return cls(np.array([0.0, 0.5, 1.0]), np.stack(bounds))
 
@@ -83,7 +83,7 @@ class Quantiles:
         power_w: FloatArray = low_w + share * (self.power_w[above] - low_w)
         return power_w
 
-    def bounds(self, level: float) -> Bounds:
+    def bounds(self, level: float) -> PowerBand:
         """The quantiles of a level up to 0.5, of 0.5, and of 1 less the level."""
         low = min(level, 0.5)
-        return Bounds(self.at(low), self.at(0.5), self.at(1.0 - low))
+        return PowerBand(self.at(low), self.at(0.5), self.at(1.0 - low))

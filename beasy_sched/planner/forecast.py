@@ -17,7 +17,7 @@ import numpy.typing as npt
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.energy.storage import BatterySpec, project_levels_j
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.quantiles import Bounds
+from beasy_sched.forecast.quantiles import PowerBand
 from beasy_sched.model.platform import Platform
 
 
@@ -89,7 +89,7 @@ def predict(
     battery: BatterySpec,
     start_j: float,
     demand: Forecast,
-    production: Forecast | Bounds,
+    production: Forecast | PowerBand,
     step_s: float,
     *,
     electrolyzer_w: FloatArray | float = 0.0,

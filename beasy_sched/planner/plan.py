@@ -16,7 +16,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, Stat
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.quantiles import Bounds
+from beasy_sched.forecast.quantiles import PowerBand
 from beasy_sched.model.platform import Platform, ServerKind, sleep_pstates
 from beasy_sched.planner.forecast import Forecast, Predictions, check_shape, predict
 from beasy_sched.planner.power_problem import TOLERANCE, PowerPlan, storage_violations
@@ -179,7 +179,7 @@ class Plan:
             servers=servers,
         )
 
-    def predictions(self, start_j: float | None = None, production: Bounds | None = None) -> Predictions:
+    def predictions(self, start_j: float | None = None, production: PowerBand | None = None) -> Predictions:
         """What the battery may do in the window, from the planned level at its start or the real one (J).
 
         ``production`` stands for the plan's own forecast; it may reach beyond the window.
@@ -189,7 +189,7 @@ class Plan:
             self.storage.battery,
             self.level_at(0).battery_j if start_j is None else start_j,
             self.demand,
-            self.production if production is None else Bounds(*(w[: self.steps] for w in production)),
+            self.production if production is None else PowerBand(*(w[: self.steps] for w in production)),
             self.step_s,
             electrolyzer_w=power.electrolyzer_w,
             fuel_cell_w=power.with_grid(power.fuel_cell_w),

@@ -19,7 +19,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.quantiles import Bounds, Quantiles
+from beasy_sched.forecast.quantiles import PowerBand, Quantiles
 from beasy_sched.model.jobs import JobState
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -115,4 +115,4 @@ class CalibratedRisk:
                 forecast = plan.production
                 of_plan: FloatArray = np.stack([forecast.low_w, forecast.value_w, forecast.high_w])
                 bounds_w[:, rows] = of_plan[:, rows.start - first : rows.stop - first]
-        return Quantiles.of_bounds(Bounds(*bounds_w))
+        return Quantiles.of_bounds(PowerBand(*bounds_w))

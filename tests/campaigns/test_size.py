@@ -245,7 +245,7 @@ def file(tmp_path):
 
 
 def test_the_command(file, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("beasy_sched.cli.size.executor_of", lambda how: Here())
+    monkeypatch.setattr("beasy_sched.cli.size.executor_of", lambda how, jobs: Here())
     arguments = ["size", file, "--least", "90", *QUICK, "-o", str(tmp_path / "out")]
     assert exit_code(*arguments) == 0
     table = capsys.readouterr()

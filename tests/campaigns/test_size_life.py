@@ -68,7 +68,7 @@ def test_only_batteries_age():
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("beasy_sched.cli.size.executor_of", lambda how: Here())
+    monkeypatch.setattr("beasy_sched.cli.size.executor_of", lambda how, jobs: Here())
     (tmp_path / "ageing.toml").write_text(AGEING)
     (tmp_path / "plain.toml").write_text(PLAIN)
     quick = ("--least", "50", "--from", "1", "--to", "4", "--resolution", "100", "--seeds", "1", "-q")

@@ -98,6 +98,11 @@ COMMANDS = {
         "generate power --synthetic --pv-kw 1 --wind-kw 1 -o out/p.txt --write-ninja out/n",
         ["p.txt", "n_pv.csv", "n_wind.csv"],
     ),
+    "forecast": Writes(
+        "generate power --pv past_pv.csv --pv-kw 1 --start 2019-04-09 --days 1 -o out/p.txt"
+        " --write-forecast out/f.csv",
+        ["p.txt", "f.csv"],
+    ),
     "site": Writes("generate site --battery-kwh 1 -o out/s.toml", ["s.toml"]),
     "scenario": Writes("generate scenario best-begin -o out/s.toml", ["s.toml"]),
     "inputs": Writes("generate scenario small.toml --inputs out", OF_SCENARIO, "highspy"),
@@ -119,10 +124,18 @@ COMMANDS = {
         "matplotlib",
         reads=True,
     ),
+    "campaign compare": Writes("campaign compare swept --figure out/a.svg", ["a.svg"], "matplotlib"),
+    "compare": Writes(
+        "compare small.toml --policy easy --policy fcfs -j 1 -o elsewhere --figure out/a.svg",
+        ["a.svg"],
+        "matplotlib",
+    ),
     "report": Writes("report done/run -o out/a.html", ["a.html"]),
 }
 FOLDERS = {
     "campaign run": "campaign run small.toml -o out/folder -j 1 -q",
+    "campaign bundle": "campaign bundle swept -o out/folder -q",
+    "campaign rerun": "campaign rerun bundled -o out/folder --environment present -j 1 -q",
     "size": "size small.toml --policy easy --seeds 1 -o out/folder -j 1 -q",
     "compare": f"compare {PLATFORM} --site site.toml --policy easy -o out/folder",
     "year": "year --days 3 --policy easy -o out/folder",
@@ -201,6 +214,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         nodes = ("--file", "nodes.json", "--server", "gros", "-o", "nodes.xml")
         assert exit_code("slurm", "platform", *nodes) == 0
         assert exit_code(*f"simulate {PLATFORM} {SITE} -o done/run".split()) == 0
+        sky = "generate power --synthetic --pv-kw 1 --start 2019-01-01 --days 100 --dt 3600 -q"
+        assert exit_code(*sky.split(), "-o", "past.txt", "--write-ninja", "past") == 0
+        exit_code(*["campaign", "bundle", "swept", "-o", "bundled", "-q"])  # where it can
         plan = "plan -p platform.xml -w workload.json --production power.txt -o plan.msgpack"
         exit_code(*plan.split(), *SITE.split())  # where it can
     return made

@@ -178,12 +178,7 @@ def test_beyond_the_depth_that_is_worth_it_a_kilowatt_hour_wears_more_than_the_p
 
 @pytest.mark.parametrize(
     ("depth", "blast_lite", "apart"),
-    [
-        (0.02, 25.0, 0.9393, 0.005),
-        (0.3, 25.0, 0.9277, 0.01),
-        (0.6, 25.0, 0.9139, 0.02),
-        (0.9, 25.0, 0.8996, 0.02),
-    ],
+    [(0.02, 0.9393, 0.005), (0.3, 0.9277, 0.01), (0.6, 0.9139, 0.02), (0.9, 0.8996, 0.02)],
 )
 def test_a_year_of_daily_cycles_wears_as_blast_lite_has_it(depth, blast_lite, apart):
     """Health after a year of one cycle a day around 50 %, by BLAST-Lite 1.1.1 for a Nissan Leaf."""

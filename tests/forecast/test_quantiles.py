@@ -13,7 +13,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.history import FIRST_ISSUE_H, LEVELS, issue_quantiles
 from beasy_sched.forecast.outlook import FileForecast, PerfectForecast
-from beasy_sched.forecast.quantiles import Bounds, Quantiles
+from beasy_sched.forecast.quantiles import PowerBand, Quantiles
 from beasy_sched.forecast.weather import IssuedTable
 
 HOUR = 3600.0
@@ -29,7 +29,7 @@ def test_levels_between_below_and_above_the_known_ones() -> None:
 
 
 def test_bounds_are_quantiles() -> None:
-    quantiles = Quantiles.of_bounds(Bounds(np.array([8.0]), np.array([10.0]), np.array([13.0])))
+    quantiles = Quantiles.of_bounds(PowerBand(np.array([8.0]), np.array([10.0]), np.array([13.0])))
     assert [quantiles.at(level).item() for level in (1e-12, 0.25, 0.5, 0.75, 1.0)] == pytest.approx(
         [8.0, 9.0, 10.0, 11.5, 13.0]
     )

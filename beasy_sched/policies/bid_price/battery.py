@@ -40,7 +40,7 @@ class Slack(NamedTuple):
     """Whether that is the target at a window's end, and not the floor."""
 
 
-class Projection(NamedTuple):
+class BatteryProjection(NamedTuple):
     """The battery with all that is drawn."""
 
     left_j: float
@@ -90,7 +90,7 @@ class BatteryAhead:
             return Slack(above_j, int(self.cells.goals[worst]), True)
         return Slack(left_j, edge, False)
 
-    def project(self, net_w: FloatArray) -> Projection:
+    def project(self, net_w: FloatArray) -> BatteryProjection:
         """Follow the battery through a surplus of ``net_w`` (below 0: a deficit) in each cell."""
         if self._backup is None:
             levels_j, spare_j = self._alone(net_w)
@@ -100,7 +100,7 @@ class BatteryAhead:
         above_j = np.where(falls, levels_j[1:] - self.floor_j, np.inf)
         above_j = np.where(spare_j < 0.0, np.minimum(above_j, spare_j), above_j)
         edge = int(above_j.argmin()) + 1
-        return Projection(float(above_j[edge - 1]), edge, levels_j[self.cells.goals])
+        return BatteryProjection(float(above_j[edge - 1]), edge, levels_j[self.cells.goals])
 
     def _alone(self, net_w: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Levels at the edges, J, and what else could be given at a time in each cell; below 0: it lacks."""

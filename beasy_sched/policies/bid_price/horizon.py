@@ -66,7 +66,7 @@ class Cells:
         return np.asarray(np.diff(until_edge_s) / self.width_s)
 
 
-class Foreseen(NamedTuple):
+class ForeseenSteps(NamedTuple):
     """Predictions from the present step on, one value a step."""
 
     renew_w: FloatArray
@@ -115,7 +115,7 @@ class Foresight:
         steps = max(round((until_s - now) / step_s), 1)
         return Cells(steps, step_s, [round((end_s - now) / step_s) for end_s in inside_s])
 
-    def look(self, now: float, steps: int, present_w: float) -> Foreseen:
+    def look(self, now: float, steps: int, present_w: float) -> ForeseenSteps:
         """Predict ``steps`` steps from the one that begins at ``now``, which has ``present_w``."""
         self._errors.add(present_w, *self._next)
         self._seen_w.append(present_w)
@@ -124,13 +124,13 @@ class Foresight:
         self._next = (float(foreseen.renew_w[1]), float(foreseen.uncertainty[1])) if follows else (0.0, 0.0)
         return foreseen
 
-    def supply_w(self, foreseen: Foreseen, cells: Cells, sigmas: float) -> FloatArray:
+    def supply_w(self, foreseen: ForeseenSteps, cells: Cells, sigmas: float) -> FloatArray:
         """Production to count on, with as many standard errors less, and what hydrogen gives: W by cell."""
         renew_w = self._errors.expected_w(foreseen.renew_w, foreseen.uncertainty, sigmas)
         renew_w[0] = self._seen_w[-1]
         return cells.means(renew_w + foreseen.given_w)
 
-    def _foreseen(self, now: float, steps: int) -> Foreseen:
+    def _foreseen(self, now: float, steps: int) -> ForeseenSteps:
         plans, step_s = self._view.plans, self._site.step_s
         started = plans is not None and plans.start_s - TIME_TOLERANCE_S <= now
         is_planned = started and now < self._view.planned_until_s - TIME_TOLERANCE_S
@@ -145,9 +145,9 @@ class Foresight:
         if planned is not None:
             return planned._replace(renew_w=renew_w, uncertainty=uncertainty)
         nothing_w = np.zeros(steps)
-        return Foreseen(renew_w, uncertainty, nothing_w - self._site.base_w, nothing_w, nothing_w, None)
+        return ForeseenSteps(renew_w, uncertainty, nothing_w - self._site.base_w, nothing_w, nothing_w, None)
 
-    def _planned(self, now: float, steps: int) -> Foreseen:
+    def _planned(self, now: float, steps: int) -> ForeseenSteps:
         columns = []
         for plan in self._view.plans or ():
             first = max(round((now - plan.start_s) / plan.step_s), 0)
@@ -159,7 +159,7 @@ class Foresight:
             flops = np.interp(power.load_w, self._draw_w, self._flops)
             column = power.renew_w, plan.renew_uncertainty, given_w, held_w, power.battery_j[1:], flops
             columns.append([values[first:] for values in column])
-        return Foreseen(*(np.concatenate(parts)[:steps] for parts in zip(*columns, strict=True)))
+        return ForeseenSteps(*(np.concatenate(parts)[:steps] for parts in zip(*columns, strict=True)))
 
     def _as_before(self, steps: int) -> FloatArray:
         """Production of the same time a day before, or the mean so far."""

@@ -16,7 +16,7 @@ from beasy_sched.model.host_states import IDLE, SWITCHING_ON
 from beasy_sched.policies.bid_price.battery import Backup, BatteryAhead, WearFloor
 from beasy_sched.policies.bid_price.estimators import share_to_come
 from beasy_sched.policies.bid_price.fleet import Speed
-from beasy_sched.policies.bid_price.horizon import Cells, Foreseen, Foresight
+from beasy_sched.policies.bid_price.horizon import Cells, ForeseenSteps, Foresight
 from beasy_sched.policies.bid_price.jobs import Expected
 from beasy_sched.policies.bid_price.margins import (
     COMMITMENT_SIGMAS,
@@ -127,7 +127,7 @@ class StepMaker:
         )
 
     def _supplies_w(
-        self, budget: StepBudget, foreseen: Foreseen, cells: Cells
+        self, budget: StepBudget, foreseen: ForeseenSteps, cells: Cells
     ) -> tuple[FloatArray, FloatArray]:
         """The supplies that the price and that jobs which start count on, W by cell."""
         foresight, risk = self._foresight, self._risk
@@ -142,7 +142,7 @@ class StepMaker:
         hopeful_w[0] = budget.renew_w
         return cells.means(hopeful_w + foreseen.given_w), cells.means(risk.careful_w + foreseen.given_w)
 
-    def _backup(self, start_s: float, cells: Cells, foreseen: Foreseen) -> Backup | None:
+    def _backup(self, start_s: float, cells: Cells, foreseen: ForeseenSteps) -> Backup | None:
         """What a fuel cell that may be held and a grid can give; None without either."""
         grid, import_w = self._site.grid, None
         if grid is not None:
@@ -154,7 +154,7 @@ class StepMaker:
         return Backup(cells.means(foreseen.held_w), foreseen.planned_j[cells.bounds[1:] - 1], import_w)
 
     def _demand(
-        self, cells: Cells, foreseen: Foreseen, start_s: float, running_w: dict[Speed, FloatArray]
+        self, cells: Cells, foreseen: ForeseenSteps, start_s: float, running_w: dict[Speed, FloatArray]
     ) -> Demand:
         """The running jobs, the waiting ones that are sure to end in time, and those to come."""
         queue, expected, left_s = self._view.queue, self._expected, float(cells.edge_s[-1])
@@ -172,7 +172,7 @@ class StepMaker:
             coming=servers * np.vstack((np.zeros(len(cells)), np.cumsum(share, axis=0))),
         )
 
-    def _demand_flops(self, foreseen: Foreseen, start_s: float) -> FloatArray:
+    def _demand_flops(self, foreseen: ForeseenSteps, start_s: float) -> FloatArray:
         """Predicted work of all jobs in each step, flops/s, scaled by what has arrived.
 
         Without a prediction, as much is expected as has arrived.

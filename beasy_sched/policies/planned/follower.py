@@ -14,7 +14,7 @@ from beasy_sched.arrays import (
 from beasy_sched.engine.actions import Action, FactDict, SetPState
 from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.quantiles import Bounds
+from beasy_sched.forecast.quantiles import PowerBand
 from beasy_sched.model.host_states import SWITCHING_ON
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.planner.forecast import Predictions
@@ -55,7 +55,7 @@ def enter_window(
     plan: WorkingPlan,
     step: int,
     known: CurrentWindow | None,
-    production: Bounds | None = None,
+    production: PowerBand | None = None,
 ) -> CurrentWindow | None:
     """The window of ``step``: ``known`` if it is still that one, else a new one from the present level.
 
