@@ -52,11 +52,13 @@ def test_parts_come_to_the_bytes_of_the_whole(tmp_path: Path) -> None:
 def test_a_part_that_was_lost_is_made_up_for(tmp_path: Path) -> None:
     begin([scenario()], tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        go_on(tmp_path, Here(most=3), part=CampaignPart(1, 2))  # a plan and two runs
-    assert go_on(tmp_path, Here(), part=CampaignPart(2, 2)).left == 4
+        go_on(tmp_path, Here(most=3), part=CampaignPart(1, 2))  # a plan, where it has to be made, and runs
+    lost = 6 - len(list((tmp_path / "rows").glob("*.json")))
+    assert lost in (3, 4)
+    assert go_on(tmp_path, Here(), part=CampaignPart(2, 2)).left == lost
     assert not Folder(tmp_path).table.exists()
     outcome = go_on(tmp_path, Here())
-    assert (outcome.executed, outcome.left) == (4, 0)
+    assert (outcome.executed, outcome.left) == (lost, 0)
     assert Folder(tmp_path).table.exists()
 
 
