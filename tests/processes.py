@@ -15,7 +15,7 @@ from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.protocol import batsim4
 
-PATIENCE_S = 120
+PATIENCE_S = 300
 
 
 def program(name: str) -> str:

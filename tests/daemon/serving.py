@@ -22,7 +22,7 @@ from tiny import begins
 from beasy_sched.model import events as e
 from beasy_sched.protocol import batsim4
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 LISTENING = "listening on "
 Frames = bytes | list[bytes]
 
