@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
@@ -92,16 +92,21 @@ class PartOption(CommandOptions):
     )
 
 
-class WorkerOptions(ExecutorOptions):
-    """Where and how the runs of a campaign are executed."""
-
-    jobs: int = option(
+def jobs_option() -> Any:
+    """How many runs there are at a time."""
+    return option(
         "How many runs at a time, each in its own process.",
         "-j",
         type=Whole(1, 100_000),
         default=processors_here,
         show_default="all cores",
     )
+
+
+class WorkerOptions(ExecutorOptions):
+    """Where and how the runs of a campaign are executed."""
+
+    jobs: int = jobs_option()
     allowed: tuple[str, ...] = option(
         "Allow scenarios to import this policy: a file alone cannot cause code to be imported.",
         "--allow-policy",

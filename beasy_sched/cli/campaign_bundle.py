@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from beasy_sched.cli.campaign import processors_here, unless_stopped
-from beasy_sched.cli.options import FOLDER, CommandOptions, Whole, option, progress_bar, with_options
+from beasy_sched.cli.campaign import jobs_option, unless_stopped
+from beasy_sched.cli.options import FOLDER, CommandOptions, option, progress_bar, with_options
 from beasy_sched.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -82,13 +82,7 @@ class _RerunOptions(CommandOptions):
     python: str | None = option(
         "Python for the new environment.", metavar="PYTHON", show_default="one of the bundle's version"
     )
-    jobs: int = option(
-        "How many runs at a time, each in its own process.",
-        "-j",
-        type=Whole(1, 100_000),
-        default=processors_here,
-        show_default="all cores",
-    )
+    jobs: int = jobs_option()
     allowed: tuple[str, ...] = option(
         "Allow the bundle to bring this policy's code.", "--allow-policy", metavar="MODULE:CLASS"
     )

@@ -50,14 +50,14 @@ class CalibratedRisk:
         self.risk = share_of("option risk", risk)
         self.level = self.risk
         """Level of the forecast's quantile that starts count on in the present window."""
-        self.quantiles = Quantiles(np.array([0.5]), np.zeros((1, 1)))
+        self._view, self._site = view, view.site
+        self.quantiles = self._forecast(0.0, 1)
         """The forecast of the steps from the present one on."""
         self.careful_w = np.zeros(1)
         """The production that starts count on in these steps, W."""
         self.reserve_j = np.zeros(1)
         """What sleeping servers take from the battery after each of these steps, until that production has
         grown enough to feed them, J."""
-        self._view, self._site = view, view.site
         asleep_w = view.power_model.sleep_w[view.platform.kind_of]
         self._least_w = float(asleep_w.sum()) + view.site.base_w
         self._windows: list[dict[str, Any]] = []

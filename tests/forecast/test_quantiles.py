@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from datetime import datetime, timezone
 
 import numpy as np
 import pytest
+from forecast.sunny_days import DAY_ONE, SUN, day_of, history
 from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.history import FIRST_ISSUE_H, LEVELS, issue_quantiles
-from beasy_sched.forecast.outlook import FileForecast, PerfectForecast
+from beasy_sched.forecast.outlook import FileForecast, PerfectForecast, SolarForecast
 from beasy_sched.forecast.quantiles import PowerBand, Quantiles
+from beasy_sched.forecast.solar import SolarModel
 from beasy_sched.forecast.weather import IssuedTable
 
 HOUR = 3600.0
@@ -94,6 +97,22 @@ def test_a_file_with_quantiles_has_these_in_slots_and_the_announced_power_at_onc
 def test_what_is_known_in_advance_has_no_band() -> None:
     source = PerfectForecast(np.array([100.0, 200.0]), HOUR)
     assert np.ptp(source.outlook.quantiles(0.0, HOUR, 2).power_w, axis=0).tolist() == [0.0, 0.0]
+
+
+def test_the_predictor_has_the_errors_of_its_training_data() -> None:
+    shadow = day_of(100.0)
+    shadow[8:14] = 40.0  # hours under a cloud that nobody told of
+    days = [(SUN, shadow if day % 2 == 0 else 100.0) for day in range(60)]
+    start = datetime.fromtimestamp((DAY_ONE + 60) * 86400 + 6 * 3600, timezone.utc)
+    found = []
+    for data in (history(days), history([(SUN, 100.0)] * 60)):
+        source = SolarForecast(SolarModel(data, leave_out=1), None, start)
+        quantiles = source.outlook.quantiles(0.0, HOUR, 24)
+        ideal_w = source.outlook.clear_sky_w(0.0, HOUR, 24)
+        assert np.all(quantiles.power_w <= ideal_w + 1e-9)
+        found.append(float(np.ptp(quantiles.power_w, axis=0).max()))
+    assert found[0] > 1.0
+    assert found[1] == pytest.approx(0.0, abs=1e-9)
 
 
 # --- from the past of a site ---------------------------------------------------------------------------

@@ -132,11 +132,8 @@ class StepMaker:
         """The supplies that the price and that jobs which start count on, W by cell."""
         foresight, risk = self._foresight, self._risk
         if risk is None:
-            of_sigmas = (
-                foresight.supply_w(foreseen, cells, k) for k in (RATIONING_SIGMAS, COMMITMENT_SIGMAS)
-            )
-            hopeful_w, careful_w = of_sigmas
-            return hopeful_w, careful_w
+            hopeful_w = foresight.supply_w(foreseen, cells, RATIONING_SIGMAS)
+            return hopeful_w, foresight.supply_w(foreseen, cells, COMMITMENT_SIGMAS)
         risk.open_step(budget, len(foreseen.renew_w))
         hopeful_w = risk.quantiles.at(max(risk.level, RATIONING_LEVEL))
         hopeful_w[0] = budget.renew_w
