@@ -11,6 +11,7 @@ import pytest
 import yaml
 from project.shell import ROOT
 
+from beasy_sched._version import __version__
 from beasy_sched.bundles.crate import REPOSITORY
 
 if sys.version_info >= (3, 11):
@@ -80,6 +81,8 @@ def test_the_citation():
     found = read(ROOT / "CITATION.cff")
     assert {"cff-version", "message", "title", "authors"} <= found.keys()
     assert found["license"] == PROJECT["license"]["text"]
+    assert found["version"] == __version__
+    assert f"\n## [{__version__}] - {found['date-released']}\n" in (ROOT / "CHANGELOG.md").read_text("utf-8")
     readme = (ROOT / "README.md").read_text("utf-8")
     for paper in found["references"]:
         assert paper["doi"] in readme
