@@ -111,7 +111,7 @@ def test_with_hosts_out_of_service(seed: int, with_site: bool, until_s: float) -
 
 @pytest.mark.slow
 def test_soak() -> None:
-    for seed in range(600):
+    for seed in range(300):
         world = random_world(np.random.default_rng(seed), most_jobs=60, steps=30)
         check(world, seed, with_site=seed % 2 == 0)
 
