@@ -63,6 +63,7 @@ from beasy_sched.comparisons.side_by_side import (
 )
 from beasy_sched.declared import made_of
 from beasy_sched.errors import Interrupted
+from beasy_sched.formats.site_file import DEFAULT_SITE
 from beasy_sched.generate.workload import ArrivalShape
 from beasy_sched.outputs.tables import Contender, comparison_lines, conditions
 from beasy_sched.outputs.verdict import verdict
@@ -70,6 +71,16 @@ from beasy_sched.run.settings import RunSettings
 
 INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 """A file that is there."""
+
+
+class _SiteFile(click.Path):
+    """A site file that is there, or ``default``: the one that comes with the program."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return Path(DEFAULT_SITE) if value == DEFAULT_SITE else super().convert(value, param, ctx)
+
+
+SITE: Final = _SiteFile(exists=True, dir_okay=False, path_type=Path)
 _PRELOADED: Final = (
     "beasy_sched.cli.simulate", "beasy_sched.outputs.tables", "beasy_sched.run.in_process",
     "beasy_sched.comparisons.policy_run",
@@ -184,7 +195,9 @@ class _TheDays(SharedOptions):
     begin: str | None = option_of(GeneratedDays, "begin", "--from", metavar="TIME")
     start: str | None = option_of(GeneratedDays, "start", metavar="TIME")
     site: Path | None = option(
-        "Your site file instead of the site of these days.", type=INPUT, metavar="FILE"
+        "Your site file instead of the site of these days, or 'default', the one of the other commands.",
+        type=SITE,
+        metavar="FILE",
     )
 
 

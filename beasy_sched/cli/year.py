@@ -18,7 +18,7 @@ from rich.progress_bar import ProgressBar
 
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli import main
-from beasy_sched.cli.compare import INPUT, JobsOption, SharedOptions, print_text, with_signal_code
+from beasy_sched.cli.compare import SITE, JobsOption, SharedOptions, print_text, with_signal_code
 from beasy_sched.cli.options import (
     FOLDER,
     Whole,
@@ -83,7 +83,7 @@ class _YearOptions(SharedOptions, JobsOption):
     wind_kw: float = option_of(Year, "wind_kw", metavar="KW")
     site: Path | None = option(
         "Your site file, with battery and hydrogen, instead of the site of this year.",
-        type=INPUT,
+        type=SITE,
         metavar="FILE",
     )
     start: datetime | None = option(

@@ -19,8 +19,8 @@ from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.extras import is_installed, require
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.reading import package_text, read_text
-from beasy_sched.formats.site_file import parse_site
+from beasy_sched.formats.reading import package_text
+from beasy_sched.formats.site_file import parse_site, read_site_text
 from beasy_sched.generate.noise import SIGMA
 from beasy_sched.generate.workload import ArrivalShape, SwfOptions
 from beasy_sched.numbers import Range
@@ -196,7 +196,7 @@ class GeneratedDays(DayOptions):
     def site_text(self) -> str:
         """The text of the site file, with a shorter window for a quick run. Raises InputError."""
         if self.site is not None:
-            return read_text(self.site)
+            return read_site_text(self.site)
         text = shipped_site("days")
         return re.sub(r"^window_h = \S+", f"window_h = {QUICK_H}", text, flags=re.M) if self.quick else text
 

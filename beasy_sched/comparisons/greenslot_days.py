@@ -12,8 +12,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
-from beasy_sched.formats.reading import read_text
-from beasy_sched.formats.site_file import parse_site
+from beasy_sched.formats.site_file import parse_site, read_site_text
 from beasy_sched.units import SECONDS_PER_HOUR
 
 GREENSLOT_RUNS: Final = {
@@ -49,7 +48,7 @@ class GreenslotDays:
     @property
     def site_text(self) -> str:
         """The text of the site file. Raises InputError."""
-        return shipped_site("greenslot") if self.site is None else read_text(self.site)
+        return shipped_site("greenslot") if self.site is None else read_site_text(self.site)
 
     def make(self, folder: Path, commands: Commands) -> DayInputs:
         """Write the platform, the workload and the sun, with its predictions.

@@ -29,7 +29,7 @@ from beasy_sched.errors import Interrupted
 from beasy_sched.extras import require
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_text
-from beasy_sched.formats.site_file import parse_site
+from beasy_sched.formats.site_file import parse_site, read_site_text
 from beasy_sched.generate.workload import SyntheticOptions
 from beasy_sched.numbers import Range
 from beasy_sched.outputs.files import RunFiles
@@ -109,7 +109,7 @@ class Year(DayOptions):
         )
 
     def _site_text(self) -> str:
-        text = shipped_site("year") if self.site is None else read_text(self.site)
+        text = shipped_site("year") if self.site is None else read_site_text(self.site)
         if self.start is None:
             return text
         start = f'start = "{self.start:%Y-%m-%dT%H:%M:%S+00:00}"'

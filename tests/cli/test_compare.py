@@ -16,6 +16,7 @@ from small_site import small_site
 from beasy_sched.cli.compare import _comparison
 from beasy_sched.comparisons.days import POLICIES, GeneratedDays
 from beasy_sched.comparisons.side_by_side import ComparedPolicy, Comparison
+from beasy_sched.formats.site_file import default_site_text
 from beasy_sched.policies.registry import policy_names
 
 Capture = pytest.CaptureFixture[str]
@@ -96,6 +97,11 @@ def test_mistakes_are_told_and_the_exit_code_is_2(
     assert message in told
     assert "Traceback" not in told
     assert not (tmp_path / "out").exists()
+
+
+def test_the_site_may_be_the_one_of_the_other_commands() -> None:
+    site_text = chosen("--site", "default").days.site_text
+    assert site_text == default_site_text() != chosen().days.site_text
 
 
 def test_the_policies_exist_and_each_runs_once() -> None:
