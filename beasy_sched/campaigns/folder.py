@@ -117,12 +117,17 @@ class Folder:
                     try:
                         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
                         break
-                    except OSError:
+                    except BlockingIOError:
                         if last_try:
                             raise ConfigError(
                                 f"another campaign, or a part of this one, is running in {self.path}"
                             ) from None
                         time.sleep(_GLANCE_S)
+                    except OSError as error:
+                        raise ConfigError(
+                            f"{self.path} cannot be locked (flock: {error.strerror}): choose a folder on a"
+                            " file system with locks"
+                        ) from None
             os.utime(file.fileno())
             if not shared:
                 self._remove_leftovers()
@@ -166,17 +171,16 @@ class Folder:
     def running_since_s(self) -> float | None:
         """When the campaign that runs now, or the last of its parts, was started or resumed, s since 1970.
 
-        None where none runs, or the folder is one that this user may not write to.
+        None where none runs, or the folder's lock cannot be opened or taken.
         """
         if sys.platform == "win32":
             return None
         import fcntl
 
-        lacks = FileNotFoundError, PermissionError
-        with contextlib.suppress(*lacks), (self.path / _LOCK).open("r+b") as file:
+        with contextlib.suppress(OSError), (self.path / _LOCK).open("r+b") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 return os.fstat(file.fileno()).st_mtime
         return None
 

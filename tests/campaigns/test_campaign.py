@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -272,6 +274,20 @@ def test_a_folder_that_was_just_begun_is_taken(tmp_path):
 def test_one_campaign_at_a_time(done):
     with Folder(done).locked(), pytest.raises(ConfigError, match="another campaign, or a part"):
         run_campaign(done, keep="trace")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fcntl")
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    import fcntl
+
+    def no_locks(*given):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    begin([scenario()], tmp_path)
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(ConfigError, match="cannot be locked .* on a file system with locks"):
+        run_campaign(tmp_path)
+    assert Folder(tmp_path).running_since_s() is None
 
 
 def test_two_scenarios_of_one_name_are_refused(tmp_path):
