@@ -285,7 +285,7 @@ def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
 
     begin([scenario()], tmp_path)
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    with pytest.raises(ConfigError, match="cannot be locked .* on a file system with locks"):
+    with pytest.raises(ConfigError, match=r"cannot be locked .* on a file system with locks"):
         run_campaign(tmp_path)
     assert Folder(tmp_path).running_since_s() is None
 

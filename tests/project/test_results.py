@@ -26,12 +26,24 @@ def test_a_run_that_is_there(tmp_path: Path):
     assert [path.name for path in (into / "figures/learning").iterdir()] == ["a.png"]
 
 
-@pytest.mark.parametrize("study", ["unknown", "learning=no-such-folder"])
-def test_mistakes_end_with_2(study: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("study", "message"),
+    [
+        ("unknown", "expected one of"),
+        ("learning=no-such-folder", "expected the folder of a run"),
+        ("greenslot-files", "requires files of your own"),
+    ],
+)
+def test_mistakes_end_with_2(study: str, message: str, tmp_path: Path):
     done = run(SCRIPT, study, "--into", tmp_path / "pages")
     assert done.returncode == 2
-    assert "expected" in done.stderr
+    assert message in " ".join(done.stderr.split())
     assert not (tmp_path / "pages").exists()
+
+
+def test_every_page_has_its_study():
+    studies = re.findall(r'^    "([\w-]+)": Study\(', SCRIPT.read_text("utf-8"), re.MULTILINE)
+    assert {page.stem for page in PAGES} == {*studies, "conformance"}  # which scripts/conformance writes
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
