@@ -143,6 +143,9 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         filled["policies"] = _labelled(tables)
     if isinstance(raw.get("seeds"), dict):
         filled["seeds"] = _seeds(raw["seeds"])
+    noise = raw.get("noise", {})
+    if isinstance(noise, dict) and all(_is_trace(part.get("workload")) for part in filled["tuples"]):
+        filled["noise"] = {"walltimes": "keep", **noise}  # a trace has walltimes of its own
     platform = raw.get("platform")
     if isinstance(platform, dict) and isinstance(platform.get("servers"), dict):
         servers = {
@@ -151,6 +154,10 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         }
         filled["platform"] = {**platform, "servers": servers}
     return filled
+
+
+def _is_trace(workload: dict[str, Any] | None) -> bool:
+    return workload is not None and workload.get("source") == "swf"
 
 
 def _tuples(raw: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
@@ -423,8 +430,11 @@ def check_code(scenario: Scenario, allowed: Collection[str]) -> None:
     """Raise ConfigError for policies ``package.module:Class`` that are not among those ``allowed``."""
     for number, policy in enumerate(scenario.policies):
         with _at(f"policies[{number}]"):
+            name = shortened(policy.name)
             check_named_in_data(
-                policy.name, allowed, f"allow it by name with --allow-policy {shortened(policy.name)}"
+                policy.name,
+                allowed,
+                f"allow it by name: --allow-policy {name}, or for compare --policy {name}",
             )
 
 

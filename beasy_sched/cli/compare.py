@@ -60,6 +60,7 @@ from beasy_sched.comparisons.side_by_side import (
     ComparedPolicy,
     Comparison,
     check_labels,
+    with_short_labels,
 )
 from beasy_sched.declared import made_of
 from beasy_sched.errors import Interrupted
@@ -365,7 +366,8 @@ def _comparison(context: click.Context, what: _WhatRuns, days: _TheDays, own: _O
     known = {
         name: ComparedPolicy(name, policy, (*words,)) for name, (policy, words) in chosen.policies.items()
     }
-    policies = [known.get(policy.label, policy) for policy in what.policies] or [*known.values()]
+    named = [known.get(policy.label, policy) for policy in with_short_labels(what.policies)]
+    policies = named or [*known.values()]
     check_labels(policies)
     given = [] if what.policy_options is None else ["--options", what.policy_options]
     given += [word for each in what.single_options for word in ("--option", each)]

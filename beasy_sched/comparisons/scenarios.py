@@ -21,7 +21,7 @@ from beasy_sched.campaigns.scenario import PolicyPart, Scenario, quick
 from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
 from beasy_sched.campaigns.table import check_installed, read_campaign
 from beasy_sched.campaigns.workers import Executor
-from beasy_sched.comparisons.side_by_side import TABLE_NAME, ComparedPolicy
+from beasy_sched.comparisons.side_by_side import TABLE_NAME, ComparedPolicy, with_short_labels
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.reports.paired import Block, ComparedPolicies, blocks_of, paired_tables
@@ -149,11 +149,13 @@ def scenario_comparison(
     their first seeds only. Raises ConfigError and InputError.
     """
     allowed = tuple(policy.policy for policy in policies if ":" in policy.policy)
+    labelled = with_short_labels(policies)
     parts = tuple(
         PolicyPart(name=policy.policy, options=policy.options(), label=policy.folder_name)
-        for policy in policies
+        for policy in labelled
     )
-    scenarios = [find_scenario(name) for name in names]
+    as_given = {policy.label: part.label for policy, part in zip(policies, parts, strict=True)}
+    scenarios = [find_scenario(name, allowed=allowed) for name in names]
     if most_seeds is not None:
         scenarios = [msgspec.structs.replace(each, seeds=each.seeds[:most_seeds]) for each in scenarios]
     if files:
@@ -163,7 +165,7 @@ def scenario_comparison(
         for scenario in scenarios:
             check_scenario(scenario, allowed)
     labels = [policy.label for policy in scenarios[0].policies]
-    chosen = labels[0] if against is None else ComparedPolicy.of(against).folder_name
+    chosen = labels[0] if against is None else as_given.get(against, ComparedPolicy.of(against).folder_name)
     for scenario in scenarios:
         if chosen not in (own := [policy.label for policy in scenario.policies]):
             raise ConfigError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -181,6 +181,15 @@ class Comparison:
         serve = ["serve", "-s", "tcp://127.0.0.1:0", *deciding, "-o", *results, "--timeout", "60"]
         batsim = ["batsim", *inputs.simulator, "--forward-unknown-events", "-E", "-e", *results]
         return PolicyRun(commands.program, folder, (serve, batsim), logged)
+
+
+def with_short_labels(policies: Sequence[ComparedPolicy]) -> list[ComparedPolicy]:
+    """Call each ``package.module:Class`` by its class, where no other policy is called so."""
+    short = [re.sub(r"^[^\s:]*:", "", policy.label) for policy in policies]
+    return [
+        replace(policy, label=label) if short.count(label) == 1 else policy
+        for policy, label in zip(policies, short, strict=True)
+    ]
 
 
 def check_labels(policies: Sequence[ComparedPolicy]) -> None:

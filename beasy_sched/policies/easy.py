@@ -363,6 +363,11 @@ class EasyPass:
         ends_s = self.begin_s + self.view.queue.walltime_s[places]
         return np.asarray(ends_s > promise.start_s + TIME_TOLERANCE_S)
 
+    def postpone(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
+        """Log why ``job`` waits, with the numbers behind it, unless that was its last reason."""
+        if self.view.wants_reason(job, rule):
+            self.actions.append(Postpone(job, rule, facts))
+
     def tell(self, promise: Reservation) -> None:
         """Report why the first job that cannot start waits."""
         rule = self.refused_by or (RESERVED if math.isfinite(promise.start_s) else NOT_RESERVED)

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,11 @@ def policy_class(name: str) -> type[Policy]:
     if target is None:
         if meant := _meant(name):
             raise ConfigError(f"unknown policy {name!r}: {meant}")
-        known = ", ".join(policy_names())
+        known = policy_names()
+        near = get_close_matches(name, known, n=1)
+        guess = f"did you mean {near[0]}? There are " if near else "choose one of "
         raise ConfigError(
-            f"unknown policy {name!r}: choose one of {known}, or name a class as package.module:Class"
+            f"unknown policy {name!r}: {guess}{', '.join(known)}; or name a class as package.module:Class"
         )
     return _load(target)
 

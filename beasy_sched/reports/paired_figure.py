@@ -28,7 +28,7 @@ _STYLE: Final = {
     "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8, "legend.fontsize": 7.5, "xtick.labelsize": 7,
     "ytick.labelsize": 8, "axes.linewidth": 0.6, "pdf.fonttype": 42,
 }  # fmt: skip
-_ROW_IN, _HEAD_IN, _FOOT_IN = 0.19, 0.52, 0.55
+_ROW_IN, _HEAD_IN, _FOOT_IN = 0.2, 0.45, 1.0
 _DPI: Final = 220
 
 

@@ -54,6 +54,27 @@ def test_a_tuple_with_another_source_keeps_nothing_of_the_first(tmp_path):
     assert (found.file, found.start, found.arrivals) == (str(tmp_path / "trace.swf"), "1d", "swf")
 
 
+@pytest.mark.parametrize(
+    ("noise", "tuples", "walltimes"),
+    [
+        ("", "", "keep"),
+        ("[noise]\nrun_time_sigma = 0.1\n", "", "keep"),
+        ('[noise]\nwalltimes = "groups"\n', "", "groups"),
+        (
+            "",
+            '[[tuples]]\n[[tuples]]\nworkload = { source = "synthetic", seed = 1, shape = "begin", host_shares = { 1 = 1 } }\n',
+            "groups",
+        ),
+    ],
+)
+def test_a_trace_keeps_its_walltimes(noise, tuples, walltimes, tmp_path):
+    (tmp_path / "trace.swf").write_text("1 0 0 60 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
+    trace = ['[workload]\nsource = "swf"\nfile = "trace.swf"\n', "[platform]\nservers = { gros = 2 }\n"]
+    sun = '[production]\nsource = "synthetic"\nseed = 1\npv_kw = 2\nwind_kw = 1\n'
+    text = 'name = "of-a-trace"\nseeds = [1]\n' + "".join([*trace, sun, noise, tuples])
+    assert parse_scenario(text, tmp_path / "scenario.toml").noise.walltimes == walltimes
+
+
 def test_a_site_from_a_file_leaves_its_guard_behind(tmp_path):
     (tmp_path / "site.toml").write_text(
         '[battery]\ncapacity_kwh = 7\ncharge_limit_kw = 1\ndischarge_limit_kw = 1\n[guard]\nmode = "shed"\n'

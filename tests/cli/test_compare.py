@@ -15,7 +15,8 @@ from small_site import small_site
 
 from beasy_sched.cli.compare import _comparison
 from beasy_sched.comparisons.days import POLICIES, GeneratedDays
-from beasy_sched.comparisons.side_by_side import ComparedPolicy, Comparison
+from beasy_sched.comparisons.scenarios import scenario_comparison
+from beasy_sched.comparisons.side_by_side import ComparedPolicy, Comparison, with_short_labels
 from beasy_sched.formats.site_file import default_site_text
 from beasy_sched.policies.registry import policy_names
 
@@ -144,14 +145,14 @@ def test_own_files_and_a_policy_of_ones_own(tmp_path: Path) -> None:
     done = run(*PROGRAM, *files, *policies, "--no-report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "out/run").iterdir()} == {
-        "comparison.md", "easy", "mine_Mine", "easy_priority_slowdown",
+        "comparison.md", "easy", "Mine", "easy_priority_slowdown",
     }  # fmt: skip
     assert "The days: platform.xml, workload.json, power.txt" in done.stdout
     found = {
         name: json.loads((tmp_path / f"out/run/{name}/run_summary.json").read_text("utf-8"))
-        for name in ("easy", "mine_Mine", "easy_priority_slowdown")
+        for name in ("easy", "Mine", "easy_priority_slowdown")
     }
-    assert found["mine_Mine"]["jobs"] == found["easy"]["jobs"]
+    assert found["Mine"]["jobs"] == found["easy"]["jobs"]
     assert found["easy_priority_slowdown"]["settings"]["options"] == {"priority": "slowdown"}
     single = run(*PROGRAM, *files, "--policy", "mine:Mine", "--no-report", "-o", "one", cwd=tmp_path)
     assert single.returncode == 0, single.stderr
@@ -176,13 +177,15 @@ def test_scenarios_with_differences_from_one_policy(tmp_path: Path) -> None:
     (tmp_path / "small.toml").write_text(SMALL)
     (tmp_path / "mine.py").write_text(MINE)
     policies = ("--policy", "easy", "--policy", "mine:Mine", "--policy", "workload-reactive")
+    small = SMALL.replace("policies = [", 'policies = ["mine:Mine", ')  # --policy takes its place
+    (tmp_path / "small.toml").write_text(small)
     command = (*PROGRAM, "small.toml", *policies, "--against", "easy", "-o", "two")
     done = run(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "12 runs, 12 executed now, 0 failed" in done.stderr or "executed now, 0 failed" in done.stderr
     text = (tmp_path / "two/comparison.md").read_text("utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "|" in line]
-    place = next(n for n, row in enumerate(rows) if row[0] == "mine_Mine" and len(row) == 6)
+    place = next(n for n, row in enumerate(rows) if row[0] == "Mine" and len(row) == 6)
     assert rows[place][2].startswith("+0.00 [+0.00, +0.00]")
     assert rows[place][4:] == ["100 %", ""]
     assert "Less easy: small" in text
@@ -190,6 +193,24 @@ def test_scenarios_with_differences_from_one_policy(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     assert ", 0 executed now" in again.stderr
     assert again.stdout == text
+
+
+def test_policies_of_ones_own_are_called_by_their_class_if_it_is_the_only_one() -> None:
+    given = [ComparedPolicy.of(text) for text in ("easy", "mine:Mine least=2", "v1:Other", "v2:Other")]
+    labels = [policy.label for policy in with_short_labels(given)]
+    assert labels == ["easy", "Mine least=2", "v1:Other", "v2:Other"]
+
+
+@pytest.mark.parametrize("against", ["Mine", "mine:Mine"])
+def test_the_policy_to_compare_with_as_it_was_given_or_as_it_is_called(
+    against: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = [ComparedPolicy.of("easy"), ComparedPolicy.of("mine:Mine")]
+    found = scenario_comparison(["best-begin"], given, tmp_path / "out", against=against)
+    assert found.against == "Mine"
 
 
 @pytest.mark.parametrize(

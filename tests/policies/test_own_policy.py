@@ -132,3 +132,9 @@ def test_easy_with_a_rule_of_ones_own(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Sunny: 14 runs" in done.stdout
     assert "easy in the same worlds" in done.stdout
+    files = ("-p", "platform.xml", "-w", "workload.json", "--site", "default", "--events", "night.txt")
+    (folder / "night.txt").write_text('{"timestamp": 0, "type": "power", "power_available": 0}\n')
+    done = beasy(folder, "simulate", *files, "--policy", "sunny:Sunny", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    log = (folder / "out_decisions.jsonl").read_text("utf-8")
+    assert "waits for the sun" in log

@@ -218,6 +218,12 @@ def test_no_advice_that_would_not_work(name: str) -> None:
         policy_class(name)
 
 
+@pytest.mark.parametrize(("name", "meant"), [("beasi", "beasy"), ("bidprice", "bid-price"), ("nxt", "next")])
+def test_a_name_that_is_nearly_right(name: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean {meant}\\? There are fcfs, easy"):
+        policy_class(name)
+
+
 def test_a_signal_during_an_import_is_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "from beasy_sched.errors import Interrupted\nraise Interrupted('stopped by SIGTERM')\n"
     (tmp_path / "struck_policy.py").write_text(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,6 +56,23 @@ def test_all_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = text_of(monkeypatch, ["off"])
     assert "distance from target" in chosen
     assert "finished jobs" not in chosen
+
+
+@pytest.mark.parametrize("policies", [1, 2, 8])
+def test_rows_have_room(policies: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Marks of 5.5 points and labels of 8 do not overlap, however few rows there are."""
+    heights_in = []
+
+    def measured(figure: Any, *given: Any, **named: Any) -> bytes:
+        figure.draw_without_rendering()
+        heights_in.extend(axes.get_window_extent().height / figure.dpi for axes in figure.axes)
+        return b""
+
+    monkeypatch.setattr("beasy_sched.reports.paired_figure.figure_bytes", measured)
+    names = ["easy", *(f"policy-{n}" for n in range(policies))]
+    draw_differences({("mine", "shed with veto"): sample(names, USUAL)}, "easy", ".png")
+    assert heights_in
+    assert min(heights_in) > policies * 12.0 / 72.0
 
 
 def test_each_policy_has_a_hue_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

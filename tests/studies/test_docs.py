@@ -11,7 +11,7 @@ import pytest
 from small_campaign import run_campaign
 
 from beasy_sched.campaigns.scenario import Scenario
-from beasy_sched.campaigns.scenario_file import SHORTHANDS
+from beasy_sched.campaigns.scenario_file import SHORTHANDS, parse_scenario
 from beasy_sched.campaigns.sweep import AXES
 from beasy_sched.campaigns.table import COLUMNS
 from beasy_sched.structs import field_names
@@ -43,6 +43,15 @@ def test_the_python(tmp_path, monkeypatch):
     exec(code, names)
     assert len(names["papers"]) == 6
     assert names["name"] == "small.t0.s1.kill-all.easy"
+
+
+def test_the_scenario_of_a_trace(tmp_path):
+    (tmp_path / "trace.swf").write_text("1 0 0 60 1 -1 -1 1 60 -1 1 1 1 -1 1 -1 -1 -1\n")
+    for name in ("ninja_pv.csv", "ninja_wind.csv"):
+        (tmp_path / name).touch()
+    (text,) = re.findall(r'^```toml\n(name = "mine".*?)^```$', PAGE, re.MULTILINE | re.DOTALL)
+    found = parse_scenario(text, tmp_path / "mine.toml")
+    assert (len(found.seeds), found.noise.walltimes) == (10, "keep")
 
 
 def test_the_axes():

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
-from beasy_sched.engine.actions import FactDict, Facts, Postpone
+from beasy_sched.engine.actions import FactDict, Facts
 from beasy_sched.engine.policy import View
 from beasy_sched.model.host_states import ASLEEP
 from beasy_sched.model.hosts import HostSet
@@ -185,5 +185,4 @@ class BidPass(EasyPass):
 
     def _say(self, job: Job, rule: str, facts: FactDict) -> None:
         """Report why ``job`` waits."""
-        if self.view.wants_reason(job, rule):
-            self.actions.append(Postpone(job, rule, facts | {"waited_s": self.view.now - job.subtime_s}))
+        self.postpone(job, rule, facts | {"waited_s": self.view.now - job.subtime_s})
