@@ -15,6 +15,7 @@ from beasy_sched.errors import InputError
 from beasy_sched.generate.noise import ProductionCase
 
 HEAD = 'name = "small"\n'
+DRAWN = '{ source = "synthetic", seed = 1, shape = "begin", host_shares = { 1 = 1 } }'
 
 
 def added(top: str = "", below: str = "") -> str:
@@ -60,11 +61,7 @@ def test_a_tuple_with_another_source_keeps_nothing_of_the_first(tmp_path):
         ("", "", "keep"),
         ("[noise]\nrun_time_sigma = 0.1\n", "", "keep"),
         ('[noise]\nwalltimes = "groups"\n', "", "groups"),
-        (
-            "",
-            '[[tuples]]\n[[tuples]]\nworkload = { source = "synthetic", seed = 1, shape = "begin", host_shares = { 1 = 1 } }\n',
-            "groups",
-        ),
+        ("", f"[[tuples]]\n[[tuples]]\nworkload = {DRAWN}\n", "groups"),
     ],
 )
 def test_a_trace_keeps_its_walltimes(noise, tuples, walltimes, tmp_path):
