@@ -70,7 +70,7 @@ def plan(
     Args:
         platform: SimGrid platform file.
         workload: Batsim workload file, or several.
-        demand: the demand itself: a file of powers (CSV or events).
+        demand: the demand itself: a file of powers (CSV or events), or of their quantiles (CSV).
         production: a file of powers (CSV or events).
         production_forecast: a forecast, as it stands at time 0: a forecast file, ``"predictor:FILE"``,
             ``"perfect:EVENTS"`` or ``"none"``.

@@ -51,7 +51,9 @@ class _PlanOptions(CommandOptions):
         "Site file; 'default' is the one that comes with the program. [default: default]"
     )
     workload: tuple[Path, ...] = option("Batsim workload (JSON) to forecast the demand from.", "-w")
-    demand: Path | None = option("The demand itself: powers (CSV or events).")
+    demand: Path | None = option(
+        "The demand itself: powers (CSV or events), or their quantiles (CSV: p10 p50 p90, or m1 m2 m3)."
+    )
     production: Path | None = option(
         "The production: external events (of 'generate power') or CSV.", "--production", "--power"
     )

@@ -130,11 +130,13 @@ class Replanning:
         window = step // site.steps
         end_step = min(window + PLANNED_AHEAD, self._windows) * site.steps
         span = Span(view.now, step * step_s, end_step - step, step_s)
-        load_w = self.rule.demand.load_w(self._platform, known_jobs(view, span, share), span)
+        known = known_jobs(view, span, share)
+        load_w = self.rule.demand.load_w(self._platform, known, span)
+        quantiles = self.rule.demand.load_quantiles(self._platform, known, span)
         renew_w, source = self._production(power, span)
         rest = site.steps * (window + 1) - step
         parts = [
-            WindowForecast(number, load_w[rows], renew_w[rows])
+            WindowForecast(number, load_w[rows], renew_w[rows], quantiles and quantiles.during(rows))
             for number, rows in ((window, slice(0, rest)), (window + 1, slice(rest, None)))
             if len(load_w[rows])
         ]

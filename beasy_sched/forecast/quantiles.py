@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -82,6 +83,15 @@ class Quantiles:
         share = (level - low) / (self.levels[above] - low)
         power_w: FloatArray = low_w + share * (self.power_w[above] - low_w)
         return power_w
+
+    def during(self, steps: slice) -> Quantiles:
+        """The quantiles of some of the steps."""
+        return Quantiles(self.levels, self.power_w[:, steps])
+
+    def mapped(self, change: Callable[[FloatArray], FloatArray]) -> Quantiles:
+        """The quantiles of what a power (W, [T]) is changed into, where more power never becomes less."""
+        power_w = np.stack([change(row) for row in self.power_w])
+        return Quantiles(self.levels, np.maximum.accumulate(power_w, axis=0))  # against rounding
 
     def bounds(self, level: float) -> PowerBand:
         """The quantiles of a level up to 0.5, of 0.5, and of 1 less the level."""

@@ -7,9 +7,7 @@ file.
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -31,7 +29,6 @@ from beasy_sched.forecast.outlook import (
     PerfectForecast,
     SolarForecast,
 )
-from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.forecast.solar import SolarHistory, SolarModel, choose_leave_out
 from beasy_sched.forecast.weather import (
     ActualWeather,
@@ -42,6 +39,7 @@ from beasy_sched.forecast.weather import (
     WeatherForecast,
 )
 from beasy_sched.formats.power_series import column_times, read_power_series
+from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
 from beasy_sched.formats.reading import in_file, parse_toml, read_text
 from beasy_sched.formats.solar_history import (
     CONDITION_COLUMNS,
@@ -50,7 +48,6 @@ from beasy_sched.formats.solar_history import (
     word_classes,
 )
 from beasy_sched.formats.table import (
-    POWER_UNITS,
     Table,
     parse_table,
     power_factor,
@@ -184,8 +181,10 @@ def read_forecast_file(path: PathLike, start: datetime | None = None) -> IssuedT
         raise InputError(path, "has no row of data")
     issued_s, valid_s = _times(table, start)
     levels = by_level = scheme = None
-    if _SPREAD.fullmatch(names[0].lower() if names else ""):
-        found = _quantiles(table, names, issued_s, valid_s)
+    if names and is_spread(names[0]):
+        found = read_quantiles(
+            table, names, lambda name, power_w: _check_rows(table, name, issued_s, valid_s, power_w)
+        )
         levels, by_level, values = found.levels, found.power_w, found.at(0.5)
     elif len(names) == 1:
         values, scheme = _values(table, names[0])
@@ -196,43 +195,6 @@ def read_forecast_file(path: PathLike, start: datetime | None = None) -> IssuedT
     interval_s = _interval_s(table, valid_s)
     with in_file(path):
         return IssuedTable(issued_s, valid_s, values, interval_s, scheme, levels, by_level)
-
-
-_SPREAD: Final = re.compile(r"(p|m|member[ _]?)(\d+(?:\.\d+)?)(?:[ _]*[\[(]?(w|kw|mw|gw)[\])]?)?")
-"""A column of a quantile (its percentage) or of a member of an ensemble (its number), with its unit."""
-
-
-def _quantiles(table: Table, names: list[str], issued_s: FloatArray, valid_s: FloatArray) -> Quantiles:
-    """Quantiles of each row, from columns of quantiles or of members. Raises InputError."""
-    parts = [_SPREAD.fullmatch(name.lower()) for name in names]
-    kinds = {part[1] == "p" if part else None for part in parts}
-    if len(kinds) > 1 or len(names) < 2:
-        raise InputError(
-            table.path,
-            f"columns are {', '.join(table.names)}: expected quantiles (p10 p50 p90) or members (m1 m2 m3),"
-            " at least two of one kind",
-        )
-    columns = []
-    for name, part in zip(names, parts, strict=True):
-        power_w = table.numbers(name) * POWER_UNITS[(part and part[3]) or "w"]
-        _check_rows(table, name, issued_s, valid_s, power_w)
-        columns.append(power_w)
-    if kinds == {False}:
-        members = len(columns)
-        return Quantiles((np.arange(members) + 0.5) / members, np.sort(np.array(columns), axis=0))
-    numbers = [float(part[2]) for part in parts if part]
-    order = np.argsort(numbers, kind="stable").tolist()
-    for low, high in itertools.pairwise(order):
-        if not 0.0 < numbers[low] < numbers[high] < 100.0:
-            raise InputError(
-                table.path, f"columns {names[low]} and {names[high]}: expected percentages above 0, below 100"
-            )
-        crossed = columns[low] > columns[high]
-        if crossed.any():
-            row = int(np.argmax(crossed))
-            found = f"{names[low]} is {columns[low][row]:g} W, {names[high]} {columns[high][row]:g} W"
-            raise table.error(row, f"quantiles cross: {found}")
-    return Quantiles(np.array(numbers)[order] / 100.0, np.array(columns)[order])
 
 
 def forecast_lines(issued: IssuedQuantiles, time_0_h: int) -> Iterator[str]:
@@ -285,13 +247,10 @@ def _check_rows(
     table: Table, name: str, issued_s: FloatArray, valid_s: FloatArray, values: FloatArray
 ) -> None:
     """Refuse the first row that cannot be meant, by line."""
-    for wrong, message in (
-        (np.isnan(values), f"{name}: the value is missing"),
-        (values < 0, f"{name}: must not be negative"),
-        (valid_s < issued_s, "is valid before it was issued: are the columns swapped?"),
-    ):
-        if wrong.any():
-            raise table.error(int(np.argmax(wrong)), message)
+    check_values(table, name, values)
+    early = valid_s < issued_s
+    if early.any():
+        raise table.error(int(np.argmax(early)), "is valid before it was issued: are the columns swapped?")
     order = np.lexsort((valid_s, issued_s))
     same = (np.diff(issued_s[order]) == 0) & (np.diff(valid_s[order]) == 0)
     same &= np.diff(values[order]) != 0

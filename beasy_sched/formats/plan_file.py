@@ -70,6 +70,7 @@ def csv_lines(plans: PlanStore) -> Iterator[str]:
 
     Levels are those at the end of the step; the last two columns are empty where no servers are planned.
     """
+    bounded = any(plan.load_quantiles is not UNSET for plan in plans)
     for window, plan in enumerate(plans):
         power, servers = plan.power, plan.servers
         nothing = np.full(plan.steps, "")
@@ -79,6 +80,7 @@ def csv_lines(plans: PlanStore) -> Iterator[str]:
             "time_s": plan.start_s + plan.step_s * np.arange(plan.steps),
             "load_w": power.load_w,
             "load_uncertainty": plan.load_uncertainty,
+            **({"load_low_w": plan.demand.low_w, "load_high_w": plan.demand.high_w} if bounded else {}),
             "renew_w": power.renew_w,
             "renew_uncertainty": plan.renew_uncertainty,
             "charge_w": power.charge_w,
@@ -109,6 +111,7 @@ def json_text(plans: PlanStore) -> bytes:
             "envelope_w": plan.power.envelope_w,
             "soc_pct": plan.soc_pct,
             "load_uncertainty": plan.load_uncertainty,
+            **({} if plan.load_quantiles is UNSET else {"load_quantiles": plan.load_quantiles}),
             "renew_uncertainty": plan.renew_uncertainty,
             "servers": _servers(plan.servers) if plan.servers else None,
             "provenance": plan.provenance,

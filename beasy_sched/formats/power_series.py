@@ -8,16 +8,19 @@ called ``period_end``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.sources import Interpolation, resample
 from beasy_sched.errors import InputError, PathLike
+from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.batsim_events import read_external_events
 from beasy_sched.formats.decoding import csv_line
+from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
 from beasy_sched.formats.reading import is_number, read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
@@ -93,22 +96,49 @@ def parse_power_csv(
     the file has no times. A per-unit column is the power of a capacity of 1 W.
     """
     table = parse_table(path, text, is_csv_header)
-    time_name = time_column(table)
-    name = choose_column(path, [n for n in table.names if n != time_name], column)
+    return _one_column(table, column, unit, interval_s, date_order)
+
+
+def _one_column(
+    table: Table,
+    column: str | None,
+    unit: str | None,
+    interval_s: int | None,
+    date_order: DateOrder | None = None,
+) -> TimeSeries:
+    path = table.path
+    name = choose_column(path, _value_columns(table), column)
     factor, per_unit = _unit(path, name, unit)
     values = table.numbers(name) * factor
-    if time_name is not None:
-        times, dated, notes = column_times(table, time_name, date_order)
-    elif interval_s is not None:
-        times, dated, notes = np.arange(len(values), dtype=np.int64) * interval_s, False, ()
-    else:
-        raise InputError(path, "has no column of times: give the length of its rows with --interval")
-    series = on_grid(table, times, {POWER: values}, dated=dated, notes=notes)
-    if time_name is not None and time_name.lower() in _END_NAMES and series.start_s is not None:
-        series = replace(series, start_s=series.start_s - series.interval_s)
+    series = _series(table, {POWER: values}, interval_s, date_order)
     if per_unit and np.nanmax(values, initial=0.0) > 2.0:
         raise InputError(path, f"{name} reaches {np.nanmax(values):g} per unit of capacity: wrong unit?")
     return replace(series, capacity_w=1.0) if per_unit else series
+
+
+def _value_columns(table: Table) -> list[str]:
+    time_name = time_column(table)
+    return [name for name in table.names if name != time_name]
+
+
+def _series(
+    table: Table,
+    columns: Mapping[str, FloatArray],
+    interval_s: int | None,
+    date_order: DateOrder | None = None,
+) -> TimeSeries:
+    """The columns on a grid of the table's times, or of rows of ``interval_s`` where it has none."""
+    time_name = time_column(table)
+    if time_name is not None:
+        times, dated, notes = column_times(table, time_name, date_order)
+    elif interval_s is not None:
+        times, dated, notes = np.arange(len(table.rows), dtype=np.int64) * interval_s, False, ()
+    else:
+        raise InputError(table.path, "has no column of times: give the length of its rows with --interval")
+    series = on_grid(table, times, columns, dated=dated, notes=notes)
+    if time_name is not None and time_name.lower() in _END_NAMES and series.start_s is not None:
+        series = replace(series, start_s=series.start_s - series.interval_s)
+    return series
 
 
 def _unit(path: PathLike, name: str, unit: str | None) -> tuple[float, bool]:
@@ -168,7 +198,42 @@ def read_power_series(
     if text.lstrip()[:1] == "{":
         return _from_events(path, steps, step_s, as_run)
     series = parse_power_csv(path, text, unit=unit, interval_s=round(step_s))
-    values = series.columns[POWER]
+    return _in_steps(series, series.columns[POWER], steps, step_s)
+
+
+def read_demand(
+    path: PathLike, *, steps: int, step_s: float, unit: str | None = None
+) -> tuple[FloatArray, Quantiles | None]:
+    """Mean demand (W) of each step as `read_power_series` reads it, and its quantiles, if the file has them.
+
+    In the place of its column of powers, a CSV file may have quantiles (columns ``p10 p50 p90``) or the
+    members of an ensemble (``m1 m2 m3``), in the unit of their names, in ``unit``, or else in W: the demand
+    is the median then. Raises InputError, also for quantiles that cross, or all on one side of the median.
+    """
+    text = read_text(path)
+    if text.lstrip()[:1] == "{":
+        return _from_events(path, steps, step_s, as_run=False), None
+    table, interval_s = parse_table(path, text, is_csv_header), round(step_s)
+    names = _value_columns(table)
+    if len(names) < 2 or not any(map(is_spread, names)):
+        series = _one_column(table, None, unit, interval_s)
+        return _in_steps(series, series.columns[POWER], steps, step_s), None
+    for name in names if unit is not None else ():
+        _unit(path, name, unit)  # refuses another one
+    unit_w = power_factor(unit or "W") or 1.0
+    found = read_quantiles(table, names, partial(check_values, table), unit_w)
+    if not found.levels[0] <= 0.5 <= found.levels[-1]:
+        expected = "expected the median (p50), or quantiles on both sides of it"
+        raise InputError(path, f"columns are {', '.join(table.names)}: {expected}")
+    series = _series(table, {str(row): power_w for row, power_w in enumerate(found.power_w)}, interval_s)
+    rows = Quantiles(found.levels, np.stack([*series.columns.values()]))
+    quantiles = rows.mapped(lambda power_w: _in_steps(series, power_w, steps, step_s))
+    return quantiles.at(0.5), quantiles
+
+
+def _in_steps(series: TimeSeries, values: FloatArray, steps: int | None, step_s: float) -> FloatArray:
+    """The mean of each step of one column of a series. Raises InputError where it does not cover them."""
+    path = series.path
     for missing in np.flatnonzero(np.isnan(values)).tolist():
         raise InputError(path, f"has no power for {series.time_text(missing)}")
     steps = _covered_steps(path, len(values) * series.interval_s, steps, step_s)

@@ -88,7 +88,7 @@ class Predictions:
 def predict(
     battery: BatterySpec,
     start_j: float,
-    demand: Forecast,
+    demand: Forecast | PowerBand,
     production: Forecast | PowerBand,
     step_s: float,
     *,

@@ -15,11 +15,11 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.declared import Means, check
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError, PathLike
-from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.forecast.quantiles import Quantiles, Uncertainty
 from beasy_sched.formats.batsim_workload import workload_demand_w
 from beasy_sched.formats.forecast_source import forecast_files, read_forecast
 from beasy_sched.formats.plan_file import read_season
-from beasy_sched.formats.power_series import read_power_series
+from beasy_sched.formats.power_series import read_demand, read_power_series
 from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
@@ -52,7 +52,7 @@ class PlanSources:
     """Site file, or the name of the one that comes with the program."""
     workloads: Sequence[PathLike] = ()
     demand: PathLike | None = None
-    """File with the powers of the demand: events or CSV."""
+    """File with the powers of the demand, or with their quantiles: events or CSV."""
     production: PathLike | None = None
     """File with the powers of the production: events or CSV."""
     production_forecast: str | None = None
@@ -91,10 +91,14 @@ class PlanSources:
             )
         return described.platform
 
-    def demand_w(self, platform: Platform, steps: int, step_s: float) -> FloatArray:
-        """Return the demand of each step, W; tells of one that is beyond the servers. Raises InputError."""
+    def demand_w(self, platform: Platform, steps: int, step_s: float) -> tuple[FloatArray, Quantiles | None]:
+        """Return the demand of each step, W, and its quantiles if a file has them; raises InputError.
+
+        It tells of a demand that is beyond the servers.
+        """
+        quantiles = None
         if self.demand is not None:
-            load_w = read_power_series(self.demand, steps=steps, step_s=step_s, unit=self.unit)
+            load_w, quantiles = read_demand(self.demand, steps=steps, step_s=step_s, unit=self.unit)
         else:
             paths = [Path(path) for path in self.workloads]
             load_w = workload_demand_w(paths, platform, steps=steps, step_s=step_s, walltimes=self.walltimes)
@@ -105,7 +109,7 @@ class PlanSources:
                 f"the demand reaches {w_to_kw(peak_w):.4g} kW, but the servers draw at most "
                 f"{w_to_kw(most_w):.4g} kW: the excess is not planned for",
             )
-        return load_w
+        return load_w, quantiles
 
     def production_w(self, site: Site, steps: int | None, step_s: float) -> FloatArray:
         """Return the production that the plan reckons with, W per step; without ``steps``, all of the file's.
@@ -234,7 +238,7 @@ def plan_from_files(
     site, platform = sources.read_site(), sources.read_platform()
     steps = site.steps * sources.windows
     renew_w = sources.production_w(site, steps, site.step_s)
-    load_w = sources.demand_w(platform, steps, site.step_s)
+    load_w, load_quantiles = sources.demand_w(platform, steps, site.step_s)
     for note in check_sizes(PowerProblem(site.storage, load_w, renew_w, site.step_s)):
         sources.tell("warning", note)
     targets_kg = () if sources.season is None else season_targets_kg(sources.season, site, sources.windows)
@@ -246,6 +250,7 @@ def plan_from_files(
         options=replace(options, tank_targets_kg=targets_kg),
         provenance=Provenance(f"beasy-sched {__version__}", inputs=sources.hashes()),
         report=report,
+        load_quantiles=load_quantiles,
     )
 
 
@@ -273,7 +278,7 @@ def season_from_files(
         read_power_series(path, steps=len(renew_w), step_s=step_s, unit=sources.unit)
         for path in sources.other_years
     )
-    load_w = sources.demand_w(platform, len(renew_w), step_s)
+    load_w, _ = sources.demand_w(platform, len(renew_w), step_s)
     settings = {"season_step_s": f"{step_s:g}"}
     if site.calendar is not None:
         settings["start"] = site.calendar.start.isoformat()

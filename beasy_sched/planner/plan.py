@@ -6,7 +6,7 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,14 +16,16 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, Stat
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.quantiles import PowerBand
+from beasy_sched.forecast.quantiles import PowerBand, Quantiles
 from beasy_sched.model.platform import Platform, ServerKind, sleep_pstates
-from beasy_sched.planner.forecast import Forecast, Predictions, check_shape, predict
+from beasy_sched.planner.forecast import Forecast, Predictions, check_shape, checked_powers, predict
 from beasy_sched.planner.power_problem import TOLERANCE, PowerPlan, storage_violations
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _NOT_COMPARED = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg", "hold")
 """Fields that differ between windows of the same site, or affect runs only, not plans."""
+BOUNDS_LEVEL: Final = 0.1
+"""Level of the low demand, where the demand has quantiles; that of the high demand is 0.9."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ class Plan:
     servers: PlannedServers | None
     """Plan of the servers; None where only the power was planned."""
     provenance: Provenance
+    load_quantiles: Quantiles | UnsetType = UNSET
+    """Quantiles of the demand, which stand for u_load; unset where its forecast has none."""
 
     @property
     def steps(self) -> int:
@@ -123,9 +127,9 @@ class Plan:
         return self.start_s + self.steps * self.step_s
 
     @property
-    def demand(self) -> Forecast:
-        """P_load and u_load."""
-        return Forecast(self.power.load_w, self.load_uncertainty)
+    def demand(self) -> Forecast | PowerBand:
+        """P_load and its bounds: by u_load, or the quantiles of `BOUNDS_LEVEL`."""
+        return self.demand_within(BOUNDS_LEVEL)
 
     @property
     def production(self) -> Forecast:
@@ -138,6 +142,14 @@ class Plan:
         if not self.storage.battery.exists:
             return np.full(self.steps + 1, np.nan)
         return 100.0 * self.power.battery_j / self.storage.battery.capacity_j
+
+    def demand_within(self, level: float) -> Forecast | PowerBand:
+        """P_load between its quantiles of ``level`` and of 1 less it; without any, P_load and u_load."""
+        load_w = self.power.load_w
+        if self.load_quantiles is UNSET:
+            return Forecast(load_w, self.load_uncertainty)
+        low_w, _, high_w = self.load_quantiles.bounds(level)
+        return PowerBand(np.minimum(low_w, load_w), load_w, np.maximum(high_w, load_w))
 
     def level_at(self, step: int) -> StorageState:
         """Planned levels at the start of a step; ``steps`` (or -1) is the end of the window."""
@@ -177,18 +189,25 @@ class Plan:
             load_uncertainty=self.load_uncertainty[:steps],
             renew_uncertainty=self.renew_uncertainty[:steps],
             servers=servers,
+            load_quantiles=self.load_quantiles and self.load_quantiles.during(slice(steps)),
         )
 
-    def predictions(self, start_j: float | None = None, production: PowerBand | None = None) -> Predictions:
+    def predictions(
+        self,
+        start_j: float | None = None,
+        production: PowerBand | None = None,
+        level: float = BOUNDS_LEVEL,
+    ) -> Predictions:
         """What the battery may do in the window, from the planned level at its start or the real one (J).
 
-        ``production`` stands for the plan's own forecast; it may reach beyond the window.
+        ``production`` stands for the plan's own forecast; it may reach beyond the window. ``level`` is that
+        of the low demand, where the demand has quantiles.
         """
         power = self.power
         return predict(
             self.storage.battery,
             self.level_at(0).battery_j if start_j is None else start_j,
-            self.demand,
+            self.demand_within(level),
             self.production if production is None else PowerBand(*(w[: self.steps] for w in production)),
             self.step_s,
             electrolyzer_w=power.electrolyzer_w,
@@ -202,7 +221,7 @@ class Plan:
                 f"invalid window: it starts at {self.start_s} s and has steps of {self.step_s} s"
             )
         self._check_shapes()
-        _ = self.demand, self.production  # Raise for powers and uncertainties that cannot be.
+        _ = Forecast(self.power.load_w, self.load_uncertainty), self.production  # Raise for what cannot be.
         for broken in storage_violations(self.power, self.storage, self.step_s):
             raise ConfigError(str(broken))
         if self.servers is not None:
@@ -248,6 +267,10 @@ class Plan:
             check_shape(name, values, count)
             if not np.isfinite(values).all():
                 raise ConfigError(f"{name} is not finite at step {int(np.argmin(np.isfinite(values)))}")
+        if self.load_quantiles is not UNSET:
+            check_shape("load_quantiles.levels", self.load_quantiles.levels, len(self.load_quantiles.levels))
+            for quantile_w in self.load_quantiles.power_w:
+                check_shape("load_quantiles.power_w", checked_powers("demand", quantile_w), steps)
 
     def _check_servers(self, servers: PlannedServers) -> None:
         count = len(servers.kind_of)

@@ -13,6 +13,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import draw_by_busy_w, served_power_w, wanted_hosts
 from beasy_sched.planner.plan import Rolled
@@ -53,6 +54,9 @@ class DemandForecast(Protocol):
     def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
         """Demand of each step of ``span``, W, with the jobs that are known."""
 
+    def load_quantiles(self, platform: Platform, known: KnownJobs, span: Span) -> Quantiles | None:
+        """The quantiles of `load_w`; None where the forecast has none."""
+
 
 @dataclass(frozen=True)
 class JobForecast:
@@ -74,6 +78,9 @@ class JobForecast:
         wanted = wanted_hosts(np.maximum(submit_s, 0.0), run_s, hosts, steps=span.steps, step_s=span.step_s)
         return served_power_w(platform, wanted)
 
+    def load_quantiles(self, platform: Platform, known: KnownJobs, span: Span) -> None:
+        """None: jobs come as they are expected."""
+
 
 @dataclass(frozen=True)
 class PowerForecast:
@@ -84,6 +91,8 @@ class PowerForecast:
     """
 
     powers_w: FloatArray
+    quantiles: Quantiles | None = None
+    """How sure the powers are."""
 
     def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
         """See `DemandForecast.load_w`; the load of steps without a forecast is only what is added."""
@@ -95,6 +104,12 @@ class PowerForecast:
         if not late.any():
             return expected_w
         return served_power_w(platform, late + np.interp(expected_w, draw_w, np.arange(len(draw_w))))
+
+    def load_quantiles(self, platform: Platform, known: KnownJobs, span: Span) -> Quantiles | None:
+        """See `DemandForecast.load_quantiles`: `load_w` of each quantile."""
+        return self.quantiles and self.quantiles.mapped(
+            lambda powers_w: PowerForecast(powers_w).load_w(platform, known, span)
+        )
 
 
 def part_of(values_w: FloatArray, span: Span, beyond_w: float = 0.0) -> FloatArray:
@@ -152,6 +167,7 @@ class WindowForecast:
     window: int
     load_w: FloatArray
     renew_w: FloatArray
+    load_quantiles: Quantiles | None = None
 
 
 @dataclass(frozen=True)

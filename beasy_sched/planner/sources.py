@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from msgspec import UNSET
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.forecast.quantiles import Quantiles, Uncertainty
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.formats.power_series import read_power_series
+from beasy_sched.formats.power_series import read_demand, read_power_series
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.offline import hashes_of, season_targets_kg
@@ -84,6 +85,7 @@ class ReplanSources:
         """Raises ConfigError where the settings say nothing of what to expect, or say it twice."""
         self.settings, self.replan, self.site = settings, replan, site
         self.every_steps = every_steps(replan.every, site)
+        self._steps = site.steps * settings.windows
         self.plans = None if settings.plan is None else read_plans(settings.plan)
         if replan.workloads and replan.demand is not None:
             raise ConfigError("the demand comes from one place: give --replan-workload or --replan-demand")
@@ -112,23 +114,27 @@ class ReplanSources:
                 )
             return expected_jobs(self.replan.workloads, platform)
         if self.replan.demand is not None:
-            return PowerForecast(self._powers(self.replan.demand))
-        return PowerForecast(self._of_plans("load_w"))
+            return PowerForecast(*read_demand(self.replan.demand, steps=self._steps, step_s=self.site.step_s))
+        return PowerForecast(self._of_plans("load_w"), self._quantiles_of_plans())
 
     def _production_w(self) -> FloatArray | None:
         if self.replan.production is not None:
-            return self._powers(self.replan.production, as_run=True)
+            step_s = self.site.step_s
+            return read_power_series(self.replan.production, steps=self._steps, step_s=step_s, as_run=True)
         return None if self.settings.forecast is not None else self._of_plans("renew_w")
-
-    def _powers(self, file: str, *, as_run: bool = False) -> FloatArray:
-        """The power of each step of the run that a file has, W."""
-        steps = self.site.steps * self.settings.windows
-        return read_power_series(file, steps=steps, step_s=self.site.step_s, as_run=as_run)
 
     def _of_plans(self, name: str) -> FloatArray:
         if self.plans is None:
             raise RuntimeError("there is no plan to take forecasts from")
         return np.concatenate([getattr(plan.power, name) for plan in self.plans])
+
+    def _quantiles_of_plans(self) -> Quantiles | None:
+        """The quantiles of the demand that all plans have; None where one has none, or other levels."""
+        found = [plan.load_quantiles for plan in self.plans or ()]
+        known = [quantiles for quantiles in found if quantiles is not UNSET]
+        if len(known) < len(found) or len({tuple(each.levels) for each in known}) > 1:
+            return None
+        return Quantiles(known[0].levels, np.concatenate([each.power_w for each in known], axis=1))
 
     def _options(self) -> OfflineOptions:
         """Return the options that the plan file was made with, or else the usual ones."""
@@ -201,6 +207,7 @@ def first_request(rule: ReplanRule, site: Site, platform: Platform, settings: Ru
     windows = min(PLANNED_AHEAD, settings.windows)
     span = Span(-1.0, 0.0, windows * site.steps, site.step_s)
     load_w = rule.demand.load_w(platform, NO_JOBS, span)
+    quantiles = rule.demand.load_quantiles(platform, NO_JOBS, span)
     source = "given before the run"
     if rule.renew_w is not None:
         renew_w = part_of(rule.renew_w, span)
@@ -211,7 +218,7 @@ def first_request(rule: ReplanRule, site: Site, platform: Platform, settings: Ru
         renew_w, source = forecast.renewable_w(0.0, site.step_s, span.steps), forecast.name
     level = site.storage.start()
     parts = tuple(
-        WindowForecast(window, load_w[rows], renew_w[rows])
+        WindowForecast(window, load_w[rows], renew_w[rows], quantiles and quantiles.during(rows))
         for window in range(windows)
         for rows in [slice(window * site.steps, (window + 1) * site.steps)]
     )

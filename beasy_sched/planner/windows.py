@@ -21,7 +21,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage, StorageState, charge_power_limit, energy_after_step
 from beasy_sched.errors import BeasyError, ConfigError
-from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.forecast.quantiles import Quantiles, Uncertainty
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import (
     checked_powers,
@@ -104,10 +104,12 @@ def plan_windows(
     options: OfflineOptions | None = None,
     provenance: Provenance,
     report: Callable[[float], None] | None = None,
+    load_quantiles: Quantiles | None = None,
 ) -> PlanStore:
     """Plan as many windows of the site as the forecasts (W per step, from time 0) fill.
 
-    ``report`` is called with the fraction completed. Raises ConfigError for forecasts that do not fill
+    ``report`` is called with the fraction completed; ``load_quantiles`` has the demand's quantiles, if it has
+    any. Raises ConfigError for forecasts that do not fill
     whole windows or a platform without powers, and NoPlan where a window has no plan.
     """
     options = options or OfflineOptions()
@@ -133,7 +135,8 @@ def plan_windows(
         steps = slice(window * site.steps, (window + 1) * site.steps)
         start = WindowStart(window, steps.start * site.step_s, storage, servers)
         plan, servers = plan_window(site, platform, load[steps], renew[steps], start, options, provenance)
-        plans.append(plan)
+        quantiles = load_quantiles and load_quantiles.during(steps)
+        plans.append(_with_quantiles(plan, quantiles, platform, options))
         storage = plan.level_at(-1)
         if report is not None:
             report((window + 1) / count)
@@ -190,6 +193,17 @@ def plan_window(
         provenance=replace(provenance, solved=solved),
     )
     return plan, servers.end
+
+
+def _with_quantiles(
+    plan: Plan, quantiles: Quantiles | None, platform: Platform, options: OfflineOptions
+) -> Plan:
+    """The plan with the demand's quantiles, if there are any, averaged and limited as its demand is."""
+    if quantiles is None:
+        return plan
+    steps, most_w = options.forecast_steps(plan.step_s), full_draw_w(platform)
+    limited = quantiles.mapped(lambda load_w: np.minimum(mean_over(load_w, steps), most_w))
+    return replace(plan, load_quantiles=limited)
 
 
 def _problem(
@@ -267,6 +281,7 @@ def make_plans(
             if not plans:
                 raise
             break
+        plan = _with_quantiles(plan, part.load_quantiles, platform, options)
         plans.append(plan if not shortage else _with_shortage(plan, shortage))
         level, start_s = plan.level_at(-1), plan.end_s
     return tuple(plans)

@@ -48,7 +48,7 @@ class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     ] = ()
     demand: Annotated[
         str | None,
-        Means("with --replan, instead: the expected demand, powers (CSV or events)"),
+        Means("with --replan, instead: the expected demand, powers (CSV or events) or their quantiles (CSV)"),
     ] = None
     production: Annotated[
         str | None,

@@ -19,6 +19,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.extras import load_optional
+from beasy_sched.forecast.quantiles import PowerBand
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.planner.forecast import Forecast
 from beasy_sched.reports.drawing import PALETTE
@@ -153,7 +154,7 @@ def nine_curves_figure(
     return figure
 
 
-def prediction_figure(hours: FloatArray, production: Forecast, demand: Forecast) -> Any:
+def prediction_figure(hours: FloatArray, production: Forecast, demand: Forecast | PowerBand) -> Any:
     """Draw production and demand as predicted, one above the other, with what they may be."""
     figure, panels = new_figure(ONE_COLUMN_IN, 3.0, 2, 1, sharex=True)
     shown = ((production, BLUE, "production"), (demand, GREEN, "demand"))

@@ -131,6 +131,25 @@ def test_demand_from_a_file(inputs: Path) -> None:
     np.testing.assert_allclose(read_plans(inputs / "plan.msgpack")[0].power.load_w, 500.0)
 
 
+def test_demand_with_quantiles_from_a_file(inputs: Path) -> None:
+    """The plan is that for the median; it keeps the quantiles, and exports their bounds."""
+    (inputs / "median.csv").write_text("demand_kw\n" + "0.5\n" * 72)
+    (inputs / "demand.csv").write_text("p10,p50,p90\n" + "0.25,0.5,1\n" * 72)
+    arguments = files(inputs)
+    at = arguments.index("--workload")
+    del arguments[at : at + 2]
+    assert run(*arguments, "--demand", f"{inputs}/median.csv", "-q").exit_code == 0
+    median = read_plans(inputs / "plan.msgpack")[0]
+    more = ("--unit", "kW", "--export-csv", f"{inputs}/p.csv")
+    assert run(*arguments, "--demand", f"{inputs}/demand.csv", *more).exit_code == 0
+    plan = read_plans(inputs / "plan.msgpack")[0]
+    np.testing.assert_array_equal(plan.power.battery_j, median.power.battery_j)
+    bounds_w = [plan.demand.low_w[0], plan.demand.value_w[0], plan.demand.high_w[0]]
+    assert bounds_w == pytest.approx([250.0, 500.0, 1000.0])
+    assert median.demand.low_w[0] == pytest.approx(475.0)
+    assert "load_low_w,load_high_w" in (inputs / "p.csv").read_text().splitlines()[0]
+
+
 @pytest.mark.parametrize(
     ("changes", "more", "message"),
     [

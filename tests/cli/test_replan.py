@@ -252,6 +252,39 @@ def test_a_plan_file_gives_settings_and_forecasts(site: SmallSite, tmp_path: Pat
     assert {plan.provenance.settings["surplus"] for plan in plans} == {"store"}
 
 
+@pytest.mark.parametrize("given", ["file", "plan"])
+def test_plans_made_during_a_run_keep_the_quantiles_of_the_demand(
+    site: SmallSite, tmp_path: Path, given: str
+) -> None:
+    """Those of --replan-demand, or of the plan that the run begins with."""
+    demand, plan = tmp_path / "demand.csv", tmp_path / "plan.msgpack"
+    demand.write_text("p10_kw,p50_kw,p90_kw\n" + "0.4,0.8,1.2\n" * 288)
+    options: tuple[str, ...] = ("--replan-demand", str(demand))
+    if given == "plan":
+        inputs = ("-p", str(site.platform), "--demand", str(demand), "--production", str(site.events))
+        settings = ("--site", str(site.site), "--windows", "3", "-o", str(plan), "-q")
+        assert exit_code("plan", *inputs, *settings) == 0
+        options = ("--plan", str(plan))
+    assert simulate(site, tmp_path / "a", "--replan", "window", *options, policy="beasy") == 0
+    plans = [*read_plans(f"{tmp_path / 'a'}_plan.msgpack")]
+    assert [each.provenance.rolled.number for each in plans[1:]] == [1, 2]
+    for each in plans:
+        assert np.all(each.demand.low_w >= 400.0 - 1e-6)
+        assert np.median(each.demand.low_w) == pytest.approx(400.0)
+        assert np.median(each.demand.high_w) == pytest.approx(1200.0)
+
+
+def test_bad_quantiles_of_the_demand(
+    site: SmallSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demand = tmp_path / "demand.csv"
+    demand.write_text("p10,p50\n" + "400,800\n" * 287 + "900,800\n")
+    options = ("--replan", "window", "--replan-demand", str(demand))
+    assert simulate(site, tmp_path / "a", *options) == 2
+    assert "demand.csv:289: quantiles cross: p10 is 900 W, p50 800 W" in capsys.readouterr().err
+    assert not [*tmp_path.glob("a_*")]
+
+
 HYDROGEN = """
 [hydrogen]
 tank_kg = 4.0

@@ -158,3 +158,17 @@ def test_an_issue_knows_nothing_of_what_comes() -> None:
 def test_the_past_is_long_enough() -> None:
     with pytest.raises(ConfigError, match="requires 98 days of production before its start: found 40"):
         issue_quantiles(weather(60, 1), 40 * 24)
+
+
+def test_changed_and_cut() -> None:
+    quantiles = Quantiles(np.array([0.1, 0.9]), np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+    assert quantiles.during(slice(1, None)).power_w.tolist() == [[2.0, 3.0], [5.0, 6.0]]
+    limited = quantiles.mapped(lambda power_w: np.minimum(power_w, 2.5))
+    assert limited.levels is quantiles.levels
+    assert limited.power_w.tolist() == [[1.0, 2.0, 2.5], [2.5, 2.5, 2.5]]
+
+
+def test_a_change_that_loses_digits_does_not_cross_quantiles() -> None:
+    quantiles = Quantiles(np.array([0.1, 0.9]), np.array([[1.0, 3.0], [1.0, 3.0]]))
+    lost = iter([0.0, 1e-16])
+    assert np.all(np.diff(quantiles.mapped(lambda power_w: power_w * (1 - next(lost))).power_w, axis=0) >= 0)

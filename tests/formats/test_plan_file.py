@@ -14,10 +14,12 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from msgspec import UNSET
 from plan_cases import hand_plan
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.plan_file import csv_lines, json_text, read_plans, write_plans
+from beasy_sched.forecast.quantiles import Quantiles
+from beasy_sched.formats.plan_file import PLAN_FORMAT, csv_lines, json_text, read_plans, write_plans
 from beasy_sched.planner.plan import Plan, PlanStore, Provenance, Solved
 
 FIRST = replace(
@@ -54,6 +56,61 @@ def test_back_as_written(file: Path) -> None:
     assert len(back) == 2
     for one, other in zip(PLANS, back, strict=True):
         assert_same(one, other)
+
+
+def with_quantiles(plan: Plan, *, levels: Any = (0.1, 0.9), power_w: Any = None) -> Plan:
+    if power_w is None:
+        power_w = np.stack([0.5 * plan.power.load_w, 2.0 * plan.power.load_w])
+    return replace(plan, load_quantiles=Quantiles(np.array(levels), power_w))
+
+
+def test_quantiles_of_the_demand_are_kept_where_there_are_any(file: Path, tmp_path: Path) -> None:
+    assert b"load_quantiles" not in file.read_bytes()
+    plans = PlanStore([FIRST, with_quantiles(PLANS[1])])
+    write_plans(tmp_path / "bounded", plans)
+    back = read_plans(tmp_path / "bounded")
+    assert back[0].load_quantiles is UNSET
+    assert_same(back[1].load_quantiles, plans[1].load_quantiles)
+    write_plans(tmp_path / "again", back)
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "bounded").read_bytes()
+
+
+def test_quantiles_of_the_demand_in_exports() -> None:
+    assert "load_low_w" not in next(csv_lines(PLANS))
+    assert b"load_quantiles" not in json_text(PLANS)
+    plans = PlanStore([FIRST, with_quantiles(PLANS[1])])
+    rows = [*csv.DictReader(io.StringIO("".join(csv_lines(plans))))]
+    for number, plan in enumerate(plans):
+        mine = [row for row in rows if row["window"] == str(number)]
+        assert [float(row["load_low_w"]) for row in mine] == plan.demand.low_w.tolist()
+        assert [float(row["load_high_w"]) for row in mine] == plan.demand.high_w.tolist()
+    windows = json.loads(json_text(plans))["windows"]
+    assert "load_quantiles" not in windows[0]
+    assert windows[1]["load_quantiles"]["levels"] == [0.1, 0.9]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"power_w": np.zeros((2, 2))}, "load_quantiles.power_w is an array of float64 of shape"),
+        ({"power_w": np.full((2, FIRST.steps), np.nan)}, "the demand is nan W at step 0"),
+        ({"power_w": np.full((2, FIRST.steps), -1.0)}, "the demand is -1.0 W at step 0"),
+        ({"power_w": np.full((2, FIRST.steps), 1e15)}, "more than 1e12 W, check the unit"),
+    ],
+)
+def test_quantiles_that_cannot_be(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    PLAN_FORMAT.write(tmp_path / "bad", [with_quantiles(FIRST, **changes)])
+    with pytest.raises(InputError, match=message):
+        read_plans(tmp_path / "bad")
+
+
+def test_quantiles_that_cross(tmp_path: Path) -> None:
+    good = with_quantiles(FIRST)
+    assert good.load_quantiles is not UNSET
+    good.load_quantiles.power_w[:] = good.load_quantiles.power_w[::-1].copy()
+    PLAN_FORMAT.write(tmp_path / "bad", [good])
+    with pytest.raises(InputError, match="quantiles cross"):
+        read_plans(tmp_path / "bad")
 
 
 def test_same_plan_same_bytes(file: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from plan_cases import HOUR_S, battery, hand_plan, three_days
 
 from beasy_sched.energy.balance import settle_step
 from beasy_sched.energy.storage import BatterySpec, Storage, StorageState
-from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.forecast.quantiles import PowerBand, Quantiles, Uncertainty
 from beasy_sched.planner.forecast import CURVES, Forecast, Predictions, predict
 
 
@@ -144,3 +144,40 @@ def test_of_a_window_with_its_planned_hydrogen(flow: str, lost_kwh: list[float])
     flows = replace(sure, power=replace(sure.power, **{flow: np.full(3, 1e3)}))
     without, with_it = (each.predictions(4.5 * 3.6e6).energy_j / 3.6e6 for each in (sure, flows))
     np.testing.assert_allclose(without - with_it, np.minimum(np.tile(lost_kwh, (9, 1)), without))
+
+
+def test_of_a_plan_whose_demand_has_quantiles() -> None:
+    """They stand for u_load; the low demand is that of the level asked for."""
+    plan = hand_plan()
+    load_w = plan.power.load_w
+    by_level_w = np.stack([0.5 * load_w, load_w, 3.0 * load_w])
+    bounded = replace(plan, load_quantiles=Quantiles(np.array([0.1, 0.5, 0.9]), by_level_w))
+    bounded.check()
+    spec, power = plan.storage.battery, plan.power
+    for level, low_w in ((0.1, 0.5 * load_w), (0.3, 0.75 * load_w), (-0.2, 0.0 * load_w)):
+        high_w = 2.0 * load_w if level == 0.3 else 3.0 * load_w
+        band = bounded.demand_within(level)
+        assert np.stack([band.low_w, band.value_w, band.high_w]) == pytest.approx(
+            np.stack([low_w, load_w, high_w])
+        )
+        expected = predict(
+            spec,
+            float(power.battery_j[0]),
+            PowerBand(low_w, load_w, high_w),
+            plan.production,
+            plan.step_s,
+            electrolyzer_w=power.electrolyzer_w,
+            fuel_cell_w=power.with_grid(power.fuel_cell_w),
+        )
+        np.testing.assert_allclose(bounded.predictions(level=level).energy_j, expected.energy_j, atol=1e-3)
+    np.testing.assert_array_equal(bounded.predictions().energy_j, bounded.predictions(level=0.1).energy_j)
+    assert bounded.until(2).demand.high_w == pytest.approx(3.0 * load_w[:2])
+
+
+def test_the_planned_demand_lies_within_its_bounds() -> None:
+    """Also where the plan's own demand is beyond a quantile, as after late jobs were added to it."""
+    plan = hand_plan()
+    load_w = plan.power.load_w
+    by_level_w = np.stack([2.0 * load_w, 3.0 * load_w])
+    band = replace(plan, load_quantiles=Quantiles(np.array([0.1, 0.9]), by_level_w)).demand
+    assert np.all((band.low_w <= load_w) & (load_w <= band.high_w))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import UNSET
 from plan_cases import battery, two_kinds
 
 from beasy_sched.arrays import FloatArray
@@ -14,9 +15,11 @@ from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_BATTERY, Storage
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.plan_file import json_text, read_plans, write_plans
+from beasy_sched.forecast.quantiles import Quantiles
+from beasy_sched.formats.plan_file import json_text, plan_bytes, read_plans, write_plans
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.tables import plan_kwh, plan_rows
+from beasy_sched.planner.forecast import full_draw_w
 from beasy_sched.planner.plan import PlanStore, Provenance
 from beasy_sched.planner.power_problem import Surplus
 from beasy_sched.planner.windows import (
@@ -35,7 +38,12 @@ LOAD_W = 200.0 + 150.0 * (HOURS % 6 < 3)
 RENEW_W = 500.0 * np.maximum(0.0, np.sin(HOURS / 3.0 * np.pi)) + 120.0
 
 
-def planned(load_w: FloatArray = LOAD_W, renew_w: FloatArray = RENEW_W, **choices: object) -> PlanStore:
+def planned(
+    load_w: FloatArray = LOAD_W,
+    renew_w: FloatArray = RENEW_W,
+    load_quantiles: Quantiles | None = None,
+    **choices: object,
+) -> PlanStore:
     options = OfflineOptions(**choices)  # type: ignore[arg-type]
     return plan_windows(
         SITE,
@@ -44,6 +52,7 @@ def planned(load_w: FloatArray = LOAD_W, renew_w: FloatArray = RENEW_W, **choice
         renew_w,
         options=options,
         provenance=Provenance("a test", inputs={"site": "0"}),
+        load_quantiles=load_quantiles,
     )
 
 
@@ -159,3 +168,26 @@ def test_the_demand_is_its_mean_over_the_forecast_step() -> None:
 def test_a_forecast_step_is_a_multiple_of_the_sites_step(step_s: float) -> None:
     with pytest.raises(ConfigError, match=r"expected a multiple of the site's step \(300 s\)"):
         planned(forecast_step_s=step_s)
+
+
+def test_quantiles_of_the_demand_change_nothing_but_its_bounds() -> None:
+    by_level_w = np.stack([0.5 * LOAD_W, LOAD_W, np.full(len(LOAD_W), 1e9)])
+    quantiles = Quantiles(np.array([0.1, 0.5, 0.9]), by_level_w)
+    plain, bounded = planned(), planned(load_quantiles=quantiles)
+    for before, plan in zip(plain, bounded, strict=True):
+        assert before.load_quantiles is UNSET
+        assert plan.power.battery_j.tolist() == before.power.battery_j.tolist()
+        rows = slice(round(plan.start_s / 300.0), round(plan.end_s / 300.0))
+        assert plan.demand.low_w.tolist() == (0.5 * LOAD_W[rows]).tolist()
+        assert plan.demand.value_w.tolist() == before.demand.value_w.tolist()
+        assert plan.demand.high_w.tolist() == [full_draw_w(PLATFORM)] * plan.steps
+    assert plan_bytes(PlanStore([replace(plan, load_quantiles=UNSET) for plan in bounded])) == plan_bytes(
+        plain
+    )
+
+
+def test_quantiles_are_averaged_as_the_demand_is() -> None:
+    quantiles = Quantiles(np.array([0.1, 0.9]), np.stack([0.5 * LOAD_W, 1.5 * LOAD_W]))
+    plan = planned(load_quantiles=quantiles, forecast_step_s=6 * 3600.0)[0]
+    mean_w = LOAD_W[:72].mean()
+    assert np.stack(plan.demand) == pytest.approx(np.outer([0.5, 1.0, 1.5], np.full(72, mean_w)))

@@ -18,8 +18,9 @@ from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.engine.findings import plan_start
 from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.planner import windows
-from beasy_sched.planner.forecast import draw_by_busy_w
+from beasy_sched.planner.forecast import draw_by_busy_w, full_draw_w
 from beasy_sched.planner.plan import Plan, PlanStore, Provenance, Rolled
 from beasy_sched.planner.requests import (
     NO_JOBS,
@@ -259,6 +260,41 @@ def test_powers_are_taken_as_they_are_and_lateness_is_added() -> None:
     late = KnownJobs(np.array([1]), np.array([3000.0]), np.array([1500.0]))
     more = host_seconds(series.load_w(PLATFORM, late, span(12, 60))) - host_seconds(LOAD_W[12:72])
     assert more == pytest.approx(1500.0, rel=1e-6)
+
+
+@settings(max_examples=examples(40), deadline=None, derandomize=True)
+@given(st.lists(JOB, max_size=4), st.integers(0, 200), st.lists(st.floats(0.0, 3.0), min_size=3, max_size=3))
+def test_quantiles_of_powers_are_taken_as_the_powers_are(
+    known: list[tuple], first_step: int, shares: list[float]
+) -> None:
+    hosts, left_s, late_s = (np.array(column) for column in zip(*known, strict=True)) if known else ([],) * 3
+    jobs = KnownJobs(np.array(hosts, dtype=np.int64), np.array(left_s), np.array(late_s))
+    by_level_w = np.outer(np.sort(shares), LOAD_W)
+    series = PowerForecast(LOAD_W, Quantiles(np.array([0.1, 0.5, 0.9]), by_level_w))
+    of = span(first_step, 100)
+    found = series.load_quantiles(PLATFORM, jobs, of)
+    assert found is not None
+    for quantile_w, given_w in zip(found.power_w, by_level_w, strict=True):
+        assert quantile_w == pytest.approx(PowerForecast(given_w).load_w(PLATFORM, jobs, of))
+
+
+def test_demand_without_quantiles() -> None:
+    assert PowerForecast(LOAD_W).load_quantiles(PLATFORM, NO_JOBS, span(0, 10)) is None
+    nothing = JobForecast(np.empty(0), np.empty(0), np.empty(0, dtype=np.int64))
+    assert nothing.load_quantiles(PLATFORM, NO_JOBS, span(0, 10)) is None
+
+
+def test_plans_have_the_quantiles_that_they_were_asked_for_with() -> None:
+    asked = request(0, at_pct(50.0))
+    plain = made(asked)
+    bands = [Quantiles(np.array([0.1, 0.9]), np.stack([0.0 * p.load_w, 1.5 * p.load_w])) for p in asked.parts]
+    parts = tuple(replace(p, load_quantiles=q) for p, q in zip(asked.parts, bands, strict=True))
+    bounded = made(replace(asked, parts=parts))
+    assert len(bounded) == len(plain) == 2
+    for before, plan, part in zip(plain, bounded, parts, strict=True):
+        assert plan.power.battery_j.tolist() == before.power.battery_j.tolist()
+        assert not plan.demand.low_w.any()
+        assert plan.demand.high_w == pytest.approx(np.minimum(1.5 * part.load_w, full_draw_w(PLATFORM)))
 
 
 # --- the store ------------------------------------------------------------------------------------------

@@ -17,12 +17,15 @@ from beasy_sched.engine.policy import View
 from beasy_sched.engine.power import SessionOptions
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.outlook import NoForecast
+from beasy_sched.forecast.quantiles import PowerBand
 from beasy_sched.formats.run_summary import read_summary
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.generate.platform import preset_platform
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.jobs import Job, JobState
+from beasy_sched.planner.forecast import Forecast
+from beasy_sched.planner.plan import Plan
 from beasy_sched.policies.risk import CalibratedRisk, share_of
 
 WINDOW_S = 86400.0
@@ -113,7 +116,7 @@ def run(place: Path, out: Path, policy: str, *more: str) -> int:
     files = ["-p", "platform.xml", "-w", "workload.json", "--events", "power.txt", "--site", "site.toml"]
     names = [str(place / name) if "." in name else name for name in files]
     forecast = ["--forecast", str(place / "forecast.csv"), "--windows", "2"]
-    plans = ["--replan", "window"] if policy == "beasy" else []
+    plans = ["--replan", "window"] if policy == "beasy" and "--plan" not in more else []
     return exit_code("simulate", *names, *forecast, *plans, "--policy", policy, "-o", str(out), "-q", *more)
 
 
@@ -153,3 +156,66 @@ def test_the_reserve_feeds_sleeping_servers_until_there_is_enough_production() -
     each_j = 50.0 * 300.0 / battery.discharge_efficiency
     last_j = each_j + 10.0 * 300.0 / battery.discharge_efficiency
     assert calibrated._reserve_j() == pytest.approx([2 * each_j, each_j, 0.0, last_j, last_j - each_j, 0.0])
+
+
+# --- demand with quantiles ------------------------------------------------------------------------------
+
+
+def plan_of(place: Path, out: Path, header: str, row: str) -> Path:
+    """A plan of the site for a demand that is the same in each step."""
+    (out / "demand.csv").write_text(f"{header}\n" + f"{row}\n" * (2 * STEPS))
+    names = {"-p": "platform.xml", "--site": "site.toml", "--production": "power.txt"}
+    files = [part for option, name in names.items() for part in (option, str(place / name))]
+    demand, plan = str(out / "demand.csv"), out / "plan.msgpack"
+    assert exit_code("plan", *files, "--demand", demand, "--windows", "2", "-o", str(plan), "-q") == 0
+    return plan
+
+
+def follow(
+    place: Path, out: Path, plan: Path, monkeypatch: pytest.MonkeyPatch, *more: str
+) -> tuple[list[float], list[list[float]]]:
+    """Run `beasy` on a plan; return the levels and the bounds (first step) of the demand it looked at."""
+    levels, bounds = [], []
+    within = Plan.demand_within
+
+    def watched(self: Plan, level: float) -> Forecast | PowerBand:
+        band = within(self, level)
+        levels.append(level)
+        bounds.append([float(w[0]) for w in (band.low_w, band.value_w, band.high_w)])
+        return band
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Plan, "demand_within", watched)
+        assert run(place, out, "beasy", "--plan", str(plan), *more) == 0
+    return levels, bounds
+
+
+def test_the_nine_curves_take_the_demand_s_quantiles(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of 0.1 and 0.9; with a promise, those of its level."""
+    pytest.importorskip("highspy")
+    plan = plan_of(place, tmp_path, "p10,p50,p90", "400,800,1000")
+    levels, bounds = follow(place, tmp_path / "a", plan, monkeypatch)
+    assert set(levels) == {0.1}
+    assert bounds[0] == pytest.approx([400.0, 800.0, 1000.0])
+    levels, bounds = follow(place, tmp_path / "b", plan, monkeypatch, "--risk", "20%")
+    risk = read_summary(str(tmp_path / "b")).risk
+    assert risk is not None
+    assert {window.level for window in risk.windows} <= set(levels)
+    assert bounds[levels.index(0.2)] == pytest.approx([500.0, 800.0, 950.0])
+
+
+def test_the_bounds_of_the_demand_change_decisions(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("highspy")
+    below = []
+    for name, row in (("low", "0,800,801"), ("high", "799,800,4000")):
+        (tmp_path / name).mkdir()
+        plan = plan_of(place, tmp_path / name, "p10,p50,p90", row)
+        follow(place, tmp_path / name / "run", plan, monkeypatch)
+        lines = (tmp_path / name / "run_decisions.jsonl").read_text().splitlines()
+        facts = [json.loads(line).get("facts", {}) for line in lines]
+        below.append([each["curves_below"] for each in facts if "curves_below" in each])
+    assert below[0] != below[1]

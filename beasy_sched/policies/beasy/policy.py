@@ -24,6 +24,7 @@ from beasy_sched.engine.power_actions import headroom_j, sleep, spent_facts
 from beasy_sched.model.host_states import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
+from beasy_sched.planner.plan import BOUNDS_LEVEL
 from beasy_sched.policies.beasy.live_plan import EnergyTest, LivePlan, Placement, Promise, WindowEnd
 from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
 from beasy_sched.policies.beasy.words import BEASY_WORDS, TOO_RISKY
@@ -412,7 +413,8 @@ class BeasyOptions(Options, frozen=True):
     risk: str | float | None = None
     """Share of windows (``"5%"``) that may see a job killed for lack of energy, or the battery below SoC_min.
     A job starts only if the battery stays above SoC_min up to its walltime with the production of a quantile
-    of the forecast; the nine curves are those of the forecast's quantiles. None: no promise."""
+    of the forecast; the nine curves are those of the forecast's quantiles, and of the demand's, if the plan
+    has any. None: no promise."""
     window_end: WindowEnd = "walltime"
     """Whether a job must be able to end within the known windows by its walltime, or by its work: what fits
     into its walltime at the reference speed (Eq. 3.29), done at full speed (Eq. 3.28)."""
@@ -460,11 +462,11 @@ class Beasy(Policy):
         step = None if view.budget is None else self.live.plan.step_at(view.budget.start_s)
         if view.budget is None or step is None:
             return ()
-        expected = None
+        expected, level = None, BOUNDS_LEVEL
         if (risk := self._risk) is not None:
             risk.open_step(view.budget, self.live.plan.horizon(step) - step)
-            expected = risk.quantiles.bounds(risk.level)
-        window = self._window = enter_window(view, self.live.plan, step, self._window, expected)
+            expected, level = risk.quantiles.bounds(risk.level), risk.level
+        window = self._window = enter_window(view, self.live.plan, step, self._window, expected, level)
         self.live.plan.set_production(step, view.budget.renew_w)
         self.live.settle_ends(view, step)
         self._seen = (-1, -1)

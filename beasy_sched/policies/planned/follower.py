@@ -18,7 +18,7 @@ from beasy_sched.forecast.quantiles import PowerBand
 from beasy_sched.model.host_states import SWITCHING_ON
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.planner.forecast import Predictions
-from beasy_sched.planner.plan import PlanStore
+from beasy_sched.planner.plan import BOUNDS_LEVEL, PlanStore
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 
 PLANNED = "planned"
@@ -56,17 +56,19 @@ def enter_window(
     step: int,
     known: CurrentWindow | None,
     production: PowerBand | None = None,
+    level: float = BOUNDS_LEVEL,
 ) -> CurrentWindow | None:
     """The window of ``step``: ``known`` if it is still that one, else a new one from the present level.
 
     Outside all windows, ``known``. ``production``: what is expected from ``step`` on, where that is not what
-    the plan expects.
+    the plan expects; ``level``: that of the low demand, where the demand has quantiles.
     """
     plans = offline_plans(view)
     place = plans.place(plan.start_of(step))
     if place is None or (known is not None and place.window == known.number):
         return known
-    predictions = plans[place.window].predictions(battery_j(view), None if place.step else production)
+    expected = None if place.step else production
+    predictions = plans[place.window].predictions(battery_j(view), expected, level)
     return CurrentWindow(place.window, step - place.step, predictions)
 
 

@@ -1,0 +1,72 @@
+"""Columns of quantiles (``p10 p50 p90``) or of the members of an ensemble (``m1 m2 m3``) of a power."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.errors import InputError
+from beasy_sched.forecast.quantiles import Quantiles
+from beasy_sched.formats.table import POWER_UNITS, Table
+
+_SPREAD: Final = re.compile(r"(p|m|member[ _]?)(\d+(?:\.\d+)?)(?:[ _]*[\[(]?(w|kw|mw|gw)[\])]?)?")
+"""A column of a quantile (its percentage) or of a member of an ensemble (its number), with its unit."""
+
+
+def is_spread(name: str) -> bool:
+    """Whether a column is one of a quantile or of a member, by its name."""
+    return _SPREAD.fullmatch(name.lower()) is not None
+
+
+def check_values(table: Table, name: str, values: FloatArray) -> None:
+    """Raise InputError, with the line, for the first value that is missing or negative."""
+    for wrong, message in (
+        (np.isnan(values), f"{name}: the value is missing"),
+        (values < 0, f"{name}: must not be negative"),
+    ):
+        if wrong.any():
+            raise table.error(int(np.argmax(wrong)), message)
+
+
+def read_quantiles(
+    table: Table, names: Sequence[str], check: Callable[[str, FloatArray], None], unit_w: float = 1.0
+) -> Quantiles:
+    """Return the quantiles of each row, from columns of quantiles or of members.
+
+    ``check`` is called with each column's name and powers (W); ``unit_w`` is W in one unit of columns whose
+    name states none. Raises InputError with the line or the columns, and the cause.
+    """
+    parts = [_SPREAD.fullmatch(name.lower()) for name in names]
+    kinds = {part[1] == "p" if part else None for part in parts}
+    if len(kinds) > 1 or len(names) < 2:
+        raise InputError(
+            table.path,
+            f"columns are {', '.join(table.names)}: expected quantiles (p10 p50 p90) or members (m1 m2 m3),"
+            " at least two of one kind",
+        )
+    columns = []
+    for name, part in zip(names, parts, strict=True):
+        power_w = table.numbers(name) * (POWER_UNITS[part[3]] if part and part[3] else unit_w)
+        check(name, power_w)
+        columns.append(power_w)
+    if kinds == {False}:
+        members = len(columns)
+        return Quantiles((np.arange(members) + 0.5) / members, np.sort(np.array(columns), axis=0))
+    numbers = [float(part[2]) for part in parts if part]
+    order = np.argsort(numbers, kind="stable").tolist()
+    for low, high in itertools.pairwise(order):
+        if not 0.0 < numbers[low] < numbers[high] < 100.0:
+            raise InputError(
+                table.path, f"columns {names[low]} and {names[high]}: expected percentages above 0, below 100"
+            )
+        crossed = columns[low] > columns[high]
+        if crossed.any():
+            row = int(np.argmax(crossed))
+            found = f"{names[low]} is {columns[low][row]:g} W, {names[high]} {columns[high][row]:g} W"
+            raise table.error(row, f"quantiles cross: {found}")
+    return Quantiles(np.array(numbers)[order] / 100.0, np.array(columns)[order])
