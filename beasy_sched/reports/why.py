@@ -54,7 +54,7 @@ class Packed:
     def close(self) -> None:
         """Compress what is left."""
         if self._waiting:
-            packed = zlib.compress(msgspec.json.encode(self._waiting))
+            packed = zlib.compress(msgspec.json.encode(self._waiting), 9)
             self.chunks.append(base64.b64encode(packed).decode("ascii"))
             self._waiting = []
 

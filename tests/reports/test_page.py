@@ -150,13 +150,16 @@ def test_a_warning_of_many_runs_names_some(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "packed"),
     [
-        (np.array([1.0, np.nan]), '{"f8":"AAAAAAAA8D8AAAAAAAD4fw=="}'),
-        (np.array([1, -1]), '{"i4":"AQAAAP////8="}'),
-        (np.array([1, 2], dtype=">i2"), '{"i2":"AQACAA=="}'),
+        (np.array([1.0, np.nan]), '{"f8":"AAAAAAAAAAAAAAAA8Pg/fw=="}'),
+        (np.array([1e5, 1.0]), '{"i4":"oAGGAAEAAAA="}'),
+        (np.array([1, -1]), '{"i1":"Af8="}'),
+        (np.array([300, 2], dtype=">i2"), '{"i2":"LAIBAA=="}'),
+        (np.array([]), '{"f8":""}'),
         (np.array([1.5], dtype=np.float32), '{"f4":"AADAPw=="}'),
     ],
 )
 def test_arrays(array: np.ndarray, packed: str) -> None:
+    """Byte planes of the smallest type that has all numbers."""
     assert embedded_json(array) == packed
 
 

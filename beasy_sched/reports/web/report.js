@@ -51,13 +51,15 @@ const report = (() => {
     return { tickvals, ticktext };
   }
 
-  /** Base64 to typed arrays, wherever they are in a chart. */
+  /** Base64 of byte planes (all first bytes, then all second ones, ...) to typed arrays, wherever they are in a chart. */
   function decode(value) {
     if (Array.isArray(value)) return value.map(decode);
     if (value === null || typeof value !== "object") return value;
     const keys = Object.keys(value);
     if (keys.length === 1 && ARRAYS[keys[0]] && typeof value[keys[0]] === "string") {
-      const bytes = Uint8Array.from(atob(value[keys[0]]), (c) => c.charCodeAt(0));
+      const planes = atob(value[keys[0]]), bytes = new Uint8Array(planes.length);
+      const size = ARRAYS[keys[0]].BYTES_PER_ELEMENT, count = planes.length / size;
+      for (let at = 0; at < planes.length; at++) bytes[(at % count) * size + Math.floor(at / count)] = planes.charCodeAt(at);
       return new ARRAYS[keys[0]](bytes.buffer);
     }
     return Object.fromEntries(keys.map((key) => [key, decode(value[key])]));
