@@ -364,6 +364,9 @@ def test_charts_are_saved_as_pictures_and_numbers(page: Page, report: Path) -> N
     jobs = page.run("exporting.csv(report.charts.get('run-1-gantt'))").splitlines()
     assert jobs[0].startswith("job,submitted_s,started_s,ended_s,servers,hosts,outcome,walltime_s,energy_j")
     assert len(jobs) == 1 + page.run("report.charts.get('run-1-gantt').spec.jobs.id.length")
+    levels = page.run("exporting.csv(report.charts.get('run-1-soc'))").splitlines()[1:]
+    real = [line.rpartition(",")[2] for line in levels if line.startswith("real,")]
+    assert max(len(level.lstrip("0.").replace(".", "")) for level in real) <= 7  # not 0.10000000149
     flows = page.run("exporting.csv(report.charts.get('run-1-flow'))").splitlines()
     assert flows[0] == "from,to,kWh"
     site = [line.rpartition(",") for line in flows[1:]]

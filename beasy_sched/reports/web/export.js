@@ -92,6 +92,9 @@ const exporting = (() => {
   /** Times get a column with the date, where it is known. */
   const date = (time, { start }) => (start === undefined ? [] : [new Date(Math.round(1000 * (start + time))).toISOString().slice(0, 19)]);
 
+  /** A value; the seven digits that one of 32 bits has. */
+  const digits = (values, i) => (values instanceof Float32Array ? Number(values[i].toPrecision(7)) : values?.[i]);
+
   /** The numbers of a chart, one row for each. */
   function csv(chart) {
     const { spec, element } = chart;
@@ -107,7 +110,7 @@ const exporting = (() => {
     for (const { name, x, y, text } of traces) {
       for (let i = 0; i < x.length; i++) {
         if (across) rows.push([plainText(name), plainText(String(y[i])), x[i]]);
-        else rows.push([plainText(name), x[i], ...(dated.length ? date(x[i], spec) : []), y[i], ...(text && typeof text[i] === "string" ? [plainText(text[i])] : [])]);
+        else rows.push([plainText(name), x[i], ...(dated.length ? date(x[i], spec) : []), digits(y, i), ...(text && typeof text[i] === "string" ? [plainText(text[i])] : [])]);
       }
     }
     return lines(rows);
@@ -128,8 +131,8 @@ const exporting = (() => {
     const hosts = told.id.map(() => []);
     bars.job.forEach((job, i) => hosts[job].push(bars.low[i] === bars.high[i] ? `${bars.low[i]}` : `${bars.low[i]}-${bars.high[i]}`));
     const rule = (places, j) => (places[j] >= 0 ? told.rules[places[j]] : undefined);
-    const rows = told.id.map((id, j) => [id, told.submit[j], told.start[j], told.end[j], told.servers[j], hosts[j].join(" "), outcomes[told.outcome[j]],
-      told.walltime?.[j], told.energy?.[j], rule(told.start_rule, j), rule(told.rule, j)]);
+    const rows = told.id.map((id, j) => [id, digits(told.submit, j), digits(told.start, j), digits(told.end, j), told.servers[j], hosts[j].join(" "), outcomes[told.outcome[j]],
+      digits(told.walltime, j), digits(told.energy, j), rule(told.start_rule, j), rule(told.rule, j)]);
     return lines([["job", "submitted_s", "started_s", "ended_s", "servers", "hosts", "outcome", "walltime_s", "energy_j", "started_by", "killed_by"], ...rows]);
   }
 
