@@ -301,7 +301,7 @@ def embedded_json(value: Any) -> str:
 
 
 def _packed(array: Any) -> dict[str, str]:
-    """A type and the base64 of its byte planes, which compress well: all first bytes, then all second ones."""
+    """A type and the base64 of its byte planes, which compress well: all first bytes, then all second."""
     if isinstance(array, np.ndarray):
         narrow = _narrowed(array)
         little = narrow.astype(narrow.dtype.newbyteorder("<"))
