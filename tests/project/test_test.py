@@ -12,7 +12,7 @@ STEPS = [
 TWICE = 2 * os.sysconf("SC_NPROCESSORS_ONLN")
 SLOW = f"python -m pytest -m slow --timeout 900 -n {TWICE} --dist worksteal"
 FAKE = """#!/bin/sh
-call="{name}${{*:+ $*}}"
+call="{name}${{*:+ $*}}${{PYTHONDONTWRITEBYTECODE:+ without bytecode}}"
 case "$call" in python\\ -c*|python\\ --version) exit 0 ;; esac
 echo "$call" >>"$LOG"
 [ "$call" != "$FAIL_AT" ]
@@ -33,7 +33,7 @@ def check(venv: Path, *arguments: str, fail_at: str = "") -> tuple[int, str, lis
     """Run scripts/test; return its exit code, its last line, and the programs called."""
     log = venv / "log"
     log.write_text("")
-    variables = {"BEASY_VENV": str(venv), "LOG": str(log), "FAIL_AT": fail_at}
+    variables = {"BEASY_VENV": str(venv), "LOG": str(log), "FAIL_AT": fail_at, "PYTHONDONTWRITEBYTECODE": "1"}
     done = run(ROOT / "scripts/test", *arguments, cwd=venv, variables=variables)
     return done.returncode, (done.stdout + done.stderr).splitlines()[-1], log.read_text().splitlines()
 
