@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ("none", "data", "plan", "plot", "report", "dask", "metrics", "pybatsim", "learn", "life", "bundle")
-PIP = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--use-pep517")
+PIP = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--use-pep517", "--no-compile")
 # --use-pep517: pip before 23.1 cannot build pybatsim in the old way without the package wheel
 HELP = """\
 For each extra: makes a new environment, installs the project with this extra alone, and tries what it is for

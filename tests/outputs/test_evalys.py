@@ -81,7 +81,8 @@ def make_environment(folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=INSTALL_S)
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     pip = [str(python), "-m", "pip", "--disable-pip-version-check"]
-    install = [*pip, "install", "-q", "--only-binary=:all:", "-r", HERE / "evalys-requirements.txt"]
+    install = [*pip, "install", "-q", "--no-compile", "--only-binary=:all:"]
+    install += ["-r", HERE / "evalys-requirements.txt"]
     done = subprocess.run(install, capture_output=True, text=True, timeout=INSTALL_S)
     if done.returncode != 0:
         probe = [*pip, "download", "-q", "--no-deps", "-d", folder / "probe", "procset"]

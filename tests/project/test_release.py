@@ -23,7 +23,7 @@ pytestmark = [
         shutil.which("git") is None or not (ROOT / ".git").exists(), reason="this is no clone of git"
     ),
 ]
-PIP = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--use-pep517")
+PIP = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--use-pep517", "--no-compile")
 CLEAN = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
 
 
