@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from project.played import blocks
 from project.shell import ROOT, run
 
 from beasy_sched.energy.grid import Export, Foreseen, Known
@@ -45,10 +46,6 @@ CARBON = (
     "Datetime (UTC),Carbon Intensity gCO2eq/kWh (direct),Carbon Intensity gCO2eq/kWh (LCA)\n"
     "2022-07-11 22:00:00,200,250\n2022-07-11 23:00:00,210,260\n"
 )
-
-
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def play(place: Path, code: str) -> str:
