@@ -26,6 +26,8 @@ KINDS = (
     "history", "scenario", "model", "plan", "recording", "summary", "decisions", "jobs", "energy trace",
     "P-states", "states",
 )  # fmt: skip
+OF_RUNS = KINDS[KINDS.index("summary") :]
+"""Files of a run, which is read as a whole: that takes some twenty times as long as another file."""
 OF_CAMPAIGNS = ("row", "campaign.json")
 LATIN = ("trace", "weather", "predictions", "history", "model", "plan", "recording")
 """Kinds whose texts may be Latin-1, or that are no texts."""
@@ -129,10 +131,14 @@ def test_folders_and_pipes_are_no_files(
         if sample.path.is_dir():
             shutil.rmtree(sample.path)
         kept.replace(sample.path)
-    if kind not in KINDS[KINDS.index("summary") :]:  # of a run, what is no file is not there
+    if kind not in OF_RUNS:  # of a run, what is no file is not there
         assert folder is not None
         assert pipe is not None
         assert sample.path.name in str(pipe)
+
+
+FEW_WRONG = ("x", True, 10**400)
+"""For a run or a campaign, which takes longer to read."""
 
 
 @pytest.mark.parametrize("kind", ["workload", "summary", "row", "campaign.json"])
@@ -144,8 +150,7 @@ def test_wrong_values_in_each_place_of_json(samples: dict[str, Sample], kind: st
         valid["jobs"] = [{**valid["jobs"][0], "deadline_s": 1e9, "own": [1, {"a": 2}]}]
         valid["profiles"] = {name: valid["profiles"][name] for name in used}
     refused = 0
-    wrong = WRONG if kind == "workload" else ("x", True, 10**400)  # a run or a campaign takes longer to read
-    for value in mutations(valid, wrong):
+    for value in mutations(valid, WRONG if kind == "workload" else FEW_WRONG):
         with damaged(sample, json_text(value)):
             refused += outcome(sample) is not None
     assert refused > 20
@@ -156,7 +161,7 @@ def test_wrong_values_in_each_place_of_lines(samples: dict[str, Sample], kind: s
     sample = samples[kind]
     first, *rest = sample.path.read_bytes().splitlines()
     refused = 0
-    for value in mutations(json.loads(first)):
+    for value in mutations(json.loads(first), FEW_WRONG if kind in OF_RUNS else WRONG):
         with damaged(sample, b"\n".join([json_text(value), *rest, b""])):
             refused += outcome(sample) is not None
     assert refused > 5
@@ -221,7 +226,7 @@ def test_random_damage(samples: dict[str, Sample], kind: str) -> None:
 @pytest.mark.parametrize("kind", [*KINDS, *OF_CAMPAIGNS])
 def test_random_damage_for_long(samples: dict[str, Sample], kind: str) -> None:
     for seed in range(2, 5):
-        fuzz(samples[kind], f"{kind} {seed}", 300)
+        fuzz(samples[kind], f"{kind} {seed}", 100 if kind in OF_RUNS else 300)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no named pipes")
