@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn_figures import drawn
 from small_campaign import Here
 from studies.claims import Ruling, judge
 from studies.energy_budget import study as study_module
@@ -31,7 +32,6 @@ from studies.energy_budget.study import (
     execute_week,
     prepare_weeks,
 )
-from studies.figures import write_figures
 
 from beasy_sched.campaigns.workers import Failure
 from beasy_sched.errors import ConfigError, InputError
@@ -254,23 +254,18 @@ def test_claims_do_not_hold_in_the_opposite_world() -> None:
     assert rulings.count(Ruling.FAILS) >= 16, rulings
 
 
-def test_tables_and_figures(tmp_path: Path) -> None:
+def test_tables_and_figures() -> None:
     results = made_up(as_the_paper_says)
     tables = [*figure_tables(results), table_2(results), energy_claim_table(judge(CLAIMS, results))]
     assert [len(table.rows) for table in tables] == [len(BUDGETS)] * 3 + [5, len(CLAIMS)]
     assert all(len(row) == len(table.head) for table in tables for row in table.rows)
-    written = write_figures(energy_figures(results), tmp_path)
-    assert sorted(path.name for path in written if path.suffix == ".png") == [
-        f"figure-{n}.png" for n in (2, 3, 4, 5)
-    ]
+    assert sorted(drawn(energy_figures(results))) == [f"figure-{n}" for n in (2, 3, 4, 5)]
 
 
-def test_an_interval_that_does_not_contain_its_mean_is_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interval_that_does_not_contain_its_mean_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """As rounding makes it where all weeks have the same value."""
     monkeypatch.setattr(Results, "interval", lambda *_: (50.0, 50.0 + 1e-13, 50.0 + 1e-13))
-    assert write_figures(energy_figures(made_up(as_the_paper_says)), tmp_path)
+    assert drawn(energy_figures(made_up(as_the_paper_says)))
 
 
 def test_intervals_of_normalized_values_stay_within_what_is_possible() -> None:

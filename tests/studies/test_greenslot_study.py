@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drawn_figures import drawn
 from msgspec.structs import replace
 from project.shell import ROOT
 from small_campaign import Here
 from studies.claims import Ruling
-from studies.figures import write_figures
 from studies.greenslot import study as study_module
 from studies.greenslot.cases import (
     CONVENTIONAL,
@@ -363,7 +363,7 @@ def test_gains_by_hand() -> None:
     )
 
 
-def test_tables_and_figures(tmp_path: Path) -> None:
+def test_tables_and_figures() -> None:
     results = made_up(as_the_paper_says)
     tables = [
         green_claim_table(verdicts_of(results)), figure_table(results), week_table(results),
@@ -371,10 +371,7 @@ def test_tables_and_figures(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [len(table.rows) for table in tables] == [41, 8, 8, 6, 16]
     assert all(len(row) == len(table.head) for table in tables for row in table.rows)
-    written = write_figures(greenslot_figures(results), tmp_path)
-    assert sorted(path.name for path in written if path.suffix == ".png") == [
-        f"figure-{number:02}.png" for number in range(5, 16)
-    ]
+    assert sorted(drawn(greenslot_figures(results))) == [f"figure-{number:02}" for number in range(5, 16)]
 
 
 def test_the_studies_vary_what_they_say() -> None:
@@ -404,8 +401,7 @@ def test_a_table_and_a_figure_of_prices_from_a_file(tmp_path: Path) -> None:
     table = gain_table("files", rows, results, currency="")
     assert "cost" in table.head
     assert [row[1] for row in table.rows] == ["Conventional", "GreenOnly", "GreenVarPrices", "lowest window"]
-    written = write_figures(greenslot_figures(results, [AVERAGE, week]), tmp_path)
-    assert "prices-day-ahead.png" in [path.name for path in written]
+    assert "prices-day-ahead" in drawn(greenslot_figures(results, [AVERAGE, week]))
 
 
 def test_what_the_jobs_of_a_trace_use_by_hand() -> None:

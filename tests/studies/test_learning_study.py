@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from drawn_figures import drawn
 from small_campaign import Here
 from studies.claims import Ruling, judge
 from studies.comparison.study import Extent
-from studies.figures import write_figures
 from studies.learning import study as learning_study
 from studies.learning.claims import (
     CLAIMS,
@@ -208,13 +208,12 @@ def test_tables(results):
     assert "8 pairs of days" in tables[1].note
 
 
-def test_figures_and_preferences(results, tmp_path: Path):
+def test_figures_and_preferences(results):
     pytest.importorskip("matplotlib").use("Agg")
     models = learned_models()
     levels = dict.fromkeys(("random", *FIXED), 0.1)
-    written = write_figures(learning_figures(models, levels, results), tmp_path)
-    assert [path.name for path in written if path.suffix == ".png"] == [
-        "learning-curves.png", "learning-average.png", "learning-critical.png", "learning-variations.png",
+    assert drawn(learning_figures(models, levels, results)) == [
+        "learning-curves", "learning-average", "learning-critical", "learning-variations",
     ]  # fmt: skip
     q_learning, bandit = preference_tables(models)
     assert q_learning.head[:3] == ("feature", "class", "steps")
