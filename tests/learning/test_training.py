@@ -13,12 +13,15 @@ from small_campaign import SMALL
 from beasy_sched.campaigns.scenario_file import parse_scenario
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.errors import ConfigError
+from beasy_sched.learning import training
 from beasy_sched.learning.executions import FIRST_SEED, executions, on_days
-from beasy_sched.learning.training import BATCH, Lesson, chooser, learn, level_lines
+from beasy_sched.learning.training import Lesson, chooser, learn, level_lines
 from beasy_sched.policies.learned.agents import QTable
 from beasy_sched.policies.learned.features import Features
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, Model, read_model, write_model
 
+BATCH = 3
+"""Episodes of a batch in tests that train several times."""
 TINY = SMALL.replace('"easy", "follow-plan", "workload-reactive"', '"peak"')
 SCENARIO = parse_scenario(TINY)
 
@@ -51,13 +54,18 @@ def trained(
         return kept[-1]
 
 
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "BATCH", BATCH)
+
+
 def content(model: Model, path: Path) -> bytes:
     write_model(path, model)
     return path.read_bytes()
 
 
 @pytest.mark.parametrize("learner", ["q-learning", "bandit"])
-def test_the_same_bytes_with_one_process_or_two(learner, tmp_path):
+def test_the_same_bytes_with_one_process_or_two(learner, small_batches, tmp_path):
     lesson = Lesson(learner, BATCH + 2)
     one, two = trained(lesson, jobs=1), trained(lesson, jobs=2)
     assert content(one, tmp_path / "a") == content(two, tmp_path / "a")
@@ -68,7 +76,7 @@ def test_the_same_bytes_with_one_process_or_two(learner, tmp_path):
 
 
 @pytest.mark.parametrize("learner", ["q-learning", "bandit"])
-def test_what_was_stopped_goes_on_to_the_same_bytes(learner, tmp_path):
+def test_what_was_stopped_goes_on_to_the_same_bytes(learner, small_batches, tmp_path):
     lesson = Lesson(learner, 2 * BATCH)
     whole = trained(lesson)
     half = trained(lesson, stop_after=1)

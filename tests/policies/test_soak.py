@@ -30,7 +30,7 @@ from beasy_sched.testing.invariants import predecessors
 from beasy_sched.testing.plans import planner_plans
 
 POLICIES = sorted(OURS)
-SEEDS = 20
+SEEDS = 12
 """Worlds of each sort and policy."""
 
 SORTS = (

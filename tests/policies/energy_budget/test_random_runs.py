@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -190,28 +192,47 @@ def case_of(seed: int, shutdown: str, allocation: str) -> tuple[World, dict[str,
     return world, options | {"shutdown": shutdown, "allocation": allocation}
 
 
-def same_decisions(found: BudgetRun, expected: BudgetRun) -> None:
-    assert decided(found) == decided(expected)
-    assert times(found) == pytest.approx(times(expected), abs=1e-3, rel=0)
+@cache
+def exact_run(policy: str, seed: int, shutdown: str, allocation: str) -> tuple[list[Any], list[float]]:
+    """What is decided in a case, and when, where every message is as the simulator sends it."""
+    world, options = case_of(seed, shutdown, allocation)
+    done = run_budget(world, policy, **options)
+    return decided(done), times(done)
 
 
+def same_decisions(
+    policy: str, seed: int, shutdown: str, allocation: str, heard: Callable[[Message], list[Message]]
+) -> None:
+    """``heard`` changes no decision of a case."""
+    world, options = case_of(seed, shutdown, allocation)
+    found = run_budget(world, policy, heard=heard, **options)
+    expected, moments = exact_run(policy, seed, shutdown, allocation)
+    assert decided(found) == expected
+    assert times(found) == pytest.approx(moments, abs=1e-3, rel=0)
+
+
+FEW = range(6)
+"""Cases of each combination in the ordinary tests; `MORE` are of the slow ones."""
+MORE = range(6, 16)
+CASES = [FEW, pytest.param(MORE, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("seeds", CASES, ids=str)
 @pytest.mark.parametrize("allocation", ["any", "contiguous"])
 @pytest.mark.parametrize("shutdown", ["none", "opportunistic"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_decision_hangs_on_the_last_digit_of_a_measurement(
-    policy: str, shutdown: str, allocation: str
+    policy: str, shutdown: str, allocation: str, seeds: range
 ) -> None:
     """Shares and times are round numbers here: balances that are exactly zero come often."""
-    for seed in range(20):
-        world, options = case_of(seed, shutdown, allocation)
-        exact = run_budget(world, policy, **options)
+    for seed in seeds:
         signs = np.random.default_rng(seed)
 
         def noisy(message: Message, signs: np.random.Generator = signs) -> list[Message]:
             events = [_noisy(x, signs) if isinstance(x, EnergyAnswer) else x for x in message.events]
             return [Message(message.now, events)]
 
-        same_decisions(run_budget(world, policy, heard=noisy, **options), exact)
+        same_decisions(policy, seed, shutdown, allocation, noisy)
 
 
 def _noisy(answer: EnergyAnswer, signs: np.random.Generator) -> EnergyAnswer:
@@ -219,21 +240,18 @@ def _noisy(answer: EnergyAnswer, signs: np.random.Generator) -> EnergyAnswer:
     return EnergyAnswer(answer.timestamp, answer.consumed_energy_j + signs.choice([-1, 1]) * error_j)
 
 
+@pytest.mark.parametrize("seeds", CASES, ids=str)
 @pytest.mark.parametrize("allocation", ["any", "contiguous"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_no_decision_hangs_on_how_an_instant_is_divided(policy: str, allocation: str) -> None:
-    for seed in range(20):
-        world, options = case_of(seed, "none", allocation)
-        exact = run_budget(world, policy, **options)
-        same_decisions(run_budget(world, policy, heard=divided, **options), exact)
+def test_no_decision_hangs_on_how_an_instant_is_divided(policy: str, allocation: str, seeds: range) -> None:
+    for seed in seeds:
+        same_decisions(policy, seed, "none", allocation, divided)
 
 
 @pytest.mark.parametrize("seed", [0, 4, 8, 12, 14, 16])
 def test_hosts_that_switch_are_looked_at_when_time_has_passed(seed: int) -> None:
     """And not only by an empty message of the same instant, if one comes."""
-    world, options = case_of(seed, "opportunistic", "contiguous")
-    exact = run_budget(world, "energybud", **options)
-    same_decisions(run_budget(world, "energybud", heard=divided, **options), exact)
+    same_decisions("energybud", seed, "opportunistic", "contiguous", divided)
 
 
 def divided(message: Message) -> list[Message]:

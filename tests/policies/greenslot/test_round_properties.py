@@ -16,7 +16,7 @@ from policies.greenslot.round_cases import REFUSED, SLOT_S, WH_J, Instance, Naiv
 from beasy_sched.policies.greenslot.planning import RoundSettings, plan_round
 
 
-@settings(max_examples=examples(600))
+@settings(max_examples=examples(300))
 @given(instances())
 def test_a_round_is_that_of_the_specification_slot_by_slot(case: Instance) -> None:
     naive, done = NaiveRound(*case), case.plan()
