@@ -47,6 +47,8 @@ class OwnFiles:
     cores_per_host: int | None = None
     """Processors of the trace per server; None for as many as the servers need to be as large as the trace's
     machine."""
+    max_run_s: float | None = None
+    """Jobs of the trace that ran for longer are left out; None for no limit."""
 
     def __bool__(self) -> bool:
         return bool(self.weather) or self.trace is not None
@@ -63,7 +65,7 @@ def on_own_days(scenario: Scenario, files: OwnFiles) -> Scenario:
     workloads: Sequence[WorkloadPart] = [part.workload for part in parts]
     noise = scenario.noise
     if files.trace is not None:
-        workloads = _workloads(files.trace, scenario.servers, len(parts), length_s, files.cores_per_host)
+        workloads = _workloads(files, files.trace, scenario.servers, len(parts), length_s)
         noise = replaced(noise, walltimes="keep")
     if files.weather:
         productions = _productions(files.weather, productions[: len(workloads)], length_s)
@@ -128,9 +130,7 @@ def _plants_of(series: TimeSeries) -> tuple[str, ...]:
     return both.get(series.technology or "", ("pv",))
 
 
-def _workloads(
-    path: Path, servers: int, count: int, length_s: float, cores_per_host: int | None
-) -> list[WorkloadPart]:
+def _workloads(files: OwnFiles, path: Path, servers: int, count: int, length_s: float) -> list[WorkloadPart]:
     """Jobs of other days of the trace, on hosts with enough cores for the machine to fit on the servers."""
     reader = SwfReader(path)
     column = SWF_FIELDS["submit_s"] - 1
@@ -144,8 +144,9 @@ def _workloads(
         starts = spread_s(last - first, length_s, count)
     except ValueError as error:
         raise InputError(path, str(error)) from None
-    cores = cores_per_host or max(math.ceil(machine / servers), 1)
-    return [SwfWorkload(file=os.path.abspath(path), start=float(s), cores_per_host=cores) for s in starts]
+    cores = files.cores_per_host or max(math.ceil(machine / servers), 1)
+    first_days = SwfWorkload(file=os.path.abspath(path), cores_per_host=cores, max_run_s=files.max_run_s)
+    return [replaced(first_days, start=start_s) for start_s in starts]
 
 
 def _scaled(scenario: Scenario) -> Scenario:

@@ -69,6 +69,7 @@ from beasy_sched.generate.workload import ArrivalShape
 from beasy_sched.outputs.tables import Contender, comparison_lines, conditions
 from beasy_sched.outputs.verdict import verdict
 from beasy_sched.run.settings import RunSettings
+from beasy_sched.units import parse_duration
 
 INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 """A file that is there."""
@@ -122,6 +123,9 @@ class SharedOptions(CommandOptions):
     sigma_pct: float = option_of(DayOptions, "sigma_pct", "--sigma", metavar="PCT")
     swf: Path | None = option_of(DayOptions, "swf", type=INPUT, metavar="FILE")
     cores_per_host: int | None = option_of(DayOptions, "cores_per_host", default=None, metavar="N")
+    max_run_s: float | None = option_of(
+        DayOptions, "max_run_s", "--max-run-time", type=parsed(parse_duration), metavar="TIME"
+    )
     ninja_pv: Path | None = option_of(DayOptions, "ninja_pv", type=INPUT, metavar="FILE")
     ninja_wind: Path | None = option_of(DayOptions, "ninja_wind", type=INPUT, metavar="FILE")
 
@@ -311,8 +315,7 @@ def _compare_scenarios(
 
     others = {parameter.name or "" for parameter in context.command.params} - _OF_SCENARIOS
     _omit(context, sorted(others), "scenarios have their own days and files")
-    if days.cores_per_host is not None and days.swf is None:
-        raise click.UsageError("--cores-per-host requires a trace: pass --swf FILE")
+    require_trace(context, days)
     check_labels(what.policies)
     out = what.out or Path("out/comparison")
     weather = tuple(path for path in (days.ninja_pv, days.ninja_wind) if path is not None)
@@ -322,7 +325,7 @@ def _compare_scenarios(
         out,
         against=shown.against,
         small=days.quick,
-        files=OwnFiles(weather, days.swf, days.cores_per_host),
+        files=OwnFiles(weather, days.swf, days.cores_per_host, days.max_run_s),
         most_seeds=shown.most_seeds,
     )
     with unless_stopped("the same command"), progress_bar("runs") as report:
@@ -345,8 +348,8 @@ def _compare_scenarios(
 _WITH_SCENARIOS: Final = (*get_type_hints(_OnScenarios), *get_type_hints(_Where))
 """Parameters that only comparisons on scenarios have."""
 _OF_SCENARIOS: Final = {
-    "scenarios", "policies", "out", "quick", "jobs", "markdown", "swf", "cores_per_host", "ninja_pv",
-    "ninja_wind", *_WITH_SCENARIOS,
+    "scenarios", "policies", "out", "quick", "jobs", "markdown", "swf", "cores_per_host", "max_run_s",
+    "ninja_pv", "ninja_wind", *_WITH_SCENARIOS,
 }  # fmt: skip
 """Parameters that comparisons on scenarios have."""
 
@@ -393,8 +396,7 @@ def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> ComparedDay
     if own.platform is not None or own.workloads:
         return _own_days(context, days, own)
     _omit(context, _OWN_FILES, "pass -p and -w, too, to compare on your own files; or")
-    if days.swf is None and (days.begin or days.cores_per_host):
-        raise click.UsageError("--from and --cores-per-host require a trace: pass --swf FILE")
+    require_trace(context, days)
     if days.swf is not None and days.arrivals:
         raise click.UsageError("--arrivals is for generated jobs: a trace has its own arrivals")
     if days.site is not None and days.quick:
@@ -405,8 +407,8 @@ def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> ComparedDay
 
 
 _OTHER_DAYS: Final = (
-    "quick", "seed", "arrivals", "sigma_pct", "swf", "begin", "cores_per_host", "ninja_pv", "ninja_wind",
-    "start",
+    "quick", "seed", "arrivals", "sigma_pct", "swf", "begin", "cores_per_host", "max_run_s", "ninja_pv",
+    "ninja_wind", "start",
 )  # fmt: skip
 """Options of generated days."""
 _OWN_FILES: Final = ("platform", "workloads", "events", "plan", "forecast", "windows", "master_host")
@@ -433,10 +435,24 @@ def _own_days(context: click.Context, days: _TheDays, own: _OwnFiles) -> OwnDays
 
 def _omit(context: click.Context, names: Sequence[str], why: str) -> None:
     """Raise a usage error where one of these options is given."""
+    if given := _given(context, names):
+        raise click.UsageError(f"{why}: omit {given[0]}")
+
+
+def require_trace(context: click.Context, days: SharedOptions) -> None:
+    """Raise a usage error where an option of traces is given without one."""
+    given = _given(context, ("begin", "cores_per_host", "max_run_s"))
+    if given and days.swf is None:
+        raise click.UsageError(f"{given[0]} requires a trace: pass --swf FILE")
+
+
+def _given(context: click.Context, names: Sequence[str]) -> list[str]:
+    """Those of the options with these names that the command has and that are not at their default."""
     options = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
-    for name in names:
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
-            raise click.UsageError(f"{why}: omit {options[name]}")
+    default = click.core.ParameterSource.DEFAULT
+    return [
+        options[name] for name in names if name in options and context.get_parameter_source(name) != default
+    ]
 
 
 # --- what is printed ----------------------------------------------------------------------------------------

@@ -18,7 +18,14 @@ from rich.progress_bar import ProgressBar
 
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli import main
-from beasy_sched.cli.compare import SITE, JobsOption, SharedOptions, print_text, with_signal_code
+from beasy_sched.cli.compare import (
+    SITE,
+    JobsOption,
+    SharedOptions,
+    print_text,
+    require_trace,
+    with_signal_code,
+)
 from beasy_sched.cli.options import (
     FOLDER,
     Whole,
@@ -101,6 +108,7 @@ class _YearOptions(SharedOptions, JobsOption):
 def year(context: click.Context, given: _YearOptions) -> None:
     """Compare policies over a year, with rolling plans: a table by month, a picture of the storages."""
     began_s = time.monotonic()
+    require_trace(context, given)
     chosen = _chosen(given)
     slots = min(given.jobs, len(chosen.policies))
     with contextlib.closing(Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)) as executor:

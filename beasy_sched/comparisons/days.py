@@ -149,8 +149,17 @@ class DayOptions:
             range=declared.HOSTS,
         ),
     ] = SwfOptions.cores_per_host
+    max_run_s: Annotated[float | None, Means("leave out jobs of the trace that ran for longer")] = None
     ninja_pv: Annotated[Path | None, Means("your Renewables.ninja export for the sun")] = None
     ninja_wind: Annotated[Path | None, Means("your Renewables.ninja export for the wind")] = None
+
+    def trace_arguments(self, days: float) -> list[str]:
+        """Return the arguments of `generate workload` for ``days`` of the trace; none without one."""
+        if self.swf is None:
+            return []
+        longest = [] if self.max_run_s is None else ["--max-run-time", f"{self.max_run_s:.17g}"]
+        hosts = ["--cores-per-host", str(self.cores_per_host)]
+        return ["--swf", str(self.swf), "--duration", f"{days:g}d", *hosts, *longest]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,8 +235,7 @@ class GeneratedDays(DayOptions):
         """Return the arguments of `generate workload`. Raises ConfigError for arrivals without a shape."""
         shared = ["--hosts", str(HOSTS), "--seed", str(self.seed)]
         if self.swf is not None:
-            cut = ["--duration", f"{days:g}d", "--cores-per-host", str(self.cores_per_host)]
-            return ["--swf", str(self.swf), *cut, *(["--from", self.begin] if self.begin else []), *shared]
+            return [*self.trace_arguments(days), *(["--from", self.begin] if self.begin else []), *shared]
         if days == SHAPED_DAYS:
             shape = ["--arrivals", self.arrivals or "begin"]
         elif self.arrivals:

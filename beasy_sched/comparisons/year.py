@@ -119,8 +119,7 @@ class Year(DayOptions):
         """Return the arguments of `generate workload`: the given trace, or as many jobs each day."""
         shared = ["--hosts", str(self.servers), "--seed", str(self.seed)]
         if self.swf is not None:
-            cut = ["--duration", f"{self.days}d", "--cores-per-host", str(self.cores_per_host)]
-            return ["--swf", str(self.swf), *cut, *shared]
+            return [*self.trace_arguments(self.days), *shared]
         jobs = YEAR_JOBS_PER_DAY * self.days * self.servers // YEAR_SERVERS
         shape = ["--day-shares", ",".join(["1"] * self.days), "--night-ratio", "0.3"]
         shares = default_of(SyntheticOptions, "host_shares")

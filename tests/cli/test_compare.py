@@ -264,16 +264,19 @@ def test_scenarios_on_a_trace_of_ones_own(tmp_path: Path, capfd: Capture) -> Non
     rows = [f"{n} {n * 900} 0 {300 + n} 1 -1 -1 1 3600 -1 1 1 1 -1 1 -1 -1 -1" for n in range(1, 400)]
     (tmp_path / "trace.swf").write_text("; MaxProcs: 8\n" + "\n".join(rows) + "\n")
     command = ("compare", str(tmp_path / "small.toml"), "--swf", str(tmp_path / "trace.swf"), "-o")
-    policies = ("--policy", "easy", "--policy", "fcfs", "--seeds", "1", "--quick")
+    policies = ("--policy", "easy", "--policy", "fcfs", "--seeds", "1", "--quick", "--max-run-time", "690")
     assert exit_code(*command, str(tmp_path / "out"), *policies) == 0
     assert "8 runs, 8 executed now, 0 failed" in capfd.readouterr().err  # two days, both guard settings
     manifest = json.loads((tmp_path / "out/campaign/campaign.json").read_text("utf-8"))
     (scenario,) = manifest["scenarios"]
     assert [part["workload"]["from"] for part in scenario["tuples"]] == [0.0, 4 * 86_400.0]
     assert {part["workload"]["cores_per_host"] for part in scenario["tuples"]} == {2}
+    assert {part["workload"]["max_run_s"] for part in scenario["tuples"]} == {690.0}
     assert (scenario["noise"]["walltimes"], scenario["seeds"]) == ("keep", [1])
-    assert exit_code("compare", "best-begin", "--cores-per-host", "2", "-o", str(tmp_path / "x")) == 2
-    assert "--cores-per-host requires a trace" in capfd.readouterr().err
+    for what in (["compare", "best-begin"], ["compare"], ["year"]):
+        for option in ("--cores-per-host", "--max-run-time"):
+            assert exit_code(*what, option, "2", "-o", str(tmp_path / "x")) == 2
+            assert f"{option} requires a trace: pass --swf FILE" in capfd.readouterr().err
 
 
 def test_a_part_of_the_runs(tmp_path: Path, capfd: Capture) -> None:

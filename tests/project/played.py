@@ -11,6 +11,7 @@ from pathlib import Path
 from project.shell import ROOT, run
 
 README = (ROOT / "README.md").read_text("utf-8")
+OWN_DATA = (ROOT / "docs/guides/own-data.md").read_text("utf-8").partition("## Servers")[0]
 EXAMPLES = (ROOT / "docs/guides/examples.md").read_text("utf-8")
 
 

@@ -41,6 +41,7 @@ GRID, WORKFLOWS, POLICIES, OUTPUTS = (
     (ROOT / f"docs/{name}.md").read_text("utf-8")
     for name in ("guides/sites", "guides/own-data", "reference/policies", "reference/files")
 )
+WORKFLOWS = WORKFLOWS.partition("## Deadlines and workflows")[2]
 SECTION = POLICIES.partition("## GreenSlot and its baselines")[2]
 CARBON = (
     "Datetime (UTC),Carbon Intensity gCO2eq/kWh (direct),Carbon Intensity gCO2eq/kWh (LCA)\n"

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from project.played import README, blocks, make_place, play
+from project.played import OWN_DATA, README, blocks, make_place, play
 from project.shell import run
 
 NOT_RUN = {"scripts/test\n": "these tests are what it runs"}
@@ -24,11 +24,20 @@ def test_every_command_runs(place: Path):
     played = [block for block in blocks(README, "bash") if block not in NOT_RUN]
     assert len(blocks(README, "bash")) == len(played) + len(NOT_RUN)
     assert {*SHORTER} <= {*played}
+    (code,) = blocks(README, "python")
+    play(place, f"python - <<'END'\n{code}END\n")  # makes files for the others
     for block in played:
         play(place, SHORTER.get(block, block))
-    for name in ("run/beasy/run", "run/peak/run", "mine/power-reactive/run", "batsim"):
+    for name in ("run/beasy/run", "run/peak/run", "batsim"):
         for written in ("jobs.csv", "energy_trace.csv", "decisions.jsonl", "summary.json"):
             assert (place / f"out/{name}_{written}").stat().st_size > 100
+
+
+@pytest.mark.timeout(300)
+def test_own_data_are_compared_with_one_command(place: Path):
+    (command,) = blocks(OWN_DATA, "bash")
+    play(place, command)
+    assert (place / "out/mine/power-reactive/run_summary.json").stat().st_size > 100
 
 
 def test_the_python_lines_run(place: Path):
