@@ -34,7 +34,7 @@ def report(
         title: heading of the page (default: the runs' names).
         progress: called with the share of the runs that are read, 0 to 1.
 
-    Raises ConfigError where pandas or plotly is missing, and InputError for files that cannot be read.
+    Raises ConfigError where pyarrow or plotly is missing, and InputError for files that cannot be read.
     """
     from beasy_sched.formats.atomic import write_atomic
 

@@ -309,6 +309,29 @@ def _misshapen(path: PathLike, cells: list[str], names: list[str], line: int) ->
     return InputError(path, f"has {len(cells)} values where the header names {len(names)} columns", line=line)
 
 
+def read_columns(path: PathLike) -> dict[str, Any]:
+    """Read a CSV file as columns of texts, as pyarrow has them.
+
+    Raises InputError, and ConfigError without pyarrow.
+    """
+    table_of = load_optional("pyarrow.csv", "beasy-sched[data]", "tables")
+    data = read_bytes(path)
+    names = csv_line(as_text(data, path).partition("\n")[0].rstrip("\r"))
+    texts = table_of.ConvertOptions(column_types=dict.fromkeys(names, "string"))
+    whole = table_of.ReadOptions(use_threads=False, block_size=min(len(data) + 1, _MOST_BLOCK))
+    try:
+        table = table_of.read_csv(io.BytesIO(data), read_options=whole, convert_options=texts)
+    except ValueError as error:
+        for _ in _of_width(path, names, csv_rows(data.decode(), path)):
+            pass  # a row of another width is told with its line
+        raise InputError(path, f"cannot be read as a table: {shortened(str(error))}") from None
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
+_MOST_BLOCK: Final = (1 << 31) - 1
+"""pyarrow reads no larger blocks; a row must fit into one."""
+
+
 def read_frame(path: PathLike, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """Read a CSV file as a data frame, columns as ``types`` says. Raises InputError, and ConfigError."""
     pandas, data = _pandas(), read_bytes(path)

@@ -13,6 +13,7 @@ from beasy_sched.formats.run_summary import RiskFigures
 from beasy_sched.planner.plan import Plan, PlanStore
 from beasy_sched.reports.page import Absent, Chart, TimeChart, color, faded, plain, power_unit
 from beasy_sched.reports.run_data import RunData, levels, powers, step_edges_s
+from beasy_sched.reports.run_table import RunTable
 from beasy_sched.run.results import RUN_OVER, LogLine
 from beasy_sched.units import SECONDS_PER_HOUR
 
@@ -37,17 +38,17 @@ _APART: Final = {"sun_w": ("sun", "production"), "wind_w": ("wind", "wind")}
 """Columns of sun and wind, in the place of the production where the trace has them apart."""
 
 
-def sources_of(trace: Any) -> dict[str, tuple[str, str]]:
+def sources_of(trace: RunTable) -> dict[str, tuple[str, str]]:
     """The sources of a trace, sun and wind apart where it has them; wind is production less sun."""
-    known = {column: told for column, told in SOURCES.items() if column in trace.columns}
-    if "sun_w" not in trace.columns or trace["sun_w"].isna().any():
+    known = {column: told for column, told in SOURCES.items() if column in trace}
+    if not trace.knows_all("sun_w"):
         return known
     return _APART | {column: told for column, told in known.items() if column != "renewable_w"}
 
 
-def uses_of(trace: Any) -> dict[str, tuple[str, str]]:
+def uses_of(trace: RunTable) -> dict[str, tuple[str, str]]:
     """The uses of a trace."""
-    return {column: told for column, told in USES.items() if column in trace.columns}
+    return {column: told for column, told in USES.items() if column in trace}
 
 
 BATTERY_LIMITS: Final = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "target": "soc_target_pct"}
@@ -56,12 +57,12 @@ BATTERY_LIMITS: Final = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "ta
 
 def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
     """All charts that need the energy trace, or one line that says why there are none."""
-    if run.trace is None or not len(run.trace):
+    if not len(run.trace):
         no_file = "the run has no energy_trace.csv, or an empty one"
-        why = no_file if run.trace is None else "no step of the site was settled"
+        why = "no step of the site was settled" if run.trace.is_there else no_file
         return [Absent("Power balance, state of charge", f"{why} (runs with --site write one)")]
-    columns = run.trace.columns
-    tank = run.hydrogen is not None or ("hydrogen_kg" in columns and run.trace["hydrogen_kg"].any())
+    trace = run.trace
+    tank = run.hydrogen is not None or ("hydrogen_kg" in trace and bool(trace["hydrogen_kg"].any()))
     charts: list[Chart | Absent] = []
     if (
         run.has_battery or tank or run.grid is None
@@ -71,7 +72,7 @@ def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Ch
         charts.append(state_of_charge(run, plans, prefix))
     if tank:
         charts.append(hydrogen(run, plans, prefix))
-    if "planned_envelope_w" in columns:
+    if "planned_envelope_w" in trace:
         charts.append(against_plan(run, prefix))
     if run.summary is not None and run.summary.risk is not None and run.summary.risk.windows:
         charts.append(promised_and_seen(run, run.summary.risk, prefix))
@@ -82,7 +83,7 @@ def power_balance(run: RunData, prefix: str) -> Chart:
     """Sources above zero and uses below, equal in every step."""
     trace, sources, uses = run.trace, sources_of(run.trace), uses_of(run.trace)
     if "wind_w" in sources:
-        trace = trace.assign(wind_w=(trace["renewable_w"] - trace["sun_w"]).clip(lower=0.0))
+        trace = trace.plus("wind_w", np.maximum(trace["renewable_w"] - trace["sun_w"], 0.0))
     columns = [*sources, *uses]
     curve = powers(trace, columns)
     by_column = dict(zip(columns, curve.values.T, strict=True))
@@ -116,7 +117,7 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
             f"Dangerous steps (shaded; more than half of the plan's nine curves are below the minimum): "
             f"{int(dangerous.sum()):,} of {len(dangerous):,}."
         )
-    if "planned_soc_pct" in run.trace.columns:
+    if "planned_soc_pct" in run.trace:
         chart.line("planned", *levels(run.trace, "planned_soc_pct"), "planned", dash="dash")
     chart.line("real", times_s, real_pct, "battery")
     battery = None if plans is None else plans[0].storage.battery
@@ -129,7 +130,7 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
 def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
     """The hydrogen in the tank, real and planned."""
     chart = TimeChart(f"{prefix}-hydrogen", "Hydrogen in the tank", prefix, run.end_s, "kg", "hydrogen [kg]")
-    if "planned_hydrogen_kg" in run.trace.columns:
+    if "planned_hydrogen_kg" in run.trace:
         chart.line("planned", *levels(run.trace, "planned_hydrogen_kg"), "planned", dash="dash")
     chart.line("real", *levels(run.trace, "hydrogen_kg"), "hydrogen")
     if run.hydrogen is not None:
@@ -176,7 +177,7 @@ def promised_and_seen(run: RunData, risk: RiskFigures, prefix: str) -> Chart:
 def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> BoolArray:
     """Whether each step of the trace is dangerous by the plan's predictions, from the window's real level."""
     edges_s = step_edges_s(run.trace)
-    levels_pct = run.trace["soc_pct"].to_numpy(np.float64)
+    levels_pct = run.trace["soc_pct"]
     dangerous = np.zeros(len(levels_pct), dtype=bool)
     for plan in plans:
         first = int(np.searchsorted(edges_s, plan.start_s - plan.step_s / 2))
@@ -252,7 +253,7 @@ def energy_flows(run: RunData) -> list[Flow]:
     def kwh(column: str) -> float:
         if column == "wind_w":
             return kwh("renewable_w") - kwh("sun_w")
-        return float(run.trace[column].to_numpy(np.float64) @ hours) / 1e3
+        return float(run.trace[column] @ hours) / 1e3
 
     flows = [Flow(column, SITE, kwh(column)) for column in sources_of(run.trace)]
     flows += [Flow(SITE, column, kwh(column)) for column in uses_of(run.trace)]

@@ -7,13 +7,14 @@ Figures 6 to 15, which the main chart is drawn after).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.reports.page import Chart, TimeChart, bars, power_unit
 from beasy_sched.reports.run_data import RunData, StepCurve, powers, step_edges_s
+from beasy_sched.reports.run_table import RunTable
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _SERVED: Final = {
@@ -44,12 +45,7 @@ _MARKS: Final = {
 
 def has_grid(run: RunData) -> bool:
     """Whether the run was on a site with a grid, and a step of it was settled."""
-    return (
-        run.grid is not None
-        and run.trace is not None
-        and len(run.trace) > 0
-        and {*run.trace.columns} >= _NEEDED
-    )
+    return run.grid is not None and len(run.trace) > 0 and all(name in run.trace for name in _NEEDED)
 
 
 def grid_charts(run: RunData, prefix: str) -> list[Chart]:
@@ -57,7 +53,7 @@ def grid_charts(run: RunData, prefix: str) -> list[Chart]:
     if not has_grid(run):
         return []
     charts = [green_and_brown(run, prefix)]
-    if run.trace["carbon_g"].notna().any():
+    if not np.isnan(run.trace["carbon_g"]).all():
         charts.append(carbon(run, prefix))
     return charts
 
@@ -67,7 +63,7 @@ def green_and_brown(run: RunData, prefix: str) -> Chart:
 
     Sun and wind stand apart where the run's power events tell the sun's part.
     """
-    trace = run.trace.assign(used_sun_w=_used_sun_w(run.trace))
+    trace = run.trace.plus("used_sun_w", _used_sun_w(run.trace))
     names = ["demand_w", "base_w", "used_sun_w", *_SERVED, *_LEFT]
     curve = powers(trace, names)
     columns = dict(zip(names, curve.values.T, strict=True))
@@ -97,16 +93,16 @@ def green_and_brown(run: RunData, prefix: str) -> Chart:
     return chart.chart(*curve.notes, range=[0, 1.14 * top])
 
 
-def _used_sun_w(trace: Any) -> FloatArray:
+def _used_sun_w(trace: RunTable) -> FloatArray:
     """What the load takes of the sun at once, W per step; NaN where sun and wind are not told apart.
 
     The sun has the share in it that it has in the production.
     """
-    if "sun_w" not in trace.columns or trace["sun_w"].isna().any():
+    if not trace.knows_all("sun_w"):
         return np.full(len(trace), np.nan)
-    renew_w, sun_w = (trace[name].to_numpy(np.float64) for name in ("renewable_w", "sun_w"))
-    load_w = (trace["demand_w"] + trace["base_w"]).to_numpy(np.float64)
-    direct_w = np.maximum(load_w - trace[[*_SERVED]].to_numpy(np.float64).sum(axis=1), 0.0)
+    renew_w, sun_w = trace["renewable_w"], trace["sun_w"]
+    load_w = trace["demand_w"] + trace["base_w"]
+    direct_w = np.maximum(load_w - trace.side_by_side(_SERVED).sum(axis=1), 0.0)
     share = np.divide(sun_w, renew_w, out=np.zeros(len(trace)), where=renew_w > 0.0)
     return np.asarray(direct_w * np.clip(share, 0.0, 1.0))
 
@@ -114,8 +110,8 @@ def _used_sun_w(trace: Any) -> FloatArray:
 def carbon(run: RunData, prefix: str) -> Chart:
     """The carbon that the imported energy causes, and how much a kWh of it does (right axis)."""
     edges_s = step_edges_s(run.trace)
-    kg_per_h = run.trace["carbon_g"].to_numpy(np.float64) / np.diff(edges_s) * SECONDS_PER_HOUR / 1e3
-    import_kw = run.trace["grid_import_w"].to_numpy(np.float64) / 1e3
+    kg_per_h = run.trace["carbon_g"] / np.diff(edges_s) * SECONDS_PER_HOUR / 1e3
+    import_kw = run.trace["grid_import_w"] / 1e3
     known = np.column_stack([np.nan_to_num(kg_per_h), np.where(np.isnan(kg_per_h), 0.0, import_kw)])
     curve = StepCurve(edges_s, known).thinned()
     rate, power_kw = curve.values.T
@@ -128,9 +124,9 @@ def carbon(run: RunData, prefix: str) -> Chart:
     return chart.chart(*curve.notes, rangemode="tozero")
 
 
-def _known_means(trace: Any, column: str) -> StepCurve | None:
+def _known_means(trace: RunTable, column: str) -> StepCurve | None:
     """A column with gaps, thinned over what is known of it; None where nothing is."""
-    values = trace[column].to_numpy(np.float64)
+    values = trace[column]
     known = np.isfinite(values)
     if not known.any():
         return None
@@ -159,12 +155,13 @@ def _add_price(chart: TimeChart, run: RunData) -> None:
 
 def _mark_deadlines(chart: TimeChart, run: RunData, level: float) -> None:
     """Mark the deadlines of workflows, and of jobs without one, above the curves."""
-    if run.deadlines is None or not len(run.deadlines):
+    if not len(run.deadlines):
         return
     ends: dict[tuple[float, str], str] = {}
-    columns = (run.deadlines[name] for name in ("deadline_s", "workflow", "job", "outcome"))
-    for deadline_s, workflow, job, outcome in zip(*columns, strict=True):
-        name = workflow if isinstance(workflow, str) else job
+    times_s = run.deadlines["deadline_s"].tolist()
+    told = (run.deadlines.texts(name) for name in ("workflow", "job", "outcome"))
+    for deadline_s, workflow, job, outcome in zip(times_s, *told, strict=True):
+        name = workflow or job
         if deadline_s <= run.end_s:
             kept = "met" if outcome == "met" else "late"
             ends[deadline_s, name] = "late" if ends.get((deadline_s, name)) == "late" else kept
@@ -241,6 +238,6 @@ def cost_so_far(run: RunData) -> tuple[FloatArray, FloatArray] | None:
     """What the energy imported up to each step's end has cost; None for a run without a grid."""
     if not has_grid(run):
         return None
-    edges_s, costs = step_edges_s(run.trace), run.trace["import_cost"].to_numpy(np.float64)
+    edges_s, costs = step_edges_s(run.trace), run.trace["import_cost"]
     places = np.unique(np.linspace(0, len(costs), 2000).astype(np.int64))
     return edges_s[places], np.concatenate([[0.0], np.cumsum(np.nan_to_num(costs))])[places]

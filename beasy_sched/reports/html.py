@@ -53,7 +53,7 @@ def report_html(
 
     ``plans`` marks the dangerous steps; ``report`` is called with the share of runs that are read. The
     same files give the same bytes. Raises InputError for files that cannot be read, and ConfigError
-    where pandas or plotly is missing.
+    where pyarrow or plotly is missing.
     """
     check_installed()
     runs = []
@@ -180,7 +180,7 @@ def _named(names: Sequence[str], runs: int) -> str:
 def _charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
     """All charts of a run: energy, then servers and jobs, then the waits."""
     charts: list[Chart | Absent] = []
-    if run.trace is not None and len(run.trace):
+    if len(run.trace):
         charts.append(energy_flow(run, prefix))
     charts += [*grid_charts(run, prefix), *energy_charts(run, plans, prefix)]
     charts += server_charts(run, prefix)

@@ -50,19 +50,19 @@ def months_of(run: RunData) -> list[Month]:
 
     Raises ConfigError for a run without an energy trace or jobs.
     """
-    if run.trace is None or run.jobs is None or not len(run.trace):
+    if run.jobs is None or not len(run.trace):
         raise ConfigError(f"{run.prefix}: has no energy trace or no jobs: months require a run with a site")
     edges_s, names = _month_edges(run)
-    step_month = _places(edges_s, run.trace["start_s"].to_numpy())
+    step_month = _places(edges_s, run.trace["start_s"])
     job_month = _places(edges_s, run.jobs.submit_s)
     count = len(names)
     jobs = np.bincount(job_month, minlength=count)
 
     def energy_kwh(column: str) -> FloatArray:
-        joules = run.trace[column].to_numpy() * run.trace["duration_s"].to_numpy()
+        joules = run.trace[column] * run.trace["duration_s"]
         return np.bincount(step_month, joules, count).astype(np.float64) / JOULES_PER_KWH
 
-    soc_pct, hydrogen_kg = run.trace["soc_pct"].to_numpy(), run.trace["hydrogen_kg"].to_numpy()
+    soc_pct, hydrogen_kg = run.trace["soc_pct"], run.trace["hydrogen_kg"]
     lowest_pct = [np.min(soc_pct[step_month == at], initial=np.inf) for at in range(count)]
     last = np.searchsorted(step_month, np.arange(count), side="right") - 1
     columns = (
@@ -106,7 +106,7 @@ def _month_edges(run: RunData) -> tuple[FloatArray, list[str]]:
 
 def _days(run: RunData) -> float:
     """Length of the run, days; moments by which a step began late, or the run ended late, do not count."""
-    start_s, duration_s = (run.trace[name].round().iloc[-1] for name in ("start_s", "duration_s"))
+    start_s, duration_s = (round(run.trace[name].item(-1)) for name in ("start_s", "duration_s"))
     return float(start_s + duration_s) / SECONDS_PER_DAY
 
 
@@ -206,7 +206,7 @@ class _Stretches:
         self.edges = np.minimum(np.arange(math.ceil(whole / self.days) + 1) * self.days, whole)
         """Times at which the stretches begin and end, days."""
         self._trace = run.trace
-        start_s, self._duration_s = (run.trace[name].to_numpy() for name in ("start_s", "duration_s"))
+        start_s, self._duration_s = run.trace["start_s"], run.trace["duration_s"]
         self._place = (start_s // (self.days * SECONDS_PER_DAY)).astype(np.int64)
 
     def kwh_per_day(self, column: str) -> FloatArray:
@@ -221,14 +221,14 @@ class _Stretches:
     def lowest(self, column: str) -> FloatArray:
         """Least of a level in each stretch."""
         begins = np.searchsorted(self._place, np.arange(len(self.edges) - 1))
-        return np.asarray(np.minimum.reduceat(self._trace[column].to_numpy(), begins))
+        return np.asarray(np.minimum.reduceat(self._trace[column], begins))
 
     def draw(self, panel: Any, values: FloatArray, **style: Any) -> None:
         """Draw a value for each stretch, as a step."""
         panel.stairs(values, self.edges, baseline=0.0 if "fill" in style else None, **style)
 
     def _joules(self, column: str) -> FloatArray:
-        sums = np.bincount(self._place, self._trace[column].to_numpy() * self._duration_s)
+        sums = np.bincount(self._place, self._trace[column] * self._duration_s)
         return np.asarray(sums[: len(self.edges) - 1])  # a last step of a moment may stand alone
 
 

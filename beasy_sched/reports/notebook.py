@@ -142,17 +142,18 @@ def draw_run(prefix: str, *, width: float = 11.0) -> Any:
     """Return a matplotlib figure of the run whose files begin with ``prefix``, ``width`` inches wide.
 
     Without an energy trace it has the servers alone; without a tank, no hydrogen. Raises ConfigError where
-    matplotlib or pandas is missing, and InputError for files that cannot be read, or where none can be drawn.
+    matplotlib or pyarrow is missing, and InputError for files that cannot be read, or where there is nothing
+    to draw.
     """
     run = read_run_data(Path(prefix).name, prefix)
     draws = []
-    if run.trace is not None and len(run.trace):
+    if len(run.trace):
         if run.has_battery:
             draws.append((_draw_charge, 1.2))
         if run.hydrogen is not None:
             draws.append((_draw_hydrogen, 0.8))
         draws.append((_draw_powers, 1.4))
-    if run.states is not None and len(run.states):
+    if len(run.states):
         draws.append((_draw_servers, 1.2))
     if not draws:
         raise InputError(prefix, "has neither an energy_trace.csv nor a machine_states.csv to draw")
@@ -188,7 +189,7 @@ def _draw_hydrogen(panel: Any, run: RunData) -> None:
 
 
 def _draw_powers(panel: Any, run: RunData) -> None:
-    shown = [name for name in _POWERS if name in run.trace.columns]
+    shown = [name for name in _POWERS if name in run.trace]
     shown = [name for name in shown if name in ("renewable_w", "demand_w") or run.trace[name].any()]
     curve = powers(run.trace, shown)
     edges_h = curve.edges_s / SECONDS_PER_HOUR
@@ -203,10 +204,8 @@ def _draw_powers(panel: Any, run: RunData) -> None:
 
 
 def _draw_servers(panel: Any, run: RunData) -> None:
-    frame = run.states
-    times_s = frame["time"].to_numpy(np.float64)
-    layers = [frame[[*columns]].sum(axis=1).to_numpy(np.float64) for columns, _ in _STATES.values()]
-    curve = last_of_each_time(times_s, np.stack(layers, axis=1), run.end_s).thinned()
+    layers = [run.states.side_by_side(columns).sum(axis=1) for columns, _ in _STATES.values()]
+    curve = last_of_each_time(run.states["time"], np.stack(layers, axis=1), run.end_s).thinned()
     edges_h = curve.edges_s / SECONDS_PER_HOUR
     base = np.zeros(len(curve.values))
     for (label, (_, color)), values in zip(_STATES.items(), curve.values.T, strict=True):

@@ -335,6 +335,6 @@ def _web(name: str) -> str:
 
 
 def check_installed() -> None:
-    """Raise ConfigError where pandas or plotly cannot be imported."""
-    for package in ("pandas", "plotly"):
+    """Raise ConfigError where pyarrow or plotly cannot be imported."""
+    for package in ("pyarrow", "plotly"):
         load_optional(package, "beasy-sched[report]", "reports")

@@ -5,12 +5,11 @@ A `StepCurve` is a quantity that changes at instants.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
 from sys import intern
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -27,12 +26,12 @@ from beasy_sched.formats.run_summary import (
     SitePart,
     found_summary,
 )
-from beasy_sched.limits import LATEST_S, MOST_HOSTS, shortened
+from beasy_sched.limits import MOST_HOSTS
 from beasy_sched.model.events import JobEnd
-from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import ENDS, JobState
 from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
-from beasy_sched.run.results import LARGEST, RUN_OVER, LogLine, RunTables, check_starts, read_log
+from beasy_sched.reports.run_table import RunTable
+from beasy_sched.run.results import RUN_OVER, LogLine, check_starts, read_log
 
 MOST_POINTS: Final = 2000
 """Curves of more points are drawn as means over this many spans."""
@@ -77,16 +76,16 @@ class RunData:
     summary: RunSummary | None
     """Summary of the run; None where it has left none."""
     jobs: RunJobs | None
-    trace: Any
-    """The energy trace, a data frame, or None."""
-    states: Any
-    """Number of servers in each state over time, a data frame, or None."""
-    pstates: Any
-    """Changes of P-state, a data frame, or None."""
+    trace: RunTable
+    """The energy trace: one row per step of the site."""
+    states: RunTable
+    """Number of servers in each state over time."""
+    pstates: RunTable
+    """Changes of P-state."""
+    deadlines: RunTable
+    """The jobs with a deadline."""
     endings: list[LogLine] | None
     """Kills and rejections of the decision log; None where there is none."""
-    deadlines: Any = None
-    """The jobs with a deadline, a data frame, or None."""
     start_rules: dict[str, str] = field(default_factory=dict)
     """The rule by which each job was started, by its id; empty where there is no decision log."""
     absences: Sequence[LogLine] = ()
@@ -125,7 +124,7 @@ class RunData:
     @property
     def has_battery(self) -> bool:
         """Whether the energy trace has a state of charge."""
-        return self.trace is not None and bool(self.trace["soc_pct"].notna().any())
+        return len(self.trace) > 0 and not np.isnan(self.trace["soc_pct"]).all()
 
     @property
     def start_s(self) -> float | None:
@@ -143,8 +142,8 @@ class RunData:
         times = [0.0]
         if self.jobs is not None:
             times += [float(np.nanmax(a, initial=0.0)) for a in (self.jobs.submit_s, self.jobs.end_s)]
-        if self.trace is not None and len(self.trace):
-            times.append(float(self.trace["start_s"].iloc[-1] + self.trace["duration_s"].iloc[-1]))
+        if len(self.trace):
+            times.append(float(step_edges_s(self.trace)[-1]))
         return max(times)
 
     def outcome_counts(self) -> dict[str, int]:
@@ -164,20 +163,19 @@ def read_run_data(name: str, prefix: str) -> RunData:
 
     Raises InputError for a file that is there and cannot be read, and for files of different runs.
     """
-    run = RunTables(prefix)
     log = _read_log(prefix) if path_of(prefix, DECISIONS).is_file() else None
     endings = None if log is None else log.endings
-    summary, jobs = found_summary(prefix), _read_jobs(run, endings)
+    summary, jobs = found_summary(prefix), _read_jobs(prefix, endings)
     data = RunData(
         name,
         prefix,
         summary,
         jobs,
-        _read_trace(run),
-        _read_states(run),
-        _read_pstates(run),
+        _read_trace(prefix),
+        _read_states(prefix),
+        _read_pstates(prefix),
+        _read_deadlines(prefix),
         endings,
-        _read_deadlines(run),
         {} if log is None else log.start_rules,
         [] if log is None else log.absences,
     )
@@ -271,177 +269,87 @@ def last_of_each_time(times_s: FloatArray, values: FloatArray, end_s: float) -> 
     return StepCurve(np.append(edges_s, max(end_s, float(edges_s[-1]))), kept)
 
 
-def step_edges_s(trace: Any) -> FloatArray:
+def step_edges_s(trace: RunTable) -> FloatArray:
     """The start of each step, and the end of the last."""
-    starts_s = trace["start_s"].to_numpy(np.float64)
-    return np.append(starts_s, starts_s[-1] + float(trace["duration_s"].iloc[-1]))
+    starts_s = trace["start_s"]
+    return np.append(starts_s, starts_s[-1] + trace["duration_s"][-1])
 
 
-def powers(trace: Any, columns: list[str]) -> StepCurve:
+def powers(trace: RunTable, columns: list[str]) -> StepCurve:
     """The mean powers of the steps (W), one column each, thinned."""
-    return StepCurve(step_edges_s(trace), trace[columns].to_numpy(np.float64)).thinned()
+    return StepCurve(step_edges_s(trace), trace.side_by_side(columns)).thinned()
 
 
-def levels(trace: Any, column: str, start: float | None = None) -> tuple[FloatArray, FloatArray]:
+def levels(trace: RunTable, column: str, start: float | None = None) -> tuple[FloatArray, FloatArray]:
     """A level at the ends of the steps, with the one at the start where it is known."""
-    edges_s, values = step_edges_s(trace), trace[column].to_numpy(np.float64)
+    edges_s, values = step_edges_s(trace), trace[column]
     if start is None:
         return edges_s[1:], values
     return edges_s, np.append(start, values)
-
-
-@dataclass(frozen=True)
-class _Table:
-    """A table of the run's, and where it stands."""
-
-    path: Path
-    frame: Any
-
-    def numbers(
-        self,
-        name: str,
-        *,
-        least: float = -LARGEST,
-        most: float = LARGEST,
-        gaps: bool = False,
-        whole: bool = False,
-    ) -> FloatArray:
-        """Make a column numbers, in place, and return it; with ``gaps``, it may have nothing in some rows.
-
-        Raises InputError that names the line of what is no number, or not from ``least`` to ``most``.
-        """
-        from pandas import to_numeric
-
-        column = self.frame[name]
-        values = np.asarray(to_numeric(column.astype(str), errors="coerce"), dtype=np.float64)
-        wrong = ~((values >= least) & (values <= most))
-        if gaps:
-            wrong &= ~column.isna().to_numpy()
-        if whole:
-            wrong |= values != np.floor(values)
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            expected = "a whole number" if whole else "a number"
-            if least > -LARGEST:
-                expected += f", {least:g} or more"
-            found = "nothing" if column.isna().iloc[at] else shortened(str(column.iloc[at]), 40)
-            raise InputError(self.path, f"{name}: found {found}, expected {expected}", line=at + 2)
-        self.frame[name] = values
-        return values
-
-    def host_sets(self, name: str, *, gaps: bool = False) -> list[str]:
-        """Check that a column names hosts such as ``0-3 5``, and return it; empty where there is nothing.
-
-        Raises InputError that names the line of what is no set of hosts; only with ``gaps`` is nothing one.
-        """
-        texts = [text if isinstance(text, str) else "" for text in self.frame[name]]
-        fits = {text: (gaps and not text) or _names_hosts(text) for text in set(texts)}
-        for at, text in enumerate(texts):
-            if not fits[text]:
-                found = shortened(text, 40) if text else "nothing"
-                expected = "hosts such as '0-3 5'"
-                raise InputError(self.path, f"{name}: found {found}, expected {expected}", line=at + 2)
-        return texts
-
-    def times(self, name: str, *, gaps: bool = False) -> FloatArray:
-        """Make a column times of the run, s."""
-        return self.numbers(name, least=0, most=LATEST_S, gaps=gaps)
-
-    def rising_times(self, name: str, *, strictly: bool = False) -> None:
-        """Make a column times that never fall, or with ``strictly`` always rise."""
-        values = self.times(name)
-        steps = np.diff(values)
-        falls = steps <= 0 if strictly else steps < 0
-        if falls.any():
-            at = int(np.argmax(falls)) + 1
-            raise InputError(self.path, f"{name}: found {values[at]:g} after {values[at - 1]:g}", line=at + 2)
-
-
-def _names_hosts(text: str) -> bool:
-    """Whether a text is a set of hosts, with one at least."""
-    try:
-        return len(HostSet.parse(text)) > 0
-    except ValueError:
-        return False
-
-
-def _table(run: RunTables, name: str, columns: tuple[str, ...]) -> _Table | None:
-    """Read one table and see that it has what is needed; None where there is none.
-
-    A Batsim that is stopped leaves files of no length.
-    """
-    path = path_of(run.prefix, name)
-    if not path.is_file() or not path.stat().st_size:
-        return None
-    frame = getattr(run, name.removesuffix(".csv"))
-    for column in columns:
-        if column not in frame.columns:
-            raise InputError(path, f"has no column {column!r}")
-    return _Table(path, frame)
 
 
 _MAY_BE_EMPTY: Final = ("planned_", "predicted_", "sun_w", "clear_sky_w", "carbon_g", "import_")
 """How columns of the energy trace begin that may have nothing in some rows."""
 
 
-def _read_trace(run: RunTables) -> Any:
+def _read_trace(prefix: str) -> RunTable:
     """Read the energy trace: a number in every field, except what is not known for every step."""
-    if table := _table(run, TRACE, ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct")):
-        for name in table.frame.columns:
-            no_battery = name == "soc_pct" and table.frame[name].isna().all()
-            table.numbers(name, gaps=name.startswith(_MAY_BE_EMPTY) or no_battery)
-        table.times("start_s")
-        table.times("duration_s")
+    needed = ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct")
+    table = RunTable.read(path_of(prefix, TRACE), needed)
+    if table.is_there:
         table.rising_times("start_s", strictly=True)
-    return table and table.frame
+        table.times("duration_s")
+        for name in table.unread:
+            no_battery = name == "soc_pct" and table.is_empty(name)
+            table.numbers(name, gaps=name.startswith(_MAY_BE_EMPTY) or no_battery)
+    return table
 
 
-def _read_deadlines(run: RunTables) -> Any:
+def _read_deadlines(prefix: str) -> RunTable:
     """Read the table of jobs with a deadline."""
-    if table := _table(run, DEADLINES, ("job", "workflow", "deadline_s", "outcome")):
+    table = RunTable.read(path_of(prefix, DEADLINES), ("job", "workflow", "deadline_s", "outcome"))
+    if table.is_there:
         table.numbers("deadline_s")
-        outcomes = table.frame["outcome"].astype(str)
-        if unknown := sorted(set(outcomes) - set(DEADLINE_OUTCOMES)):
-            expected = ", ".join(DEADLINE_OUTCOMES)
-            raise InputError(table.path, f"outcome: found {unknown[0]!r}, expected {expected}")
-    return table and table.frame
+        _check_known(table, "outcome", DEADLINE_OUTCOMES)
+    return table
 
 
-def _read_states(run: RunTables) -> Any:
+def _read_states(prefix: str) -> RunTable:
     """Read the table of how many servers are in each state."""
-    if table := _table(run, STATES, ("time", "nb_sleeping", "nb_idle", "nb_computing")):
+    table = RunTable.read(path_of(prefix, STATES), ("time", "nb_sleeping", "nb_idle", "nb_computing"))
+    if table.is_there:
         table.rising_times("time")
-        for name in table.frame.filter(regex="^nb_"):
-            table.numbers(name, least=0, most=MOST_HOSTS, whole=True)
-    return table and table.frame
+        for name in table.unread:
+            if name.startswith("nb_"):
+                table.numbers(name, least=0, most=MOST_HOSTS, whole=True)
+    return table
 
 
-def _read_pstates(run: RunTables) -> Any:
+def _read_pstates(prefix: str) -> RunTable:
     """Read the table of changes of P-states; -1 and -2 are servers under way."""
-    if table := _table(run, PSTATES, ("time", "machine_id", "new_pstate")):
+    table = RunTable.read(path_of(prefix, PSTATES), ("time", "machine_id", "new_pstate"))
+    if table.is_there:
         table.rising_times("time")
         table.numbers("new_pstate", least=-2, most=(1 << 15) - 1, whole=True)
         table.host_sets("machine_id")
-    return table and table.frame
+    return table
 
 
-def _read_jobs(run: RunTables, endings: list[LogLine] | None) -> RunJobs | None:
+def _read_jobs(prefix: str, endings: list[LogLine] | None) -> RunJobs | None:
     columns = ("job_id", "workload_name", "submission_time", "requested_number_of_resources",
                "final_state", "starting_time", "finish_time", "allocated_resources")  # fmt: skip
-    table = _table(run, JOBS, columns)
-    if table is None:
+    table = RunTable.read(path_of(prefix, JOBS), columns)
+    if not table.is_there:
         return None
-    frame, path = table.frame, table.path
-    states = frame["final_state"].astype(object).fillna("nothing").astype(str)
-    if unknown := sorted(set(states) - set(_BATSIM_STATES)):
-        raise InputError(path, f"final_state: found {unknown[0]!r}, expected {', '.join(_BATSIM_STATES)}")
+    states = _check_known(table, "final_state", _BATSIM_STATES)
     servers = table.numbers("requested_number_of_resources", least=1, most=(1 << 31) - 1, whole=True)
     submit_s = table.times("submission_time")
     start_s, end_s = table.times("starting_time", gaps=True), table.times("finish_time", gaps=True)
     half = np.isnan(start_s) != np.isnan(end_s)
     if half.any():
-        raise InputError(path, "has only one of starting_time and finish_time", line=int(np.argmax(half)) + 2)
-    ids = [f"{w}!{j}" for w, j in zip(frame["workload_name"], frame["job_id"], strict=True)]
+        line = int(np.argmax(half)) + 2
+        raise InputError(table.path, "has only one of starting_time and finish_time", line=line)
+    ids = [f"{w}!{j}" for w, j in zip(table.texts("workload_name"), table.texts("job_id"), strict=True)]
     over = {line.job for line in endings or [] if line.rule == RUN_OVER}
     ends = [
         (_CUT_OFF if job in over else _BATSIM_STATES)[state] for job, state in zip(ids, states, strict=True)
@@ -459,9 +367,17 @@ def _read_jobs(run: RunTables, endings: list[LogLine] | None) -> RunJobs | None:
     )
 
 
-def _told(table: _Table, name: str) -> FloatArray | None:
+def _check_known(table: RunTable, name: str, known: Iterable[str]) -> list[str]:
+    """Return a column of texts. Raises InputError if one is not ``known``."""
+    texts = [text or "nothing" for text in table.texts(name)]
+    if unknown := sorted({*texts} - {*known}):
+        raise InputError(table.path, f"{name}: found {unknown[0]!r}, expected {', '.join(known)}")
+    return texts
+
+
+def _told(table: RunTable, name: str) -> FloatArray | None:
     """A column that may be missing, or have gaps; Batsim writes -1 for what there is not."""
-    if name not in table.frame.columns:
+    if name not in table:
         return None
     values = table.numbers(name, gaps=True)
     return np.where(values < 0, np.nan, values)

@@ -20,6 +20,7 @@ from beasy_sched.limits import MOST_HOSTS_NAMED, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.reports.page import Absent, Chart, TimeChart, color
 from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs, last_of_each_time, step_edges_s
+from beasy_sched.reports.run_table import RunTable
 from beasy_sched.reports.wait_charts import queue
 from beasy_sched.run.results import LogLine
 
@@ -76,7 +77,7 @@ def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
     return Rectangles(jobs.start_s[what], jobs.end_s[what], low, high, what, np.full(len(what), -1))
 
 
-def state_bars(changes: Any, end_s: float, path: str | os.PathLike[str]) -> Rectangles:
+def state_bars(changes: RunTable, end_s: float, path: str | os.PathLike[str]) -> Rectangles:
     """The states of all servers up to ``end_s``, from Batsim's table of P-state changes.
 
     A server that was switching off sleeps in the P-state that it reaches, until it is switched on again; one
@@ -131,10 +132,10 @@ def lost_bars(lines: Sequence[LogLine], end_s: float, path: str | os.PathLike[st
     return Rectangles(times[:, 0], times[:, 1], hosts_of, hosts_of, state, np.full(len(hosts_of), -1))
 
 
-def changes_by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
+def changes_by_host(changes: RunTable, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
     """One row per server and change, by server and in the order of the file."""
     rows, count = [], 0
-    for line, text in enumerate(changes["machine_id"].astype(str), 2):
+    for line, text in enumerate(changes.texts("machine_id"), 2):
         try:
             rows.append(HostSet.parse(text).ids)
         except ValueError as error:
@@ -144,8 +145,8 @@ def changes_by_host(changes: Any, path: str | os.PathLike[str]) -> tuple[IntArra
             raise InputError(path, f"names more than {MOST_HOSTS_NAMED:,} servers altogether", line=line)
     lengths = [len(row) for row in rows]
     hosts = np.concatenate(rows) if rows else np.empty(0, np.int64)
-    times_s = np.repeat(changes["time"].to_numpy(np.float64), lengths)
-    pstates = np.repeat(changes["new_pstate"].to_numpy(np.int64), lengths)
+    times_s = np.repeat(changes["time"], lengths)
+    pstates = np.repeat(changes["new_pstate"].astype(np.int64), lengths)
     order = np.argsort(hosts, kind="stable")
     return hosts[order].astype(np.int64), times_s[order], pstates[order]
 
@@ -169,7 +170,7 @@ def server_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
     else:
         why = f"the run has no jobs.csv, {BATSIMS}" if run.jobs is None else "the run has no job"
         charts = [Absent("Servers and jobs, queue, waiting times", why)]
-    if run.states is None or not len(run.states):
+    if not len(run.states):
         charts.append(
             Absent("Servers by state, utilization", f"the run has no machine_states.csv, {BATSIMS}")
         )
@@ -185,7 +186,7 @@ def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     states: dict[str, object] = {}
     lost = lost_bars(run.absences, run.end_s, f"{run.prefix}_decisions.jsonl")
     highest = max(int(bars.high.max(initial=-1)), int(lost.high.max(initial=-1)))
-    if run.pstates is None:
+    if not run.pstates.is_there:
         note += " The run has no pstate_changes.csv, so sleeping servers are not shown."
     else:
         found = state_bars(run.pstates, run.end_s, f"{run.prefix}_pstate_changes.csv")
@@ -234,16 +235,15 @@ def _rules(run: RunData, jobs: RunJobs) -> dict[str, Any]:
 
 def servers_by_state(run: RunData, prefix: str) -> Chart:
     """Servers that compute, idle, switch and sleep, stacked; planned ones as a line."""
-    columns = [column for column in STATES if column in run.states.columns]
-    times_s, counts = run.states["time"].to_numpy(np.float64), run.states[columns].to_numpy(np.float64)
-    exact = last_of_each_time(times_s, counts, run.end_s)
+    columns = [column for column in STATES if column in run.states]
+    exact = last_of_each_time(run.states["time"], run.states.side_by_side(columns), run.end_s)
     curve = exact.thinned()
     chart = TimeChart(f"{prefix}-states", "Servers by state", prefix, run.end_s, "", "servers")
     for column, values in zip(columns, curve.values.T, strict=True):
         name, paint = STATES[column]
         chart.steps(name, curve.edges_s, values, paint, stack="states")
-    if run.trace is not None and "planned_servers_on" in run.trace.columns:
-        on = run.trace["planned_servers_on"].to_numpy(np.float64)
+    if "planned_servers_on" in run.trace:
+        on = run.trace["planned_servers_on"]
         if np.isfinite(on).any():
             chart.steps("planned on", step_edges_s(run.trace), on, "planned", dash="dash")
     most = float(exact.values.sum(axis=1).max())
@@ -252,12 +252,11 @@ def servers_by_state(run: RunData, prefix: str) -> Chart:
 
 def utilization(run: RunData, prefix: str) -> Chart:
     """Share of the servers that compute: of all, and of those that are on."""
-    computing = run.states["nb_computing"].to_numpy(np.float64)
-    on = computing + run.states["nb_idle"].to_numpy(np.float64)
-    of_all = run.states[[c for c in STATES if c in run.states.columns]].to_numpy(np.float64).sum(axis=1)
+    computing = run.states["nb_computing"]
+    on = computing + run.states["nb_idle"]
+    of_all = run.states.side_by_side([c for c in STATES if c in run.states]).sum(axis=1)
     counts = np.column_stack([computing, on, of_all])
-    times_s = run.states["time"].to_numpy(np.float64)
-    curve = last_of_each_time(times_s, counts, run.end_s).thinned(480)
+    curve = last_of_each_time(run.states["time"], counts, run.end_s).thinned(480)
     computing, on, of_all = curve.values.T
     chart = TimeChart(
         f"{prefix}-utilization", "Utilization", prefix, run.end_s, "%", "share that computes [%]"
@@ -365,7 +364,7 @@ def computing_changes(busy: Occupation, hosts: IntArray, times_s: FloatArray, ps
 
 def server_heat(run: RunData, prefix: str) -> Chart | Absent:
     """The map: computing by P-state above, then idle, switching and sleeping servers."""
-    if run.jobs is None or run.pstates is None or not len(run.pstates):
+    if run.jobs is None or not len(run.pstates):
         missing = "jobs.csv" if run.jobs is None else "pstate_changes.csv"
         return Absent(_TITLE, f"the run has no {missing}, {BATSIMS}")
     bars = job_bars(run.jobs, f"{run.prefix}_jobs.csv")

@@ -112,7 +112,7 @@ def most_telling(jobs: RunJobs, end_s: float, most: int) -> IntArray:
 def _steps(run: RunData, most: int) -> tuple[Packed, FloatArray, str]:
     """The texts of steps, start and end of each (s), and a note where there are too many."""
     packed, edges_s = Packed(), list[float]()
-    count = 0 if run.trace is None else len(run.trace)
+    count = len(run.trace)
     if count > most:
         note = f"The {count:,} steps are too many to be explained on this page; beasy-sched explain does."
         return packed, np.empty(0), note

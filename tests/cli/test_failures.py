@@ -141,7 +141,7 @@ def test_a_line_that_cannot_be_read(place: Path, capsys: Out) -> None:
 
 
 def test_the_report_shows_them(place: Path, tmp_path: Path) -> None:
-    pytest.importorskip("pandas", reason="reports need pandas")
+    pytest.importorskip("pyarrow", reason="reports need pyarrow")
     from beasy_sched.reports.page import Chart
     from beasy_sched.reports.run_data import read_run_data
     from beasy_sched.reports.server_charts import ServerState, gantt, server_heat

@@ -21,7 +21,7 @@ from beasy_sched.reports.page import Absent, Chart, power_unit
 from beasy_sched.reports.run_data import RunData, read_run_data
 from beasy_sched.reports.server_charts import server_charts
 
-pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("pyarrow", reason="reports need pyarrow")
 
 
 @pytest.fixture

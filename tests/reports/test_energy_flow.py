@@ -27,7 +27,7 @@ from beasy_sched.reports.energy_charts import (
 from beasy_sched.reports.page import Absent, Chart
 from beasy_sched.reports.run_data import RunData, read_run_data
 
-pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("pyarrow", reason="reports need pyarrow")
 
 
 def into(flows: list[Flow], node: str) -> float:

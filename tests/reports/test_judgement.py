@@ -15,7 +15,7 @@ from beasy_sched.reports.comparison import best_values
 from beasy_sched.reports.judgement import Bounds, Grade, cards, cards_html, compared
 from beasy_sched.reports.run_data import RunData, read_run_data
 
-pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("pyarrow", reason="reports need pyarrow")
 
 WORDS = ("a", "b", "c")
 

@@ -1,7 +1,9 @@
 """Runs by month: which steps and jobs belong to a month, and what the table says."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
-import pandas as pd
 import pytest
 from summaries import made_up
 
@@ -12,6 +14,7 @@ from beasy_sched.reports.drawing import RUN_COLORS
 from beasy_sched.reports.html import MOST_DETAILED
 from beasy_sched.reports.months import draw_year, month_lines, months_of
 from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs
+from beasy_sched.reports.run_table import RunTable
 
 DAY_S = 86_400.0
 
@@ -22,25 +25,18 @@ def hand_run(days, start=None, name="easy", jobs=()):
     ``jobs`` are pairs of submission (days) and outcome.
     """
     number = np.arange(days)
-    trace = pd.DataFrame(
-        {
-            "start_s": number * DAY_S,
-            "duration_s": np.full(days, DAY_S),
-            "renewable_w": 1000.0,
-            "demand_w": 500.0,
-            "curtailed_w": 250.0,
-            "unserved_w": 0.0,
-            "soc_pct": 90.0 - number,
-            "hydrogen_kg": 5.0 + number,
-        }
-    )
+    always = {"renewable_w": 1000.0, "demand_w": 500.0, "curtailed_w": 250.0, "unserved_w": 0.0}
+    columns = {"start_s": number * DAY_S, "duration_s": np.full(days, DAY_S)}
+    columns |= {column: np.full(days, power_w) for column, power_w in always.items()}
+    columns |= {"soc_pct": 90.0 - number, "hydrogen_kg": 5.0 + number}
+    none = RunTable(Path())
     submit_s = np.array([day * DAY_S for day, _ in jobs])
     outcome = np.array([OUTCOMES.index(state) for _, state in jobs], dtype=np.int8)
     nothing = np.full(len(jobs), np.nan)
     ids = [str(number) for number in range(len(jobs))]
     done = RunJobs(ids, submit_s, nothing, nothing, np.ones(len(jobs), np.int64), outcome, [""] * len(jobs))
     summary = made_up(site={"soc_min_pct": 20.0} | ({"start": start} if start else {}))
-    return RunData(name, name, summary, done, trace, None, None, None)
+    return RunData(name, name, summary, done, RunTable(Path(), columns), none, none, none, None)
 
 
 def test_steps_and_jobs_belong_to_the_month_of_their_start():
@@ -80,7 +76,7 @@ def test_without_dates_a_month_has_30_days():
 def test_a_run_without_a_site_has_no_months():
     run = hand_run(3)
     with pytest.raises(ConfigError, match="months require a run with a site"):
-        months_of(RunData(run.name, run.prefix, {}, run.jobs, None, None, None, None))
+        months_of(replace(run, trace=RunTable(Path())))
 
 
 def test_the_table_puts_runs_side_by_side_and_below_each_other():
@@ -110,8 +106,9 @@ def test_the_last_day_is_drawn(monkeypatch):
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     drawn = []
     monkeypatch.setattr(months, "figure_bytes", lambda figure, suffix: drawn.append(figure) or b"")
-    run = hand_run(3)
-    run.trace.loc[3] = {**run.trace.iloc[-1], "start_s": 3 * DAY_S, "duration_s": 0.001}  # the run ends
+    run = hand_run(4)
+    run.trace["duration_s"][3] = 0.001  # the run ends
+    run.trace["soc_pct"][3] = run.trace["soc_pct"][2]
     draw_year([run], "three days")
     energy, level, *_ = drawn[0].axes
     for panel, values in ((energy, [24.0] * 3), (level, [90.0, 89.0, 88.0])):
@@ -124,7 +121,7 @@ def test_a_last_step_that_began_late_has_no_day_of_its_own(monkeypatch):
     drawn = []
     monkeypatch.setattr(months, "figure_bytes", lambda figure, suffix: drawn.append(figure) or b"")
     run = hand_run(3)
-    run.trace.loc[1:, "start_s"] += 0.001
+    run.trace["start_s"][1:] += 0.001
     draw_year([run], "three days")
     _, edges, _ = drawn[0].axes[0].patches[0].get_data()
     assert edges.tolist() == [0.0, 1.0, 2.0, 3.0]
@@ -217,9 +214,9 @@ def test_each_run_that_is_shown_in_full_has_a_colour_of_its_own():
 
 def test_a_tank_that_hardly_changes_is_seen_to_change_and_one_that_does_not_is_left_out(monkeypatch):
     little = hand_run(5, jobs=[(0.5, JobState.FINISHED)])
-    little.trace["hydrogen_kg"] = np.linspace(20.0, 20.5, len(little.trace))
+    little.trace["hydrogen_kg"][:] = np.linspace(20.0, 20.5, 5)
     low, high = panels_of([little], monkeypatch)["hydrogen"].get_ylim()
     assert 19.9 < low < 20.0
     assert 20.5 < high < 20.6
-    little.trace["hydrogen_kg"] = 20.0
+    little.trace["hydrogen_kg"][:] = 20.0
     assert "hydrogen" not in panels_of([little], monkeypatch)

@@ -16,7 +16,7 @@ from reports.by_hand import DECISIONS, JOBS, STARTS, summary, write_run
 from beasy_sched.reports.html import MOST_DETAILED, report_html
 from beasy_sched.reports.page import embedded_json
 
-pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("pyarrow", reason="reports need pyarrow")
 pytest.importorskip("plotly", reason="reports need plotly")
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\"'"

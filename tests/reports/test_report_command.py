@@ -10,7 +10,7 @@ from command_line import exit_code
 from project.shell import ROOT
 from reports.by_hand import JOBS, write_run
 
-pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("pyarrow", reason="reports need pyarrow")
 pytest.importorskip("plotly", reason="reports need plotly")
 
 
@@ -78,7 +78,7 @@ def test_no_folder_to_write_to(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "its folder does not exist" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["pandas", "plotly"])
+@pytest.mark.parametrize("name", ["pyarrow", "plotly"])
 def test_what_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:

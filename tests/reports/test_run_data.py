@@ -12,7 +12,7 @@ from reports.by_hand import DECISIONS, JOBS, PSTATES, STATES, TRACE, summary, wr
 from beasy_sched.errors import InputError
 from beasy_sched.reports.run_data import OUTCOMES, read_run_data
 
-pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("pyarrow", reason="reports need pyarrow")
 
 
 def test_jobs(tmp_path: Path) -> None:
@@ -48,7 +48,8 @@ def test_counts_without_a_summary_are_those_of_the_jobs(tmp_path: Path) -> None:
 def test_nothing_but_a_summary(tmp_path: Path) -> None:
     others = ("jobs", "decisions", "pstate_changes", "machine_states", "energy_trace")
     run = read_run_data("a", write_run(tmp_path / "a", **dict.fromkeys(others)))
-    assert (run.jobs, run.trace, run.states, run.pstates, run.endings) == (None,) * 5
+    assert (run.jobs, run.endings) == (None, None)
+    assert not any(table.is_there or len(table) for table in (run.trace, run.states, run.pstates))
     assert run.end_s == 400.0
 
 
@@ -64,7 +65,7 @@ def test_nothing_but_a_summary(tmp_path: Path) -> None:
         ({"summary": "[1"}, r"a_summary.json:1: .*is not valid JSON"),
         ({"summary": json.dumps({"jobs": {}})}, r"is not the summary of a run: it has no 'settings'"),
         ({"energy_trace": "start_s\n0\n"}, r"a_energy_trace.csv: has no column 'duration_s'"),
-        ({"energy_trace": TRACE.rstrip().rpartition(",")[0] + "\n"}, r"csv:5: residual_j: found"),
+        ({"energy_trace": TRACE.rstrip().rpartition(",")[0] + "\n"}, r"csv:5: has \d+ values where"),
         ({"energy_trace": "start_s\n0" + "," * 200_000}, r"csv:2: has 200001 values where the header"),
         ({"energy_trace": "\n"}, r"a_energy_trace.csv: cannot be read as a table"),
         ({"energy_trace": TRACE.replace("2,200.0", "2,50.0")}, r"trace.csv:4: start_s: found 50 after 100"),

@@ -12,7 +12,7 @@ from beasy_sched.reports.run_data import read_run_data
 from beasy_sched.reports.server_charts import utilization
 from beasy_sched.reports.wait_charts import shares, wait_distribution, waits_over_time, waits_s
 
-pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("pyarrow", reason="reports need pyarrow")
 
 
 def test_waits(tmp_path: Path) -> None:

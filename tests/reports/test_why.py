@@ -22,7 +22,7 @@ from beasy_sched.reports.run_data import OUTCOMES, RunJobs, read_run_data
 from beasy_sched.reports.why import MOST_ENTRIES, Packed, explanations, most_telling, told_of
 from beasy_sched.run.results import read_jobs
 
-pytest.importorskip("pandas", reason="reports need pandas")
+pytest.importorskip("pyarrow", reason="reports need pyarrow")
 
 
 def unpacked(chunks: list[str]) -> list[Any]:
