@@ -157,6 +157,8 @@ class RunTable:
 
 def _as_numpy(column: Any) -> FloatArray:
     """The numbers of a column of pyarrow's, whose own way to NumPy imports pandas."""
+    if not len(column):
+        return np.empty(0)
     whole = column.combine_chunks()
     return np.frombuffer(whole.buffers()[1], np.float64, len(whole), 8 * whole.offset)
 
