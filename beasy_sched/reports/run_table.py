@@ -51,10 +51,8 @@ class RunTable:
         return table
 
     def __len__(self) -> int:
-        column: Any
-        for column in (*self._numbers.values(), *self._written.values()):
-            return len(column)
-        return 0
+        columns: list[Any] = [*self._numbers.values(), *self._written.values()]
+        return len(columns[0]) if columns else 0
 
     def __contains__(self, name: str) -> bool:
         return name in self._numbers or name in self._written

@@ -77,13 +77,13 @@ def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
     return Rectangles(jobs.start_s[what], jobs.end_s[what], low, high, what, np.full(len(what), -1))
 
 
-def state_bars(changes: RunTable, end_s: float, path: str | os.PathLike[str]) -> Rectangles:
+def state_bars(changes: RunTable, end_s: float) -> Rectangles:
     """The states of all servers up to ``end_s``, from Batsim's table of P-state changes.
 
     A server that was switching off sleeps in the P-state that it reaches, until it is switched on again; one
     that comes back to it after switching on did not wake.
     """
-    hosts, times_s, pstates = changes_by_host(changes, path)
+    hosts, times_s, pstates = changes_by_host(changes)
     first = np.diff(hosts, prepend=-1) != 0
     before = np.roll(pstates, 1)
     fell = ~first & (before == _TO_SLEEP)
@@ -132,17 +132,15 @@ def lost_bars(lines: Sequence[LogLine], end_s: float, path: str | os.PathLike[st
     return Rectangles(times[:, 0], times[:, 1], hosts_of, hosts_of, state, np.full(len(hosts_of), -1))
 
 
-def changes_by_host(changes: RunTable, path: str | os.PathLike[str]) -> tuple[IntArray, FloatArray, IntArray]:
+def changes_by_host(changes: RunTable) -> tuple[IntArray, FloatArray, IntArray]:
     """One row per server and change, by server and in the order of the file."""
     rows, count = [], 0
     for line, text in enumerate(changes.texts("machine_id"), 2):
-        try:
-            rows.append(HostSet.parse(text).ids)
-        except ValueError as error:
-            raise InputError(path, f"machine_id: {error}", line=line) from None
+        rows.append(HostSet.parse(text).ids)
         count += len(rows[-1])
         if count > MOST_HOSTS_NAMED:
-            raise InputError(path, f"names more than {MOST_HOSTS_NAMED:,} servers altogether", line=line)
+            told = f"names more than {MOST_HOSTS_NAMED:,} servers altogether"
+            raise InputError(changes.path, told, line=line)
     lengths = [len(row) for row in rows]
     hosts = np.concatenate(rows) if rows else np.empty(0, np.int64)
     times_s = np.repeat(changes["time"], lengths)
@@ -189,7 +187,7 @@ def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     if not run.pstates.is_there:
         note += " The run has no pstate_changes.csv, so sleeping servers are not shown."
     else:
-        found = state_bars(run.pstates, run.end_s, f"{run.prefix}_pstate_changes.csv")
+        found = state_bars(run.pstates, run.end_s)
         found = lost.and_then(found)
         highest = max(highest, int(found.high.max(initial=-1)))
         states = {
@@ -395,12 +393,11 @@ def server_heat(run: RunData, prefix: str) -> Chart | Absent:
 
 def _rows(run: RunData, bars: Rectangles, edges_s: FloatArray) -> tuple[list[str], FloatArray]:
     """Names and mean counts of the rows that ever count a server."""
-    path = f"{run.prefix}_pstate_changes.csv"
     busy = occupation(bars, run.end_s)
-    computing = computing_changes(busy, *changes_by_host(run.pstates, path))
+    computing = computing_changes(busy, *changes_by_host(run.pstates))
     pstates = int(computing.row.max(initial=0)) + 1
     by_pstate = mean_counts(computing, pstates, edges_s)
-    found = state_bars(run.pstates, run.end_s, path)
+    found = state_bars(run.pstates, run.end_s)
     sizes = (found.high - found.low + 1).astype(np.float64)
     states = Changes(np.tile(found.what, 2), np.concatenate([found.start_s, found.end_s]),
                      np.concatenate([sizes, -sizes]))  # fmt: skip

@@ -39,7 +39,7 @@ def test_job_bars(tmp_path: Path) -> None:
 
 def test_state_bars(tmp_path: Path) -> None:
     run = read_run_data("a", write_run(tmp_path / "a"))
-    bars = state_bars(run.pstates, 400.0, "a")
+    bars = state_bars(run.pstates, 400.0)
     assert sorted(rectangles(bars)) == [
         (0.0, 100.0, 2, 3, ON, 0),
         (0.0, 150.0, 1, 1, ON, 0),
@@ -57,7 +57,7 @@ def test_a_server_that_comes_back_to_its_sleep_did_not_wake(tmp_path: Path) -> N
     """Batsim numbers P-states of sleep like others: only where it came from tells it apart."""
     changes = "time,machine_id,new_pstate\n0,0-1,0\n10,0-1,-2\n20,0-1,2\n50,0-1,-1\n60,0,2\n60,1,0\n"
     run = read_run_data("a", write_run(tmp_path / "a", pstate_changes=changes))
-    bars = state_bars(run.pstates, 400.0, "a")
+    bars = state_bars(run.pstates, 400.0)
     assert sorted(rectangles(bars))[-3:] == [
         (50.0, 60.0, 0, 1, WAKING, -1),
         (60.0, 400.0, 0, 0, ASLEEP, -1),
@@ -68,7 +68,7 @@ def test_a_server_that_comes_back_to_its_sleep_did_not_wake(tmp_path: Path) -> N
 def test_a_server_that_starts_asleep_and_does_not_wake(tmp_path: Path) -> None:
     changes = "time,machine_id,new_pstate\n0,0,2\n50,0,-1\n60,0,2\n"
     run = read_run_data("a", write_run(tmp_path / "a", pstate_changes=changes))
-    assert rectangles(state_bars(run.pstates, 400.0, "a"))[-1] == (60.0, 400.0, 0, 0, ASLEEP, -1)
+    assert rectangles(state_bars(run.pstates, 400.0))[-1] == (60.0, 400.0, 0, 0, ASLEEP, -1)
 
 
 def test_lost_bars() -> None:
@@ -92,7 +92,7 @@ def test_lost_bars() -> None:
 
 def test_no_change_at_all(tmp_path: Path) -> None:
     run = read_run_data("a", write_run(tmp_path / "a", pstate_changes=PSTATES.splitlines()[0] + "\n"))
-    assert len(state_bars(run.pstates, 400.0, "a")) == 0
+    assert len(state_bars(run.pstates, 400.0)) == 0
 
 
 @pytest.mark.parametrize("text", ["x-3", "1..2", ""])
@@ -119,7 +119,7 @@ def test_states_agree_with_batsims_own_count(tmp_path: Path) -> None:
     ]
     assert exit_code("simulate", *map(str, arguments), "--policy", "workload-reactive", "-q") == 0
     run = read_run_data("run", str(prefix))
-    bars = state_bars(run.pstates, run.end_s, "p")
+    bars = state_bars(run.pstates, run.end_s)
     pd = pytest.importorskip("pandas")
     counted = pd.read_csv(f"{prefix}_machine_states.csv").groupby("time").last()
     middles = (counted.index.to_numpy()[1:] + counted.index.to_numpy()[:-1]) / 2

@@ -116,7 +116,7 @@ def test_it_agrees_with_batsims_own_counts(tmp_path: Path) -> None:
     total = sum(row.astype(np.float64) for row in rows.values())
     np.testing.assert_allclose(total, 16.0, atol=5e-3)  # kills come a moment after the sleep
     assert len(trace["x"]) == SPANS
-    states = state_bars(run.pstates, run.end_s, "p")
+    states = state_bars(run.pstates, run.end_s)
     assert (states.what == ServerState.SLEEPING).any()
 
 
