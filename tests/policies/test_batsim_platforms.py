@@ -61,7 +61,7 @@ BATSIMS_OWN = Path(__file__).parents[3] / "shared/batsim-recordings/platforms/cl
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> SmallSite:
     folder = tmp_path_factory.mktemp("site")
-    site = small_site(folder)
+    site = small_site(folder, jobs=50)
     plan(site.platform, site.workload, production=site.events, site=site.site, path=folder / "plan.msgpack")
     return site
 
@@ -149,7 +149,7 @@ def all_the_same(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Sm
         xml = IN_BATSIMS_STYLE
         for powers in re.findall(r'wattage_per_state" value="([^"]+)', xml):
             xml = xml.replace(powers, re.sub(r"[\d.]+:[\d.]+", f"{watts}:{watts}", powers))
-        site = small_site(tmp_path_factory.mktemp(f"watts{watts}"))
+        site = small_site(tmp_path_factory.mktemp(f"watts{watts}"), jobs=50)
         site.platform.write_text(xml)
         workload = json.loads(site.workload.read_text())
         for job in workload["jobs"][::3]:
