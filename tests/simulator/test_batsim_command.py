@@ -9,6 +9,7 @@ import time
 
 import pytest
 import zmq
+from command_line import exit_code
 from simulator.small import InOrder, Scripted, job, simulation, write_files
 
 from beasy_sched.model import decisions as d
@@ -172,12 +173,13 @@ def test_signals_end_it_cleanly(tmp_path, number):
         (["--help"], 0, "--forward-unknown-events"),
     ],
 )
-def test_usage(tmp_path, arguments, code, text):
+def test_usage(tmp_path, capfd, arguments, code, text):
     write_files(tmp_path, [job("a")])
-    done = run(tmp_path, *arguments)
-    assert done.returncode == code, done.stderr
-    assert text in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    ended = exit_code(*command(tmp_path, *arguments)[3:])
+    told = capfd.readouterr()
+    assert ended == code, told.err
+    assert text in told.out + told.err
+    assert "Traceback" not in told.err
     assert written(tmp_path) == []
 
 
@@ -191,16 +193,17 @@ def test_usage(tmp_path, arguments, code, text):
         ("", ["-m", "none", "-r", "master_host:storage", "-r", "master_host:master"], 1, "no reply from"),
     ],
 )
-def test_the_master_host_is_told_once(tmp_path, role, arguments, code, text):
+def test_the_master_host_is_told_once(tmp_path, capfd, role, arguments, code, text):
     write_files(tmp_path, [job("a")])
     platform = tmp_path / "platform.xml"
     master = '<host id="master_host" coordinates="0 0 0" speed="1Gf"'
     platform.write_text(
         platform.read_text().replace(f"{master}/>", f'{master}><prop id="role" value="{role}"/></host>')
     )
-    done = run(tmp_path, "--timeout", "0.3", *arguments)
-    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
-    assert text in done.stderr
+    ended = exit_code(*command(tmp_path, "--timeout", "0.3", *arguments)[3:])
+    told = capfd.readouterr().err
+    assert (ended, "Traceback" in told) == (code, False)
+    assert text in told
 
 
 def test_powers_that_batsim_would_not_find_are_told(tmp_path):
