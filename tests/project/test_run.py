@@ -69,7 +69,7 @@ def test_one_policy_from_any_folder_twice_with_the_same_result(tmp_path: Path):
 
 
 def test_two_policies_a_row_each_that_equals_the_summaries(tmp_path: Path):
-    done = run(RUN, "--quick", *TWO, "--out", "two", cwd=tmp_path)
+    done = run(RUN, "--quick", "--no-plan", *TWO, "--out", "two", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("Charts, in any browser: two/report.html\n")
     lines = done.stdout.splitlines()
@@ -125,7 +125,7 @@ def test_a_report_that_cannot_be_written_costs_nothing_else(tmp_path: Path):
 
 def test_markdown_is_all_that_is_printed_and_the_real_days_can_be_the_forecast(tmp_path: Path):
     exact = ("--production", "exact", "--sigma", "0")
-    only = ("--policy", "fcfs", "--markdown", "--no-report")
+    only = ("--policy", "fcfs", "--markdown", "--no-plan", "--no-report")
     done = run(RUN, "--quick", *only, *exact, "--out", "m", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     caption, empty, header, rule, row, end, said = done.stdout.splitlines()
@@ -211,7 +211,7 @@ def test_own_trace_and_weather(tmp_path: Path):
               "--wind-kw", "7", "--write-ninja", "own", "-o", "power.txt", cwd=tmp_path)  # fmt: skip
     assert sky.returncode == 0, sky.stderr
     done = run(RUN, "--quick", "--swf", "own.swf", "--cores-per-host", "2", "--ninja-pv", "own_pv.csv",
-               "--ninja-wind", "own_wind.csv", "--policy", "easy", "--no-report", "--out", "own",
+               "--ninja-wind", "own_wind.csv", "--policy", "easy", "--no-plan", "--no-report", "--out", "own",
                cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
     jobs = json.loads((tmp_path / "own/workload.json").read_text())["jobs"]

@@ -51,7 +51,7 @@ limits = st.none() | seconds | st.floats(-3e-5, 3e-5)
 @st.composite
 def happenings(draw):
     """A list of (what is begun before a step, what changes its rate, what is cancelled)."""
-    steps = draw(st.integers(1, 60))
+    steps = draw(st.integers(1, 40))
     return [
         (
             draw(st.lists(st.tuples(st.sampled_from((WORK, WAIT)), seconds, limits), max_size=3)),
