@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from effort import examples
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beasy_sched.cli.generate import platform as command
@@ -159,6 +160,7 @@ def server_specs(draw: st.DrawFn) -> ServerSpec:
     )
 
 
+@settings(max_examples=examples(50))
 @given(st.lists(server_specs(), min_size=1, max_size=4, unique_by=lambda s: s.name), st.data())
 def test_kinds_come_back_from_the_file(specs: list[ServerSpec], data: st.DataObject) -> None:
     platform = build_platform((spec, data.draw(st.integers(1, 12))) for spec in specs)
@@ -240,7 +242,7 @@ def test_large_platforms_are_written_fast(tmp_path: Path) -> None:
     platform = preset_platform({"taurus": 80_640}, one_pstate=True)
     write_platform(platform, tmp_path / "large.xml")
     assert time.perf_counter() - started < 10
-    assert sum(1 for _, element in ET.iterparse(tmp_path / "large.xml") if element.tag == "host") == 80_641
+    assert (tmp_path / "large.xml").read_text("utf-8").count("<host ") == 80_641
 
 
 def test_command_line(tmp_path: Path) -> None:
