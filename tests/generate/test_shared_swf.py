@@ -114,7 +114,13 @@ def test_another_file_is_refused() -> None:
         convert("alea_hpc2n_excerpt.swf.machines")
 
 
-@pytest.mark.parametrize("name", ["alea_hpc2n_excerpt.swf", "curie_1w_46054648.swf", "RICC-2010-2.swf.gz"])
+LARGEST = "RICC-2010-2.swf.gz"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["alea_hpc2n_excerpt.swf", "curie_1w_46054648.swf", pytest.param(LARGEST, marks=pytest.mark.slow)],
+)
 def test_the_simulator_reads_it(name: str, tmp_path: Path) -> None:
     made = convert(name)
     made.write(tmp_path / "w.json")
