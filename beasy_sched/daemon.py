@@ -30,6 +30,8 @@ from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 from beasy_sched.signals import ENDING_SIGNALS
 
 _TICK_MS = 200
+_READING_PER_LOOK = 9
+"""Messages are read for so many times as long as a look at all connections took, before the next one."""
 _MOST_EVENTS = 1000
 """Most openings and closings of connections that are noted before a message is read."""
 _MOST_WAITING = 10_000
@@ -120,8 +122,8 @@ class Daemon:
         """The connection of the present simulation; None where it is not known."""
         self._read_bytes = 0
         """Bytes of the simulator's connection that have arrived and were read."""
-        self._watched_s = -math.inf
-        """When the connections were last looked at, by the system's clock."""
+        self._next_look_s = -math.inf
+        """When the connections are looked at once more, monotonic s."""
         self._stop: str | None = None
         self._old_handlers: dict[int, Any] = {}
         try:
@@ -246,14 +248,19 @@ class Daemon:
             yield connection, is_new
 
     def _watch(self) -> None:
+        """Look at the connections now and then. Raises PeerError as `_cut_off_excess` does."""
+        now_s = time.monotonic()
+        if now_s < self._next_look_s or not self.endpoint.startswith("tcp:"):
+            return
+        self._cut_off_excess(now_s)
+        end_s = time.monotonic()  # a look at thousands may take longer than a tick
+        self._next_look_s = end_s + max(_TICK_MS / 1000, _READING_PER_LOOK * (end_s - now_s))
+
+    def _cut_off_excess(self, now_s: float) -> None:
         """Cut off the newest of too many connections, and those that have sent too much.
 
         Raises PeerError if the simulator has sent more than a message that has not been read.
         """
-        now_s = time.monotonic()
-        if now_s < self._watched_s + _TICK_MS / 1000 or not self.endpoint.startswith("tcp:"):
-            return
-        self._watched_s = now_s
         others = [connection for connection in self._connections if connection != self._peer]
         most_bytes, young = MOST_OTHERS_BYTES, set[int]()
         if not self._peers.begun:

@@ -9,7 +9,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -382,6 +382,34 @@ def test_a_simulator_whose_message_never_ends(monkeypatch: pytest.MonkeyPatch) -
             served.serve(Session(make_policy("fcfs")))
         peer.join()
     assert 32 <= len(sent) < 5000
+
+
+def test_most_of_the_time_messages_are_read_however_long_a_look_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A look at all connections that takes longer than a tick does not come before every message."""
+    looks = []
+
+    def slow(received_bytes: Mapping[int, int], most_bytes: int, young: Collection[int] = ()) -> list[int]:
+        looks.append(received_bytes)
+        time.sleep(0.25)
+        return too_many(received_bytes, most_bytes, young)
+
+    def talk(endpoint: str) -> None:
+        with Peer(endpoint) as peer:
+            peer.ask(BEGIN)
+            for _ in range(200):
+                peer.ask(b'{"now":5,"events":[]}')
+            peer.ask(END)
+
+    monkeypatch.setattr(daemon_module, "too_many", slow)
+    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+        peer = threading.Thread(target=talk, args=(served.endpoint,))
+        peer.start()
+        served.serve(Session(make_policy("fcfs")))
+        peer.join()
+    assert served.messages > 200
+    assert 0 < len(looks) < 50
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a connection has brought")
