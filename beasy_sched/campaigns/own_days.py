@@ -145,8 +145,8 @@ def _workloads(files: OwnFiles, path: Path, servers: int, count: int, length_s: 
     except ValueError as error:
         raise InputError(path, str(error)) from None
     cores = files.cores_per_host or max(math.ceil(machine / servers), 1)
-    first_days = SwfWorkload(file=os.path.abspath(path), cores_per_host=cores, max_run_s=files.max_run_s)
-    return [replaced(first_days, start=start_s) for start_s in starts]
+    whole = SwfWorkload(file=os.path.abspath(path), cores_per_host=cores, max_run_s=files.max_run_s)
+    return [replaced(whole, start=start_s) for start_s in starts]
 
 
 def _scaled(scenario: Scenario) -> Scenario:

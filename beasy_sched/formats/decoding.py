@@ -309,6 +309,10 @@ def _misshapen(path: PathLike, cells: list[str], names: list[str], line: int) ->
     return InputError(path, f"has {len(cells)} values where the header names {len(names)} columns", line=line)
 
 
+_MOST_BLOCK: Final = (1 << 31) - 1
+"""pyarrow reads no larger blocks; a row must fit into one."""
+
+
 def read_columns(path: PathLike) -> dict[str, Any]:
     """Read a CSV file as columns of texts, as pyarrow has them.
 
@@ -326,10 +330,6 @@ def read_columns(path: PathLike) -> dict[str, Any]:
             pass  # a row of another width is told with its line
         raise InputError(path, f"cannot be read as a table: {shortened(str(error))}") from None
     return dict(zip(table.column_names, table.columns, strict=True))
-
-
-_MOST_BLOCK: Final = (1 << 31) - 1
-"""pyarrow reads no larger blocks; a row must fit into one."""
 
 
 def read_frame(path: PathLike, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
