@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from beasy_sched.limits import LATEST_S, shortened
@@ -75,6 +76,12 @@ def parse_duration(text: str) -> float:
 def counted(count: int, noun: str) -> str:
     """Write a number of things: ``1 row``, ``2 rows``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """Name ``most`` of the things that there are, and count the others: ``a, b and 3 more``."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def format_duration(seconds: float) -> str:

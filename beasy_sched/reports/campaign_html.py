@@ -26,6 +26,7 @@ from beasy_sched.reports.intervals import METHOD, mean_of
 from beasy_sched.reports.page import Absent, Chart, Section, bars, color, page, plain, warning_html
 from beasy_sched.reports.run_data import OUTCOME_COLORS, OUTCOMES
 from beasy_sched.reports.sweeps import SweptAxis, sweep_charts
+from beasy_sched.units import some_of
 
 
 def outcome_bars(runs: Any, policies: Sequence[str], key: str) -> Chart:
@@ -230,7 +231,6 @@ def _notes(runs: Any, expected: int) -> Iterator[str]:
     failed = runs[runs["status"] != "ok"]
     same = [(error, [*own["run"]]) for error, own in failed.groupby("error", sort=False)]
     for error, names in same[:_MOST_ERRORS]:
-        more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-        yield f"{', '.join(names[:_MOST_NAMED])}{more} failed: {error}"
+        yield f"{some_of(names, _MOST_NAMED)} failed: {error}"
     if rest := sum(len(names) for _, names in same[_MOST_ERRORS:]):
         yield f"{rest:,} more runs failed."

@@ -15,7 +15,7 @@ from beasy_sched.reports.page import Absent, Chart, TimeChart, color, faded, pla
 from beasy_sched.reports.run_data import RunData, levels, powers, step_edges_s
 from beasy_sched.reports.run_table import RunTable
 from beasy_sched.run.results import RUN_OVER, LogLine
-from beasy_sched.units import SECONDS_PER_HOUR
+from beasy_sched.units import SECONDS_PER_HOUR, counted, some_of
 
 SOURCES: Final = {
     "renewable_w": ("production (sun, wind)", "production"),
@@ -197,10 +197,8 @@ def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct:
     if at_once:
         texts = []
         for lines in at_once.values():
-            names = ", ".join(line.job for line in lines[:5])
-            more = f" and {len(lines) - 5} more" if len(lines) > 5 else ""
-            count = "1 job" if len(lines) == 1 else f"{len(lines)} jobs"
-            texts.append(f"{count} killed: {names}{more} ({lines[0].rule})")
+            names = some_of([line.job for line in lines], 5)
+            texts.append(f"{counted(len(lines), 'job')} killed: {names} ({lines[0].rule})")
         at_s = np.array([*at_once])
         chart.marks("kills", at_s, np.interp(at_s, times_s, levels_pct), "killed", texts)
 

@@ -74,10 +74,13 @@ def explain_job(prefix: str, name: str) -> Story:
 def explain_jobs(prefix: str, chosen: Collection[str] | None = None) -> Iterator[tuple[str, list[Chapter]]]:
     """Yield each job's id with the chapters that `explain_job` tells of it.
 
+    They are in the order of ``jobs.csv``; those that only the log has come last.
+
     ``chosen`` are the ids of the jobs that are asked for, all where it is None. Raises InputError for files
     that cannot be read.
     """
-    for life in lives_of(prefix, chosen):
+    rows = [row for row in read_jobs(prefix) if chosen is None or row.id in chosen]
+    for life in _Lives(prefix, rows, lambda job_id: chosen is None or job_id in chosen):
         yield life.id, _chapters(life)
 
 
@@ -334,15 +337,6 @@ def _ids(prefix: str) -> Iterable[str]:
 
 def _is_called(name: str, job_id: str) -> bool:
     return name in (job_id, job_id.partition("!")[2])
-
-
-def lives_of(prefix: str, chosen: Collection[str] | None = None) -> Iterator[Life]:
-    """Yield the jobs of a run, in the order of ``jobs.csv``, then those that only the log has.
-
-    ``chosen`` are the ids of those asked for, all where it is None. Raises InputError.
-    """
-    rows = [row for row in read_jobs(prefix) if chosen is None or row.id in chosen]
-    yield from _Lives(prefix, rows, lambda job_id: chosen is None or job_id in chosen)
 
 
 class _Lives:

@@ -192,11 +192,8 @@ def fact(name: str, value: float | int | str, spec: str = "") -> str:
 @lru_cache(_MOST_KINDS)
 def _words_of_unit(name: str) -> Callable[[float], str] | None:
     """What tells numbers of the unit in a name; None where it names none."""
-    if name.endswith("_host_s"):
-        return _host_hours
-    if name.endswith(_MOMENTS):
-        return clock
-    units = (("_s", span), ("_j", energy), ("_w", power), ("_pct", percent))
+    units = (("_host_s", _host_hours), (_MOMENTS, clock), ("_s", span), ("_j", energy), ("_w", power),
+             ("_pct", percent))  # fmt: skip
     return next((words for unit, words in units if name.endswith(unit)), None)
 
 

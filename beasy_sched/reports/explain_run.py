@@ -18,7 +18,7 @@ from beasy_sched.policies.easy import NO_STEP_ENERGY
 from beasy_sched.reports.explain_rules import clock, count, energy, percent, span
 from beasy_sched.reports.story import AT_ONCE_S, Chapter, Entry, Story, Teller, because, named_hosts, told
 from beasy_sched.run.results import RUN_OVER, JobRow, LogLine, read_jobs, read_log, read_trace
-from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
+from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S, some_of
 
 LONGEST = 5
 """Number of the longest waits that the overview tells."""
@@ -313,11 +313,10 @@ def _kills_together(run: RunStory) -> Iterator[Entry]:
     for line in run.kills:
         groups[line.time, line.rule].append(line)
     for (time_s, rule), lines in groups.items():
-        names = ", ".join(line.job for line in lines[:_NAMED])
-        more = f" and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
+        names = some_of([line.job for line in lines], _NAMED)
         lost_j = [row.energy_j for line in lines if (row := run.rows.get(line.job)) and row.energy_j]
         lost = f", {energy(sum(lost_j))} lost with them" if lost_j else ""
-        yield Entry(f"{names}{more}: {_cause(run, rule, lines[0])}{lost}.", time_s)
+        yield Entry(f"{names}: {_cause(run, rule, lines[0])}{lost}.", time_s)
     if run.unfinished and run.kills:
         yield Entry(f"(Moreover {count(run.unfinished, 'job')} still ran when the run ended.)")
 

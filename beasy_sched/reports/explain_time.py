@@ -13,10 +13,10 @@ from beasy_sched.reports.story import (
     Entry,
     Story,
     Teller,
-    absent_entries,
     because,
     currency_of,
     entries_of,
+    named_hosts,
     teller_of,
     told,
 )
@@ -235,7 +235,11 @@ def _decisions(lines: Sequence[LogLine], teller: Teller, most: int | None) -> It
         by_kind[line.kind].append(line)
     yield Chapter("The rest of the window", entries_of(by_kind["compensate"], teller))
     for kind, title in _ABSENT.items():
-        yield Chapter(title, [*absent_entries(by_kind[kind], teller)])
+        entries = [
+            Entry(f"{named_hosts(line.host_set(), 'server')}. {because(line, teller)}", line.time)
+            for line in by_kind[kind]
+        ]
+        yield Chapter(title, entries)
     yield Chapter("Servers", [*_servers(by_kind["P-state"], teller)])
     for kind, title in _JOBS.items():
         entries, found = [], by_kind[kind]

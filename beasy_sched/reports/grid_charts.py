@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.reports.page import Chart, TimeChart, bars, power_unit
+from beasy_sched.reports.page import Chart, TimeChart, bars, power_unit, share_bars
 from beasy_sched.reports.run_data import RunData, StepCurve, powers, step_edges_s
 from beasy_sched.reports.run_table import RunTable
-from beasy_sched.units import SECONDS_PER_HOUR
+from beasy_sched.units import SECONDS_PER_HOUR, some_of
 
 _SERVED: Final = {
     "discharge_w": ("from the battery", "battery"),
@@ -174,14 +174,9 @@ def _mark_deadlines(chart: TimeChart, run: RunData, level: float) -> None:
             chart.notes.append(f"{len(at_once):,} instants with deadlines that were met are not marked.")
         elif at_once:
             times_s, word = np.array(sorted(at_once)), title.removeprefix("deadlines ")
-            texts = [f"{_some(at_once[time_s])}: {word}" for time_s in times_s.tolist()]
+            texts = [f"{some_of(at_once[time_s], 4)}: {word}" for time_s in times_s.tolist()]
             levels = np.full(len(times_s), level)
             chart.marks(title, times_s, levels, paint, texts, symbol=symbol)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(names[:4]) + more
 
 
 def grid_bars(runs: Sequence[RunData]) -> list[Chart]:
@@ -224,14 +219,12 @@ def _deadline_bars(runs: Sequence[RunData]) -> list[Chart]:
     }
     if not known:
         return []
-    parts, texts = {}, {}
-    for outcome, paint in (("met", "finished"), ("missed", "killed"), ("refused", "rejected")):
-        counts = np.array([float(getattr(each, f"jobs_{outcome}")) for each in known.values()])
-        shares = 100.0 * counts / np.array([max(each.jobs, 1) for each in known.values()])
-        parts[outcome] = (shares, paint)
-        texts[outcome] = [f"{c:,.0f} ({s:.2f} %)" for c, s in zip(counts, shares, strict=True)]
-    title = "Deadlines"
-    return [bars("deadlines", title, [*known], parts, "share of the jobs with one [%]", "%", texts)]
+    totals = {name: max(each.jobs, 1) for name, each in known.items()}
+    counts = {
+        outcome: ([getattr(each, f"jobs_{outcome}") for each in known.values()], paint)
+        for outcome, paint in (("met", "finished"), ("missed", "killed"), ("refused", "rejected"))
+    }
+    return [share_bars("deadlines", "Deadlines", totals, counts, "share of the jobs with one [%]")]
 
 
 def cost_so_far(run: RunData) -> tuple[FloatArray, FloatArray] | None:

@@ -29,6 +29,7 @@ from beasy_sched.reports.page import (
     check_installed,
     data_html,
     page,
+    share_bars,
     table_html,
     warning_html,
 )
@@ -37,6 +38,7 @@ from beasy_sched.reports.server_charts import server_charts
 from beasy_sched.reports.wait_charts import wait_distribution, waiting, waits_over_time, waits_s
 from beasy_sched.reports.why import explanations
 from beasy_sched.run.results import find_runs
+from beasy_sched.units import some_of
 
 MOST_DETAILED = 12
 """Number of runs above which only the comparison is shown: a page with all charts would not open."""
@@ -166,15 +168,10 @@ def _warnings(runs: Sequence[RunData]) -> list[str]:
             names.setdefault(text, []).append(run.name)
     if len(runs) == 1:
         return [*names]
-    return [f"{_named(found, len(runs))}: {text}" for text, found in names.items()]
-
-
-def _named(names: Sequence[str], runs: int) -> str:
-    """Name some of the runs."""
-    if len(names) == runs:
-        return "all runs"
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
+    return [
+        f"{'all runs' if len(found) == len(runs) else some_of(found, _MOST_NAMED)}: {text}"
+        for text, found in names.items()
+    ]
 
 
 def _charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
@@ -262,13 +259,12 @@ def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
     counted = {run.name: run.outcome_counts() for run in runs}
     counted = {name: counts for name, counts in counted.items() if sum(counts.values())}
     if counted:
-        parts, texts = {}, {}
-        for state, paint in zip(OUTCOMES, OUTCOME_COLORS, strict=True):
-            counts = np.array([found[state.value] for found in counted.values()], dtype=np.float64)
-            shares = 100.0 * counts / np.array([sum(found.values()) for found in counted.values()])
-            parts[state.value] = (shares, paint)
-            texts[state.value] = [f"{c:,.0f} ({s:.2f} %)" for c, s in zip(counts, shares, strict=True)]
-        charts.append(bars("outcomes", "Outcomes", [*counted], parts, "share of the jobs [%]", "%", texts))
+        totals = {name: sum(counts.values()) for name, counts in counted.items()}
+        ends = {
+            state.value: ([counts[state.value] for counts in counted.values()], paint)
+            for state, paint in zip(OUTCOMES, OUTCOME_COLORS, strict=True)
+        }
+        charts.append(share_bars("outcomes", "Outcomes", totals, ends, "share of the jobs [%]"))
     known = {run.name: run.energy_kwh for run in runs if run.energy_kwh is not None}
     if known:
         parts = {

@@ -240,10 +240,10 @@ class _Measure:
     of: Callable[[RunData], float | None]
 
 
-def _part(section: str, name: str, scale: float = 1.0) -> Callable[[RunData], float | None]:
+def _part(section: str, name: str) -> Callable[[RunData], float | None]:
     def value(run: RunData) -> float | None:
         found = value_at(run.summary, section, name)
-        return None if found is None else scale * float(found)
+        return None if found is None else float(found)
 
     return value
 

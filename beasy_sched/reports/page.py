@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -48,9 +48,9 @@ def color(name: str) -> str:
     return f"var(--{name})"
 
 
-def faded(name: str, opacity: float = 0.45) -> str:
+def faded(name: str) -> str:
     """Name a colour of the style sheet that lets the ground shine through."""
-    return f"var(--{name})/{opacity:g}"
+    return f"var(--{name})/0.45"
 
 
 def plain(text: str) -> str:
@@ -198,6 +198,18 @@ def bars(
     return Chart(key, title, spec, note)
 
 
+def share_bars(
+    key: str, title: str, totals: Mapping[str, int], counts: Mapping[str, tuple[list[int], str]], x_title: str
+) -> Chart:
+    """Bars of what part of each total (by name) each of the counts is, with their colours."""
+    parts, texts = {}, {}
+    for part, (found, paint) in counts.items():
+        shares = 100.0 * np.array(found, dtype=np.float64) / np.array([*totals.values()])
+        parts[part] = (shares, paint)
+        texts[part] = [f"{count:,} ({share:.2f} %)" for count, share in zip(found, shares, strict=True)]
+    return bars(key, title, [*totals], parts, x_title, "%", texts)
+
+
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 """Content-Security-Policy: nothing is fetched, whatever is in the page."""
 
@@ -286,12 +298,12 @@ def data_html(attribute: str, value: Any) -> str:
 
 def packed_html(attribute: str, text: str) -> str:
     """Return a text for the page's scripts, compressed; they find it by the ``attribute``."""
-    content = base64.b64encode(zlib.compress(text.encode(), _LEVEL)).decode("ascii")
-    return f'<script type="text/plain" {attribute}>{content}</script>'
+    return f'<script type="text/plain" {attribute}>{compressed(text.encode())}</script>'
 
 
-_LEVEL: Final = 9
-"""How far texts are compressed."""
+def compressed(text: bytes) -> str:
+    """Compress a text, for the page's scripts to unpack."""
+    return base64.b64encode(zlib.compress(text, 9)).decode("ascii")
 
 
 def embedded_json(value: Any) -> str:

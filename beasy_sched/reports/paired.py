@@ -19,6 +19,7 @@ import numpy.typing as npt
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.reports.samples import RESAMPLES, Sample, bootstrap_weights, interval
 from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.units import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,7 +159,7 @@ def clusters_of(executions: Sequence[Execution]) -> tuple[str, IndexArray]:
     return "days" if several else "noises", np.unique(labels, return_inverse=True)[1]
 
 
-def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 1) -> float:
+def sign_flip_p(differences: npt.ArrayLike) -> float:
     """Return the two-sided p-value of the paired permutation test; NaN for fewer than two differences.
 
     Under the null hypothesis each difference may as well have the other sign. The p-value is the share of all
@@ -173,7 +174,7 @@ def sign_flip_p(differences: npt.ArrayLike, *, seed: int = 1) -> float:
     if count <= _EXACT_UP_TO:
         total, drawn = 1 << count, None
     else:
-        total, drawn = _DRAWN, np.random.default_rng(seed)
+        total, drawn = _DRAWN, np.random.default_rng(1)
     extreme = 0
     for start in range(0, total, _PATTERNS_AT_ONCE):
         size = min(_PATTERNS_AT_ONCE, total - start)
@@ -322,5 +323,4 @@ def number_text(value: float, form: str) -> str:
 def executions_text(sample: Sample[Any]) -> str:
     """Tell how many executions there are, and how many were left out."""
     left = f" ({sample.left_out} left out: a run failed)" if sample.left_out else ""
-    count = len(sample.executions)
-    return f"{count} execution{'' if count == 1 else 's'}{left}"
+    return counted(len(sample.executions), "execution") + left

@@ -300,7 +300,7 @@ def _read_trace(prefix: str) -> RunTable:
         table.rising_times("start_s", strictly=True)
         table.times("duration_s")
         for name in table.unread:
-            no_battery = name == "soc_pct" and table.is_empty(name)
+            no_battery = name == "soc_pct" and not any(table.texts(name))
             table.numbers(name, gaps=name.startswith(_MAY_BE_EMPTY) or no_battery)
     return table
 

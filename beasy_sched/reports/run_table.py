@@ -79,10 +79,6 @@ class RunTable:
 
     # --- reading a column -----------------------------------------------------------------------------------
 
-    def is_empty(self, name: str) -> bool:
-        """Whether a column has nothing in any row."""
-        return not any(self.texts(name))
-
     def texts(self, name: str) -> list[str]:
         """Return a column as texts; an empty one where there is nothing."""
         texts: list[str] = self._written[name].to_pylist()

@@ -184,19 +184,17 @@ def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
     bars = job_bars(jobs, f"{run.prefix}_jobs.csv")
     note = "Drag to zoom in, double-click to zoom out; hover to see the job, click to see why."
     states: dict[str, object] = {}
-    lost = lost_bars(run.absences, run.end_s, f"{run.prefix}_decisions.jsonl")
-    highest = max(int(bars.high.max(initial=-1)), int(lost.high.max(initial=-1)))
+    found = _lost(run)
     if not run.pstates.is_there:
         note += " The run has no pstate_changes.csv, so sleeping servers are not shown."
     else:
-        found = state_bars(run.pstates, run.end_s)
-        found = lost.and_then(found)
-        highest = max(highest, int(found.high.max(initial=-1)))
+        found = found.and_then(state_bars(run.pstates, run.end_s))
         states = {
             "start": found.start_s.astype(np.float32), "end": found.end_s.astype(np.float32),
             "low": found.low.astype(np.int32), "high": found.high.astype(np.int32),
             "state": found.what.astype(np.int8), "pstate": found.pstate.astype(np.int16),
         }  # fmt: skip
+    highest = max(int(each.high.max(initial=-1)) for each in (bars, found))
     servers = max(highest + 1, (run.summary and run.summary.hosts) or 0)
     spec = {
         "kind": "gantt", "group": prefix, "end": run.end_s, "height": 460, "servers": servers,
@@ -212,6 +210,10 @@ def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
                  "outcome": jobs.outcome, "servers": jobs.servers.astype(np.int32)},
     }  # fmt: skip
     return Chart(f"{prefix}-gantt", "Servers and jobs", spec, note)
+
+
+def _lost(run: RunData) -> Rectangles:
+    return lost_bars(run.absences, run.end_s, f"{run.prefix}_decisions.jsonl")
 
 
 def _known(jobs: RunJobs) -> dict[str, Any]:
@@ -284,6 +286,7 @@ _MAP_STATES: Final = (
     (ServerState.SWITCHING_ON, "\u2192 on"),
     (ServerState.SWITCHING_OFF, "\u2192 off"),
     (ServerState.SLEEPING, "asleep"),
+    (ServerState.LOST, "lost"),
 )
 
 
@@ -399,7 +402,7 @@ def _rows(run: RunData, bars: Rectangles, edges_s: FloatArray) -> tuple[list[str
     computing = computing_changes(busy, *changes_by_host(run.pstates))
     pstates = int(computing.row.max(initial=0)) + 1
     by_pstate = mean_counts(computing, pstates, edges_s)
-    found = state_bars(run.pstates, run.end_s)
+    found = _lost(run).and_then(state_bars(run.pstates, run.end_s))
     sizes = (found.high - found.low + 1).astype(np.float64)
     states = Changes(np.tile(found.what, 2), np.concatenate([found.start_s, found.end_s]),
                      np.concatenate([sizes, -sizes]))  # fmt: skip
@@ -407,13 +410,5 @@ def _rows(run: RunData, bars: Rectangles, edges_s: FloatArray) -> tuple[list[str
     rows = [(f"P{number}", by_pstate[number]) for number in range(pstates)]
     rows.append(("idle", np.maximum(by_state[ServerState.ON] - by_pstate.sum(axis=0), 0.0)))
     rows += [(name, by_state[state]) for state, name in _MAP_STATES]
-    lost = lost_bars(run.absences, run.end_s, f"{run.prefix}_decisions.jsonl")
-    ones = np.ones(len(lost))
-    changes = Changes(
-        np.zeros(2 * len(lost), dtype=np.int64),
-        np.concatenate([lost.start_s, lost.end_s]),
-        np.concatenate([ones, -ones]),
-    )
-    rows.append(("lost", mean_counts(changes, 1, edges_s)[0]))
     rows = [(name, counts) for name, counts in rows if counts.max() > 1e-9] or rows[:1]
     return [name for name, _ in rows], np.array([counts for _, counts in rows])

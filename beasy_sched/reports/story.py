@@ -137,13 +137,6 @@ def entries_of(lines: Iterable[LogLine], teller: Teller) -> list[Entry]:
     return [Entry(because(line, teller), line.time) for line in lines]
 
 
-def absent_entries(lines: Iterable[LogLine], teller: Teller) -> Iterator[Entry]:
-    """Which servers were lost, or came back, and why."""
-    for line in lines:
-        hosts = line.host_set()
-        yield Entry(f"{named_hosts(hosts, 'server')}. {because(line, teller)}", line.time)
-
-
 _LONGEST_SET = 40
 """The longest text of a set of hosts that is told whole, characters."""
 

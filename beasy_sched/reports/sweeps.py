@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -104,6 +104,15 @@ def curve(runs: Any, policy: str, figure: Figure, x: SweptAxis) -> Curve | None:
     return Curve(_floats(found.index), mean, low, high, int(found["size"].max()))
 
 
+def by_policy(
+    runs: Any, policies: Sequence[str], figure: Figure, axes: Sequence[SweptAxis]
+) -> dict[str, Any]:
+    """Return each policy's curve, or over several axes its surface; nothing of what is not worth showing."""
+    of: Callable[..., Any] = curve if len(axes) == 1 else surface
+    found = {policy: of(runs, policy, figure, *axes[:2]) for policy in policies}
+    return {} if nothing_to_see(found) else found
+
+
 def nothing_to_see(surfaces: Mapping[str, Surface | None] | Mapping[str, Curve | None]) -> bool:
     """Whether a figure is not known, or 0 everywhere."""
     found = [each for each in surfaces.values() if each is not None]
@@ -156,18 +165,17 @@ def sweep_charts(runs: Any, axes: Sequence[SweptAxis], key: str) -> tuple[list[C
 def _of_figure(
     runs: Any, policies: Sequence[str], figure: Figure, axes: Sequence[SweptAxis], key: str, where: str
 ) -> Iterator[Chart]:
-    if len(axes) == 1:
-        curves = {policy: curve(runs, policy, figure, axes[0]) for policy in policies}
-        if not nothing_to_see(curves):
-            yield _lines({name: each for name, each in curves.items() if each}, figure, axes[0], key)
+    shown = by_policy(runs, policies, figure, axes)
+    if not shown:
         return
-    surfaces = {policy: surface(runs, policy, figure, axes[0], axes[1]) for policy in policies}
-    if not nothing_to_see(surfaces):
-        span = span_of(surfaces.values())
-        for number, (policy, found) in enumerate(surfaces.items()):
-            if found is not None:
-                title = ", ".join(filter(None, [policy, where]))
-                yield _map(found, figure, axes, f"{key}-{number}", f"{figure.title}: {title}", span)
+    if len(axes) == 1:
+        yield _lines({name: each for name, each in shown.items() if each}, figure, axes[0], key)
+        return
+    span = span_of(shown.values())
+    for number, (policy, found) in enumerate(shown.items()):
+        if found is not None:
+            title = ", ".join(filter(None, [policy, where]))
+            yield _map(found, figure, axes, f"{key}-{number}", f"{figure.title}: {title}", span)
 
 
 def _map(
@@ -261,26 +269,21 @@ def draw_sweep(
     """
     policies = list(dict.fromkeys(runs["policy"]))
     canvas = new_figure(suffix, (1.0, 1.0))  # its size follows from what is drawn
+    rows = {figure: found for figure in figures if (found := by_policy(runs, policies, figure, axes))}
+    if not rows:
+        raise ConfigError("there is nothing to draw: every figure is 0 in all runs, or not known")
     draw = _draw_maps if len(axes) == 2 else _draw_lines
-    draw(canvas, runs, policies, axes, figures, wanted_pct)
+    draw(canvas, rows, axes, wanted_pct)
     canvas.suptitle(title, fontsize=11)
     return figure_bytes(canvas, suffix)
 
 
-def _draw_maps(
-    canvas: Any,
-    runs: Any,
-    policies: Sequence[str],
-    axes: Sequence[SweptAxis],
-    figures: Sequence[Figure],
-    wanted_pct: float,
-) -> None:
-    rows = {
-        figure: {policy: surface(runs, policy, figure, axes[0], axes[1]) for policy in policies}
-        for figure in figures
-    }
-    rows = {figure: each for figure, each in rows.items() if not nothing_to_see(each)}
-    panels = _panels(canvas, len(rows), len(policies), 4.2, 3.4)
+_Rows = Mapping[Figure, dict[str, Any]]
+"""By figure and policy, what is drawn; None where no run has a value."""
+
+
+def _draw_maps(canvas: Any, rows: _Rows, axes: Sequence[SweptAxis], wanted_pct: float) -> None:
+    panels = _panels(canvas, len(rows), max(map(len, rows.values())), 4.2, 3.4)
     for across, (figure, found) in zip(panels, rows.items(), strict=True):
         span = span_of(found.values())
         image = None
@@ -320,18 +323,7 @@ def _draw_map(
     return image
 
 
-def _draw_lines(
-    canvas: Any,
-    runs: Any,
-    policies: Sequence[str],
-    axes: Sequence[SweptAxis],
-    figures: Sequence[Figure],
-    wanted_pct: float,
-) -> None:
-    rows = {
-        figure: {policy: curve(runs, policy, figure, axes[0]) for policy in policies} for figure in figures
-    }
-    rows = {figure: each for figure, each in rows.items() if not nothing_to_see(each)}
+def _draw_lines(canvas: Any, rows: _Rows, axes: Sequence[SweptAxis], wanted_pct: float) -> None:
     panels = _panels(canvas, len(rows), 1, 6.5, 2.7)
     for (panel,), (figure, found) in zip(panels, rows.items(), strict=True):
         for number, (policy, each) in enumerate(found.items()):
@@ -349,7 +341,5 @@ def _draw_lines(
 
 
 def _panels(canvas: Any, rows: int, columns: int, width_in: float, height_in: float) -> Any:
-    if rows == 0:
-        raise ConfigError("there is nothing to draw: every figure is 0 in all runs, or not known")
     canvas.set_size_inches(width_in * columns + 0.8, height_in * rows + 0.5)
     return canvas.subplots(rows, columns, squeeze=False)

@@ -244,18 +244,18 @@ def _ahead(plans: PlanStore, now: float) -> Iterator[tuple[str, str]]:
     hours = (last - first) * plan.step_s / SECONDS_PER_HOUR
     yield (
         "Plan",
-        f"{_spark(renew_w, 0.0, most_w)}  sun and wind, the next {hours:.3g} h, up to {power(most_w)}",
+        f"{_spark(renew_w, most_w)}  sun and wind, the next {hours:.3g} h, up to {power(most_w)}",
     )
-    yield "", f"{_spark(servers_w, 0.0, most_w)}  for the servers, on the same scale"
+    yield "", f"{_spark(servers_w, most_w)}  for the servers, on the same scale"
     if plan.storage.battery.exists:
         soc_pct = plan.soc_pct[first : last + 1]
-        yield "", f"{_spark(soc_pct, 0.0, 100.0)}  battery, to {float(soc_pct[-1]):.1f} %"
+        yield "", f"{_spark(soc_pct, 100.0)}  battery, to {float(soc_pct[-1]):.1f} %"
 
 
-def _spark(values: FloatArray, low: float, high: float) -> str:
-    """Draw values in a line of cells, each as high as the mean of its part."""
+def _spark(values: FloatArray, most: float) -> str:
+    """Draw values from 0 to ``most`` in a line of cells, each as high as the mean of its part."""
     parts = np.array_split(values, min(_AHEAD_CELLS, len(values)))
-    steps = [(float(part.mean()) - low) / (high - low) * (len(_LEVELS) - 1) for part in parts]
+    steps = [float(part.mean()) / most * (len(_LEVELS) - 1) for part in parts]
     line = "".join(_LEVELS[min(max(round(step), 0), len(_LEVELS) - 1)] for step in steps)
     return f"{line:<{_AHEAD_CELLS}}"
 

@@ -7,8 +7,6 @@ than `MOST_STEPS` there are none. The page then says how to ask `beasy-sched exp
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,6 +20,7 @@ from beasy_sched.formats.run_files import DECISIONS
 from beasy_sched.model.jobs import JobState
 from beasy_sched.reports.explain_job import explain_jobs
 from beasy_sched.reports.explain_time import explain_steps
+from beasy_sched.reports.page import compressed
 from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs
 from beasy_sched.reports.story import Chapter
 
@@ -54,8 +53,7 @@ class Packed:
     def close(self) -> None:
         """Compress what is left."""
         if self._waiting:
-            packed = zlib.compress(msgspec.json.encode(self._waiting), 9)
-            self.chunks.append(base64.b64encode(packed).decode("ascii"))
+            self.chunks.append(compressed(msgspec.json.encode(self._waiting)))
             self._waiting = []
 
 
