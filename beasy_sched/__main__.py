@@ -4,7 +4,7 @@ import atexit
 import os
 import signal
 
-from beasy_sched.signals import ENDING_SIGNALS
+from beasy_sched.signals import heeded_signals
 
 # Until signals are waited for, the less is imported, the better.
 
@@ -14,11 +14,7 @@ def main() -> None:
 
     Once the command has ended, a signal changes nothing; a further SIGINT leaves at once.
     """
-    waited_for = [
-        number
-        for number in ENDING_SIGNALS
-        if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
-    ]
+    waited_for = heeded_signals()
     for number in waited_for:
         signal.signal(number, _stop)
     atexit.register(_ignore, waited_for)  # the first to be registered is the last to be called

@@ -231,20 +231,9 @@ def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
 def look_at(inputs: RunInputs) -> list[Finding]:
     """Return everything odd about ``inputs`` or that would end a run, failures first."""
     checks = (
-        *(
-            _platform,
-            _versions,
-            _machines,
-            _workload,
-            _order,
-            _production,
-            battery_size,
-            _grid,
-            _plan,
-            _forecast,
-        ),
-        of_policy,
-    )
+        _platform, _versions, _machines, _workload, _order, _production, battery_size, _grid, _plan,
+        _forecast, of_policy,
+    )  # fmt: skip
     found = [finding for check in checks for finding in check(inputs)]
     return sorted(found, key=lambda finding: finding.level is Level.ODD)
 
@@ -293,8 +282,7 @@ def _machines(inputs: RunInputs) -> Iterator[Finding]:
 def _workload(inputs: RunInputs) -> Iterator[Finding]:
     jobs, platform, end_s = inputs.jobs, inputs.platform, inputs.end_s
     submit_s = np.concatenate([np.zeros(0), *(workload.jobs.subtime_s for workload in inputs.workloads)])
-    late = int(np.count_nonzero(submit_s >= end_s)) if end_s is not None else 0
-    if late and end_s is not None and inputs.site is not None:
+    if inputs.site is not None and end_s is not None and (late := int(np.count_nonzero(submit_s >= end_s))):
         wanted = max(math.ceil((float(submit_s.max()) + 1) / inputs.site.window_s), 1)
         yield odd(
             "jobs-late",

@@ -27,7 +27,7 @@ from beasy_sched.model.events import Message
 from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.peers import Heard, Peers
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
-from beasy_sched.signals import ENDING_SIGNALS
+from beasy_sched.signals import heeded_signals
 
 _TICK_MS = 200
 _READING_PER_LOOK = 9
@@ -135,10 +135,8 @@ class Daemon:
 
     def __enter__(self) -> Daemon:
         if threading.current_thread() is threading.main_thread():  # else whoever runs us handles signals
-            for number in ENDING_SIGNALS:
-                under_nohup = signal.getsignal(number) is signal.SIG_IGN and number != signal.SIGINT
-                if not under_nohup:
-                    self._old_handlers[number] = signal.signal(number, self._on_signal)
+            for number in heeded_signals():
+                self._old_handlers[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -69,10 +69,14 @@ def meaning_of(kind: type[Any], name: str) -> Means:
     raise LookupError(f"{kind.__name__}.{name}: nothing says what it means")
 
 
+def _fields(kind: type[Any]) -> tuple[Any, ...]:
+    """The fields of a dataclass or of a struct."""
+    return msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else dataclasses.fields(kind)
+
+
 def default_of(kind: type[Any], name: str) -> Any:
     """Return the default of a field of a dataclass or of a struct; None where it has none."""
-    fields = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else dataclasses.fields(kind)
-    field = next(field for field in fields if field.name == name)
+    field = next(field for field in _fields(kind) if field.name == name)
     if field.default_factory not in (dataclasses.MISSING, msgspec.NODEFAULT):
         return field.default_factory()
     return None if field.default in (dataclasses.MISSING, msgspec.NODEFAULT) else field.default
@@ -100,14 +104,14 @@ def _written(default: Any) -> str:
 
 def made_of(kind: type[T], given: Mapping[str, Any], **settled: Any) -> T:
     """Return options of a dataclass: those values by its fields' names that are not None, and ``settled``."""
-    names = [field.name for field in dataclasses.fields(cast(Any, kind))]
+    names = [field.name for field in _fields(kind)]
     return kind(**{name: given[name] for name in names if given.get(name) is not None}, **settled)
 
 
 def check(options: Any) -> None:
-    """Raise ConfigError for the first number of a dataclass that is out of its range; defaults never are."""
+    """Raise ConfigError for the first number of options that is out of its range; defaults never are."""
     kind: Any = type(options)
-    for field in dataclasses.fields(options):
+    for field in _fields(kind):
         value = getattr(options, field.name)
         try:
             allowed = meaning_of(kind, field.name).range
@@ -120,6 +124,13 @@ def check(options: Any) -> None:
             allowed.checked(value.item() if hasattr(value, "item") else value)  # NumPy's, too
         except ValueError as error:
             raise ConfigError(f"{field.name}: {error}") from None
+
+
+def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
+    """Raise ConfigError unless the value of an option is one of its choices."""
+    known = [*choices]
+    if value not in known:
+        raise ConfigError(f"{name}: found {value!r}, expected one of {', '.join(map(str, known))}")
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:

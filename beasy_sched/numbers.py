@@ -77,20 +77,14 @@ class Range:
 
     def expected_not(self, value: object) -> str:
         """What is expected where ``value`` was found, with the bound that goes without saying elsewhere."""
-        if (
-            isinstance(value, (int, float))
-            and value < self.least
-            and self.least in (ANY_NUMBER.least, ANY_WHOLE.least)
-        ):
-            return f"{self.expected}, at least {'-2**63' if self.whole else f'{self.least:g}'}"
-        if isinstance(value, (int, float)) and value > self.most:
-            bound = "2**63 - 1" if self.most == LARGEST_WHOLE else f"{self.most:g}"
-            return (
-                self.expected
-                if "at most" in self.expected or " to " in self.expected
-                else (f"{self.expected}, at most {bound}")
-            )
-        return self.expected
+        told = self.expected
+        if not isinstance(value, (int, float)):
+            return told
+        if value < self.least and self.least in (ANY_NUMBER.least, ANY_WHOLE.least):
+            return f"{told}, at least {'-2**63' if self.whole else f'{self.least:g}'}"
+        if value > self.most and "at most" not in told and " to " not in told:
+            return f"{told}, at most {'2**63 - 1' if self.most == LARGEST_WHOLE else f'{self.most:g}'}"
+        return told
 
 
 ANY_NUMBER: Final = Range()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, get_args, get_origin, get_type_hints, overload
 
-from beasy_sched.declared import default_of, help_of
+from beasy_sched.declared import check_choice, default_of, help_of
 from beasy_sched.errors import ConfigError, PathLike
 
 P = ParamSpec("P")
@@ -64,19 +64,14 @@ def generator(
     return declare
 
 
-def _fields(kind: type[Any]) -> Mapping[str, Any]:
-    """The fields of a class and their types, in its order."""
-    key: Any = kind
-    return _found_fields(key)
-
-
 @functools.cache
-def _found_fields(kind: Any) -> Mapping[str, Any]:
+def _fields(kind: Any) -> Mapping[str, Any]:
+    """The fields of a class and their types, in its order."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
-def _signature(function: Callable[..., Any], read: type[Any], drawn: type[Any]) -> inspect.Signature:
+def _signature(function: Callable[..., Any], read: Any, drawn: Any) -> inspect.Signature:
     """The first parameter, and the fields of both classes; None where these have another default."""
     own = inspect.signature(function)
     types: dict[str, Any] = {}
@@ -97,13 +92,13 @@ def _signature(function: Callable[..., Any], read: type[Any], drawn: type[Any]) 
     return own.replace(parameters=[next(iter(own.parameters.values())), *keywords])
 
 
-def _agree(name: str, *kinds: type[Any]) -> bool:
+def _agree(name: str, *kinds: Any) -> bool:
     """Whether a field has the same default in all classes that have it."""
     defaults = [default_of(kind, name) for kind in kinds if name in _fields(kind)]
     return all(each == defaults[0] for each in defaults)
 
 
-def _documented(text: str, read: type[Any], drawn: type[Any]) -> str:
+def _documented(text: str, read: Any, drawn: Any) -> str:
     """The docstring with the meanings of the options, a parameter each."""
     told: dict[str, list[str]] = {"{both}": [], "{drawn}": [], "{read}": []}
     for name in dict.fromkeys([*_fields(drawn), *_fields(read)]):
@@ -117,11 +112,9 @@ def _documented(text: str, read: type[Any], drawn: type[Any]) -> str:
     return text
 
 
-def _check_choices(kind: type[Any], given: dict[str, Any]) -> None:
+def _check_choices(kind: Any, given: dict[str, Any]) -> None:
     """Raise ConfigError for a value that is not among the choices of its type."""
     hints = _fields(kind)
     for name, value in given.items():
         if hints[name] is bool or get_origin(hints[name]) is Literal:
-            choices = (True, False) if hints[name] is bool else get_args(hints[name])
-            if value not in choices:
-                raise ConfigError(f"{name}: found {value!r}, expected one of {', '.join(map(str, choices))}")
+            check_choice(name, value, (True, False) if hints[name] is bool else get_args(hints[name]))

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from beasy_sched.declared import WINDOWS
+from beasy_sched.declared import WINDOWS, check_choice
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.planner.plan import PlanStore
 
@@ -100,8 +100,8 @@ def plan(
     workloads = [workload] if isinstance(workload, str | os.PathLike) else [*(workload or ())]
     _check_one("the demand", {"workload": workloads or None, "demand": demand})
     _check_one("the production", {"production": production, "production_forecast": production_forecast})
-    _check_choice("surplus", surplus, [each.value for each in Surplus])
-    _check_choice("runs", runs, ["profile", "walltime"])
+    check_choice("surplus", surplus, [each.value for each in Surplus])
+    check_choice("runs", runs, ["profile", "walltime"])
     if not WINDOWS.holds(windows):
         raise ConfigError(f"windows: found {windows}, expected {WINDOWS.expected}")
     told: list[str] = []
@@ -140,8 +140,3 @@ def _check_one(what: str, given: dict[str, object]) -> None:
     """Raise ConfigError unless exactly one is given."""
     if sum(value is not None for value in given.values()) != 1:
         raise ConfigError(f"{what} comes from one place: give either {' or '.join(given)}")
-
-
-def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ConfigError(f"{name}: found {value!r}, expected one of {', '.join(choices)}")

@@ -8,10 +8,11 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from msgspec import UNSET
 
+from beasy_sched.declared import check_choice
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.run_summary import read_summary
@@ -261,13 +262,13 @@ def campaign(
     from beasy_sched.campaigns.campaign import begin, go_on
     from beasy_sched.campaigns.scenario_file import find_scenario
     from beasy_sched.campaigns.table import read_campaign
+    from beasy_sched.campaigns.tasks import Keep
     from beasy_sched.campaigns.workers import TIME_LIMIT_S, Processes, processors
 
     names = [scenarios] if isinstance(scenarios, str | os.PathLike) else [*scenarios]
     if not names:
         raise ConfigError("scenarios: found none, expected at least one")
-    if keep not in ("nothing", "trace", "everything"):
-        raise ConfigError(f"keep: found {keep!r}, expected 'nothing', 'trace' or 'everything'")
+    check_choice("keep", keep, get_args(Keep))
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs: found {jobs}, expected at least 1")
     place = Path(folder)

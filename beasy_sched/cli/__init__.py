@@ -23,7 +23,7 @@ from beasy_sched._version import __version__
 from beasy_sched.errors import BeasyError, Interrupted, PolicyError
 from beasy_sched.formats.atomic import discard_unfinished
 from beasy_sched.limits import LONGEST_ERROR, shortened
-from beasy_sched.signals import ENDING_SIGNALS
+from beasy_sched.signals import heeded_signals
 
 _SECTIONS: Final = {
     "Make inputs": ("generate", "convert", "plan", "check"),
@@ -229,9 +229,8 @@ def _stoppable() -> Iterator[None]:
     before: dict[int, Any] = {}
     told, sys.unraisablehook = sys.unraisablehook, told_unless_ours
     try:
-        for number in ENDING_SIGNALS:
-            if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
-                before[number] = signal.signal(number, stop)
+        for number in heeded_signals():
+            before[number] = signal.signal(number, stop)
         yield
     except Exception as error:
         cause: BaseException | None = error

@@ -31,7 +31,7 @@ from beasy_sched.formats.decoding import (
 )
 from beasy_sched.formats.reading import read_blocks
 from beasy_sched.formats.run_summary import read_members
-from beasy_sched.limits import LARGEST_NUMBER, LATEST_S, shortened
+from beasy_sched.limits import LARGEST_INT, LARGEST_NUMBER, LATEST_S, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.numbers import ANY_NUMBER, Range, found_text
 
@@ -215,20 +215,26 @@ def find_prefix(run: PathLike) -> str:
     raise InputError(path, f"{what}; give the prefix of one, such as {example}")
 
 
-class LogLine(msgspec.Struct, gc=False):
-    """One line of the decision log."""
+class _Line(msgspec.Struct, gc=False):
+    """What is read of every line of the decision log."""
 
     time: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
     action: str
     job: str = ""
-    hosts: str = ""
-    rule: str = ""
-    facts: dict[str, Number | int | str | None] = {}
 
     @property
     def kind(self) -> str:
         """The action, a P-state without its number."""
-        return self.action.partition(" ")[0]
+        action = self.action
+        return action.partition(" ")[0] if " " in action else action
+
+
+class LogLine(_Line, gc=False):
+    """One line of the decision log."""
+
+    hosts: str = ""
+    rule: str = ""
+    facts: dict[str, Number | int | str | None] = {}
 
     def host_set(self) -> HostSet:
         """The hosts that the line concerns."""
@@ -296,20 +302,11 @@ class _Waited(msgspec.Struct, frozen=True, gc=False):
     waited_s: Number | None = None
 
 
-class Glance(msgspec.Struct, gc=False):
+class Glance(_Line, gc=False):
     """As much of a line of the decision log as tells who waited when; the other facts are passed over."""
 
-    time: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
-    action: str
-    job: str = ""
     rule: str = ""
     facts: _Waited = _Waited()
-
-    @property
-    def kind(self) -> str:
-        """The action, a P-state without its number."""
-        action = self.action
-        return action.partition(" ")[0] if " " in action else action
 
 
 _GLANCE: Final[JsonDecoder[Glance]] = JsonDecoder(Glance)
@@ -456,7 +453,7 @@ def _told(error: Exception) -> str:
     return f"it has no {error}" if isinstance(error, KeyError) else str(error)
 
 
-_HOSTS: Final = Range(0, 2**31 - 1, whole=True)
+_HOSTS: Final = Range(0, LARGEST_INT, whole=True)
 
 
 @lru_cache(1 << 10)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
 
-from beasy_sched.declared import WINDOWS, Means
+from beasy_sched.declared import WINDOWS, Means, check
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
 from beasy_sched.engine.findings import rates_too_short
@@ -168,8 +168,7 @@ def build_session(
     policy = policy or make_policy(settings.policy, settings.options)
     planned = settings.plan is not None or plans is not None
     check_needs(policy, settings.policy, site=settings.site is not None, plan=planned)
-    if not WINDOWS.holds(settings.windows):
-        raise ConfigError(f"windows: found {settings.windows}, expected {WINDOWS.expected}")
+    check(settings)
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
     if site is not None and (short := rates_too_short(site, site.window_s * settings.windows)) is not None:
         raise InputError(settings.site_name, short.text)
@@ -186,9 +185,6 @@ def build_session(
         if site is None:
             raise ConfigError("a forecast requires a site: pass --site FILE")
         forecast = read_forecast(settings.forecast, site, settings.windows)
-    retry_s = RETRY_S if settings.retry_s is UNSET else settings.retry_s
-    if not RETRIES.holds(retry_s):
-        raise ConfigError(f"retry_s: found {retry_s}, expected {RETRIES.expected}")
     options = SessionOptions(
         site=site,
         plans=plans,
@@ -199,7 +195,7 @@ def build_session(
         platform=platform,
         inputs_checked=inputs_checked,
         replan=replan,
-        retry_s=retry_s,
+        retry_s=RETRY_S if settings.retry_s is UNSET else settings.retry_s,
     )
     return Session(policy, options, log)
 
