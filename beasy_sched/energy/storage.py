@@ -221,7 +221,7 @@ class LevelProjection:
 
         Steps may be numbered in any way that stays the same. The array is for others to read only.
         """
-        gained_j = self._step_s * _gained_w(self._battery, net_w)
+        gained_j = self._step_s * gained_w(self._battery, net_w)
         known_j, changed = self._known(first, gained_j)
         levels_j = np.empty(len(gained_j) + 1)
         levels_j[: len(known_j)] = known_j
@@ -283,19 +283,17 @@ def project_need_j(
     SoC_max may stay there.
     """
     most_j = max(battery.max_j, level_j)
-    gained_j = np.cumsum(step_s * _gained_w(battery, net_w) / left)
+    gained_j = np.cumsum(step_s * gained_w(battery, net_w) / left)
     room_j = np.minimum.accumulate(most_j / left - gained_j)
     levels_j = left * (gained_j + np.minimum(room_j, level_j))
     return np.concatenate(([level_j], levels_j))
 
 
-def _gained_w(battery: BatterySpec, net_w: FloatArray) -> FloatArray:
+def gained_w(battery: BatterySpec, net_w: FloatArray) -> FloatArray:
     """Power (W) that the cells gain (below 0: give) with a surplus of ``net_w``, within the limits."""
     within_w = np.minimum(np.maximum(net_w, -battery.discharge_limit_w), battery.charge_limit_w)
-    gained_w: FloatArray = within_w * np.where(
-        within_w > 0.0, battery.charge_efficiency, battery.drawn_per_delivered()
-    )
-    return gained_w
+    drawn_j = battery.drawn_per_delivered()
+    return np.asarray(within_w * np.where(within_w > 0.0, battery.charge_efficiency, drawn_j))
 
 
 HIGHER_HEATING_VALUE_J_PER_KG: Final = 39.4 * JOULES_PER_KWH

@@ -12,7 +12,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import BatterySpec, energy_after_step, project_need_j, require_not_negative
+from beasy_sched.energy.storage import BatterySpec, gained_w, project_need_j, require_not_negative
 from beasy_sched.errors import ConfigError
 from beasy_sched.policies.bid_price.horizon import Cells
 from beasy_sched.policies.bid_price.margins import LEVEL_MARGIN
@@ -79,6 +79,7 @@ class BatteryAhead:
         self.target_j = -np.inf if has_grid else battery.target_j
         self.goal_j = min(self.target_j + spare_j, battery.max_j)
         self._left = (1.0 - battery.self_discharge_per_day) ** (cells.edge_s[1:] / SECONDS_PER_DAY)
+        self._kept = [battery.kept_fraction(width_s) for width_s in cells.width_s.tolist()]
         self._backup = backup
 
     def slack(self, net_w: FloatArray) -> Slack:
@@ -109,29 +110,26 @@ class BatteryAhead:
 
     def _with_backup(self, net_w: FloatArray, backup: Backup) -> tuple[FloatArray, FloatArray]:
         """The same, cell by cell, with a fuel cell that may be held or a grid behind the battery."""
-        battery, grid = self.battery, backup.import_w is not None
-        import_w = np.zeros(len(net_w)) if backup.import_w is None else backup.import_w
-        level_j = self.level_j
-        levels_j, spare_j = [level_j], []
-        columns = net_w, import_w, backup.fuel_cell_w, backup.planned_j, self.cells.width_s
-        for surplus_w, limit_w, cell_w, planned_j, dt_s in zip(*map(np.ndarray.tolist, columns), strict=True):
-            before_j = level_j
-            held_j = self._after(before_j, surplus_w, dt_s)
-            served_j = self._after(before_j, surplus_w + cell_w, dt_s)
-            level_j = min(max(held_j, min(served_j, planned_j)), max(battery.max_j, before_j))
-            lacks_j = max(-surplus_w - cell_w - battery.discharge_limit_w, 0.0) * dt_s
-            if grid and (short_j := min(battery.min_j, before_j) - level_j) > 0.0:
-                level_j += short_j
-                lacks_j += short_j / battery.drawn_per_delivered()
-            spare_j.append(limit_w * dt_s - lacks_j)
+        battery, width_s, has_grid = self.battery, self.cells.width_s, backup.import_w is not None
+        served_w = net_w + backup.fuel_cell_w
+        held_j, served_j = (width_s * gained_w(battery, each_w) for each_w in (net_w, served_w))
+        min_j, max_j = battery.min_j, battery.max_j
+        levels_j, bought_j = [self.level_j], []
+        columns = map(np.ndarray.tolist, (held_j, served_j, backup.planned_j))
+        for kept, held, served, planned in zip(self._kept, *columns, strict=True):
+            before_j = levels_j[-1]
+            kept_j = before_j * kept
+            level_j = max(kept_j + held, min(kept_j + served, planned))
+            level_j = min(level_j, max(max_j, before_j))
+            if has_grid:
+                bought_j.append(max(min(min_j, before_j) - level_j, 0.0))
+                level_j += bought_j[-1]
             levels_j.append(level_j)
-        return np.array(levels_j), np.array(spare_j)
-
-    def _after(self, level_j: float, surplus_w: float, dt_s: float) -> float:
-        """The level after a cell, J, within the limits of charging and discharging."""
-        charge_w = min(max(surplus_w, 0.0), self.battery.charge_limit_w)
-        drawn_w = min(max(-surplus_w, 0.0), self.battery.discharge_limit_w)
-        return energy_after_step(self.battery, level_j, charge_w, drawn_w, dt_s)
+        lacks_j = np.maximum(-served_w - battery.discharge_limit_w, 0.0) * width_s
+        if backup.import_w is None:
+            return np.array(levels_j), -lacks_j
+        lacks_j += np.array(bought_j) / battery.drawn_per_delivered()
+        return np.array(levels_j), backup.import_w * width_s - lacks_j
 
 
 _CYCLE_S: Final = SECONDS_PER_DAY
