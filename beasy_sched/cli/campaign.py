@@ -352,7 +352,9 @@ def _figures(measures: Sequence[str]) -> Sequence[Figure]:
             raise ConfigError(
                 f"--measure: found {name!r}, expected a column of numbers, such as {next(iter(known))}"
             )
-    return [known.get(name) or Figure(name, name, columns[name].unit) for name in measures] or SWEEP_FIGURES
+    return [
+        known.get(name) or Figure(name, columns[name].unit, column=name) for name in measures
+    ] or SWEEP_FIGURES
 
 
 def _go_on(folder: Path, how: _RunOptions) -> None:

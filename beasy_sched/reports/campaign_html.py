@@ -14,7 +14,6 @@ import numpy as np
 
 from beasy_sched.reports.comparison import (
     FIGURES,
-    Better,
     ComparedColumn,
     ComparedRow,
     Figure,
@@ -66,8 +65,8 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
                     "array": np.nan_to_num([mean.high - mean.value for mean in means]),
                     "arrayminus": np.nan_to_num([mean.value - mean.low for mean in means])},
         "customdata": [
-            f"mean {figure.text(mean)} {figure.unit}" if mean.has_interval
-            else f"{figure.text(mean)} {figure.unit}, one run"
+            f"mean {figure.mean_text(mean)} {figure.unit}" if mean.has_interval
+            else f"{figure.mean_text(mean)} {figure.unit}, one run"
             for mean in means
         ],
         "hovertemplate": "%{customdata}<extra></extra>",
@@ -107,11 +106,14 @@ def compared_policies(runs: Any, policies: Sequence[str]) -> tuple[list[Compared
             ComparedRow(
                 policy,
                 [float(number), *(mean.value for mean in means)],
-                [f"{number:,}", *(figure.text(mean) for figure, mean in zip(figures, means, strict=True))],
+                [
+                    f"{number:,}",
+                    *(figure.mean_text(mean) for figure, mean in zip(figures, means, strict=True)),
+                ],
             )
         )
-    runs_column = ComparedColumn("runs", "", Better.NEITHER, digits=0)
-    return [runs_column, *(figure.as_column for figure in figures)], rows
+    runs_column = ComparedColumn("runs", "", digits=0)
+    return [runs_column, *figures], rows
 
 
 _MATTERS_MOST = ("finished_pct", "killed_as_in_paper_pct", "soc_distance_points", "wasted_kwh")
@@ -162,7 +164,7 @@ def _overview(conditions: list[tuple[str, Any]]) -> Section:
     tables = []
     for figure in FIGURES:
         if figure.column in _MATTERS_MOST:
-            columns = [replace(figure.as_column, title=heading, unit="") for heading in heads]
+            columns = [replace(figure, title=heading, unit="") for heading in heads]
             rows = [
                 ComparedRow(policy, [figure.mean_of(runs, policy).value for _, runs in conditions])
                 for policy in policies

@@ -45,7 +45,7 @@ class ComparedColumn:
 
     title: str
     unit: str
-    better: Better
+    better: Better = Better.NEITHER
     digits: int = 2
     """Digits after the point that are shown, and that count."""
     signed: bool = False
@@ -165,32 +165,20 @@ def _cell(column: ComparedColumn, row: ComparedRow, place: int, best: set[float]
 # --- runs of a campaign -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Figure:
+@dataclass(frozen=True, kw_only=True)
+class Figure(ComparedColumn):
     """A column of the table of runs that policies are compared by."""
 
     column: str
-    title: str
-    unit: str
-    digits: int = 2
-    better: Better = Better.NEITHER
     range: ValueRange = UNLIMITED
     """Values that the figure can have; intervals of means do not go beyond."""
-    signed: bool = False
-    """Whether positive values are shown with a plus."""
 
-    def text(self, mean: RunMean) -> str:
+    def mean_text(self, mean: RunMean) -> str:
         """A mean as it is shown, without its unit, with its interval where that is known; ``-`` for none."""
         if math.isnan(mean.value):
             return "-"
-        text = self.as_column.text
-        interval = f" [{text(mean.low)}, {text(mean.high)}]" if mean.has_interval else ""
-        return text(mean.value) + interval
-
-    @property
-    def as_column(self) -> ComparedColumn:
-        """Return the figure as a column in a table of policies."""
-        return ComparedColumn(self.title, self.unit, self.better, self.digits, self.signed)
+        interval = f" [{self.text(mean.low)}, {self.text(mean.high)}]" if mean.has_interval else ""
+        return self.text(mean.value) + interval
 
     def mean_of(self, runs: Any, policy: str) -> RunMean:
         """The mean of a policy's runs."""
@@ -205,23 +193,26 @@ HYDROGEN_KG_DIGITS: Final = 3
 MEASURES: Final = {
     figure.column: figure
     for figure in (
-        Figure("work_finished_pct", "Finished work", "%", 2, Better.HIGH, PERCENT),
-        Figure("finished_pct", "Finished jobs", "%", 2, Better.HIGH, PERCENT),
-        Figure("killed_pct", "Killed jobs", "%", 2, Better.LOW, PERCENT),
-        Figure("killed_as_in_paper_pct", "Killed, as the BEASY paper counts", "%", 2, Better.LOW, PERCENT),
-        Figure("postponed_pct", "Postponed jobs", "%", 2, Better.LOW, PERCENT),
-        Figure("soc_distance_points", "Final state of charge less target", "points", SOC_POINTS_DIGITS,
-               Better.NOT_NEGATIVE, ValueRange(-100.0, 100.0), signed=True),
-        Figure("soc_lowest_pct", "Lowest state of charge", "%", 2, Better.HIGH, PERCENT),
-        Figure("wasted_kwh", "Wasted energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
-        Figure("curtailed_kwh", "Curtailed energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
-        Figure("unserved_kwh", "Unserved energy", "kWh", 2, Better.LOW, NOT_NEGATIVE),
-        Figure("bounded_slowdown_mean", "Bounded slowdown, mean", "", 2, Better.LOW, ValueRange(1.0)),
-        Figure("waiting_s_mean", "Waiting time, mean", "s", 2, Better.LOW, NOT_NEGATIVE),
-        Figure("green_share", "Green share of the load, 0 to 1", "", 3, Better.HIGH, ValueRange(0.0, 1.0)),
-        Figure("import_kwh", "Energy from the grid", "kWh", 2, Better.LOW, NOT_NEGATIVE),
-        Figure("cost", "Cost of the imported energy", "", 2, Better.LOW),  # prices may be negative
-        Figure("carbon_kg", "Carbon of the imported energy", "kg", 2, Better.LOW, NOT_NEGATIVE),
+        Figure("Finished work", "%", Better.HIGH, column="work_finished_pct", range=PERCENT),
+        Figure("Finished jobs", "%", Better.HIGH, column="finished_pct", range=PERCENT),
+        Figure("Killed jobs", "%", Better.LOW, column="killed_pct", range=PERCENT),
+        Figure("Killed, as the BEASY paper counts", "%", Better.LOW, column="killed_as_in_paper_pct",
+               range=PERCENT),
+        Figure("Postponed jobs", "%", Better.LOW, column="postponed_pct", range=PERCENT),
+        Figure("Final state of charge less target", "points", Better.NOT_NEGATIVE, SOC_POINTS_DIGITS,
+               signed=True, column="soc_distance_points", range=ValueRange(-100.0, 100.0)),
+        Figure("Lowest state of charge", "%", Better.HIGH, column="soc_lowest_pct", range=PERCENT),
+        Figure("Wasted energy", "kWh", Better.LOW, column="wasted_kwh", range=NOT_NEGATIVE),
+        Figure("Curtailed energy", "kWh", Better.LOW, column="curtailed_kwh", range=NOT_NEGATIVE),
+        Figure("Unserved energy", "kWh", Better.LOW, column="unserved_kwh", range=NOT_NEGATIVE),
+        Figure("Bounded slowdown, mean", "", Better.LOW, column="bounded_slowdown_mean",
+               range=ValueRange(1.0)),
+        Figure("Waiting time, mean", "s", Better.LOW, column="waiting_s_mean", range=NOT_NEGATIVE),
+        Figure("Green share of the load, 0 to 1", "", Better.HIGH, 3, column="green_share",
+               range=ValueRange(0.0, 1.0)),
+        Figure("Energy from the grid", "kWh", Better.LOW, column="import_kwh", range=NOT_NEGATIVE),
+        Figure("Cost of the imported energy", "", Better.LOW, column="cost"),  # prices may be negative
+        Figure("Carbon of the imported energy", "kg", Better.LOW, column="carbon_kg", range=NOT_NEGATIVE),
     )
 }  # fmt: skip
 """Columns of the table of runs (`campaign.table`), by name: what is good about them, and what is possible."""

@@ -37,9 +37,6 @@ class Month:
     killed_pct: float
     """Share of the month's jobs that started but did not finish, %, as the BEASY paper's tables count."""
     production_kwh: float
-    consumed_kwh: float
-    curtailed_kwh: float
-    unserved_kwh: float
     soc_lowest_pct: float
     hydrogen_kg: float
     """Hydrogen in the tank at the end of the month, kg."""
@@ -57,18 +54,13 @@ def months_of(run: RunData) -> list[Month]:
     job_month = _places(edges_s, run.jobs.submit_s)
     count = len(names)
     jobs = np.bincount(job_month, minlength=count)
-
-    def energy_kwh(column: str) -> FloatArray:
-        joules = run.trace[column] * run.trace["duration_s"]
-        return np.bincount(step_month, joules, count).astype(np.float64) / JOULES_PER_KWH
-
+    produced_j = np.bincount(step_month, run.trace["renewable_w"] * run.trace["duration_s"], count)
     soc_pct, hydrogen_kg = run.trace["soc_pct"], run.trace["hydrogen_kg"]
     lowest_pct = [np.min(soc_pct[step_month == at], initial=np.inf) for at in range(count)]
     last = np.searchsorted(step_month, np.arange(count), side="right") - 1
     columns = (
         jobs.tolist(), _share_pct(run.jobs, DONE, job_month, count),
-        _share_pct(run.jobs, LOST, job_month, count), energy_kwh("renewable_w"),
-        energy_kwh("demand_w"), energy_kwh("curtailed_w"), energy_kwh("unserved_w"), lowest_pct,
+        _share_pct(run.jobs, LOST, job_month, count), produced_j / JOULES_PER_KWH, lowest_pct,
         hydrogen_kg[last],
     )  # fmt: skip
     return [Month(name, *values) for name, *values in zip(names, *columns, strict=True)]

@@ -33,22 +33,26 @@ class Measure:
     title: str
     unit: str
     higher_is_better: bool
+    head: str = ""
+    """Heading of the measure's means: so short that a line has at most 120 characters without a grid."""
+    form: str = "{:.2f}"
+    """Form of the means."""
 
 
 COMPARED: Final[Mapping[str, Measure]] = {
-    "finished": Measure("finished_pct", "finished jobs", "%", True),
-    "work": Measure("work_finished_pct", "finished work", "%", True),
-    "killed": Measure("killed_as_in_paper_pct", "killed jobs", "%", False),
-    "off": Measure("off_points", "distance from target", "points", False),
-    "below": Measure("below_points", "below target", "points", False),
-    "wasted": Measure("wasted_kwh", "wasted", "kWh", False),
-    "curtailed": Measure("curtailed_kwh", "curtailed", "kWh", False),
-    "lost": Measure("lost_kwh", "wasted + curtailed", "kWh", False),
-    "slowdown": Measure("bounded_slowdown_mean", "slowdown, mean", "", False),
-    "slowdown95": Measure("bounded_slowdown_p95", "slowdown, p95", "", False),
-    "cost": Measure("cost", "cost of the import", "", False),
-    "carbon": Measure("carbon_kg", "carbon of the import", "kg", False),
-    "missed": Measure("deadline_jobs_missed", "deadlines missed", "jobs", False),
+    "finished": Measure("finished_pct", "finished jobs", "%", True, "fin. %"),
+    "work": Measure("work_finished_pct", "finished work", "%", True, "work %"),
+    "killed": Measure("killed_as_in_paper_pct", "killed jobs", "%", False, "killed"),
+    "off": Measure("off_points", "distance from target", "points", False, "off", "{:.1f}"),
+    "below": Measure("below_points", "below target", "points", False, "below", "{:.1f}"),
+    "wasted": Measure("wasted_kwh", "wasted", "kWh", False, "wasted", "{:.1f}"),
+    "curtailed": Measure("curtailed_kwh", "curtailed", "kWh", False, "curt.", "{:.1f}"),
+    "lost": Measure("lost_kwh", "wasted + curtailed", "kWh", False, "w + c", "{:.1f}"),
+    "slowdown": Measure("bounded_slowdown_mean", "slowdown, mean", "", False, "slowd."),
+    "slowdown95": Measure("bounded_slowdown_p95", "slowdown, p95", "", False, "p95", "{:.1f}"),
+    "cost": Measure("cost", "cost of the import", "", False, "cost"),
+    "carbon": Measure("carbon_kg", "carbon of the import", "kg", False, "CO2 kg", "{:.1f}"),
+    "missed": Measure("deadline_jobs_missed", "deadlines missed", "jobs", False, "missed", "{:.1f}"),
 }
 """``killed`` is the paper's (killed, reached the walltime or still running); the slowdown is bounded, and
 only of jobs that started. The last three are measured where the site has a grid, or jobs have deadlines."""
@@ -229,32 +233,15 @@ def paired_difference(sample: ComparedPolicies, measure: str, policy: str, again
     return PairedDifference(float(resampled[0]), float(low), float(high), sign_flip_p(means), as_good, better)
 
 
-MEAN_HEADS: Final[Mapping[str, tuple[str, str]]] = {
-    "finished": ("fin. %", "{:.2f}"),
-    "work": ("work %", "{:.2f}"),
-    "killed": ("killed", "{:.2f}"),
-    "off": ("off", "{:.1f}"),
-    "below": ("below", "{:.1f}"),
-    "wasted": ("wasted", "{:.1f}"),
-    "curtailed": ("curt.", "{:.1f}"),
-    "lost": ("w + c", "{:.1f}"),
-    "slowdown": ("slowd.", "{:.2f}"),
-    "slowdown95": ("p95", "{:.1f}"),
-    "cost": ("cost", "{:.2f}"),
-    "carbon": ("CO2 kg", "{:.1f}"),
-    "missed": ("missed", "{:.1f}"),
-}
-"""Heading and form of each measure's mean, so short that a line has at most 120 characters without a grid."""
-
-
 def mean_heads(sample: ComparedPolicies) -> tuple[str, ...]:
     """Return the headings of the measures that a block has."""
-    return tuple(head for name, (head, _) in MEAN_HEADS.items() if name in sample.values)
+    return tuple(measure.head for name, measure in COMPARED.items() if name in sample.values)
 
 
 def mean_cells(means: Mapping[str, float]) -> tuple[str, ...]:
     """Return the cells below `mean_heads`."""
-    return tuple(number_text(means[name], form) for name, (_, form) in MEAN_HEADS.items() if name in means)
+    known = ((name, measure.form) for name, measure in COMPARED.items() if name in means)
+    return tuple(number_text(means[name], form) for name, form in known)
 
 
 def means_table(title: str, sample: ComparedPolicies) -> TextTable:

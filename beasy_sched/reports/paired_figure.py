@@ -11,7 +11,6 @@ from beasy_sched.extras import load_optional
 from beasy_sched.reports.drawing import RUN_COLORS, figure_bytes, new_figure
 from beasy_sched.reports.paired import (
     COMPARED,
-    MEAN_HEADS,
     Block,
     ComparedPolicies,
     PairedDifference,
@@ -101,7 +100,7 @@ def _draw_panel(
                 _draw_row(panel, row, paired_difference(sample, measure, policy, against), color)
         mean = float(sample.mean(measure, against)[0])
         unit = f" {COMPARED[measure].unit}" if COMPARED[measure].unit else ""
-        text = f"{against}: {number_text(mean, MEAN_HEADS[measure][1])}{unit}"
+        text = f"{against}: {number_text(mean, COMPARED[measure].form)}{unit}"
         panel.set_title(f"\n{text}", loc="left", color="#555555")  # a line is left for the heading
     panel.xaxis.set_major_locator(_ticks())
     panel.grid(axis="x", alpha=0.3, linewidth=0.4)

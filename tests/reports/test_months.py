@@ -49,7 +49,6 @@ def test_steps_and_jobs_belong_to_the_month_of_their_start():
     may, june, july = months_of(hand_run(50, "2019-05-15T00:00:00+02:00", jobs=jobs))
     assert [month.name for month in (may, june, july)] == ["2019-05", "2019-06", "2019-07"]
     assert [month.production_kwh for month in (may, june, july)] == [17 * 24, 30 * 24, 3 * 24]
-    assert (may.consumed_kwh, may.curtailed_kwh, may.unserved_kwh) == (17 * 12, 17 * 6, 0)
     assert [month.jobs for month in (may, june, july)] == [2, 2, 0]
     assert (may.finished_pct, may.killed_pct, june.finished_pct, june.killed_pct) == (50, 50, 50, 0)
     assert np.isnan(july.finished_pct)
