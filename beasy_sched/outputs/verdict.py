@@ -5,11 +5,11 @@ All figures are those of the summaries; values that are printed alike count as e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from beasy_sched.formats.run_summary import RunSummary
+from beasy_sched.formats.run_summary import RunSummary, value_at
 from beasy_sched.outputs.tables import Contender, job_share_pct
 
 NEARLY_PCT: Final = 2.0
@@ -85,9 +85,9 @@ class _Group:
         plural = self.kind[:-1] + "ies" if self.kind.endswith("y") else self.kind + "s"
         return f"{len(runs)} of the {len(self.runs)} {plural}"
 
-    def with_value(self, value: Callable[[_Run], float], wanted: float) -> str:
-        """Name the runs that have a value."""
-        return self.named([run for run in self.runs if value(run) == wanted])
+    def with_value(self, values: Sequence[float], wanted: float) -> str:
+        """Name the runs that have a value; ``values`` are those of all runs."""
+        return self.named([run for run, value in zip(self.runs, values, strict=True) if value == wanted])
 
 
 def _on_jobs(group: _Group) -> Iterator[str]:
@@ -104,9 +104,9 @@ def _on_jobs(group: _Group) -> Iterator[str]:
 
 
 def _on_kills(group: _Group) -> str:
-    killed = sorted(run.killed for run in group.runs)
-    fewest, most, jobs = killed[0], killed[-1], f"{group.submitted:,} jobs"
-    best, worst = (group.with_value(lambda run: run.killed, value) for value in (fewest, most))
+    killed = [run.killed for run in group.runs]
+    fewest, most, jobs = min(killed), max(killed), f"{group.submitted:,} jobs"
+    best, worst = (group.with_value(killed, value) for value in (fewest, most))
     if most == 0:
         return f"No {group.kind} killed a job."
     if fewest == most:
@@ -115,7 +115,7 @@ def _on_kills(group: _Group) -> str:
         text = f"{_start(best)} killed the fewest jobs, {fewest:,} of {group.submitted:,}"
         return f"{text}; {worst} the most, {most:,}."
     others = [number for number in killed if number]
-    least = others[0]
+    least = min(others)
     if least == most:
         rest = f"{worst} {most:,}" + (" each" if len(others) > 1 else "")
     else:
@@ -127,8 +127,8 @@ def _on_finished(group: _Group) -> str:
     """Tell which run finished most, and its wait; beside it one that did nearly so with a shorter wait."""
     # of equals, the one that killed fewest, then the one in which jobs waited least
     leader = min(group.runs, key=lambda run: (-run.finished, run.killed, _wait(run)))
-    fewest = min(run.finished for run in group.runs)
-    most = leader.finished
+    finished = [run.finished for run in group.runs]
+    fewest, most = min(finished), leader.finished
     if fewest == most:
         all_jobs = f"all {most:,}" if most == group.submitted else f"{most:,} of {group.submitted:,}"
         return f"Every {group.kind} finished {all_jobs} jobs{_waits(group)}."
@@ -144,7 +144,7 @@ def _on_finished(group: _Group) -> str:
             f"{text}, {whose} waited {leader.wait_s:,} s on average; {fewer},"
             f" and its jobs waited {rival.wait_s:,} s."
         )
-    last = group.with_value(lambda run: run.finished, fewest)
+    last = group.with_value(finished, fewest)
     return f"{text}; {last} the fewest, {fewest:,}{_waits(group)}."
 
 
@@ -163,61 +163,53 @@ def _wait(run: _Run) -> float:
 
 def _waits(group: _Group) -> str:
     """Tell the shortest and the longest mean wait, as the end of a sentence."""
-    known = sorted(wait for run in group.runs if (wait := run.wait_s) is not None)
+    known = [wait for run in group.runs if (wait := run.wait_s) is not None]
     if not known:
         return ""
-    if known[0] == known[-1]:
-        return f"; jobs that started waited {known[0]:,} s on average"
-    shortest, longest = (group.with_value(_wait, value) for value in (known[0], known[-1]))
-    span = f"{known[0]:,} s on average ({shortest}) to {known[-1]:,} s ({longest})"
-    return f"; jobs that started waited from {span}"
+    least, most = min(known), max(known)
+    if least == most:
+        return f"; jobs that started waited {least:,} s on average"
+    waits = [_wait(run) for run in group.runs]
+    shortest, longest = (group.with_value(waits, value) for value in (least, most))
+    return f"; jobs that started waited from {least:,} s on average ({shortest}) to {most:,} s ({longest})"
 
 
 def _on_deadlines(group: _Group) -> Iterator[str]:
     """Tell how many deadlines were kept, where all runs had the same number of them."""
-    due = [run.summary.deadlines for run in group.runs]
-    if any(part is None for part in due) or len({part.jobs for part in due if part is not None}) != 1:
+    due = [part for run in group.runs if (part := run.summary.deadlines) is not None]
+    if len(due) < len(group.runs) or len({part.jobs for part in due}) != 1:
         return
-    jobs = due[0].jobs if due[0] is not None else 0
-
-    def met(run: _Run) -> int:
-        return run.summary.deadlines.jobs_met if run.summary.deadlines is not None else 0
-
-    most, fewest = max(map(met, group.runs)), min(map(met, group.runs))
+    jobs, met = due[0].jobs, [part.jobs_met for part in due]
+    most, fewest = max(met), min(met)
     if most == fewest:
         kept = f"all {jobs:,}" if most == jobs else f"{most:,} of {jobs:,}"
         yield f"{_start(group.named(group.runs))} kept {kept} deadlines."
         return
-    best, worst = group.with_value(met, most), group.with_value(met, fewest)
+    best, worst = (group.with_value(met, value) for value in (most, fewest))
     kept = f"all {jobs:,} deadlines" if most == jobs else f"the most deadlines, {most:,} of {jobs:,}"
     yield f"{_start(best)} kept {kept}; {worst} the fewest, {fewest:,}."
 
 
 def _on_grid(group: _Group) -> list[str]:
     """Tell the cost of the energy from the grid, or the energy where it cost nothing; [] without a grid."""
-    grids = [run.summary.grid for run in group.runs]
-    currencies = {grid.currency for grid in grids if grid is not None}
-    if None in grids or len(currencies) != 1:
+    grids = [grid for run in group.runs if (grid := run.summary.grid) is not None]
+    currencies = {grid.currency for grid in grids}
+    if len(grids) < len(group.runs) or len(currencies) != 1:
         return []
-
-    def cost(run: _Run) -> float:
-        return round(run.summary.grid.cost, 2) + 0.0 if run.summary.grid is not None else 0.0
-
-    def energy_kwh(run: _Run) -> float:
-        return round(run.summary.grid.import_kwh, 1) if run.summary.grid is not None else 0.0
-
-    if any(map(cost, group.runs)):
-        return [_span_of(group, "Energy from the grid cost", cost, f"{{:,.2f}} {currencies.pop()}")]
-    return [_span_of(group, "Energy from the grid:", energy_kwh, "{:,.1f} kWh")]
+    costs = [round(grid.cost, 2) + 0.0 for grid in grids]
+    if any(costs):
+        return [_span_of(group, "Energy from the grid cost", costs, f"{{:,.2f}} {currencies.pop()}")]
+    energies_kwh = [round(grid.import_kwh, 1) for grid in grids]
+    return [_span_of(group, "Energy from the grid:", energies_kwh, "{:,.1f} kWh")]
 
 
-def _span_of(group: _Group, what: str, value: Callable[[_Run], float], shown: str) -> str:
+def _span_of(group: _Group, what: str, values: Sequence[float], shown: str) -> str:
     """Tell the least and the most of a figure, and which runs have it."""
-    least, most = min(map(value, group.runs)), max(map(value, group.runs))
+    least, most = min(values), max(values)
     if least == most:
         with_all = f" with {group.named(group.runs)}"
         return f"{what} {shown.format(least)}{with_all}."
-    low, high = group.with_value(value, least), group.with_value(value, most)
+    low, high = group.with_value(values, least), group.with_value(values, most)
     return (
         f"{what} {shown.format(least)} with {low}, the least, and {shown.format(most)} with {high}, the most."
     )
@@ -225,29 +217,24 @@ def _span_of(group: _Group, what: str, value: Callable[[_Run], float], shown: st
 
 def _on_storage(group: _Group) -> list[str]:
     """Tell energy that was missing; else whether the batteries reached their targets."""
-
-    def unserved_kwh(run: _Run) -> float:
-        energy = run.summary.energy_kwh
-        return 0.0 if energy is None else round(energy.unserved, 1)
-
-    if (most_kwh := max(map(unserved_kwh, group.runs))) > 0.0:
-        lacking = group.named([run for run in group.runs if unserved_kwh(run)])
+    energies = [run.summary.energy_kwh for run in group.runs]
+    unserved_kwh = [0.0 if energy is None else round(energy.unserved, 1) for energy in energies]
+    if (most_kwh := max(unserved_kwh)) > 0.0:
+        lacking = group.named([run for run, kwh in zip(group.runs, unserved_kwh, strict=True) if kwh])
         worst = group.with_value(unserved_kwh, most_kwh)
         most = f"{most_kwh:,.1f} kWh" if lacking == worst else f"up to {most_kwh:,.1f} kWh ({worst})"
         return [f"{_start(lacking)} drew energy that was not there: {most}."]
-    batteries = [run for run in group.runs if run.summary.site is not None and run.summary.site.battery]
+    place = "site", "battery", "soc_distance_points"
+    away_points = [value_at(run.summary, *place) for run in group.runs]
+    batteries = [run for run, away in zip(group.runs, away_points, strict=True) if away is not None]
     if not batteries:
         return []
-
-    def off_points(run: _Run) -> float:
-        battery = run.summary.site.battery if run.summary.site is not None else None
-        return 0.0 if battery is None else round(battery.soc_distance_points, 1) + 0.0
-
-    below = [run for run in batteries if off_points(run) < 0.0]
+    off_points = [round(away or 0.0, 1) + 0.0 for away in away_points]
+    below = [run for run, off in zip(group.runs, off_points, strict=True) if off < 0.0]
     if not below:
         with_all = f" with {group.named(batteries)}" if len(group.runs) > 1 else ""
         return [f"The battery ended at its target charge or above{with_all}."]
-    lowest = min(map(off_points, below))
+    lowest = min(off_points)
     worst = group.with_value(off_points, lowest)
     by = f"by {-lowest:.1f} points" if len(below) == 1 else f"by up to {-lowest:.1f} points ({worst})"
     return [f"{_start(group.named(below))} left the battery below its target, {by}."]
