@@ -23,7 +23,7 @@ from beasy_sched.formats.batsim_versions import (
     event_from_batsim5,
     is_generic_event,
 )
-from beasy_sched.formats.decoding import JsonDecoder, Malformed, check_names
+from beasy_sched.formats.decoding import JSON_OBJECT, Malformed, check_names
 from beasy_sched.formats.reading import read_lines
 from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
@@ -88,13 +88,10 @@ def order_of_play(event: ExternalEvent) -> tuple[float, int]:
     return event.timestamp, _ORDER.get(event.kind, 2) if event.text is None else 0
 
 
-_DECODER: JsonDecoder[dict[str, Any]] = JsonDecoder(dict[str, Any])
-
-
 def _decoded(line: bytes) -> dict[str, Any]:
     """Read one line, and check what every event has. Raises ValueError."""
     try:
-        data = _DECODER.decode(line)
+        data = JSON_OBJECT.decode(line)
         check_names(line, len(data))
     except Malformed as error:
         message = f"an event could not be parsed: expected one JSON object per line ({error})"
@@ -130,11 +127,12 @@ def _event(line: bytes, forward_unknown: bool, where: str, translate: bool) -> E
         )
     else:
         data = rounded(data)
-    hosts = _hosts(data.get("resources")) if kind in _ORDER else None
+    hosts = named_machines(data.get("resources")) if kind in _ORDER else None
     return ExternalEvent(as_batsim_reads(data["timestamp"]), kind, data, hosts, where, text)
 
 
-def _hosts(text: object) -> HostSet:
+def named_machines(text: object) -> HostSet:
+    """Read the ``resources`` of an event, one machine at least. Raises ValueError."""
     with contextlib.suppress(ValueError):
         if isinstance(text, str) and len(hosts := HostSet.parse(text)):
             return hosts

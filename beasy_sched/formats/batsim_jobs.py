@@ -20,7 +20,7 @@ from beasy_sched.formats.batsim_versions import (
     dropped_by_batsim5,
     job_from_batsim5,
 )
-from beasy_sched.formats.decoding import JsonDecoder, Malformed, convert_json
+from beasy_sched.formats.decoding import JSON_OBJECT, Malformed, convert_json
 from beasy_sched.limits import LARGEST_INT, LATEST_S, LONGEST_ID, LONGEST_JOB, shortened
 from beasy_sched.model.jobs import NO_TERMS, Terms, TermsError, read_terms
 from beasy_sched.model.workflow import in_order, predecessors_of
@@ -189,7 +189,6 @@ class _KnownMembers(FileJob, forbid_unknown_fields=False, gc=False):
 
 _KNOWN: Final = msgspec.json.Decoder(_KnownMembers)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
-_MEMBERS: Final[JsonDecoder[dict[str, Any]]] = JsonDecoder(dict[str, Any])
 
 
 @dataclass
@@ -332,7 +331,7 @@ def _members(job: msgspec.Raw, index: int) -> dict[str, Any]:
     if len(text) > LONGEST_JOB:
         raise WorkloadError(f"jobs[{index}]: has {len(text):,} bytes, expected {LONGEST_JOB:,} at most")
     try:
-        return _MEMBERS.decode(text)
+        return JSON_OBJECT.decode(text)
     except Malformed as error:
         raise WorkloadError(f"jobs[{index}]: {error}") from None
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final
 
-from beasy_sched.formats.decoding import JsonDecoder, Malformed
+from beasy_sched.formats.decoding import ANY_JSON, Malformed
 from beasy_sched.protocol.batsim5_terms import (
     EACH_AMOUNT,
     PROFILE_FIELDS,
@@ -20,8 +20,6 @@ from beasy_sched.protocol.batsim5_terms import (
     read_extras,
     write_extras,
 )
-
-_ANY: Final[JsonDecoder[Any]] = JsonDecoder(Any)
 
 
 class BatsimFormat(str, Enum):
@@ -152,7 +150,7 @@ def event_from_batsim5(line: Mapping[str, Any]) -> dict[str, Any]:
     `DEFAULT_EVENT_TYPE`. Data of other sorts stays a text, in an event of the type ``generic``.
     """
     try:
-        members = _ANY.decode(line["data"].encode())
+        members = ANY_JSON.decode(line["data"].encode())
     except Malformed:
         members = None
     if not isinstance(members, dict) or not isinstance(members.get("type", ""), str):

@@ -41,10 +41,6 @@ class Malformed(ValueError):
         self.line = line
         self.ends_early = ends_early
 
-    def of_file(self, path: PathLike, line: int | None = None) -> InputError:
-        """Return the error for a file; ``line`` is that of the bytes where they are a single line of it."""
-        return InputError(path, str(self), line=line or self.line)
-
 
 class JsonDecoder(Generic[T]):
     """Decodes JSON to one type. Numbers are checked as far as the type says."""
@@ -59,9 +55,7 @@ class JsonDecoder(Generic[T]):
     def decode(self, data: bytes) -> T:
         """Decode UTF-8 bytes. Raises Malformed."""
         try:
-            if not data.isascii():
-                data.decode("utf-8")
-            _check_depth(data)
+            _check_text(data)
             return self._decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise self._explained(error, data) from None
@@ -69,9 +63,7 @@ class JsonDecoder(Generic[T]):
     def decode_lines(self, data: bytes) -> list[T] | None:
         """Decode UTF-8 bytes with a value in each line; None where a line cannot be decoded, or is empty."""
         try:
-            if not data.isascii():
-                data.decode("utf-8")
-            _check_depth(data)
+            _check_text(data)
             found = self._decode_lines(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Malformed):
             return None
@@ -81,9 +73,7 @@ class JsonDecoder(Generic[T]):
     def attempt(self, data: bytes) -> T | None:
         """Decode UTF-8 bytes; None for JSON of another shape. Raises Malformed for what is no JSON."""
         try:
-            if not data.isascii():
-                data.decode("utf-8")
-            _check_depth(data)
+            _check_text(data)
             return self._decode(data)
         except msgspec.ValidationError:
             return None
@@ -111,8 +101,10 @@ class JsonDecoder(Generic[T]):
             return _not_json(data, str(error))
 
 
-def _check_depth(data: bytes) -> None:
-    """Raise Malformed for JSON so deep that what walks through its values would fail."""
+def _check_text(data: bytes) -> None:
+    """Raise UnicodeDecodeError, and Malformed for JSON so deep that walking through its values would fail."""
+    if not data.isascii():
+        data.decode("utf-8")
     if data.count(b"{") + data.count(b"[") <= MOST_NESTED or not _is_deep(data):
         return
     if _is_deep(_TEXT.sub(b"", data)):
@@ -180,12 +172,13 @@ def _unlike(members: list[tuple[str, Any]]) -> None:
         raise Malformed(f"the name {shortened(twice)!r} occurs twice in an object: remove one of them")
 
 
-_ANY: Final[JsonDecoder[Any]] = JsonDecoder(Any)
+ANY_JSON: Final[JsonDecoder[Any]] = JsonDecoder(Any)
+JSON_OBJECT: Final[JsonDecoder[dict[str, Any]]] = JsonDecoder(dict[str, Any])
 
 
 def decode_json(data: bytes, kind: type[T]) -> T:
     """Decode JSON to a type, its numbers finite and none absurdly large, no name twice. Raises Malformed."""
-    value = _ANY.decode(data)
+    value = ANY_JSON.decode(data)
     check_names(data)
     try:
         check_numbers(value)
@@ -211,7 +204,7 @@ def read_json(path: PathLike, kind: type[T]) -> T:
     try:
         return decode_json(data, kind)
     except Malformed as error:
-        raise error.of_file(path) from None
+        raise InputError(path, str(error), line=error.line) from None
 
 
 def decode_msgpack(data: bytes, kind: type[T], dec_hook: Callable[[Any, Any], Any] | None = None) -> T:

@@ -18,6 +18,7 @@ from typing import Annotated, Final
 import msgspec
 
 from beasy_sched.errors import InputError, PathLike
+from beasy_sched.formats.batsim_events import named_machines
 from beasy_sched.formats.decoding import JsonDecoder, Malformed
 from beasy_sched.formats.reading import read_lines
 from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
@@ -84,12 +85,7 @@ def _failure(text: bytes, where: str) -> HostFailure:
             'a failure could not be read: expected such as {"timestamp": 3600, "type": "breaks",'
             f' "resources": "3"}} ({error})'
         ) from None
-    try:
-        hosts = HostSet.parse(line.resources)
-    except ValueError:
-        hosts = HostSet.parse("")
-    if not len(hosts):
-        raise ValueError(f"'resources' is {line.resources!r}: expected machine ids such as '0-3 5'")
+    hosts = named_machines(line.resources)
     chances = line.percent, line.seed
     if line.type is not HostFailureKind.WAKES_FAIL and chances != (msgspec.UNSET, msgspec.UNSET):
         raise ValueError(f"'percent' and 'seed' belong to 'wakes_fail', not to {line.type.value!r}")

@@ -6,7 +6,6 @@ a checksum, so that a damaged one never loads.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
@@ -16,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
 
-from beasy_sched.errors import ConfigError, InputError, PathLike
+from beasy_sched.errors import PathLike
 from beasy_sched.formats.packed_file import PackedFormat
-from beasy_sched.limits import shortened
+from beasy_sched.formats.reading import in_file
 from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore
 from beasy_sched.planner.season import Season
 
@@ -39,7 +38,7 @@ def plan_bytes(plans: PlanStore) -> bytes:
 def read_plans(path: PathLike) -> PlanStore:
     """Read and check a plan file. Raises InputError: not a plan, damaged, too new, or inconsistent."""
     plans = PLAN_FORMAT.read(path, list[Plan])
-    with _consistent(path):
+    with in_file(path):
         return PlanStore(plans)
 
 
@@ -51,18 +50,9 @@ def write_season(path: PathLike, season: Season) -> None:
 def read_season(path: PathLike) -> Season:
     """Read and check a coarse plan. Raises InputError: not one, damaged, too new, or inconsistent."""
     season = SEASON_FORMAT.read(path, Season)
-    with _consistent(path):
+    with in_file(path):
         season.check()
     return season
-
-
-@contextlib.contextmanager
-def _consistent(path: PathLike) -> Iterator[None]:
-    """Turn an error in the contents into an InputError that names the file."""
-    try:
-        yield
-    except ConfigError as error:
-        raise InputError(path, shortened(str(error))) from None
 
 
 def csv_lines(plans: PlanStore) -> Iterator[str]:

@@ -107,7 +107,7 @@ def _one_column(
     date_order: DateOrder | None = None,
 ) -> TimeSeries:
     path = table.path
-    name = choose_column(path, _value_columns(table), column)
+    name = choose_column(path, value_columns(table), column)
     factor, per_unit = _unit(path, name, unit)
     values = table.numbers(name) * factor
     series = _series(table, {POWER: values}, interval_s, date_order)
@@ -116,7 +116,8 @@ def _one_column(
     return replace(series, capacity_w=1.0) if per_unit else series
 
 
-def _value_columns(table: Table) -> list[str]:
+def value_columns(table: Table) -> list[str]:
+    """The names of all columns but that of times."""
     time_name = time_column(table)
     return [name for name in table.names if name != time_name]
 
@@ -214,7 +215,7 @@ def read_demand(
     if text.lstrip()[:1] == "{":
         return _from_events(path, steps, step_s, as_run=False), None
     table, interval_s = parse_table(path, text, is_csv_header), round(step_s)
-    names = _value_columns(table)
+    names = value_columns(table)
     if len(names) < 2 or not any(map(is_spread, names)):
         series = _one_column(table, None, unit, interval_s)
         return _in_steps(series, series.columns[POWER], steps, step_s), None

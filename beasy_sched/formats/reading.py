@@ -176,16 +176,15 @@ def read_text(path: PathLike) -> str:
     return as_text(read_bytes(path), path)
 
 
-def as_text(data: bytes, path: PathLike | None, *, line: int | None = None, as_written: bool = False) -> str:
+def as_text(data: bytes, path: PathLike | None, *, as_written: bool = False) -> str:
     r"""Return UTF-8 text, each of its lines ended by ``\n``. Raises InputError that names the line.
 
-    ``as_written`` keeps the ends of lines, which may be part of quoted cells. ``line`` is that of ``data``
-    where it is a single line of a file.
+    ``as_written`` keeps the ends of lines, which may be part of quoted cells.
     """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(path, not_utf8(data, error.start), line=line or line_at(data, error.start)) from None
+        raise InputError(path, not_utf8(data, error.start), line=line_at(data, error.start)) from None
     return text if as_written or "\r" not in text else text.replace("\r\n", "\n").replace("\r", "\n")
 
 

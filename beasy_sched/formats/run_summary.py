@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_type
 import msgspec
 
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.decoding import JsonDecoder, Malformed, convert_json
+from beasy_sched.formats.decoding import JSON_OBJECT, Malformed, convert_json
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.run_files import SUMMARY, path_of
 from beasy_sched.limits import LARGEST_NUMBER, LATEST_S, MOST_HOSTS
@@ -436,18 +436,7 @@ _APART: Final = ("by_policy", "unmade")
 SECTIONS: Final = tuple(name for name in RunSummary.__struct_fields__ if name not in _APART)
 """Names in the file that are the summary's own, in order; all others are sections of the policy."""
 _NEEDED: Final = ("settings", "jobs", "quality", "warnings")
-_MAY_BE_UNMADE: Final = (
-    "quality",
-    "lost_servers",
-    "deadlines",
-    "site",
-    "energy_kwh",
-    "battery_life",
-    "grid",
-    "planned",
-    "replanning",
-)
-_OBJECT: Final[JsonDecoder[dict[str, Any]]] = JsonDecoder(dict[str, Any])
+_MAY_BE_UNMADE: Final = SECTIONS[SECTIONS.index("quality") : SECTIONS.index("words")]
 
 
 def read_summary(prefix: str) -> RunSummary:
@@ -475,7 +464,7 @@ def read_members(prefix: str) -> dict[str, Any]:
     """Read the summary of a run as dictionaries and lists. Raises InputError."""
     path = path_of(prefix, SUMMARY)
     try:
-        return _OBJECT.decode(read_bytes(path))
+        return JSON_OBJECT.decode(read_bytes(path))
     except Malformed as error:
         raise InputError(path, f"is not the summary of a run: {error}", line=error.line) from None
 

@@ -45,7 +45,7 @@ from beasy_sched.formats.power_series import (
     is_csv_header,
     parse_power_csv,
     read_weather_file,
-    time_column,
+    value_columns,
 )
 from beasy_sched.formats.reading import in_file, is_number
 from beasy_sched.formats.table import (
@@ -144,8 +144,7 @@ def _of_csv(
 ) -> tuple[TimeSeries, _Conditions]:
     """Production and conditions of a plain CSV file; without a column of times, its rows are hours."""
     table = parse_table(path, text, is_csv_header)
-    time_name = time_column(table)
-    names = [name for name in table.names if name != time_name]
+    names = value_columns(table)
     stated = next((name for name in names if name.lower() in CONDITION_COLUMNS), None)
     chosen = stated if conditions is None else choose_column(path, names, conditions)
     powers = [name for name in names if name != chosen]
