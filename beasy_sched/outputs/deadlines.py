@@ -41,9 +41,8 @@ def deadlines_csv(jobs: Iterable[Job]) -> str:
             job.terms.deadline_s,
             lateness_s(job),
         )
-        submitted, start, end, internal, deadline, late = map(_cell, times_s)
         phase = "" if job.terms.phase is None else str(job.terms.phase)
-        cells = (job.id, job.terms.workflow, phase, submitted, start, end, internal, deadline, late)
+        cells = (job.id, job.terms.workflow, phase, *map(_cell, times_s))
         lines.append(",".join((*map(_quoted, cells), outcome(job))))
     return "\n".join(lines) + "\n"
 
