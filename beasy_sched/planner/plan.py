@@ -177,9 +177,8 @@ class Plan:
 
     def until(self, steps: int) -> Plan:
         """The first ``steps`` steps of the plan."""
-        names = (name for name in self.power.__dataclass_fields__ if name != "base_w")
-        arrays = {name: values for name in names if (values := getattr(self.power, name)) is not UNSET}
-        cut = {name: values[: steps + (len(values) > self.steps)] for name, values in arrays.items()}
+        series = self.power.series().items()
+        cut: dict[str, Any] = {name: values[: steps + (len(values) > self.steps)] for name, values in series}
         servers = self.servers
         if servers is not None:
             servers = replace(servers, states=servers.states[:steps], energy_j=servers.energy_j[:steps])
@@ -259,10 +258,9 @@ class Plan:
         base_w = self.power.base_w
         if base_w is not UNSET and not 0.0 <= base_w < np.inf:
             raise ConfigError(f"base_w: found {base_w!r}, expected watts, at least 0")
-        names = (name for name in self.power.__dataclass_fields__ if name != "base_w")
-        arrays = [(name, values) for name in names if (values := getattr(self.power, name)) is not UNSET]
-        arrays += [(name, getattr(self, name)) for name in ("load_uncertainty", "renew_uncertainty")]
-        for name, values in arrays:
+        arrays = self.power.series()
+        arrays |= {name: getattr(self, name) for name in ("load_uncertainty", "renew_uncertainty")}
+        for name, values in arrays.items():
             count = steps + (name in ("battery_j", "hydrogen_kg"))
             check_shape(name, values, count)
             if not np.isfinite(values).all():

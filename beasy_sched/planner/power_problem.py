@@ -179,6 +179,11 @@ class PowerPlan:
         """T."""
         return int(self.load_w.size)
 
+    def series(self) -> dict[str, FloatArray]:
+        """The powers and levels that there are, by their names."""
+        names = (name for name in self.__dataclass_fields__ if name != "base_w")
+        return {name: values for name in names if (values := getattr(self, name)) is not UNSET}
+
     @cached_property
     def scale_w(self) -> float:
         """The largest power of demand and production (W, at least 1): what tolerances are relative to."""
