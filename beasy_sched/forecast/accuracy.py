@@ -45,16 +45,8 @@ def accuracy(model: SolarModel, weather: WeatherForecast) -> AccuracyTable:
     where none is left.
     """
     history = model.history
-    if history.scheme != weather.scheme:
-        raise ConfigError(
-            f"the training data has conditions by {history.scheme.name}, "
-            f"the forecast by {weather.scheme.name}: they must be the same"
-        )
-    judged = _judged(model)
-    if not len(judged):
-        raise ConfigError(
-            "the predictor's accuracy: no complete day with sun has enough training data before it"
-        )
+    weather.check_fits(history)
+    judged = _judged(model, "accuracy")
     predicted = _predictions(model, weather, judged)
     real = history.by_day_w[judged - history.first_day]
     ideal = np.array([model.day(day, day).ideal_w.sum() for day in judged.tolist()])
@@ -67,9 +59,7 @@ def error_quantiles(model: SolarModel, weather: WeatherForecast, levels: Sequenc
 
     Of hours with at least a twentieth of the day's largest B. Raises ConfigError as `accuracy` does.
     """
-    judged = _judged(model)
-    if not len(judged):
-        raise ConfigError("the predictor's errors: no complete day with sun has enough training data before")
+    judged = _judged(model, "errors")
     ideal_w = np.array([model.day(day, day).ideal_w for day in judged.tolist()])
     error_w = model.history.by_day_w[judged - model.history.first_day][:, None] - _predictions(
         model, weather, judged
@@ -79,8 +69,11 @@ def error_quantiles(model: SolarModel, weather: WeatherForecast, levels: Sequenc
     return np.asarray(np.quantile(shares, levels, axis=0))
 
 
-def _judged(model: SolarModel) -> IntArray:
-    """The days for which every prediction can be made and compared."""
+def _judged(model: SolarModel, what: str) -> IntArray:
+    """The days for which every prediction can be made and compared. Raises ConfigError where there are none.
+
+    ``what`` is wanted of the predictor.
+    """
     history = model.history
     rows = np.arange(len(history.by_day_w))
     if model.leave_out is None:
@@ -88,7 +81,12 @@ def _judged(model: SolarModel) -> IntArray:
     days = history.days[rows]
     complete = ~np.isnan(history.by_day_w[rows]).any(axis=1)
     sunny = np.array([model.day(day, day).ideal_w.any() for day in days.tolist()], dtype=np.bool_)
-    return days[complete & sunny]
+    judged = days[complete & sunny]
+    if not len(judged):
+        raise ConfigError(
+            f"the predictor's {what}: no complete day with sun has enough training data before it"
+        )
+    return judged
 
 
 def _predictions(model: SolarModel, weather: WeatherForecast, days: IntArray) -> FloatArray:

@@ -131,7 +131,7 @@ class ForecastSource(ABC):
     def quantiles(self, now_s: float, slot_s: float, slots: int) -> Quantiles:
         """How sure the prediction is; see `Outlook.quantiles`."""
         edges = _slot_edges(now_s, slot_s, slots)
-        found = self._quantile_curves(now_s, now_s, float(edges[-1]))
+        found = self._quantile_curves(now_s, float(edges[-1]))
         if found is None:
             median_w = self.renewable_w(now_s, slot_s, slots)
             off_w = median_w * self.band.over(slots, slot_s)
@@ -167,7 +167,7 @@ class ForecastSource(ABC):
         """
 
     def _quantile_curves(
-        self, now_s: float, from_s: float, until_s: float
+        self, now_s: float, until_s: float
     ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         """Levels ([k]), and edges and mean W ([k, n]) of pieces as `_curve` has; None without quantiles."""
         return None
@@ -218,11 +218,7 @@ class SolarForecast(ForecastSource):
         """
         history = model.history
         self._weather = weather or NoWeather(history.scheme)
-        if self._weather.scheme != history.scheme:
-            raise ConfigError(
-                f"the training data has conditions by {history.scheme.name}, "
-                f"the forecast by {self._weather.scheme.name}: they must be the same"
-            )
+        self._weather.check_fits(history)
         super().__init__(LocalHours(start, history.utc_offset_h), history.capacity_w)
         self.model = model
         self.notes = (*history.notes, *model.notes)
@@ -271,10 +267,10 @@ class SolarForecast(ForecastSource):
         return self._hour_edges(now_hour, count), self._predicted[1][:count]
 
     def _quantile_curves(
-        self, now_s: float, from_s: float, until_s: float
+        self, now_s: float, until_s: float
     ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
         """The prediction plus quantiles of the errors that it had in the training data, so far ahead."""
-        edges, power_w = self._curve(now_s, from_s, until_s)
+        edges, power_w = self._curve(now_s, now_s, until_s)
         ideal_w = self._ideal_w(self.hours.whole_hour(now_s), len(power_w))
         ahead = np.minimum(np.searchsorted(HORIZONS_H, np.arange(1, len(power_w) + 1)), len(HORIZONS_H) - 1)
         curves_w = power_w + self._errors[:, ahead] * ideal_w
@@ -345,9 +341,9 @@ class FileForecast(_WithoutPredictor):
         return edges, np.nan_to_num(self._table.latest(now_s, middles_s), nan=0.0)
 
     def _quantile_curves(
-        self, now_s: float, from_s: float, until_s: float
+        self, now_s: float, until_s: float
     ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        edges, middles_s = self._intervals(from_s, until_s)
+        edges, middles_s = self._intervals(now_s, until_s)
         curves_w = self._table.latest_by_level(now_s, middles_s)
         if self._table.levels is None or curves_w is None:
             return None

@@ -160,6 +160,14 @@ class WeatherForecast(ABC):
         """A number that grows when another forecast arrives between two whole hours."""
         return 0
 
+    def check_fits(self, history: SolarHistory) -> None:
+        """Raise ConfigError where the training data has conditions of another kind."""
+        if self.scheme != history.scheme:
+            raise ConfigError(
+                f"the training data has conditions by {history.scheme.name}, "
+                f"the forecast by {self.scheme.name}: they must be the same"
+            )
+
 
 class NoWeather(WeatherForecast):
     """No forecast: every hour gets the median factor over all conditions."""
