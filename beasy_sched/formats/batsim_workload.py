@@ -27,7 +27,6 @@ from beasy_sched.formats.batsim_profiles import (
     Profile,
     ProfileNotModelled,
     WorkloadError,
-    check_sequence,
     parse_profile,
     profile_run_s,
 )
@@ -167,19 +166,16 @@ def _profiles(raw: Mapping[str, Any], jobs: JobColumns) -> dict[str, Profile]:
                 raise WorkloadError(f"profile {name!r}: 'seq' names {part!r}, which does not exist")
     used: dict[str, Profile] = {}
 
-    def use(name: str) -> None:
-        """Add a profile, and those of its sequence, to ``used``."""
+    def use(name: str, above: tuple[str, ...] = ()) -> None:
+        """Add a profile, and those of its sequence, to ``used``; ``above`` are those whose part it is."""
         if name in later:
             raise later[name]
         used[name] = profile = parsed[name]
-        if isinstance(profile, Composed):
-            for part in profile.sequence:
-                if part in later:
-                    raise later[part]
-            check_sequence(parsed, name)
-            for part in profile.sequence:
-                if part not in used:
-                    use(part)
+        for part in dict.fromkeys(profile.sequence) if isinstance(profile, Composed) else ():
+            if part in (*above, name):
+                raise WorkloadError(f"profile {name!r}: 'seq' contains itself by way of {part!r}")
+            if part not in used:
+                use(part, (*above, name))
 
     first_of_shape, _ = jobs.shapes()
     for place in np.sort(first_of_shape).tolist():

@@ -68,6 +68,9 @@ def test_a_profile_that_is_not_simulated_may_be_there_unused(tmp_path):
     assert list(one(tmp_path, {"p": DELAY, "s": smpi}).profiles) == ["p"]
     with pytest.raises(InputError, match="profile 's' has type 'smpi', which needs the replay of MPI traces"):
         one(tmp_path, {"p": {"type": "composed", "seq": ["s"]}, "s": smpi})
+    inner, outer = ({"type": "composed", "seq": [part]} for part in ("s", "inner"))
+    with pytest.raises(InputError, match="profile 's' has type 'smpi'"):
+        one(tmp_path, {"p": outer, "inner": inner, "s": smpi})
     with pytest.raises(InputError, match="profile 'c': 'seq' names 'q', which does not exist"):
         one(tmp_path, {"p": DELAY, "c": {"type": "composed", "seq": ["p", "q"]}})
 
