@@ -21,7 +21,7 @@ from beasy_sched.forecast.conditions import day_rows, running_most
 from beasy_sched.forecast.history import LEVELS
 from beasy_sched.forecast.quantiles import PowerBand, Quantiles, Uncertainty
 from beasy_sched.forecast.solar import SEASON_DAYS, SolarModel
-from beasy_sched.forecast.weather import IssuedTable, LocalHours, NoWeather, WeatherForecast
+from beasy_sched.forecast.weather import IssuedTable, LocalHours, WeatherForecast
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 _ADJUSTED_SHARE: Final = 0.01
@@ -211,14 +211,14 @@ class SolarForecast(ForecastSource):
 
     name = "predictor"
 
-    def __init__(self, model: SolarModel, weather: WeatherForecast | None, start: datetime) -> None:
-        """``start`` is time 0. Without ``weather``, every hour gets the median factor of the season.
+    def __init__(self, model: SolarModel, weather: WeatherForecast, start: datetime) -> None:
+        """``start`` is time 0.
 
         Raises ConfigError where the conditions of the forecast and of the training data are not of one kind.
         """
         history = model.history
-        self._weather = weather or NoWeather(history.scheme)
-        self._weather.check_fits(history)
+        weather.check_fits(history)
+        self._weather = weather
         super().__init__(LocalHours(start, history.utc_offset_h), history.capacity_w)
         self.model = model
         self.notes = (*history.notes, *model.notes)

@@ -17,7 +17,7 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.energy.storage import require, require_not_negative, require_positive
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.conditions import NO_CONDITIONS, UNKNOWN, ConditionScheme
+from beasy_sched.forecast.conditions import UNKNOWN, ConditionScheme
 from beasy_sched.forecast.solar import SEASON_DAYS, SolarHistory
 from beasy_sched.units import SECONDS_PER_HOUR
 
@@ -167,18 +167,6 @@ class WeatherForecast(ABC):
                 f"the training data has conditions by {history.scheme.name}, "
                 f"the forecast by {self.scheme.name}: they must be the same"
             )
-
-
-class NoWeather(WeatherForecast):
-    """No forecast: every hour gets the median factor over all conditions."""
-
-    def __init__(self, scheme: ConditionScheme = NO_CONDITIONS) -> None:
-        """``scheme`` is the predictor's."""
-        self.scheme = scheme
-
-    def classes(self, now_hour: float, first_hour: int, hours: int) -> IntArray:
-        """`UNKNOWN`, always."""
-        return np.full(hours, UNKNOWN, dtype=np.int64)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Errors by horizon: by hand, and on real data against the specification's figures."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ from forecast.sunny_days import CLOUD, DAY_ONE, SUN, day_of, history
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import accuracy
+from beasy_sched.forecast.conditions import CLOUD_COVER
 from beasy_sched.forecast.solar import SolarModel
-from beasy_sched.forecast.weather import ActualWeather, ForecastNoise, NoWeather
+from beasy_sched.forecast.weather import ActualWeather, ForecastNoise
 from beasy_sched.formats.solar_history import read_solar_history
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
@@ -63,7 +65,7 @@ def test_without_a_day_to_judge_there_is_a_message():
     with pytest.raises(ConfigError, match="no complete day"):
         accuracy(SolarModel(data), ActualWeather(data))
     with pytest.raises(ConfigError, match="must be the same"):
-        accuracy(SolarModel(data), NoWeather())
+        accuracy(SolarModel(data), ActualWeather(replace(data, scheme=CLOUD_COVER)))
 
 
 # --- real data ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from beasy_sched.forecast.outlook import (
     slot_means_w,
 )
 from beasy_sched.forecast.solar import SolarModel
-from beasy_sched.forecast.weather import IssuedTable, IssuedWeather, LocalHours, NoWeather
+from beasy_sched.forecast.weather import ActualWeather, IssuedTable, IssuedWeather, LocalHours
 
 HOUR, QUARTER = 3600.0, 900.0
 START = datetime.fromtimestamp((DAY_ONE + 40) * 86400 + 6 * 3600, timezone.utc)
@@ -206,17 +206,17 @@ def test_conditions_of_another_kind_are_refused():
     table = issued([(0, 0, 1)], CLOUD_COVER)
     with pytest.raises(ConfigError, match="conditions by sky, the forecast by cloud cover"):
         SolarForecast(SolarModel(changing()), IssuedWeather(table, LocalHours(START)), START)
-    assert SolarForecast(SolarModel(changing()), NoWeather(SCHEME), START).revision == 0
+    assert SolarForecast(SolarModel(changing()), ActualWeather(changing()), START).revision == 0
 
 
 def test_a_model_of_the_predicted_year_is_told_of():
     model = SolarModel(changing(), leave_out=1)
-    assert SolarForecast(model, None, START).notes == model.notes != ()
+    assert SolarForecast(model, always(SUN), START).notes == model.notes != ()
 
 
 def test_training_data_of_the_future_is_refused_at_once():
     with pytest.raises(ConfigError, match="no training data from before"):
-        SolarForecast(SolarModel(changing()), None, START - timedelta(days=100))
+        SolarForecast(SolarModel(changing()), always(SUN), START - timedelta(days=100))
 
 
 def test_a_forecast_that_comes_within_an_hour_counts_at_once():
@@ -358,7 +358,7 @@ def test_none_expects_nothing():
 def test_predicted_steps_for_a_plan():
     model = SolarModel(changing())
     noon = START + timedelta(hours=6)
-    source = SolarForecast(model, None, noon)
+    source = SolarForecast(model, ActualWeather(model.history), noon)
     found = source.renewable_w(0.0, 1800.0, 48)
     usual = model.day(DAY_ONE + 40, DAY_ONE + 40).factors[12, -1] * 100.0
     np.testing.assert_allclose(found[:12], usual)
@@ -370,5 +370,5 @@ def test_predicted_steps_for_a_plan():
 
 def test_a_plan_may_reach_further_than_two_days():
     model = SolarModel(history([(SUN, 60.0)] * 40))
-    found = SolarForecast(model, None, START).renewable_w(0.0, HOUR, 24 * 7)
+    found = SolarForecast(model, ActualWeather(model.history), START).renewable_w(0.0, HOUR, 24 * 7)
     np.testing.assert_allclose(found, np.roll(np.tile(day_of(60.0), 7), -6))

@@ -17,7 +17,7 @@ from beasy_sched.forecast.history import FIRST_ISSUE_H, LEVELS, issue_quantiles
 from beasy_sched.forecast.outlook import FileForecast, PerfectForecast, SolarForecast
 from beasy_sched.forecast.quantiles import PowerBand, Quantiles
 from beasy_sched.forecast.solar import SolarModel
-from beasy_sched.forecast.weather import IssuedTable
+from beasy_sched.forecast.weather import ActualWeather, IssuedTable
 
 HOUR = 3600.0
 
@@ -106,7 +106,7 @@ def test_the_predictor_has_the_errors_of_its_training_data() -> None:
     start = datetime.fromtimestamp((DAY_ONE + 60) * 86400 + 6 * 3600, timezone.utc)
     found = []
     for data in (history(days), history([(SUN, 100.0)] * 60)):
-        source = SolarForecast(SolarModel(data, leave_out=1), None, start)
+        source = SolarForecast(SolarModel(data, leave_out=1), ActualWeather(data), start)
         quantiles = source.outlook.quantiles(0.0, HOUR, 24)
         ideal_w = source.outlook.clear_sky_w(0.0, HOUR, 24)
         assert np.all(quantiles.power_w <= ideal_w + 1e-9)

@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.conditions import NO_CONDITIONS, UNKNOWN
+from beasy_sched.forecast.conditions import UNKNOWN
 from beasy_sched.forecast.weather import (
     ActualWeather,
     ForecastNoise,
     IssuedTable,
     IssuedWeather,
     LocalHours,
-    NoWeather,
 )
 
 HOUR = 3600.0
@@ -196,9 +195,3 @@ def test_noise_of_chance_zero_changes_nothing():
     first = DAY_ONE * 24
     real = ActualWeather(weather.history)
     assert weather.classes(first, first, 500).tolist() == real.classes(first, first, 500).tolist()
-
-
-def test_no_weather_is_unknown():
-    weather = NoWeather()
-    assert weather.scheme is NO_CONDITIONS
-    assert weather.classes(3, 0, 3).tolist() == [UNKNOWN] * 3
