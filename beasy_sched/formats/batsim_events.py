@@ -17,7 +17,6 @@ from msgspec import Struct
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.batsim_versions import (
     DEFAULT_EVENT_TYPE,
-    GENERIC_EVENT,
     BatsimFormat,
     event_for_batsim5,
     event_from_batsim5,
@@ -203,12 +202,10 @@ def power_event_lines(
     for step, power in enumerate(powers.tolist()):
         told = {POWER_FIELD: power, **{name: values[step] for name, values in columns.items()}}
         moment = round(step * step_s, 6)
-        event: dict[str, Any]
+        timestamp = int(moment) if moment == int(moment) else moment
+        event: dict[str, Any] = {"type": DEFAULT_EVENT_TYPE, "timestamp": timestamp, **told}
         if events_format is BatsimFormat.BATSIM5:
-            event = {"type": GENERIC_EVENT, "timestamp": float(moment), "data": json.dumps(told)}
-        else:
-            timestamp = int(moment) if moment == int(moment) else moment
-            event = {"type": DEFAULT_EVENT_TYPE, "timestamp": timestamp, **told}
+            event = event_for_batsim5(event)
         yield json.dumps(event) + "\n"
 
 

@@ -66,7 +66,7 @@ def opened(path: PathLike) -> Iterator[io.BufferedReader]:
         yield file
 
 
-def _unbuffered(path: str) -> _File:
+def _unbuffered(path: str) -> io.FileIO:
     """Open a file without waiting; of a pipe, wait a moment for somebody who writes to it. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -76,7 +76,7 @@ def _unbuffered(path: str) -> _File:
         head = _first_of_pipe(descriptor) if stat.S_ISFIFO(mode) else b""
         if sys.platform != "win32":
             os.set_blocking(descriptor, True)
-        return _File(descriptor) if stat.S_ISREG(mode) else _Stream(descriptor, head, path)
+        return io.FileIO(descriptor, "rb") if stat.S_ISREG(mode) else _Stream(descriptor, head, path)
     except BaseException:
         os.close(descriptor)
         raise
@@ -96,21 +96,14 @@ def _first_of_pipe(descriptor: int) -> bytes:
         time.sleep(_GLANCE_S)
 
 
-class _File(io.FileIO):
-    """A file that has been opened."""
-
-    def __init__(self, descriptor: int) -> None:
-        super().__init__(descriptor, "rb")
-
-
-class _Stream(_File):
+class _Stream(io.FileIO):
     """A pipe or a device, which may never end: of more than `MOST_UNPACKED_BYTES`, reading raises InputError.
 
     ``head`` has been read from it already.
     """
 
     def __init__(self, descriptor: int, head: bytes, path: str) -> None:
-        super().__init__(descriptor)
+        super().__init__(descriptor, "rb")
         self._head, self._path = head, path
         self._left_bytes = limits.MOST_UNPACKED_BYTES
 

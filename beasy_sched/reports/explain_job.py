@@ -100,7 +100,7 @@ def _chapters(life: Life) -> list[Chapter]:
 
 def _arrival(life: Life) -> str:
     if life.row is None:
-        asked = "" if life.start is None else f"It ran on {_hosts(life.start)}. "
+        asked = "" if life.start is None else f"It ran on {named_hosts(life.start.host_set())}. "
         return f"It was submitted. {asked}(There is no jobs.csv beside the log: only Batsim knows more.)"
     limit = "without a walltime"
     if life.row.walltime_s is not None:
@@ -192,7 +192,8 @@ def _waiting(life: Life) -> list[Entry]:
 
 def _start(life: Life) -> list[Entry]:
     if (start := life.start) is not None:
-        return [Entry(f"It started on {_hosts(start)}. {because(start, life.teller)}", start.time)]
+        where = named_hosts(start.host_set())
+        return [Entry(f"It started on {where}. {because(start, life.teller)}", start.time)]
     return []
 
 
@@ -248,10 +249,6 @@ _ENDS_WITH_HOSTS = {
     "COMPLETED_KILLED": "It was killed, as hosts of its own were lost,",
 }
 """The same of a job that ended when it lost hosts."""
-
-
-def _hosts(start: LogLine) -> str:
-    return named_hosts(start.host_set())
 
 
 # --- the records of jobs -----------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from beasy_sched.reports.story import (
     Story,
     Teller,
     because,
-    currency_of,
     entries_of,
     named_hosts,
     teller_of,
@@ -58,8 +57,7 @@ def explain_time(prefix: str, time_s: float) -> Story:
     Without a site, in the five minutes that hold it. Raises ConfigError where the run has no such
     time, and InputError for files that cannot be read.
     """
-    step = _step_at(prefix, time_s)
-    money, teller = currency_of(prefix, of_plans=False), teller_of(prefix)
+    step, teller = _step_at(prefix, time_s), teller_of(prefix)
     data = {
         "start_s": step.start_s,
         "end_s": step.end_s,
@@ -67,7 +65,7 @@ def explain_time(prefix: str, time_s: float) -> Story:
         **({"plan": [told(line, teller) for line in step.plans]} if step.plans else {}),
         "decisions": [told(line, teller) for line in step.lines],
     }
-    return Story(step.title, _chapters(step, money, teller), data)
+    return Story(step.title, _chapters(step, teller), data)
 
 
 def explain_steps(prefix: str, most: int | None = None) -> Iterator[tuple[float, float, str, list[Chapter]]]:
@@ -76,9 +74,9 @@ def explain_steps(prefix: str, most: int | None = None) -> Iterator[tuple[float,
     Without a site: of each five minutes in which something was decided. ``most`` is how many jobs are told of
     in a chapter; the others are counted. Raises InputError for files that cannot be read.
     """
-    money, teller = currency_of(prefix, of_plans=False), teller_of(prefix)
+    teller = teller_of(prefix)
     for step in _steps(prefix):
-        yield step.start_s, step.end_s, step.title, _chapters(step, money, teller, most)
+        yield step.start_s, step.end_s, step.title, _chapters(step, teller, most)
 
 
 def _step_at(prefix: str, time_s: float) -> _Step:
@@ -141,9 +139,11 @@ def _spans(prefix: str, log: _Ahead) -> Iterator[tuple[float, float, Row | None]
         yield start_s, start_s + NO_SITE_STEP_S, None
 
 
-def _chapters(step: _Step, money: str, teller: Teller, most: int | None = None) -> list[Chapter]:
-    """What is told of a step, of ``most`` jobs in a chapter; ``money`` is the currency of the grid."""
-    chapters = [] if step.row is None else [Chapter("Energy", [*_energy(step.row, step.before, money)])]
+def _chapters(step: _Step, teller: Teller, most: int | None = None) -> list[Chapter]:
+    """What is told of a step, of ``most`` jobs in a chapter."""
+    chapters = []
+    if step.row is not None:
+        chapters.append(Chapter("Energy", [*_energy(step.row, step.before, teller.currency)]))
     if step.plans:
         chapters.append(Chapter("Plan", entries_of(step.plans, teller)))
     chapters += [chapter for chapter in _decisions(step.lines, teller, most) if chapter.entries]

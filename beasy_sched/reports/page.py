@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
 from beasy_sched.extras import load_optional
+from beasy_sched.formats.reading import package_text
 from beasy_sched.reports.drawing import RUN_COLORS
 
 
@@ -343,7 +343,7 @@ def _palette() -> str:
 
 
 def _web(name: str) -> str:
-    return resources.files("beasy_sched.reports").joinpath("web", name).read_text("utf-8")
+    return package_text("beasy_sched.reports", "web", name)
 
 
 def check_installed() -> None:

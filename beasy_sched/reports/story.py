@@ -87,12 +87,19 @@ class Teller:
     own: Sentences = field(default_factory=dict)
     """Words of a policy of one's own."""
     currency: str = ""
-    """Currency of the costs that jobs are planned by, where it is known."""
+    """Currency of the site's grid, where it is known."""
+    plans_currency: str = ""
+    """Currency of the costs that jobs are planned by; none for costs that are grams, or without a meaning."""
 
 
 def teller_of(prefix: str) -> Teller:
     """Return what a run's summary says of that. Raises InputError for a summary that cannot be read."""
-    return Teller(words_in(found_summary(prefix)), currency_of(prefix, of_plans=True))
+    summary = found_summary(prefix)
+    if summary is None or summary.grid is None:
+        return Teller(words_in(summary))
+    options, currency = summary.settings.options, summary.grid.currency
+    real = options.get("prices", "real") == "real" and options.get("objective", "price") == "price"
+    return Teller(words_in(summary), currency, currency if real else "")
 
 
 def because(line: LogLine, teller: Teller) -> str:
@@ -105,8 +112,8 @@ def because(line: LogLine, teller: Teller) -> str:
         if late_s > AT_ONCE_S and ("slack_s" in facts or "overdue_s" in facts):
             facts["late_s"] = late_s
     for name in ("cost", "earliest_cost"):
-        if teller.currency and isinstance(value := facts.get(name), int | float):
-            facts[name] = f"{value:.3g} {teller.currency}"
+        if teller.plans_currency and isinstance(value := facts.get(name), int | float):
+            facts[name] = f"{value:.3g} {teller.plans_currency}"
     return sentence(line.action, line.rule, facts, teller.own)
 
 
@@ -117,19 +124,6 @@ def _number(value: object) -> float:
 def told(line: LogLine, teller: Teller) -> dict[str, object]:
     """A decision as data, with its sentence."""
     return {**msgspec.structs.asdict(line), "sentence": because(line, teller)}
-
-
-def currency_of(prefix: str, *, of_plans: bool) -> str:
-    """The currency of a run's site, "" where it is not known.
-
-    ``of_plans``: of the costs that jobs are planned by, which may also be grams, or without a meaning.
-    """
-    summary = found_summary(prefix)
-    if summary is None or summary.grid is None:
-        return ""
-    options = summary.settings.options
-    real = options.get("prices", "real") == "real" and options.get("objective", "price") == "price"
-    return summary.grid.currency if real or not of_plans else ""
 
 
 def entries_of(lines: Iterable[LogLine], teller: Teller) -> list[Entry]:
