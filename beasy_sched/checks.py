@@ -528,12 +528,8 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
     options = [*["-E"] * (inputs.site is not None), *["--forward-unknown-events"] * forwards]
     if options and _formats(inputs) != {BatsimFormat.BATSIM5}:
         yield "Batsim needs", " ".join(options)
-    if platform is not None and platform.properties and not _tells_speeds(platform):
+    if platform is not None and not all(SPEEDS_PROPERTY in host for host in platform.properties):
         yield "serve needs", "-p with this platform: Batsim 4 does not send the speeds of its hosts"
-
-
-def _tells_speeds(platform: Platform) -> bool:
-    return all(SPEEDS_PROPERTY in properties for properties in platform.properties)
 
 
 def _site(site: Site) -> str:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-import numpy as np
-
 from beasy_sched.api.options import generator
 from beasy_sched.declared import Means
 from beasy_sched.errors import ConfigError, PathLike
@@ -178,8 +176,6 @@ def generate_power(path: PathLike, options: _Measured | _Sky) -> Path:
             warnings.warn(f"{plant.series.path}: {finding.text}", stacklevel=3)
     start_s = power.shared_start(plants) if options.start is None else begin_s
     window = power.Window(round(options.days * SECONDS_PER_DAY / _STEP_S), _STEP_S, start_s)
-    powers_w = [power.step_power(plant, window) for plant in plants]
-    total_w = np.sum([np.zeros(window.steps), *powers_w], axis=0)
-    sun_w = power.sun_part_w(plants, powers_w, total_w)
-    write_atomic(path, power_event_lines(total_w, _STEP_S, rates={SUN_FIELD: sun_w}))
+    made = power.site_power(plants, window)
+    write_atomic(path, power_event_lines(made.total_w, _STEP_S, rates={SUN_FIELD: made.sun_w}))
     return Path(path)

@@ -43,12 +43,12 @@ class Verdict:
         """Whether nothing differs that was compared."""
         return not self.different
 
-    def note(self, place: str, before: bytes, now: bytes, what: str = "its bytes differ") -> None:
+    def note(self, place: str, before: bytes, now: bytes) -> None:
         """Note whether a file has the same bytes."""
         if before == now:
             self.same.append(place)
         else:
-            self.different[place] = what
+            self.different[place] = "its bytes differ"
 
 
 def other_versions(bundle: layout.Bundle) -> dict[str, tuple[str, str]]:

@@ -20,9 +20,10 @@ from typing import Final
 
 import msgspec
 
+from beasy_sched.campaigns.folder import check_format
 from beasy_sched.campaigns.tasks import Keep
 from beasy_sched.errors import InputError
-from beasy_sched.formats.decoding import Malformed, decode_json
+from beasy_sched.formats.decoding import read_json
 from beasy_sched.formats.reading import read_bytes, read_text
 
 README: Final = "README.md"
@@ -125,14 +126,9 @@ def read_bundle(path: Path) -> Bundle:
         )
     sums = _read_sums(path / SUMS)
     _check_sums(path, sums)
-    try:
-        description = decode_json(read_bytes(path / DESCRIPTION), Description)
-    except Malformed as error:
-        what = f"is not the description of a bundle: {error}"
-        raise InputError(path / DESCRIPTION, what, line=error.line) from None
-    if (description.format, description.format_version) != (FORMAT, FORMAT_VERSION):
-        found = f"{description.format!r} {description.format_version}"
-        raise InputError(path / DESCRIPTION, f"is {found}, expected {FORMAT!r} {FORMAT_VERSION}")
+    description = read_json(path / DESCRIPTION, Description)
+    made = description.format, description.format_version
+    check_format(path / DESCRIPTION, made, (FORMAT, FORMAT_VERSION))
     for place in (*description.scenarios, description.wheel, REQUIREMENTS, TABLE):
         if place not in sums:
             raise InputError(path, f"has no {place}, which {DESCRIPTION} names")

@@ -23,7 +23,7 @@ from beasy_sched.bundles.readme import readme_text
 from beasy_sched.bundles.scenarios import write_scenarios
 from beasy_sched.bundles.software import EXTRA, extras_of, policy_files, versions_of, wheel
 from beasy_sched.campaigns.scenario import Scenario
-from beasy_sched.campaigns.table import Campaign, read_campaign, result_lines, table_columns
+from beasy_sched.campaigns.table import Campaign, read_campaign, result_lines
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_inside
@@ -162,7 +162,7 @@ def _columns_csv(campaign: Campaign) -> str:
     made = io.StringIO()
     rows = csv.writer(made, lineterminator="\n")
     rows.writerow(("column", "type", "unit", "meaning"))
-    rows.writerows((each.name, each.kind, each.unit, each.meaning) for each in table_columns(campaign))
+    rows.writerows((each.name, each.kind, each.unit, each.meaning) for each in campaign.columns)
     return made.getvalue()
 
 

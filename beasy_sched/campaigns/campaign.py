@@ -26,14 +26,13 @@ from beasy_sched.campaigns.folder import (
 )
 from beasy_sched.campaigns.inputs import (
     ForecastInputs,
-    ForecastProduction,
     RealInputs,
     forecast_csv,
     forecast_inputs,
     forecast_production,
     forecast_workload,
     make_folder,
-    make_real,
+    make_real_power,
     make_real_workload,
 )
 from beasy_sched.campaigns.parts import CampaignPart
@@ -47,6 +46,7 @@ from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, machine_error, why
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_bytes
+from beasy_sched.generate.power import SitePower
 from beasy_sched.generate.workload import GeneratedWorkload
 
 Value = TypeVar("Value")
@@ -243,7 +243,7 @@ class Preparation:
         self._executions = _Recent[tuple[RealInputs, dict[str, str]]](4)
         self._workloads = _Recent[tuple[GeneratedWorkload, bytes]](4)
         self._real_workloads = _Recent[bytes](4)
-        self._productions = _Recent[ForecastProduction](64)
+        self._productions = _Recent[SitePower](64)
         self._hashes = _Recent[str](64)
 
     def forecast(self, spec: RunSpec) -> ForecastInputs:
@@ -318,7 +318,7 @@ class Preparation:
             (_key(spec, "workload"), seed),
             lambda: make_real_workload(scenario, forecast.workload, number, seed),
         )
-        real = make_real(scenario, forecast, number, seed, workload)
+        real = RealInputs(workload, make_real_power(scenario, forecast.production, number, seed))
         contents = {"workload": real.workload, "power": real.power, "platform": forecast.plan.platform}
         add = self._folder.add_input
         return real, {f"{kind}_sha256": add(kind, content) for kind, content in contents.items()}

@@ -35,7 +35,7 @@ from beasy_sched.campaigns.scenario_file import check_sizes, scenario_of
 from beasy_sched.campaigns.tasks import TRACE, Keep, RunResult
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import hold_folder, remove_if_dead, write_atomic
-from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
+from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json, read_json
 from beasy_sched.formats.forecast_source import forecast_files
 from beasy_sched.formats.held_folder import HeldFolder, kind_of
 from beasy_sched.formats.plan_file import read_plans
@@ -312,21 +312,20 @@ def read_manifest(path: Path) -> Manifest:
     """Read ``campaign.json``. Raises InputError."""
     if not path.exists():
         raise InputError(path, "cannot be read (no such file): is this the folder of a campaign?")
-    try:
-        manifest = decode_json(read_bytes(path), Manifest)
-    except Malformed as error:
-        what = f"is not the description of a campaign: {error}"
-        raise InputError(path, what, line=error.line) from None
-    if manifest.format != FORMAT or manifest.format_version != FORMAT_VERSION:
-        raise InputError(
-            path, f"is {manifest.format!r} {manifest.format_version}, expected {FORMAT!r} {FORMAT_VERSION}"
-        )
+    manifest = read_json(path, Manifest)
+    check_format(path, (manifest.format, manifest.format_version), (FORMAT, FORMAT_VERSION))
     for number, values in enumerate(manifest.scenarios):
         try:
             check_sizes(scenario_of(values))
         except ConfigError as error:
             raise InputError(path, f"scenarios[{number}].{error}") from None
     return manifest
+
+
+def check_format(path: Path, found: tuple[str, int], expected: tuple[str, int]) -> None:
+    """Raise InputError for a file of another format (its name and version)."""
+    if found != expected:
+        raise InputError(path, f"is {found[0]!r} {found[1]}, expected {expected[0]!r} {expected[1]}")
 
 
 def check_same(folder: Path, old: Manifest, new: Manifest) -> None:

@@ -41,12 +41,12 @@ from beasy_sched.generate.noise import noisy_workload, real_production
 from beasy_sched.generate.platform import platform_xml, preset_platform
 from beasy_sched.generate.power import (
     Production,
+    SitePower,
     Window,
     part_of_real_w,
     pv_production,
     shared_start,
-    step_power,
-    sun_part_w,
+    site_power,
     synthetic_series,
     wind_production,
 )
@@ -72,20 +72,11 @@ _EXECUTION_KEY = 1000
 
 
 @dataclass(frozen=True)
-class ForecastProduction:
-    """The production that is forecast for a tuple, W per step."""
-
-    total_w: FloatArray
-    sun_w: FloatArray
-    """Part of the production that comes from the sun, W per step."""
-
-
-@dataclass(frozen=True)
 class ForecastInputs:
     """The forecasts of a tuple."""
 
     workload: GeneratedWorkload
-    production: ForecastProduction
+    production: SitePower
     plan: PlanTask
     """Everything that the tuple's plan is made from, the platform's file included."""
 
@@ -144,7 +135,7 @@ def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
 
 
 def forecast_inputs(
-    scenario: Scenario, workload: GeneratedWorkload, workload_json: bytes, production: ForecastProduction
+    scenario: Scenario, workload: GeneratedWorkload, workload_json: bytes, production: SitePower
 ) -> ForecastInputs:
     """Return the forecasts of a tuple, whose workload and production (W per step) have been made."""
     servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
@@ -161,16 +152,16 @@ def forecast_inputs(
     return ForecastInputs(workload, production, plan)
 
 
-def make_real(
-    scenario: Scenario, forecast: ForecastInputs, number: int, seed: int, workload: bytes | None = None
-) -> RealInputs:
-    """Make what really happens in the execution ``seed`` of tuple ``number``, its ``workload`` if need be."""
-    if workload is None:
-        workload = make_real_workload(scenario, forecast.workload, number, seed)
-    foreseen = forecast.production
-    power_w = real_production_w(scenario, foreseen.total_w, seed, number)
-    sun_w = part_of_real_w(foreseen.sun_w, foreseen.total_w, power_w)
-    return RealInputs(workload, power_text(power_w, sun_w, scenario))
+def make_real(scenario: Scenario, forecast: ForecastInputs, number: int, seed: int) -> RealInputs:
+    """Make what really happens in the execution ``seed`` of tuple ``number``."""
+    workload = make_real_workload(scenario, forecast.workload, number, seed)
+    return RealInputs(workload, make_real_power(scenario, forecast.production, number, seed))
+
+
+def make_real_power(scenario: Scenario, forecast: SitePower, number: int, seed: int) -> bytes:
+    """Return the file of the power that is really produced."""
+    power_w = real_production_w(scenario, forecast.total_w, seed, number)
+    return power_text(power_w, part_of_real_w(forecast.sun_w, forecast.total_w, power_w), scenario)
 
 
 def make_real_workload(scenario: Scenario, forecast: GeneratedWorkload, number: int, seed: int) -> bytes:
@@ -223,13 +214,8 @@ def noiseless_workload(scenario: Scenario, part: WorkloadPart) -> GeneratedWorkl
     return replace(drawn, submit_s=submit_s, window_s=wanted_s)
 
 
-def forecast_production_w(scenario: Scenario, number: int) -> FloatArray:
-    """Return the forecast production of tuple ``number``, W per step. Raises InputError and ConfigError."""
-    return forecast_production(scenario, number).total_w
-
-
-def forecast_production(scenario: Scenario, number: int) -> ForecastProduction:
-    """Return the production forecast for a tuple, with the sun's part."""
+def forecast_production(scenario: Scenario, number: int) -> SitePower:
+    """Return the production that is forecast for tuple ``number``. Raises InputError and ConfigError."""
     part, site = scenario.tuples[number].production, scenario.parsed_site()
     steps = scenario.windows * site.steps
     start_s = None if part.start is None else _moment_s(part.start)
@@ -238,9 +224,7 @@ def forecast_production(scenario: Scenario, number: int) -> ForecastProduction:
     how: dict[str, Any] = {}
     if isinstance(part, FileProduction):
         how = {"method": part.interpolation, "gaps": part.gaps}
-    powers = [step_power(plant, window, **how) for plant in plants]
-    total_w = np.asarray(np.sum([np.zeros(steps), *powers], axis=0))
-    return ForecastProduction(total_w, sun_part_w(plants, powers, total_w))
+    return site_power(plants, window, **how)
 
 
 def real_workload(

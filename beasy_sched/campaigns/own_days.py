@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace as replaced
 
-from beasy_sched.campaigns.inputs import forecast_production_w, forecast_workload, total_s
+from beasy_sched.campaigns.inputs import forecast_production, forecast_workload, total_s
 from beasy_sched.campaigns.scenario import (
     FileProduction,
     ProductionPart,
@@ -159,7 +159,7 @@ def _scaled(scenario: Scenario) -> Scenario:
         run_s = jobs.run_s * (jobs.reference_speed_flops / reference_speed_flops(servers))
         demand_w = demand_power_w(servers, jobs.submit_s, run_s, jobs.hosts, steps=steps, step_s=step_s)
         demanded_w += float(demand_w.sum())
-        produced_w += float(forecast_production_w(scenario, number).sum())
+        produced_w += float(forecast_production(scenario, number).total_w.sum())
     if produced_w <= 0.0:
         raise ConfigError("the files have no production on the days that were chosen")
     factor = PRODUCTION_OVER_DEMAND * demanded_w / produced_w

@@ -8,7 +8,6 @@ its *seeds* draw the noise that makes forecasts real. The runs that it stands fo
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -18,6 +17,7 @@ from beasy_sched.declared import default_of, made_of
 from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.reading import package_text
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
 from beasy_sched.generate.power import (
@@ -349,4 +349,4 @@ NAMES: Final = (*PAPER, *ABUNDANT)
 
 def scenario_text(name: str) -> str:
     """Return the file of one of `NAMES`."""
-    return (resources.files("beasy_sched.campaigns") / "scenarios" / f"{name}.toml").read_text("utf-8")
+    return package_text("beasy_sched.campaigns", "scenarios", f"{name}.toml")

@@ -32,7 +32,7 @@ from beasy_sched.campaigns.scenario import (
     scenario_text,
 )
 from beasy_sched.campaigns.sweep import check_sweep
-from beasy_sched.declared import WINDOWS
+from beasy_sched.declared import HOSTS, WINDOWS
 from beasy_sched.energy.storage import require
 from beasy_sched.engine.findings import rates_too_short
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
@@ -58,7 +58,6 @@ _NO_BATTERY: Final = "none"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST_SEED: Final = 1 << 63
 _MOST_SEEDS: Final = 100_000
-_MOST_SERVERS: Final = 1_000_000
 _LARGEST_FACTOR: Final = 100.0
 _MOST_JOBS: Final = 100_000_000
 _INFINITE: Final = ("import_limit_kw", "export_limit_kw")
@@ -109,25 +108,12 @@ def scenario_as_written(text: str, path: PathLike) -> Scenario:
 
 def _unchecked(raw: dict[str, Any], path: PathLike) -> Scenario:
     check_numbers(raw, infinite=_INFINITE)
-    _check_lists(raw.get("sweep", {}))
     return scenario_of(_filled_in(raw, Path(path).parent.absolute()))
 
 
 def scenario_of(values: dict[str, Any]) -> Scenario:
     """Return the scenario that ``msgspec.to_builtins`` made ``values`` of. Raises ConfigError."""
     return as_type(values, Scenario, shorthands=SHORTHANDS)
-
-
-def _check_lists(sweep: Any) -> None:
-    """Raise ConfigError, naming the field, unless each axis has a list of numbers."""
-    if not isinstance(sweep, dict):
-        raise ConfigError(f"sweep: found {sweep!r:.60}, expected a section, such as [sweep]")
-    for name, values in sweep.items():
-        if not isinstance(values, list):
-            raise ConfigError(f"sweep.{name}: found {values!r:.60}, expected a list of numbers")
-        for number, value in enumerate(values):
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise ConfigError(f"sweep.{name}[{number}]: found {value!r:.60}, expected a number")
 
 
 def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -144,7 +130,8 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     if isinstance(raw.get("seeds"), dict):
         filled["seeds"] = _seeds(raw["seeds"])
     noise = raw.get("noise", {})
-    if isinstance(noise, dict) and all(_is_trace(part.get("workload")) for part in filled["tuples"]):
+    traces = [part.get("workload", {}).get("source") == "swf" for part in filled["tuples"]]
+    if isinstance(noise, dict) and all(traces):
         filled["noise"] = {"walltimes": "keep", **noise}  # a trace has walltimes of its own
     platform = raw.get("platform")
     if isinstance(platform, dict) and isinstance(platform.get("servers"), dict):
@@ -154,10 +141,6 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
         }
         filled["platform"] = {**platform, "servers": servers}
     return filled
-
-
-def _is_trace(workload: dict[str, Any] | None) -> bool:
-    return workload is not None and workload.get("source") == "swf"
 
 
 def _tuples(raw: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
@@ -222,10 +205,8 @@ def _with_grid(site: Any, raw: dict[str, Any], folder: Path) -> Any:
     return {**site, **_located({"grid": raw["grid"]}, folder)} if isinstance(site, dict) else site
 
 
-def _located(site: Any, folder: Path) -> Any:
+def _located(site: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The sections with absolute names of files, times as texts, and without limits that are infinite."""
-    if not isinstance(site, dict):
-        return site
     plain: dict[str, Any] = {name: _plain(section) for name, section in site.items()}
     grid = plain.get("grid")
     if isinstance(grid, dict):
@@ -367,8 +348,7 @@ def _check_platform(scenario: Scenario) -> None:
     for source, count in servers.items():
         with _at("platform.servers"):
             load_server(source)
-        fits = 1 <= count <= _MOST_SERVERS
-        require(fits, f"platform.servers.{source}", count, f"1 to {_MOST_SERVERS:,}")
+        require(HOSTS.holds(count), f"platform.servers.{source}", count, HOSTS.expected)
     if scenario.platform.reference is not None:
         with _at("platform.reference"):
             load_server(scenario.platform.reference)

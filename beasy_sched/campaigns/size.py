@@ -298,7 +298,7 @@ def ladder(least: float, most: float, resolution_pct: float, *, whole: bool = Fa
     """
     if not 0 < least <= most < math.inf:
         raise ConfigError(
-            f"sizes from {least:g} to {most:g}: expected two sizes above 0, the smaller one first"
+            f"--from {least:g} --to {most:g}: expected two sizes above 0, the smaller one first"
         )
     if not 0 < resolution_pct <= 100:
         raise ConfigError(f"resolution: found {resolution_pct:g} %, expected above 0 and at most 100 %")

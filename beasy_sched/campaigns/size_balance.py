@@ -9,9 +9,8 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaigns.inputs import (
-    ForecastProduction,
     forecast_inputs,
-    forecast_production_w,
+    forecast_production,
     forecast_workload,
     make_real_workload,
     read_back,
@@ -23,6 +22,7 @@ from beasy_sched.campaigns.sweep import at_point
 from beasy_sched.energy.hourly_balance import balance_hours
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
+from beasy_sched.generate.power import SitePower
 from beasy_sched.planner.forecast import draw_by_busy_w
 from beasy_sched.units import SECONDS_PER_HOUR
 
@@ -99,7 +99,7 @@ def _productions_w(
     """
     ends = [sized[0], sized[-1]] if differ and sizes[0] < sizes[-1] else [sized[0]]
     powers = [
-        real_production_w(scenario, forecast_production_w(scenario, number), seed, number)
+        real_production_w(scenario, forecast_production(scenario, number).total_w, seed, number)
         for scenario in ends
     ]
     if len(powers) == 1:
@@ -112,7 +112,7 @@ def _demand_w(scenario: Scenario, number: int, seed: int) -> tuple[FloatArray, f
     """The demand of the jobs that really come, W a step, and that of sleeping servers."""
     nothing = np.zeros(scenario.windows * scenario.parsed_site().steps)
     forecast = forecast_inputs(
-        scenario, forecast_workload(scenario, number), b"", ForecastProduction(nothing, nothing)
+        scenario, forecast_workload(scenario, number), b"", SitePower(nothing, nothing)
     )
     workload = make_real_workload(scenario, forecast.workload, number, seed)
     files = forecast.plan.platform, workload, forecast.plan.production

@@ -12,6 +12,7 @@ import numpy as np
 from beasy_sched.campaigns.size import NoiseAnswer, PolicyAnswer, Row, SizeAnswer, SizeQuestion
 from beasy_sched.campaigns.size_balance import BalanceAnswer
 from beasy_sched.campaigns.size_life import cells_of, new_sizes, years_text
+from beasy_sched.outputs.tables import aligned, widths_of
 
 _MOST_TOLD: Final = 5
 _WIDTH: Final = 80
@@ -156,21 +157,22 @@ def _wrapped(text: str) -> Iterator[str]:
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
-    for row in [heads, *rows]:
-        cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        yield "  ".join([row[0].ljust(widths[0]), *cells]).rstrip()
+    widths = widths_of([heads, *rows])
+    return (aligned(row, widths) for row in [heads, *rows])
 
 
 def _summary(found: Sequence[float], sizes: Sequence[float]) -> list[str]:
     """Median, smallest and largest, of which some may lie beyond what was tried."""
-    values = (float(np.median(found)), min(found), max(found))
+    values = _summary_of(found).values()
     return [f"> {sizes[-1]:g}" if value == math.inf else f"{value:.4g}" for value in values]
 
 
 def _summary_json(found: Sequence[float]) -> dict[str, float | None]:
-    named = {"median": float(np.median(found)), "smallest": min(found), "largest": max(found)}
-    return {name: _finite(value) for name, value in named.items()}
+    return {name: _finite(value) for name, value in _summary_of(found).items()}
+
+
+def _summary_of(found: Sequence[float]) -> dict[str, float]:
+    return {"median": float(np.median(found)), "smallest": min(found), "largest": max(found)}
 
 
 def _question_json(question: SizeQuestion) -> dict[str, Any]:

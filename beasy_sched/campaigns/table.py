@@ -1,6 +1,6 @@
 """The tables of a campaign: their columns, written when all runs have ended, read as data frames.
 
-Also a campaign's status and its mean results, as lines for a terminal.
+Also a campaign's mean results, as lines for a terminal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from beasy_sched.formats.decoding import read_frame
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.run_summary import RunSummary, figures, value_at
 from beasy_sched.numbers import ANY_WHOLE, Range, found_text
-from beasy_sched.outputs.tables import COMPARISON_COLUMNS, job_share_pct
+from beasy_sched.outputs.tables import COMPARISON_COLUMNS, aligned, job_share_pct, widths_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,16 +70,12 @@ _PROVENANCE: Final = (
 )
 
 
-def _columns_of(*place: str, name: str = "{}", of: Sequence[str] = ()) -> dict[str, RunColumn]:
-    """A column for each figure of a section of the summary, by its field; or only for the fields ``of``.
-
-    ``name`` is the column's, with the field's in it.
-    """
+def _columns_of(*place: str, name: str = "{}") -> dict[str, RunColumn]:
+    """A column for each figure of a section of the summary, by its field, which is part of its ``name``."""
     return {
         field: RunColumn(name.format(field), "integer" if kind is int else "number", told.unit, told.meaning,
                          (*place, field))
         for field, told, kind in figures(*place)
-        if not of or field in of
     }  # fmt: skip
 
 
@@ -357,15 +353,23 @@ class Campaign:
         return expand(self.manifest.parsed())
 
     @cached_property
+    def _ended(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        return _collected(self.folder, self.specs)
+
+    @property
+    def columns(self) -> tuple[RunColumn, ...]:
+        """Columns of the table of runs. Raises InputError for a row that is damaged."""
+        return _columns(self.specs, self._ended[0])
+
+    @cached_property
     def runs(self) -> pd.DataFrame:
         """One row per completed run; the columns are in ``docs/guides/campaigns.md``."""
-        rows = _collected(self.folder, self.specs)[0]
-        return _frame(rows, _columns(self.specs, rows))
+        return _frame(self._ended[0], self.columns)
 
     @cached_property
     def timings(self) -> pd.DataFrame:
         """Wall and processor time of each completed run, s."""
-        return _frame(_collected(self.folder, self.specs)[1], TIMING_COLUMNS)
+        return _frame(self._ended[1], TIMING_COLUMNS)
 
     @property
     def complete(self) -> bool:
@@ -383,11 +387,6 @@ class Campaign:
                 self.folder.path, f"has no trace of {run!r}: run the campaign with --keep-traces"
             )
         return read_frame(path)
-
-
-def table_columns(campaign: Campaign) -> tuple[RunColumn, ...]:
-    """Return the columns of a campaign's table of runs. Raises InputError for a row that is damaged."""
-    return _columns(campaign.specs, _collected(campaign.folder, campaign.specs)[0])
 
 
 def _frame(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> pd.DataFrame:
@@ -446,11 +445,11 @@ def result_lines(folder: Path) -> Iterator[str]:
         for condition, runs_of_group in runs.groupby(conditions, sort=False, dropna=False)
     }
     rows = [*head, *(row for group in groups.values() for row in group)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(head[0]))]
-    yield from (_line(row, widths) for row in head)
+    widths = widths_of(rows)
+    yield from (aligned(row, widths) for row in head)
     for heading, group in groups.items():
         yield heading
-        yield from (_line(row, widths) for row in group)
+        yield from (aligned(row, widths) for row in group)
     yield "killed: also jobs that reached their walltime or still ran at the end"
 
 
@@ -460,8 +459,3 @@ def _condition(axes: Sequence[str], values: Sequence[Any]) -> str:
     point = [(name, size) for name, size in zip(axes, sizes, strict=True) if size == size]
     place = ", ".join([scenario, *(f"{name} {size:g}" for name, size in point)])
     return f"{place}, guard {guard} {'with' if veto else 'without'} veto:"
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
-    return "  ".join([row[0].ljust(widths[0]), *cells]).rstrip()

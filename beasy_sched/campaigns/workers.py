@@ -133,7 +133,7 @@ class Processes:
         jobs: int,
         limit_s: float = math.inf,
         *,
-        patience_s: float | None = None,
+        patience_s: float = _PATIENCE_S,
         preload: Sequence[str] | None = None,
     ) -> None:
         """Start the server that processes are forked from; it imports ``preload`` (None: what runs need).
@@ -141,8 +141,7 @@ class Processes:
         A task that takes longer than ``limit_s`` is ended; it is a `Failure` that says so. A process that is
         asked to end is killed after ``patience_s``.
         """
-        self.slots, self._limit_s = jobs, limit_s
-        self._patience_s = _PATIENCE_S if patience_s is None else patience_s
+        self.slots, self._limit_s, self._patience_s = jobs, limit_s, patience_s
         _remove_dead_scratch()
         self._scratch = tempfile.TemporaryDirectory(prefix=_SCRATCH, ignore_cleanup_errors=True)
         self._alive = _mark_alive(self._scratch.name)

@@ -161,6 +161,17 @@ class DayOptions:
         hosts = ["--cores-per-host", str(self.cores_per_host)]
         return ["--swf", str(self.swf), "--duration", f"{days:g}d", *hosts, *longest]
 
+    def power_arguments_of(self, pv_kw: float, wind_kw: float, *window: str) -> list[str]:
+        """Return the arguments of `generate power`: the given exports, or synthetic weather, in a window."""
+        sources = []
+        if self.ninja_pv is not None:
+            sources += ["--pv", str(self.ninja_pv), "--pv-kw", f"{pv_kw:g}"]
+        if self.ninja_wind is not None:
+            sources += ["--wind", str(self.ninja_wind), "--wind-kw", f"{wind_kw:g}"]
+        if not sources:
+            sources = ["--synthetic", "--pv-kw", f"{pv_kw:g}", "--wind-kw", f"{wind_kw:g}"]
+        return [*sources, *window, "--seed", str(self.seed)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratedDays(DayOptions):
@@ -247,12 +258,11 @@ class GeneratedDays(DayOptions):
         return ["--synthetic", "--jobs", str(round(JOBS_PER_DAY * days)), *shape, *shared]
 
     def power_arguments(self, site: Site) -> list[str]:
-        """Return the arguments of `generate power`: the given exports, or synthetic weather."""
+        """Return the arguments of `generate power` for a window of the site."""
         window = ["--days", f"{site.window_s / SECONDS_PER_DAY:g}", "--dt", f"{site.step_s:g}"]
         if self.start:
             window += ["--start", self.start]
-        sources = power_sources(self.ninja_pv, self.ninja_wind, PV_KW, WIND_KW)
-        return [*sources, *window, "--seed", str(self.seed)]
+        return self.power_arguments_of(PV_KW, WIND_KW, *window)
 
     def _plan(self, files: MadeFiles, commands: Commands) -> str | None:
         """Plan the window from the forecast, with a figure; planning may fail."""
@@ -310,13 +320,3 @@ def make_folder(folder: Path) -> None:
 def look_at(inputs: DayInputs, commands: Commands) -> int:
     """Print what `beasy-sched check` finds in the inputs; return its exit code."""
     return commands.run("check", *inputs.simulator, *inputs.place, "-q")
-
-
-def power_sources(pv: Path | None, wind: Path | None, pv_kw: float, wind_kw: float) -> list[str]:
-    """Return the arguments of `generate power` that name the given exports, or synthetic weather."""
-    sources = []
-    if pv is not None:
-        sources += ["--pv", str(pv), "--pv-kw", f"{pv_kw:g}"]
-    if wind is not None:
-        sources += ["--wind", str(wind), "--wind-kw", f"{wind_kw:g}"]
-    return sources or ["--synthetic", "--pv-kw", f"{pv_kw:g}", "--wind-kw", f"{wind_kw:g}"]

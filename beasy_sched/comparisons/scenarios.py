@@ -22,6 +22,7 @@ from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
 from beasy_sched.campaigns.table import check_installed, read_campaign
 from beasy_sched.campaigns.workers import Executor
 from beasy_sched.comparisons.side_by_side import TABLE_NAME, ComparedPolicy, with_short_labels
+from beasy_sched.declared import check_choice
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.reports.paired import Block, ComparedPolicies, blocks_of, paired_tables
@@ -128,8 +129,7 @@ def paired_results(
 def _check_known(option: str, given: Sequence[str], known: Sequence[str]) -> None:
     """Raise ConfigError for a name that is not one of those that the campaign has."""
     for name in given:
-        if name not in known:
-            raise ConfigError(f"{option}: found {name!r}, expected one of {', '.join(known)}")
+        check_choice(option, name, known)
 
 
 def scenario_comparison(

@@ -13,18 +13,10 @@ from typing import Annotated, Final
 
 from beasy_sched.campaigns.workers import Failure, Task, work_through
 from beasy_sched.comparisons.commands import Commands, StepFailed
-from beasy_sched.comparisons.days import (
-    DayOptions,
-    MadeFiles,
-    files_in,
-    make_folder,
-    power_sources,
-    shipped_site,
-)
+from beasy_sched.comparisons.days import DayOptions, MadeFiles, files_in, make_folder, shipped_site
 from beasy_sched.comparisons.policy_run import summary_in
 from beasy_sched.comparisons.side_by_side import RunProgress
 from beasy_sched.declared import HOSTS, Means, default_of
-from beasy_sched.energy.site import Site
 from beasy_sched.errors import Interrupted
 from beasy_sched.extras import require
 from beasy_sched.formats.atomic import write_atomic
@@ -98,7 +90,9 @@ class Year(DayOptions):
         jobs = self._workload_arguments()
         commands.generate("workload", *jobs, "-o", files.forecast_workload, "-q")
         commands.generate("workload", *jobs, "--noise", f"{self.sigma_pct:g}", "-o", files.workload)
-        power = self._power_arguments(site)
+        start = self.start or datetime(2024, 1, 1)
+        window = ["--days", str(self.days), "--dt", f"{site.step_s:g}", "--start", f"{start:%Y-%m-%d}"]
+        power = self.power_arguments_of(self.pv_kw, self.wind_kw, *window)
         commands.generate("power", *power, "-o", files.forecast_power, "-q")
         commands.generate("power", *power, "--case", "between", "-o", files.power)
         inputs = ["-p", files.platform, "-w", files.workload, "--events", files.power, "--site", files.site]
@@ -127,13 +121,6 @@ class Year(DayOptions):
         if len(fitting) < len(shares):
             shape += ["--host-shares", ",".join(fitting)]
         return ["--synthetic", "--jobs", str(jobs), *shape, *shared]
-
-    def _power_arguments(self, site: Site) -> list[str]:
-        """Return the arguments of `generate power`: the given exports, or synthetic weather."""
-        start = self.start or datetime(2024, 1, 1)
-        window = ["--days", str(self.days), "--dt", f"{site.step_s:g}", "--start", f"{start:%Y-%m-%d}"]
-        sources = power_sources(self.ninja_pv, self.ninja_wind, self.pv_kw, self.wind_kw)
-        return [*sources, *window, "--seed", str(self.seed)]
 
     def _make_season(self, files: MadeFiles, commands: Commands) -> str:
         """Plan the hydrogen of the whole time coarsely; return the plan's file. Raises StepFailed."""

@@ -5,6 +5,7 @@ The members that they write are read by the scheduler: see `beasy_sched.model.jo
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from dataclasses import dataclass, replace
@@ -80,12 +81,17 @@ def parse_deadlines(text: str) -> DeadlineRule | None:
     if (match := _HOURS.match(text)) and 0.0 < float(match[1]) <= LATEST_S / SECONDS_PER_HOUR:
         return DeadlineRule(after_s=float(match[1]) * SECONDS_PER_HOUR)
     if match := _CLOCK.match(text):
-        pairs = [tuple(map(int, time.split(":"))) for time in match[1].split(",")]
-        if all(hour < 24 and minute < 60 for hour, minute in pairs):
-            return DeadlineRule(
-                clock_s=tuple(sorted(3600.0 * hour + 60.0 * minute for hour, minute in pairs))
-            )
+        with contextlib.suppress(ValueError):
+            return DeadlineRule(clock_s=tuple(sorted(map(clock_s, match[1].split(",")))))
     raise ValueError(f"found {shortened(text, 40)!r}, expected {RULES}")
+
+
+def clock_s(text: str) -> float:
+    """Read a time of day, ``09:00``, as s after midnight. Raises ValueError."""
+    hour, _, minute = text.partition(":")
+    if hour.isdigit() and minute.isdigit() and int(hour) < 24 and int(minute) < 60:
+        return 3600.0 * int(hour) + 60.0 * int(minute)
+    raise ValueError(f"{text!r} is not a time of day such as 09:00")
 
 
 def with_deadlines(workload: GeneratedWorkload, rule: DeadlineRule, *, seed: int = 0) -> GeneratedWorkload:

@@ -27,7 +27,7 @@ from beasy_sched.declared import Means
 from beasy_sched.energy.storage import require, require_not_negative
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.reading import in_file, parse_toml, read_text
+from beasy_sched.formats.reading import in_file, package_text, parse_toml, read_text
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
     OLD_OFF_PROPERTY,
@@ -152,8 +152,8 @@ def load_server(source: PathLike) -> ServerSpec:
                 f"unknown server {text!r}: the presets are {', '.join(preset_names())}; "
                 "a file of your own must end in .toml"
             )
-        shipped = resources.files(__package__) / "servers" / f"{text}.toml"
-        text, contents = f"{text}.toml", shipped.read_text("utf-8")
+        text = f"{text}.toml"
+        contents = package_text("beasy_sched.generate", "servers", text)
     else:
         contents = read_text(text)
     values = parse_toml(contents, text)

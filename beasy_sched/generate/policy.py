@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import keyword
 import sys
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.reading import package_text
 
 _TAKEN: Final = frozenset({"beasy_sched", "numpy", "msgspec", "pandas", "pytest"})
 """Modules that the files import, or those who import them."""
@@ -29,7 +29,7 @@ def write_policy(name: str, folder: Path) -> list[Path]:
         raise ConfigError(f"{' and '.join(there)} already there: choose another name or folder")
     words = {"@MODULE@": name, "@CLASS@": class_name(name), "@NAME@": name.strip("_").replace("_", "-")}
     for path, template in zip(paths, ("policy.py.txt", "policy_test.py.txt"), strict=True):
-        text = (resources.files("beasy_sched.generate") / "templates" / template).read_text("utf-8")
+        text = package_text("beasy_sched.generate", "templates", template)
         for mark, word in words.items():
             text = text.replace(mark, word)
         write_atomic(path, text)

@@ -213,6 +213,28 @@ def hourly_with_past(
     return hourly_w, past_h
 
 
+@dataclass(frozen=True)
+class SitePower:
+    """The power of all plants together, W per step."""
+
+    total_w: FloatArray
+    sun_w: FloatArray
+    """Part of it that comes from the sun."""
+
+
+def site_power(
+    productions: Sequence[Production],
+    window: Window,
+    *,
+    method: Interpolation = FileOptions.interpolation,
+    gaps: Gaps = FileOptions.gaps,
+) -> SitePower:
+    """Return the power of plants in one window, of none 0 W. Raises InputError as `step_power` does."""
+    powers_w = [step_power(one, window, method=method, gaps=gaps) for one in productions]
+    total_w = np.asarray(np.sum([np.zeros(window.steps), *powers_w], axis=0))
+    return SitePower(total_w, sun_part_w(productions, powers_w, total_w))
+
+
 def sun_part_w(
     productions: Sequence[Production], powers_w: Sequence[FloatArray], real_w: FloatArray
 ) -> FloatArray:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.outputs.tables import aligned, widths_of
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY, j_to_kwh
 
 if TYPE_CHECKING:
@@ -99,11 +100,6 @@ def _notes(season: Season) -> list[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    widths = widths_of(rows)
     gap = "  " if sum(widths) + 2 * (len(widths) - 1) <= 80 else " "
-    return [
-        gap.join(
-            [row[0].ljust(widths[0]), *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True))]
-        ).rstrip()
-        for row in rows
-    ]
+    return [aligned(row, widths, gap) for row in rows]

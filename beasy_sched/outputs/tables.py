@@ -473,7 +473,7 @@ def _comparison(contenders: Sequence[Contender], columns: Sequence[Column], widt
     head.append(["", *("pts" if unit == "points" else unit for unit in units)])
     rows = [_cells(contender, columns) for contender in contenders]
     whole = [*head, *(row for row in rows if len(row) > 2)]
-    widths = [max(len(row[at]) for row in whole) for at in range(len(columns) + 1)]
+    widths = widths_of(whole)
     widths[0] = max(len(row[0]) for row in (*head, *rows))
     gap = "  " if sum(widths) + 2 * len(columns) <= width else " "
     return [_line(row, widths, gap, width) for row in (*head, *rows)]
@@ -549,4 +549,15 @@ def _line(row: Sequence[str], widths: Sequence[int], gap: str, width: int) -> st
         return (
             name + gap + textwrap.shorten(row[1], max(width - widths[0] - len(gap), 20), placeholder=" ...")
         )
-    return gap.join([name, *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True))]).rstrip()
+    return aligned(row, widths, gap)
+
+
+def widths_of(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the width of each column of a table."""
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def aligned(row: Sequence[str], widths: Sequence[int], gap: str = "  ") -> str:
+    """Return a line of a table: the first cell aligned left, the others right."""
+    cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+    return gap.join([row[0].ljust(widths[0]), *cells]).rstrip()

@@ -387,7 +387,7 @@ def test_the_versions_are_those_that_are_needed_and_no_others(made: Path):
         (lambda b: (b / "software/os.py").touch(), "is no part of the bundle"),
         (lambda b: (b / layout.SUMS).write_text("nonsense\n"), "SHA256SUMS:1: expected a SHA-256"),
         (lambda b: (b / layout.DESCRIPTION).unlink(), "is no bundle: it has no bundle.json"),
-        (lambda b: (b / layout.DESCRIPTION).write_text('{"format": 1}') and sum_up(b), "description of"),
+        (lambda b: (b / layout.DESCRIPTION).write_text('{"format": 1}') and sum_up(b), "format: found 1"),
         (
             lambda b: (b / layout.DESCRIPTION).write_text(
                 (b / layout.DESCRIPTION).read_text().replace('"format_version": 1', '"format_version": 2')

@@ -12,7 +12,7 @@ from small_campaign import SMALL, run_campaign, scenario
 
 from beasy_sched.campaigns.inputs import (
     execution_seed,
-    forecast_production_w,
+    forecast_production,
     forecast_workload,
     make_forecast,
     make_plan,
@@ -41,10 +41,10 @@ def test_noise_seeds_are_distinct_and_stay_the_same():
 
 def test_cases_share_their_jobs_and_differ_in_their_power():
     best, worst = scenario(), scenario(('case = "best"', 'case = "worst"'))
-    forecast_w = forecast_production_w(best, 0)
+    forecast_w = forecast_production(best, 0).total_w
     jobs = [b"".join(real_workload(s, forecast_workload(s, 0), 1, 0).json_pieces()) for s in (best, worst)]
     assert jobs[0] == jobs[1]
-    high_w, low_w = (real_production_w(s, forecast_production_w(s, 0), 1, 0) for s in (best, worst))
+    high_w, low_w = (real_production_w(s, forecast_production(s, 0).total_w, 1, 0) for s in (best, worst))
     sunny = forecast_w > 0
     assert sunny.any()
     assert np.all(low_w[sunny] < forecast_w[sunny])
@@ -83,7 +83,7 @@ def test_a_trace_and_weather_files(tmp_path):
     found = parse_scenario(text + changes, tmp_path / "scenario.toml")
     jobs = forecast_workload(found, 1)
     assert (jobs.size, jobs.submit_s[0], set(jobs.hosts.tolist())) == (180, 0.0, {1})
-    power_w = forecast_production_w(found, 1)
+    power_w = forecast_production(found, 1).total_w
     assert power_w.shape == (36,)
     assert 0 < power_w.max() <= 2000
     np.testing.assert_array_equal(real_production_w(found, power_w, 1, 1), power_w)
@@ -170,7 +170,7 @@ def test_a_scenario_file_to_begin_with(tmp_path, capsys):
 
 def test_two_windows(tmp_path):
     two = scenario(('name = "small"', 'name = "small"\nwindows = 2'), ("[1, 2]", "[1]"))
-    assert forecast_production_w(two, 0).shape == (72,)
+    assert forecast_production(two, 0).total_w.shape == (72,)
     assert forecast_workload(two, 0).window_s == 2 * 3 * 3600
     run_campaign(tmp_path, two)
     runs = read_campaign(tmp_path).runs
@@ -196,7 +196,7 @@ def test_jobs_that_were_not_forecast():
 
 def test_production_may_leave_its_band():
     wide = scenario(("[production]", "[noise]\nproduction_band = 2\n\n[production]"))
-    forecast_w = forecast_production_w(wide, 0)
+    forecast_w = forecast_production(wide, 0).total_w
     ours, theirs = (real_production_w(each, forecast_w, 1, 0) for each in (wide, scenario()))
     np.testing.assert_allclose(ours - forecast_w, 2.0 * (theirs - forecast_w))
     assert (theirs > forecast_w).any()

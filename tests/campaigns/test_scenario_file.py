@@ -162,7 +162,10 @@ WRONG = [
         SMALL.replace("pv_kw = 1", "pv_kw = 1\ncloudiness = 7"),
         "production.cloudiness: found 7.0, expected a number from 0 to 1",
     ),
-    (SMALL.replace("gros = 4", "gros = 0"), "platform.servers.gros: found 0, expected 1 to 1,000,000"),
+    (
+        SMALL.replace("gros = 4", "gros = 0"),
+        "platform.servers.gros: found 0, expected a whole number from 1 to 1000000",
+    ),
     (SMALL.replace("gros = 4", "gross = 4"), "platform.servers: "),
     (SMALL.replace("[1, 2]", "{ first = 1, count = 1_000_000_000 }"), "seeds.count: found 1000000000"),
     (SMALL.replace("[1, 2]", "[]"), "seeds: found [], expected at least one"),

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from beasy_sched.campaigns.inputs import forecast_production_w, forecast_workload, make_forecast
+from beasy_sched.campaigns.inputs import forecast_production, forecast_workload, make_forecast
 from beasy_sched.campaigns.scenario import ABUNDANT, NAMES, PAPER, scenario_text
 from beasy_sched.campaigns.scenario_file import find_scenario
 from beasy_sched.campaigns.sweep import expand
@@ -28,7 +28,7 @@ def with_production(found, seed):
 
 
 def production_kwh(found, seed):
-    return forecast_production_w(with_production(found, seed), 0).sum() * STEP_KWH
+    return forecast_production(with_production(found, seed), 0).total_w.sum() * STEP_KWH
 
 
 def demand_kwh(name, folder):

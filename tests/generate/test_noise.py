@@ -53,11 +53,6 @@ def test_late_arrivals_come_a_second_before_the_end():
     assert late.max() <= DAY_S - 1
 
 
-def test_unsorted_arrivals_are_refused():
-    with pytest.raises(ConfigError, match="rise"):
-        noisy_arrivals(np.array([5.0, 3.0]), DAY_S, seed=0)
-
-
 @pytest.mark.parametrize("sigma", [0.05, 0.2, 0.3])
 def test_the_noise_is_gaussian(sigma):
     factors = gaussian_factors(uniforms(7, Stream.NOISE_RUN_TIMES, 40_000), sigma)

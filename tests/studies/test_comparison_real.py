@@ -9,7 +9,7 @@ import pytest
 from command_line import exit_code
 from studies.comparison.study import Extent, comparison, real_case
 
-from beasy_sched.campaigns.inputs import forecast_production_w, make_forecast, read_back
+from beasy_sched.campaigns.inputs import forecast_production, make_forecast, read_back
 from beasy_sched.campaigns.own_days import OwnFiles, spread_s
 from beasy_sched.campaigns.scenario import FileProduction, SwfWorkload, SyntheticProduction, SyntheticWorkload
 from beasy_sched.errors import ConfigError, InputError
@@ -77,7 +77,7 @@ def test_what_there_is_no_file_for_is_drawn(files: Path):
     traced = scenario(OwnFiles(trace=files / "trace.swf"))
     assert all(isinstance(part.production, SyntheticProduction) for part in traced.tuples)
     assert [part.production.seed for part in traced.tuples] == [5000, 5001, 5002]
-    assert np.isfinite(forecast_production_w(traced, 0)).all()
+    assert np.isfinite(forecast_production(traced, 0).total_w).all()
 
 
 def test_files_that_do_not_fit(files: Path, tmp_path: Path):
