@@ -64,6 +64,9 @@ def _with_traceback(command: click.Command) -> click.Command:
 class HelpfulGroup(click.Group):
     """A group whose help has its commands in their order, each with its whole first sentence."""
 
+    headed: Mapping[str, Sequence[str]] | None = None
+    """Commands below each heading of the help; None for a single one."""
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name every command, in the order in which a newcomer meets them."""
         return list(self.commands)
@@ -75,7 +78,7 @@ class HelpfulGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands and what they do, wrapped where click would cut them."""
-        for heading, names in self.sections(ctx).items():
+        for heading, names in (self.headed or {"Commands": self.list_commands(ctx)}).items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(heading):
                 formatter.write_dl(
@@ -85,10 +88,6 @@ class HelpfulGroup(click.Group):
                         if command is not None and not command.hidden
                     ]
                 )
-
-    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
-        """Return the headings of the help, and the commands below each."""
-        return {"Commands": self.list_commands(ctx)}
 
 
 _WHOLE_SENTENCE = 1000
@@ -105,20 +104,13 @@ class LazyGroup(HelpfulGroup):
         headed: Mapping[str, Sequence[str]] | None = None,
         **kwargs: Any,
     ) -> None:
-        """``lazy`` maps a command's name to its module, where it has the same name (``import``: import_).
-
-        ``headed`` are the commands below each heading of the help; None for a single one.
-        """
+        """``lazy`` maps a command's name to its module, where it has the same name (``import``: import_)."""
         super().__init__(*args, **kwargs)
         self.lazy, self.headed = lazy, headed
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name every command, in the order in which a newcomer meets them."""
         return list(self.lazy)
-
-    def sections(self, ctx: click.Context) -> Mapping[str, Sequence[str]]:
-        """Return the headings of the help, and the commands below each."""
-        return self.headed or super().sections(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
@@ -166,9 +158,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = error.exit_code
     except MemoryError as error:
         text, code = f"not enough memory: ask for less ({error or 'fewer jobs or hosts'})", 1
-    except (
-        OSError
-    ) as error:  # those of files are BeasyErrors; left are names, the standard output, the machine
+    except OSError as error:
+        # Those of files are BeasyErrors; left are names, the standard output, the machine.
         named = _printable(shortened(str(error.filename), LONGEST_ERROR)) if error.filename else ""
         text = f"{named or 'the output cannot be written'}: {error.strerror or error}"
         code = 2 if named and error.errno in _WRONG_NAMES else 1

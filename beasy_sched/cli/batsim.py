@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.cli.options import SECONDS, CommandOptions, Whole, option, progress_bar, with_options
+from beasy_sched.cli.options import SECONDS, CommandOptions, Whole, option, progress_bar, tell, with_options
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.reading import read_bytes, read_text
@@ -28,26 +28,12 @@ _ENDPOINT = "tcp://localhost:28000"
 _WITHOUT_REDIS = "Ignored without --enable-redis."
 
 
-def _protocol_option() -> Any:
-    """Declare which Batsim to be."""
-    return option(
+class _BatsimOptions(CommandOptions):
+    protocol: Literal["4", "5"] = option(
         "Be Batsim 4.2.1, or 5.0.0-rc2, with its own options, files and messages"
         " (see docs/guides/batsim.md).",
         default="4",
     )
-
-
-def _timeout_option() -> Any:
-    """Declare how long to wait for a reply."""
-    return option(
-        "Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
-        type=SECONDS,
-        metavar="SECONDS",
-    )
-
-
-class _BatsimOptions(CommandOptions):
-    protocol: Literal["4", "5"] = _protocol_option()
     # Input
     platform: str = option("The SimGrid platform to simulate.", "-p", metavar="FILE", required=True)
     workload: tuple[str, ...] = option("The workload JSON files to simulate.", "-w", metavar="FILE")
@@ -107,7 +93,11 @@ class _BatsimOptions(CommandOptions):
     sg_cfg: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="NAME:VALUE")
     sg_log: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="OPTION")
     forward_unknown_events: bool = option("Send external events of unknown types to the scheduler.")
-    timeout: float | None = _timeout_option()
+    timeout: float | None = option(
+        "Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
+        type=SECONDS,
+        metavar="SECONDS",
+    )
 
 
 _NO_WORKFLOW = "-W/--workflow is not supported: workflows are not simulated, make a workload (-w) of them"
@@ -120,14 +110,14 @@ _UNSUPPORTED = {
 
 
 class _Batsim5Options(CommandOptions):
-    protocol: Literal["4", "5"] = _protocol_option()
+    protocol: Literal["4", "5"] = _BatsimOptions.protocol
     # Input
-    platform: str = option("The SimGrid platform to simulate.", "-p", metavar="FILE", required=True)
+    platform: str = _BatsimOptions.platform
     workload: tuple[str, ...] = option("A workload JSON file to simulate.", "-w", metavar="FILE")
     external_events: tuple[str, ...] = option(
         "A file of external events to simulate.", "--external-events", "--ee", metavar="FILE"
     )
-    workflow: tuple[str, ...] = option("Not supported.", "-W", metavar="FILE")
+    workflow: tuple[str, ...] = _BatsimOptions.workflow
     # Output
     export: str = option(
         "Prefix of the output files, taken literally.", "-e", metavar="PREFIX", default="out/"
@@ -152,12 +142,7 @@ class _Batsim5Options(CommandOptions):
     edc_library_str: str | None = option("Not supported: give -s.", "-l", metavar="LIBRARY")
     edc_library_file: str | None = option("Not supported: give -S.", "-L", metavar="LIBRARY")
     # Platform
-    master_host: str = option(
-        "The host that runs no jobs; 'none' if the platform file itself gives a host that role.",
-        "-m",
-        metavar="NAME",
-        default="master_host",
-    )
+    master_host: str = _BatsimOptions.master_host
     add_role: tuple[tuple[str, str], ...] = option(
         "Give a host a role: master, storage or compute_node.",
         "-r",
@@ -165,23 +150,21 @@ class _Batsim5Options(CommandOptions):
         multiple=True,
         metavar="HOST ROLE",
     )
-    mmax: int = option(
-        "Use only so many machines (0: all).", type=Whole(0, MOST_HOSTS), metavar="NB", default=0
-    )
-    mmax_workload: bool = option("Use only as many machines as the workloads' 'nb_res'.")
+    mmax: int = _BatsimOptions.mmax
+    mmax_workload: bool = _BatsimOptions.mmax_workload
     # Simulation model
     energy_host: bool = option("Meter the energy of hosts, and write the energy file.")
     energy_link: bool = option("Not supported.")
     energy: bool = option("Not supported, by Batsim 5 itself: give --energy-host.", "-E")
-    sg_cfg: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="NAME:VALUE")
+    sg_cfg: tuple[str, ...] = _BatsimOptions.sg_cfg
     # Verbosity
     verbosity: Literal["quiet", "info", "debug"] = option(
         "How much is said.", "-v", metavar="LEVEL", default="info"
     )
-    quiet: bool = option("Shortcut for --verbosity quiet.", "-q")
-    sg_log: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="OPTION")
+    quiet: bool = _BatsimOptions.quiet
+    sg_log: tuple[str, ...] = _BatsimOptions.sg_log
     # Other
-    timeout: float | None = _timeout_option()
+    timeout: float | None = _BatsimOptions.timeout
 
 
 _UNSUPPORTED_5 = {
@@ -217,8 +200,7 @@ def _batsim5(given: _Batsim5Options) -> None:
         if getattr(given, name):
             raise ConfigError(reason)
     endpoint, init = _scheduler(given)
-    quiet = given.quiet or given.verbosity == "quiet"
-    _simulate_5(given, endpoint, init, lambda text: None if quiet else click.echo(text, err=True), quiet)
+    _simulate_5(given, endpoint, init, quiet=given.quiet or given.verbosity == "quiet")
 
 
 def _scheduler(given: _Batsim5Options) -> tuple[str, bytes]:
@@ -288,11 +270,10 @@ def batsim(given: _BatsimOptions) -> None:
         }
         click.echo(json.dumps(context))
         return
-    quiet = given.quiet or given.verbosity in ("quiet", "network-only")
-    _simulate(given, quiet, lambda text: None if quiet else click.echo(text, err=True))
+    _simulate(given, quiet=given.quiet or given.verbosity in ("quiet", "network-only"))
 
 
-def _simulate(given: _BatsimOptions, quiet: bool, say: Callable[[str], None]) -> None:
+def _simulate(given: _BatsimOptions, *, quiet: bool) -> None:
     from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
     from beasy_sched.simulator.zmq_client import ZmqScheduler
 
@@ -319,21 +300,14 @@ def _simulate(given: _BatsimOptions, quiet: bool, say: Callable[[str], None]) ->
     )
     scheduler = ZmqScheduler(given.socket_endpoint, timeout_s=given.timeout)
 
-    def ready() -> Simulation:
-        return simulation_from_files(
-            inputs,
-            options,
-            given.export,
-            machine_states=not given.disable_machine_state_tracing,
-            note=lambda text: say(f"note: {text}"),
-        )
+    def ready(note: Callable[[str], None]) -> Simulation:
+        traced = not given.disable_machine_state_tracing
+        return simulation_from_files(inputs, options, given.export, machine_states=traced, note=note)
 
-    _run(ready, scheduler, quiet, say)
+    _run(ready, scheduler, quiet=quiet)
 
 
-def _simulate_5(
-    given: _Batsim5Options, endpoint: str, init: bytes, say: Callable[[str], None], quiet: bool
-) -> None:
+def _simulate_5(given: _Batsim5Options, endpoint: str, init: bytes, *, quiet: bool) -> None:
     from beasy_sched.simulator import Inputs, SimulationOptions
     from beasy_sched.simulator.batsim5 import batsim5_from_files
     from beasy_sched.simulator.zmq_client import ZmqScheduler
@@ -351,7 +325,7 @@ def _simulate_5(
     context = {"socket_endpoint": endpoint, "export_prefix": given.export}
     scheduler = ZmqScheduler(endpoint, timeout_s=given.timeout, form=BatsimFormat.BATSIM5)
 
-    def ready() -> Simulation:
+    def ready(note: Callable[[str], None]) -> Simulation:
         simulation = batsim5_from_files(
             inputs,
             SimulationOptions(energy=given.energy_host),
@@ -360,7 +334,7 @@ def _simulate_5(
             pstates=given.trace_pstate_changes,
             arguments=sys.argv,
             context=json.dumps(context),
-            note=lambda text: say(f"note: {text}"),
+            note=note,
         )
         try:
             simulation.greet(scheduler.greet(init).features)
@@ -369,20 +343,27 @@ def _simulate_5(
             raise
         return simulation
 
-    _run(ready, scheduler, quiet, say)
+    _run(ready, scheduler, quiet=quiet)
 
 
 def _run(
-    ready: Callable[[], Simulation], scheduler: ZmqScheduler, quiet: bool, say: Callable[[str], None]
+    ready: Callable[[Callable[[str], None]], Simulation], scheduler: ZmqScheduler, *, quiet: bool
 ) -> None:
-    """Run the simulation that ``ready`` makes, and close the connection; ``say`` what came of it.
+    """Run the simulation that ``ready`` makes, which notes what is odd; close the connection, say the result.
 
     Raises what ends it early, and RunIncomplete after a deadlock.
     """
     from beasy_sched.simulator import Ending
 
+    def say(text: str) -> None:
+        if not quiet:
+            tell(text)
+
+    def note(text: str) -> None:
+        say(f"note: {text}")
+
     try:
-        simulation = ready()
+        simulation = ready(note)
         with progress_bar("jobs submitted", quiet=quiet) as report:
             result = simulation.run(scheduler, report)
     except DecisionRefused as error:
@@ -391,8 +372,8 @@ def _run(
         raise Interrupted(f"{error}; no output file was written", error.number) from None
     finally:
         scheduler.close()
-    for note in (*result.notes, *scheduler.notices):
-        say(f"note: {note}")
+    for text in (*result.notes, *scheduler.notices):
+        note(text)
     say(f"jobs={result.jobs}, success={result.succeeded}, makespan={result.makespan_s:.6f}")
     for file in result.files:
         say(f"wrote {file}")

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
@@ -20,18 +20,22 @@ from beasy_sched.cli.options import (
     FOLDER,
     CommandOptions,
     Whole,
+    counting,
     option,
     parsed,
     progress_bar,
+    tell,
     tell_written,
     width,
     with_options,
 )
+from beasy_sched.declared import check_choice
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_error
 from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.campaigns.campaign import Outcome
+    from beasy_sched.campaigns.size import SizeAnswer
     from beasy_sched.campaigns.tasks import Keep
     from beasy_sched.campaigns.workers import Executor
     from beasy_sched.comparisons.scenarios import PairedResults
@@ -92,12 +96,13 @@ class PartOption(CommandOptions):
     )
 
 
-def jobs_option() -> Any:
-    """How many runs there are at a time."""
-    return option(
+class JobsOption(CommandOptions):
+    """How much is done at a time."""
+
+    jobs: int = option(
         "How many runs at a time, each in its own process.",
         "-j",
-        type=Whole(1, 100_000),
+        type=Whole(1, 1_000_000),
         default=processors_here,
         show_default="all cores",
     )
@@ -106,7 +111,7 @@ def jobs_option() -> Any:
 class WorkerOptions(ExecutorOptions):
     """Where and how the runs of a campaign are executed."""
 
-    jobs: int = jobs_option()
+    jobs: int = JobsOption.jobs
     allowed: tuple[str, ...] = option(
         "Allow scenarios to import this policy: a file alone cannot cause code to be imported.",
         "--allow-policy",
@@ -333,9 +338,9 @@ def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:
 def _one_of(option: str, given: str | None, known: Sequence[str]) -> str:
     if given is None and len(known) == 1:
         return known[0]
-    if given is None or given not in known:
-        found = "nothing" if given is None else repr(given)
-        raise ConfigError(f"{option}: found {found}, expected one of {', '.join(known)}")
+    if given is None:
+        raise ConfigError(f"{option}: found nothing, expected one of {', '.join(known)}")
+    check_choice(option, given, known)
     return given
 
 
@@ -367,7 +372,7 @@ def _go_on(folder: Path, how: _RunOptions) -> None:
         outcome = go_on(
             folder,
             executor_of(how, how.jobs),
-            progress=None if report is None else lambda done, total: report(done / total),
+            progress=counting(report),
             retry_failed=how.retry_failed,
             allowed=how.allowed,
             part=how.part,
@@ -419,12 +424,17 @@ def executor_of(how: ExecutorOptions, jobs: int) -> Executor:
     return Processes(jobs, TIME_LIMIT_S if how.limit_s is None else how.limit_s)
 
 
+def tell_warnings(outcome: Outcome | SizeAnswer) -> None:
+    """Say what runs warned of."""
+    for text, count in outcome.warnings.items():
+        tell(f"warning: {count} of {outcome.executed} runs: {text}")
+
+
 def _tell(outcome: Outcome, quiet: bool) -> None:
     from beasy_sched.campaigns.table import result_lines
 
     if not quiet:
-        for text, count in outcome.warnings.items():
-            click.echo(f"warning: {count} of {outcome.executed} runs: {text}", err=True)
+        tell_warnings(outcome)
         for line in result_lines(outcome.folder) if not outcome.left else ():
             click.echo(line)
     if outcome.failed:

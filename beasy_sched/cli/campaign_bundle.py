@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from beasy_sched.cli.campaign import jobs_option, unless_stopped
-from beasy_sched.cli.options import FOLDER, CommandOptions, option, progress_bar, with_options
+from beasy_sched.cli.campaign import JobsOption, unless_stopped
+from beasy_sched.cli.options import FOLDER, CommandOptions, counting, option, progress_bar, with_options
 from beasy_sched.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class _RerunOptions(CommandOptions):
     python: str | None = option(
         "Python for the new environment.", metavar="PYTHON", show_default="one of the bundle's version"
     )
-    jobs: int = jobs_option()
+    jobs: int = JobsOption.jobs
     allowed: tuple[str, ...] = option(
         "Allow the bundle to bring this policy's code.", "--allow-policy", metavar="MODULE:CLASS"
     )
@@ -156,7 +156,7 @@ def _rerun_here(given: _RerunOptions, bundle: Bundle, out: Path) -> None:
             bundle,
             out,
             Processes(given.jobs, TIME_LIMIT_S),
-            progress=None if report is None else lambda done, total: report(done / total),
+            progress=counting(report),
             allowed=given.allowed,
         )
     for line in verdict_lines(verdict):

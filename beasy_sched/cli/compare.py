@@ -14,14 +14,16 @@ from typing import Any, Final, Literal, get_type_hints
 import click
 
 from beasy_sched.campaigns.own_days import OwnFiles
-from beasy_sched.campaigns.workers import Processes, processors
+from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli import main
 from beasy_sched.cli.campaign import (
     ExecutorOptions,
+    JobsOption,
     PartOption,
     TableOptions,
     executor_of,
     show_paired,
+    tell_warnings,
     unless_stopped,
 )
 from beasy_sched.cli.options import (
@@ -31,6 +33,7 @@ from beasy_sched.cli.options import (
     SectionedCommand,
     Whole,
     again,
+    counting,
     known_policies,
     option,
     option_of,
@@ -102,18 +105,6 @@ def with_signal_code(command: Callable[..., None]) -> Callable[..., None]:
             sys.exit(128 + stop.number)
 
     return called
-
-
-class JobsOption(CommandOptions):
-    """How much is done at a time."""
-
-    jobs: int = option(
-        "How many runs at a time.",
-        "-j",
-        type=Whole(1, 1_000_000),
-        default=processors,
-        show_default="all cores",
-    )
 
 
 class SharedOptions(CommandOptions):
@@ -329,12 +320,10 @@ def _compare_scenarios(
         most_seeds=shown.most_seeds,
     )
     with unless_stopped("the same command"), progress_bar("runs") as report:
-        progress = None if report is None else lambda done, total: report(done / total)
         executor = executor_of(where, what.jobs)
-        outcome = comparison.run(executor, progress, retry_failed=where.retry_failed, part=where.part)
+        outcome = comparison.run(executor, counting(report), retry_failed=where.retry_failed, part=where.part)
     tell(f"{outcome.runs} runs, {outcome.executed} executed now, {outcome.failed} failed")
-    for text, count in outcome.warnings.items():
-        tell(f"warning: {count} of {outcome.executed} runs: {text}")
+    tell_warnings(outcome)
     if outcome.left:
         tell(f"{outcome.left} runs are left to other parts; the one that ends last prints the tables")
     else:
@@ -411,7 +400,7 @@ _OTHER_DAYS: Final = (
     "ninja_wind", "start",
 )  # fmt: skip
 """Options of generated days."""
-_OWN_FILES: Final = ("platform", "workloads", "events", "plan", "forecast", "windows", "master_host")
+_OWN_FILES: Final = (*get_type_hints(_OwnFiles),)
 
 
 def _own_days(context: click.Context, days: _TheDays, own: _OwnFiles) -> OwnDays:

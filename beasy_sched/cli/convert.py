@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from beasy_sched.cli.options import CommandOptions, option, with_options, write_output
+from beasy_sched.cli.options import CommandOptions, option, output_option, with_options, write_output
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.batsim_events import event_lines_for
 from beasy_sched.formats.batsim_versions import (
@@ -22,7 +22,7 @@ from beasy_sched.formats.reading import read_bytes
 
 
 class _ConvertOptions(CommandOptions):
-    output: str = option("The file to write; - is the standard output.", "-o", required=True, metavar="FILE")
+    output: str = output_option("file")
     form: BatsimFormat = option("Whose files to write.", "--format", default="batsim5")
     name: str = option(
         "What Batsim will call the workload: w0 for the first -w, w1 for the next.",
@@ -67,7 +67,8 @@ def convert(given: _ConvertOptions, source: str) -> None:
     if isinstance(whole, dict) and "type" not in whole:
         notes = _workload(given, source, whole)
     else:
-        notes = _events(given, source, data)
+        write_output(given.output, list(event_lines_for(given.form, source, data)))
+        notes = []
     if not given.quiet:
         for note in (f"wrote {given.output}", *notes):
             click.echo(note, err=True)
@@ -76,9 +77,8 @@ def convert(given: _ConvertOptions, source: str) -> None:
 def _workload(given: _ConvertOptions, source: PathLike, raw: dict[str, Any]) -> list[str]:
     """Write a workload; return what to tell the user."""
     profiles = raw.get("profiles")
-    found = BatsimFormat.BATSIM4
-    if isinstance(profiles, dict) and is_of_batsim5(profiles):
-        found = BatsimFormat.BATSIM5
+    new = isinstance(profiles, dict) and is_of_batsim5(profiles)
+    found = BatsimFormat.BATSIM5 if new else BatsimFormat.BATSIM4
     if found is given.form:
         raise InputError(source, f"is a workload of {found.label} already")
     try:
@@ -100,9 +100,3 @@ def _workload_pieces(made: dict[str, Any]) -> Iterator[bytes]:
     yield b'"jobs":[\n' + b",\n".join(map(encode, made["jobs"]))
     lines = (b"%s:%s" % (encode(name), encode(profile)) for name, profile in made["profiles"].items())
     yield b'\n],"profiles":{\n' + b",\n".join(lines) + b"\n}}\n"
-
-
-def _events(given: _ConvertOptions, source: PathLike, data: bytes) -> list[str]:
-    """Write an events file; return what to tell the user."""
-    write_output(given.output, list(event_lines_for(given.form, source, data)))
-    return []

@@ -37,7 +37,7 @@ def show_findings(
         report = {
             "verdict": _VERDICTS[code],
             "figures": figures,
-            "findings": [{**asdict(finding), "level": finding.level.value} for finding in found],
+            "findings": [asdict(finding) for finding in found],
         }
         click.echo(json.dumps(report, indent=2, allow_nan=False))
     elif quiet:

@@ -19,6 +19,7 @@ from beasy_sched.cli.options import (
     option_of,
     output_option,
     parsed,
+    tell,
     tell_written,
     with_options,
     write_output,
@@ -130,21 +131,21 @@ def platform(given: _PlatformOptions) -> None:
     built = build_platform(
         (spec.fastest_only() if given.one_pstate else spec, count) for spec, count in given.servers
     )
-    write_output(given.output, platform_xml(built))
-    if not given.quiet:
-        click.echo(platform_summary(built, given.output), err=True)
+    write_platform(built, given.output, quiet=given.quiet)
 
 
-def platform_summary(platform: Platform, output: str) -> str:
-    """Say which hosts a platform has, kind by kind, with their P-states."""
-    lines = [f"{output}: {platform.size} hosts"]
+def write_platform(platform: Platform, output: str, *, quiet: bool) -> None:
+    """Write a platform file; say which hosts there are, kind by kind, with their P-states."""
+    write_output(output, platform_xml(platform))
+    if quiet:
+        return
+    tell(f"{output}: {platform.size} hosts")
     for index, kind in enumerate(platform.kinds):
         hosts = HostSet.of(host for host in range(platform.size) if platform.kind_of[host] == index)
         states = f"computing P-states {HostSet.of(kind.computing)}"
         if kind.sleep:
             states += f", sleep {kind.sleep.pstate}, off {kind.sleep.off_pstate}, on {kind.sleep.on_pstate}"
-        lines.append(f"  ids {hosts}: {kind.name} ({states})")
-    return "\n".join(lines)
+        tell(f"  ids {hosts}: {kind.name} ({states})")
 
 
 def _size(text: str) -> float:

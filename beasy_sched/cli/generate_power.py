@@ -70,29 +70,17 @@ def _moment(text: str) -> int:
 _MOMENT: Final[dict[str, Any]] = {"type": parsed(_moment), "metavar": "TIME"}
 
 
-class _Kilowatts(Number):
-    """A power in kW; the command gets it in W."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the power in W."""
-        return kw_to_w(super().convert(value, param, ctx))
-
-
-_SITE: Final[dict[str, Any]] = {"type": _Kilowatts(0, 1e6, above=True), "metavar": "KW"}
-_FLEET: Final[dict[str, Any]] = {"type": _Kilowatts(0, 1e9, above=True), "metavar": "KW"}
+_SITE: Final[dict[str, Any]] = {"type": Number(0, 1e6, above=True), "metavar": "KW"}
+_FLEET: Final[dict[str, Any]] = {"type": Number(0, 1e9, above=True), "metavar": "KW"}
 """All plants of a country, whose production ENTSO-E publishes."""
-
-
-def _plant_option(name: str) -> Any:
-    return option_of(PowerOptions, name, f"--{name.replace('_', '-')}", default=None, **_SITE)
 
 
 class _PowerOptions(CommandOptions):
     output: str = output_option("events file")
     pv: str | None = option("Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file.", metavar="FILE")
     wind: str | None = option("Wind: the same kinds of file.", metavar="FILE")
-    pv_w: float | None = _plant_option("pv_kw")
-    wind_w: float | None = _plant_option("wind_kw")
+    pv_kw: float | None = option_of(PowerOptions, "pv_kw", default=None, **_SITE)
+    wind_kw: float | None = option_of(PowerOptions, "wind_kw", default=None, **_SITE)
     start: int | None = option_of(PowerOptions, "start", **_MOMENT)
     days: float = option_of(PowerOptions, "days", metavar="DAYS")
     dt: float = option("Step, seconds.", type=Number(1, 86_400), metavar="S", default=300.0)
@@ -106,12 +94,10 @@ class _PowerOptions(CommandOptions):
     cut_in: float = option_of(WindTurbine, "cut_in_m_s", "--cut-in")
     rated_speed: float = option_of(WindTurbine, "rated_m_s", "--rated-speed")
     cut_out: float = option_of(WindTurbine, "cut_out_m_s", "--cut-out")
-    pv_capacity_w: float | None = option(
-        "Capacity that the file's electricity is for, where the file does not state it.",
-        "--pv-capacity-kw",
-        **_FLEET,
+    pv_capacity_kw: float | None = option(
+        "Capacity that the file's electricity is for, where the file does not state it.", **_FLEET
     )
-    wind_capacity_w: float | None = option("The same for wind.", "--wind-capacity-kw", **_FLEET)
+    wind_capacity_kw: float | None = option("The same for wind.", **_FLEET)
     pv_start: int | None = option("Start in the PV file, if different from --start.", **_MOMENT)
     wind_start: int | None = option("Start in the wind file, if different from --start.", **_MOMENT)
     pv_column: str | None = option("Column of a CSV or ENTSO-E file, or a part of its name.", metavar="NAME")
@@ -297,31 +283,35 @@ def _synthetic(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
     """Make the weather of the window, for each plant."""
     if options.pv is not None or options.wind is not None:
         raise ConfigError("--synthetic generates the weather: do not combine it with --pv and --wind")
-    if options.pv_w is None and options.wind_w is None:
+    if options.pv_kw is None and options.wind_kw is None:
         raise ConfigError("--synthetic needs the size of a plant: give --pv-kw, --wind-kw or both")
     weather = SyntheticWeather(
         latitude_deg=options.latitude, cloudiness=options.cloudiness, wind_mean_m_s=options.wind_mean
     )
     start_s = _moment(SYNTHETIC_START) if options.start is None else options.start
     series = synthetic_series(weather, seed=options.seed, start_s=start_s, hours=math.ceil(options.days * 24))
-    for name, installed_w in (("pv", options.pv_w), ("wind", options.wind_w)):
-        if installed_w is not None:
+    for name, installed_kw in (("pv", options.pv_kw), ("wind", options.wind_kw)):
+        if installed_kw is not None:
             yield name, series
+
+
+def _watts(power_kw: float | None) -> float | None:
+    return None if power_kw is None else kw_to_w(power_kw)
 
 
 def _production(options: _PowerOptions, name: str, series: TimeSeries) -> Production:
     if name == "pv":
         return pv_production(
             series,
-            installed_w=options.pv_w,
-            stated_w=options.pv_capacity_w,
+            installed_w=_watts(options.pv_kw),
+            stated_w=_watts(options.pv_capacity_kw),
             route=options.route,
             efficiency=options.pv_efficiency,
         )
     return wind_production(
         series,
-        installed_w=options.wind_w,
-        stated_w=options.wind_capacity_w,
+        installed_w=_watts(options.wind_kw),
+        stated_w=_watts(options.wind_capacity_kw),
         route=options.route,
         cut_in_m_s=options.cut_in,
         rated_m_s=options.rated_speed,

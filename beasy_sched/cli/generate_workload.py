@@ -14,17 +14,21 @@ from click.core import ParameterSource
 from beasy_sched.cli.options import (
     CommandOptions,
     Number,
+    SectionedCommand,
+    counting,
     option,
     option_of,
+    output_option,
     parsed,
     progress_bar,
+    tell,
     with_options,
     write_output,
 )
 from beasy_sched.declared import HOSTS, default_of, made_of, meaning_of
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
-from beasy_sched.generate.deadlines import DEADLINES, DeadlineRule, parse_deadlines, with_deadlines
+from beasy_sched.generate.deadlines import DEADLINES, DeadlineRule, clock_s, parse_deadlines, with_deadlines
 from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
 from beasy_sched.generate.log_normal_fit import fit_log_normal
 from beasy_sched.generate.noise import WalltimeRule, noisy_workload
@@ -55,9 +59,8 @@ def _speed(text: str) -> float:
     return speed
 
 
-def _numbers(kind: type[int] | type[float], expected: str) -> Callable[[str], tuple[float, ...]]:
+def _numbers(known: Range, expected: str) -> Callable[[str], tuple[float, ...]]:
     """Read numbers between commas."""
-    known = ANY_WHOLE if kind is int else ANY_NUMBER
 
     def read(text: str) -> tuple[float, ...]:
         try:
@@ -113,22 +116,14 @@ _TIME: Final[dict[str, Any]] = {"type": parsed(parse_duration), "metavar": "TIME
 
 
 def _filter_option(field: str) -> Any:
-    read = parsed(_numbers(int, "a list of whole numbers such as 1,5"))
+    read = parsed(_numbers(ANY_WHOLE, "a list of whole numbers such as 1,5"))
     return option(f"Keep only jobs with these values of {field}.", type=read, metavar="N,...")
-
-
-def _clock_s(text: str) -> float:
-    """Read a time of day, s after midnight."""
-    hour, _, minute = text.partition(":")
-    if hour.isdigit() and minute.isdigit() and int(hour) < 24 and int(minute) < 60:
-        return 3600.0 * int(hour) + 60.0 * int(minute)
-    raise ValueError(f"{text!r} is not a time of day such as 09:00")
 
 
 class CommonOptions(CommandOptions):
     """What all ways to generate a workload share, and partly the import of past jobs."""
 
-    output: str = option("The JSON file to write; - prints it.", "-o", required=True, metavar="FILE")
+    output: str = output_option("JSON file")
     swf: str | None = option(
         "Take the jobs of this trace in the Standard Workload Format, plain or gzip.", metavar="FILE"
     )
@@ -164,13 +159,15 @@ class CommonOptions(CommandOptions):
     clock_at_0: float | None = option(
         "Local time of day at time 0, for clock deadlines. [default: from the trace's header; midnight for "
         "--synthetic]",
-        type=parsed(_clock_s),
+        type=parsed(clock_s),
         metavar="HH:MM",
     )
     quiet: bool = option("Print warnings only.", "-q")
 
 
 class _ForTrace(CommandOptions):
+    heading = "Options for --swf"
+
     start_s: float | None = option_of(SwfOptions, "start_s", "--from", **_TIME)
     end_s: float | None = option_of(SwfOptions, "end_s", "--to", **_TIME)
     duration: float | None = option("Length of the window, for --to.", **_TIME)
@@ -205,6 +202,8 @@ class _ForTrace(CommandOptions):
 
 
 class _ForSynthetic(CommandOptions):
+    heading = "Options for --synthetic"
+
     jobs: int = option_of(SyntheticOptions, "jobs")
     arrivals: ArrivalShape = option(
         "Three days with 75, 17 and 8 % of the arrivals; the same backwards; or three equal days with a "
@@ -214,7 +213,7 @@ class _ForSynthetic(CommandOptions):
     day_shares: tuple[float, ...] | None = option_of(
         SyntheticOptions,
         "day_shares",
-        type=parsed(_numbers(float, "one number a day such as 75,17,8")),
+        type=parsed(_numbers(ANY_NUMBER, "one number a day such as 75,17,8")),
         default=None,  # those of --arrivals
         metavar="N,...",
     )
@@ -242,6 +241,8 @@ class _ForSynthetic(CommandOptions):
 
 
 class _ForWorkflows(CommandOptions):
+    heading = "Options for --workflows"
+
     staggered: bool = option_of(WorkflowOptions, "staggered")
     multi_node: bool = option_of(WorkflowOptions, "multi_node")
     copies: int = option_of(WorkflowOptions, "copies")
@@ -249,33 +250,21 @@ class _ForWorkflows(CommandOptions):
         WorkflowOptions,
         "estimate_error_pct",
         "--estimate-error",
-        type=parsed(_numbers(float, "two numbers such as -20,20")),
+        type=parsed(_numbers(ANY_NUMBER, "two numbers such as -20,20")),
         metavar="LOW,HIGH",
         default="0,0",
     )
     deadline_shift_h: float = option_of(WorkflowOptions, "deadline_shift_h", "--deadline-shift", metavar="H")
 
 
-class _SectionedCommand(click.Command):
-    """A command whose help lists its options in sections, and no arguments."""
+class _WithoutArgument(SectionedCommand):
+    """A command whose help does not tell of its argument."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [self.options_metavar or ""]
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections = {
-            "Options": [*get_type_hints(CommonOptions), "help"],
-            "Options for --swf": get_type_hints(_ForTrace),
-            "Options for --synthetic": get_type_hints(_ForSynthetic),
-            "Options for --workflows": get_type_hints(_ForWorkflows),
-        }
-        for title, names in sections.items():
-            records = [p.get_help_record(ctx) for p in self.get_params(ctx) if p.name in names]
-            with formatter.section(title):
-                formatter.write_dl([record for record in records if record])
 
-
-@click.command(cls=_SectionedCommand)
+@click.command(cls=_WithoutArgument)
 @click.argument("argument", required=False)
 @with_options(CommonOptions)
 @with_options(_ForTrace)
@@ -322,7 +311,8 @@ def workload(
         raise click.UsageError(f"Got unexpected extra argument ({argument}).")
     given.swf = given.swf or argument  # a trace without --swf, as it was given before, still works
     _check_section(context, given)
-    speed, speed_source = _reference_speed(given)
+    usual = "greenslot-xeon" if given.workflows else WorkloadOptions.reference
+    speed, speed_source = reference_speed_of(given.reference_speed_flops, given.reference, usual)
     if given.workflows:
         made = workflow_workload(_workflow_options(given, flows, speed))
     elif given.swf is None:
@@ -330,19 +320,14 @@ def workload(
     else:
         options = _swf_options(given, cut, speed)
         with progress_bar(f"Reading {os.path.basename(given.swf)}", quiet=given.quiet) as show:
-            progress = None if show is None else lambda done, total: show(done / total if total else 0.0)
-            made = workload_from_swf(given.swf, options, progress)
+            made = workload_from_swf(given.swf, options, counting(show))
     made = _with_noise(made, given, cut.clip_run_time)
     if given.deadlines is not None:
         if given.clock_at_0 is not None:
             made = replace(made, midnight_s=-given.clock_at_0)
         made = with_deadlines(made, given.deadlines, seed=given.seed)
-    write_output(given.output, made.json_pieces(given.form))
-    lines = [] if given.quiet else workload_summary(made, given.output, speed_source)
-    if given.swf is not None and not given.quiet:
-        lines += _fits(made)
-    for line in (*lines, *(f"warning: {text}" for text in made.report.warnings)):
-        click.echo(line, err=True)
+    more = [] if given.swf is None or given.quiet else _fits(made)
+    write_workload(made, given.output, given.form, speed_source, *more, quiet=given.quiet)
 
 
 _SECTIONS: Final = {"--swf": _ForTrace, "--synthetic": _ForSynthetic, "--workflows": _ForWorkflows}
@@ -371,11 +356,6 @@ def _check_section(context: click.Context, given: CommonOptions) -> None:
             raise click.UsageError(f"{parameter.opts[0]} is not for --workflows, which are the paper's.")
     if given.clock_at_0 is not None and (given.deadlines is None or not given.deadlines.clock_s):
         raise click.UsageError("--clock-at-0 is only for --deadlines clock:....")
-
-
-def _reference_speed(given: CommonOptions) -> tuple[float, str]:
-    usual = "greenslot-xeon" if given.workflows else WorkloadOptions.reference
-    return reference_speed_of(given.reference_speed_flops, given.reference, usual)
 
 
 def reference_speed_of(
@@ -455,7 +435,18 @@ def _fits(made: GeneratedWorkload) -> list[str]:
     return [f"  {name}: {fit}" for name, fit in fits.items() if fit is not None]
 
 
-def workload_summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[str]:
+def write_workload(
+    made: GeneratedWorkload, output: str, form: BatsimFormat, speed_source: str, *more: str, quiet: bool
+) -> None:
+    """Write a workload file; say what was made, ``more`` about it, and what may be a mistake."""
+    write_output(output, made.json_pieces(form))
+    for line in () if quiet else (*_summary(made, output, speed_source), *more):
+        tell(line)
+    for text in made.report.warnings:
+        tell(f"warning: {text}")
+
+
+def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[str]:
     """Say what was made, how, and what was left out, line by line."""
     report = made.report
     speed = made.reference_speed_flops / 1e9

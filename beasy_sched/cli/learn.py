@@ -9,7 +9,7 @@ from typing import Literal
 
 import click
 
-from beasy_sched.cli.campaign import WorkerOptions, unless_stopped
+from beasy_sched.cli.campaign import JobsOption, unless_stopped
 from beasy_sched.cli.options import (
     COUNT,
     FILE,
@@ -63,7 +63,7 @@ class _LearnOptions(CommandOptions):
     without: tuple[str, ...] = option(
         "A feature that it does not see; repeat it for several.", type=click.Choice(FEATURES), multiple=True
     )
-    jobs: int = WorkerOptions.jobs
+    jobs: int = JobsOption.jobs
     quiet: bool = option("No progress bar, no summary.", "-q")
 
 

@@ -82,7 +82,7 @@ class SectionedCommand(click.Command):
     """A command whose help has its options under the headings of their `CommandOptions`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, those without a heading last."""
+        """Write the options, those without a heading below "Options"."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -462,6 +462,11 @@ def exporting(address: str | None, policy: str, *, quiet: bool = False) -> Itera
         if not quiet:
             tell(f"metrics at {page.url}")
         yield metrics
+
+
+def counting(report: Callable[[float], None] | None) -> Callable[[int, int], None] | None:
+    """What is called with how many are done and how many there are, for a bar that takes the share."""
+    return None if report is None else lambda done, total: report(done / total if total else 0.0)
 
 
 @contextmanager

@@ -149,8 +149,8 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
     """
     if context.invoked_subcommand is not None:
         return
-    _, out = _required(given)
-    sources = _sources(given)
+    platform, out = _required(given)
+    sources = _sources(given, platform)
     if given.season == _WHOLE:
         _plan_season(given, exports, out, sources)
     else:
@@ -201,14 +201,13 @@ def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: Pla
     _finish_season(season, [out], exports)
 
 
-def _sources(given: _PlanOptions) -> PlanSources:
+def _sources(given: _PlanOptions, platform: Path) -> PlanSources:
     """What the options say that the plan is made from. Raises ConfigError."""
     if given.season and not Path(given.season).exists():
         raise ConfigError(
             f"--season {given.season}: there is no such file; to make it, give --season without a file and "
             f"--output {given.season}"
         )
-    platform, _ = _required(given)
     return PlanSources(
         platform,
         given.site or DEFAULT_SITE,

@@ -10,10 +10,6 @@ from beasy_sched.cli.options import FILE, CommandOptions, InputOptions, known_pl
 from beasy_sched.errors import BeasyError
 
 
-class Parted(BeasyError):
-    """The replay found another decision."""
-
-
 class _ReplayOptions(CommandOptions):
     policy: str | None = option(
         "Replay with a policy other than the recorded one; your own policy (package.module:Class) is"
@@ -48,6 +44,6 @@ def replay(given: _ReplayOptions, recording: Path) -> None:
         platform = known_platform(given.platform, given.master_host)
         count, difference = play(opened, policy=given.policy, platform=platform)
     if difference is not None:
-        raise Parted(f"{recording}: {difference}")
+        raise BeasyError(f"{recording}: {difference}")
     if not given.quiet:
         click.echo(f"{recording}: {count} messages, the same decisions")

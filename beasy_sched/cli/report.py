@@ -7,6 +7,9 @@ from pathlib import Path
 import click
 
 from beasy_sched.cli.options import CommandOptions, option, progress_bar, with_options
+from beasy_sched.units import some_of
+
+_MOST_NAMED = 5
 
 
 class _ReportOptions(CommandOptions):
@@ -45,7 +48,7 @@ def report(given: _ReportOptions, runs: tuple[str, ...]) -> None:
         raise click.UsageError("-o: a report must be written to a file, such as report.html")
     found, others = runs_among(runs)
     if others and not given.quiet:
-        click.echo(f"note: left out, since they are no runs: {_listed(others)}", err=True)
+        click.echo(f"note: left out, since they are no runs: {some_of(others, _MOST_NAMED)}", err=True)
     with progress_bar("runs read", quiet=given.quiet) as tell:
         pieces = report_pieces(found, plan=given.plan, title=given.title, report=tell)
     write_atomic(given.out, pieces)
@@ -53,11 +56,3 @@ def report(given: _ReportOptions, runs: tuple[str, ...]) -> None:
         # A device or pipe has no size.
         size = f" ({given.out.stat().st_size / 1e6:.1f} MB)" if given.out.is_file() else ""
         click.echo(f"wrote {given.out}{size}", err=True)
-
-
-_MOST_NAMED = 5
-
-
-def _listed(places: list[str]) -> str:
-    more = len(places) - _MOST_NAMED
-    return ", ".join(places[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

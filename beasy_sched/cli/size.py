@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from beasy_sched.campaigns.sweep import AXES
-from beasy_sched.cli.campaign import WorkerOptions, executor_of, unless_stopped
+from beasy_sched.cli.campaign import WorkerOptions, executor_of, tell_warnings, unless_stopped
 from beasy_sched.cli.options import (
     FOLDER,
     WINDOWS,
     CommandOptions,
     Number,
     Whole,
+    counting,
     option,
     parsed,
     progress_bar,
     with_options,
 )
+from beasy_sched.declared import check_choice
 from beasy_sched.errors import ConfigError
 from beasy_sched.numbers import ANY_NUMBER
 
@@ -146,8 +148,7 @@ def size(given: _SizeOptions, how: WorkerOptions, scenario: str) -> None:
     if given.balance:
         answers = balance_sizes(question)
         _show(balance_json(question, answers) if given.as_json else None, [*balance_lines(question, answers)])
-        _end(any(answer.found.rung is None for answer in answers))
-        return
+        sys.exit(int(any(answer.found.rung is None for answer in answers)))
     if given.out is None:
         raise click.UsageError("Missing option '-o': the folder of the runs (or ask for --balance).")
     _tell(_search(question, given.out, how), given, how.quiet)
@@ -156,18 +157,14 @@ def size(given: _SizeOptions, how: WorkerOptions, scenario: str) -> None:
 def _search(question: SizeQuestion, folder: Path, how: WorkerOptions) -> SizeAnswer:
     from beasy_sched.campaigns.size import find_sizes
 
-    with (
-        unless_stopped("the same command"),
-        progress_bar("runs (estimated)", quiet=how.quiet) as report,
-    ):
-        found: SizeAnswer = find_sizes(
+    with unless_stopped("the same command"), progress_bar("runs (estimated)", quiet=how.quiet) as report:
+        return find_sizes(
             question,
             folder,
             executor_of(how, how.jobs),
-            progress=None if report is None else lambda done, total: report(done / total),
+            progress=counting(report),
             retry_failed=how.retry_failed,
         )
-    return found
 
 
 def _tell(answer: SizeAnswer, given: _SizeOptions, quiet: bool) -> None:
@@ -175,10 +172,9 @@ def _tell(answer: SizeAnswer, given: _SizeOptions, quiet: bool) -> None:
 
     _show(size_json(answer) if given.as_json else None, [*size_lines(answer)])
     if not quiet:
-        for text, count in answer.warnings.items():
-            click.echo(f"warning: {count} of {answer.executed} runs: {text}", err=True)
+        tell_warnings(answer)
         click.echo(f"{answer.executed} runs executed; all are in {given.out}", err=True)
-    _end(any(math.isinf(each.median) for each in answer.policies))
+    sys.exit(int(any(math.isinf(each.median) for each in answer.policies)))
 
 
 def _show(as_json: dict[str, object] | None, lines: list[str]) -> None:
@@ -187,11 +183,6 @@ def _show(as_json: dict[str, object] | None, lines: list[str]) -> None:
         return
     for line in lines:
         click.echo(line)
-
-
-def _end(failed: bool) -> None:
-    if failed:
-        sys.exit(1)
 
 
 def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestion:
@@ -210,17 +201,13 @@ def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestio
     least, most = own * _FROM_OWN if least is None else least, own * _TO_OWN if most is None else most
     if axis.whole:
         least, most = max(math.floor(least), 1), math.ceil(most)
-    if not 0 < least <= most:
-        raise ConfigError(
-            f"--from {least:g} --to {most:g}: expected two sizes above 0, the smaller one first"
-        )
+    sizes = ladder(least, most, given.resolution_pct, whole=axis.whole)
     for option_name, end in (("--from", least), ("--to", most)):
         axis.check(end, option_name)
         at_point(found, ((axis.name, end),)).parsed_site()
-    sizes = ladder(least, most, given.resolution_pct, whole=axis.whole)
     guards = {guard.label: guard for guard in found.guards}
-    if given.guard is not None and given.guard not in guards:
-        raise ConfigError(f"--guard: found {given.guard!r}, expected one of {', '.join(guards)}")
+    if given.guard is not None:
+        check_choice("--guard", given.guard, guards)
     check_scenario(found, how.allowed)
     goal = Goal(given.goal, given.least_pct, given.of_unlimited, given.no_kills, given.end_at_target)
     question = SizeQuestion(

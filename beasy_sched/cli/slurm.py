@@ -11,8 +11,8 @@ import click
 
 from beasy_sched.cli import LazyGroup
 from beasy_sched.cli.findings_table import show_findings
-from beasy_sched.cli.generate import platform_summary
-from beasy_sched.cli.generate_workload import CommonOptions, reference_speed_of, workload_summary
+from beasy_sched.cli.generate import write_platform
+from beasy_sched.cli.generate_workload import CommonOptions, reference_speed_of, write_workload
 from beasy_sched.cli.options import (
     CommandOptions,
     option,
@@ -20,12 +20,10 @@ from beasy_sched.cli.options import (
     output_option,
     parsed,
     with_options,
-    write_output,
 )
 from beasy_sched.declared import made_of
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.reading import read_bytes
-from beasy_sched.generate.platform import platform_xml
 from beasy_sched.generate.workload import ProfileType
 from beasy_sched.slurm.check import cluster_facts, cluster_findings, hold_script, look_at_cluster
 from beasy_sched.slurm.commands import Slurm
@@ -129,10 +127,7 @@ def import_(given: _ImportOptions) -> None:
         given.hosts = given.hosts or len(of_partition(cluster.nodes(), given.partition))
     options = made_of(HistoryOptions, vars(given), from_s=from_s, to_s=to_s)
     made = workload_from_history(read_history(data, source), options, source)
-    write_output(given.output, made.json_pieces(given.form))
-    lines = [] if given.quiet else workload_summary(made, given.output, speed_source)
-    for line in (*lines, *(f"warning: {text}" for text in made.report.warnings)):
-        click.echo(line, err=True)
+    write_workload(made, given.output, given.form, speed_source, quiet=given.quiet)
 
 
 class _PlatformOptions(CommandOptions):
@@ -176,9 +171,7 @@ def platform(given: _PlatformOptions) -> None:
     """
     nodes = Slurm().nodes() if given.file is None else read_nodes_file(given.file)
     built = cluster_platform(of_partition(nodes, given.partition), given.servers, one_pstate=given.one_pstate)
-    write_output(given.output, platform_xml(built))
-    if not given.quiet:
-        click.echo(platform_summary(built, given.output), err=True)
+    write_platform(built, given.output, quiet=given.quiet)
 
 
 class _CheckOptions(CommandOptions):

@@ -18,9 +18,9 @@ from rich.progress_bar import ProgressBar
 
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli import main
+from beasy_sched.cli.campaign import JobsOption
 from beasy_sched.cli.compare import (
     SITE,
-    JobsOption,
     SharedOptions,
     print_text,
     require_trace,
