@@ -18,7 +18,7 @@ import numpy as np
 
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.reading import read_bytes
-from beasy_sched.limits import MOST_HOSTS, MOST_PSTATES, shortened
+from beasy_sched.limits import MOST_HOSTS, shortened
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
     OLD_OFF_PROPERTY,
@@ -246,7 +246,7 @@ class _Kinds:
             idle, epsilon, full = host_powers(properties, cores)
             states = parse_sleep_states(properties.get("sleep_pstates", ""))
             kind = ServerKind(host.name, speeds, idle, epsilon, full, states, cores)
-            _check_pstates(kind, computes)
+            kind.check(computes=computes)
         except (ConfigError, ValueError) as error:
             raise host.error(f"host {host.name!r}: {error}") from None
         return kind
@@ -275,36 +275,6 @@ def _check_off_powers(properties: Mapping[str, str]) -> None:
             " and ".join(f"{name} {properties[name]!r}" for name in found)
             + " differ: remove one, or make them the same"
         )
-
-
-def _check_pstates(kind: ServerKind, computes: bool) -> None:
-    """Raise ValueError where speeds, powers and sleep states do not fit together, or cannot compute."""
-    count = len(kind.speeds_flops)
-    if count > MOST_PSTATES:
-        raise ValueError(f"{count} P-states: expected {MOST_PSTATES} at most")
-    if kind.idle_w and len(kind.idle_w) != count:
-        raise ValueError(
-            f"{count} speeds but {len(kind.idle_w)} entries in {POWERS_PROPERTY}: expected one per P-state"
-        )
-    for state in kind.sleeps:
-        for pstate in (state.pstate, state.off_pstate, state.on_pstate):
-            if not 0 <= pstate < count:
-                raise ValueError(
-                    f"sleep_pstates names P-state {pstate}, but there are only {count} (0 to {count - 1})"
-                )
-        if len({state.pstate, state.off_pstate, state.on_pstate}) < 3:
-            raise ValueError(
-                "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
-            )
-    if not computes:
-        return
-    speeds = kind.speeds_flops
-    if any(min(speeds[state.off_pstate], speeds[state.on_pstate]) <= 0 for state in kind.sleeps):
-        raise ValueError("the speeds of transition P-states must be positive: a transition runs 1 flop")
-    if not kind.computing:
-        raise ValueError(kind.none_computes)
-    if min(speeds[p] for p in kind.computing) <= 0:
-        raise ValueError("the speeds of computation P-states must be positive")
 
 
 def _initial_pstate(host: _Host, speeds: Sequence[float]) -> int:

@@ -163,34 +163,35 @@ class ServerKind:
             raise ConfigError(f"host {shortened(name)!r}: {error}") from None
         return kind
 
-    def check(self) -> None:
-        """Raise ConfigError if the P-states of speeds, powers and sleep states do not match."""
+    def check(self, *, computes: bool = True) -> None:
+        """Raise ConfigError if the P-states of speeds, powers and sleep states do not match.
+
+        A host that ``computes`` must also have a P-state for that, and speeds with which jobs end.
+        """
         speeds, powers = len(self.speeds_flops), len(self.idle_w)
         if speeds and powers and speeds != powers:
             raise ConfigError(
                 f"{speeds} speeds but {powers} entries in {POWERS_PROPERTY}: expected one per P-state"
             )
         named, known = self._not_computing, max(speeds, powers)
-        too_many = max(known, *(p + 1 for p in named), 0) > MOST_PSTATES
-        if (not known and (too_many or min(named, default=0) < 0)) or known > MOST_PSTATES:
-            raise ConfigError(f"P-states are numbered 0 to {MOST_PSTATES - 1} at most")
-        if known and not all(0 <= pstate < known for pstate in named):
-            raise ConfigError(f"sleep_pstates names P-states {named}, but there are only 0 to {known - 1}")
+        if wrong := [pstate for pstate in range(known) or named if not 0 <= pstate < MOST_PSTATES]:
+            raise ConfigError(f"found P-state {wrong[0]}, expected 0 to {MOST_PSTATES - 1}")
+        if known and (wrong := [pstate for pstate in named if not 0 <= pstate < known]):
+            raise ConfigError(f"sleep_pstates names P-state {wrong[0]}, but there are only 0 to {known - 1}")
         if any(len(set(sleep.pstates)) < 3 for sleep in self.sleeps):
             raise ConfigError(
                 "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
             )
+        if not computes:
+            return
         if not self.computing:
-            raise ConfigError(self.none_computes)
+            raise ConfigError(
+                f"no P-state is left for computing: sleep_pstates names all of them, 0 to {self.pstates - 1}"
+            )
         if speeds and min(self.speeds_flops[p] for p in range(speeds) if p not in self.asleep_in) <= 0:
             raise ConfigError("the speeds of computing and transition P-states must be above 0")
         if max(self.off_duration_s(), self.on_duration_s()) > LATEST_S:
             raise ConfigError("the speeds of transition P-states make transitions last forever")
-
-    @property
-    def none_computes(self) -> str:
-        """The error message for a kind without a computing P-state."""
-        return f"no P-state is left for computing: sleep_pstates names all of them, 0 to {self.pstates - 1}"
 
 
 @dataclass(frozen=True)
