@@ -55,24 +55,14 @@ class SolarHistory:
     """What the reader repaired or assumed."""
 
     def __post_init__(self) -> None:
-        production, classes = self.production_w, self.classes
-        if production.ndim != 1 or production.shape != classes.shape:
-            raise ConfigError(
-                f"training data: {production.shape} powers, but {classes.shape} conditions; expected as many"
-            )
-        known = ~np.isnan(production)
+        known = ~np.isnan(self.production_w)
         if known.sum() < _LEAST_DAYS * 24:
             raise ConfigError(
                 f"training data has {known.sum() / 24:.3g} days of production, "
                 f"expected at least a month ({_LEAST_DAYS} days), better a year"
             )
-        if not np.all(production[known] >= 0) or np.isinf(production).any():
-            raise ConfigError("training data has a production that is negative or infinite")
-        if not np.any(production[known] > 0):
+        if not np.any(self.production_w[known] > 0):
             raise ConfigError("training data has no production above 0: is it the right column?")
-        if np.any((classes < UNKNOWN) | (classes >= len(self.scheme.labels))):
-            raise ConfigError(f"training data has a condition that is no class of {self.scheme.name}")
-        require_positive("capacity_w", self.capacity_w)
 
     def __len__(self) -> int:
         return len(self.production_w)

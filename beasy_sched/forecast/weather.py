@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
-from beasy_sched.energy.storage import require, require_not_negative, require_positive
+from beasy_sched.energy.storage import require, require_not_negative
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.conditions import UNKNOWN, ConditionScheme
 from beasy_sched.forecast.solar import SEASON_DAYS, SolarHistory
@@ -60,7 +60,7 @@ class LocalHours:
 
 @dataclass(frozen=True, eq=False)
 class IssuedTable:
-    """Forecasts of classes or of power as they were issued. Raises ConfigError.
+    """Forecasts of classes or of power as they were issued: one of 0 or more at least.
 
     Each is for an interval of ``interval_s`` from its valid time on. All times are seconds since time 0.
     """
@@ -76,19 +76,6 @@ class IssuedTable:
     """Probabilities of the quantiles, where there are any, [k]; ``values`` are then the medians."""
     by_level: FloatArray | None = None
     """The quantiles, W, [k, n]."""
-
-    def __post_init__(self) -> None:
-        count = len(self.issued_s)
-        if not count or not count == len(self.valid_s) == len(self.values):
-            raise ConfigError("a forecast needs one issued time, one valid time and one value each")
-        require_positive("interval_s", self.interval_s)
-        early = self.valid_s < self.issued_s
-        if early.any():
-            at = int(np.argmax(early))
-            found = f"valid at {self.valid_s[at]:g} s, issued at {self.issued_s[at]:g} s"
-            raise ConfigError(f"a forecast is for a time before it was issued: {found}")
-        if not np.all(np.isfinite(self.values) & (self.values >= 0)):
-            raise ConfigError("a forecast has a value that is negative or no number")
 
     @cached_property
     def _sorted(self) -> tuple[IntArray, FloatArray, IntArray]:

@@ -192,9 +192,7 @@ def read_forecast_file(path: PathLike, start: datetime | None = None) -> IssuedT
     else:
         expected = "issued, valid and one of values, quantiles (p10 p50 p90) or members (m1 m2 m3)"
         raise InputError(path, f"columns are {', '.join(table.names)}: expected {expected}")
-    interval_s = _interval_s(table, valid_s)
-    with in_file(path):
-        return IssuedTable(issued_s, valid_s, values, interval_s, scheme, levels, by_level)
+    return IssuedTable(issued_s, valid_s, values, _interval_s(table, valid_s), scheme, levels, by_level)
 
 
 def forecast_lines(issued: IssuedQuantiles, time_0_h: int) -> Iterator[str]:

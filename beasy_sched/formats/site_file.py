@@ -258,10 +258,9 @@ def _check_battery(section: _Battery) -> None:
     )
     for name in ("charge_limit_kw", "discharge_limit_kw"):
         value = getattr(section, name)
-        require(value > 0, name, value, "> 0")
         most = _LARGEST_RATE_PER_H * size
         expected = f"at most {most:g} kW, {_LARGEST_RATE_PER_H:g} times the capacity an hour (is it in W?)"
-        require(not (size > 0 and value > most), name, value, expected)
+        require(not value > most, name, value, expected)
     rate = section.self_discharge_pct_per_day
     require(0 <= rate < 100, "self_discharge_pct_per_day", rate, "at least 0 and below 100")
 

@@ -369,27 +369,9 @@ def test_gaps_do_not_count_as_days():
         history([(SUN, 1.0)] * 27 + [(SUN, np.full(24, np.nan))] * 30)
 
 
-@pytest.mark.parametrize(
-    ("day", "message"),
-    [
-        ((SUN, -1.0), "negative or infinite"),
-        ((SUN, np.inf), "negative or infinite"),
-        ((3, 1.0), "no class of sky"),
-    ],
-)
-def test_impossible_training_data_is_refused(day, message):
-    with pytest.raises(ConfigError, match=message):
-        history([(SUN, 1.0)] * 40 + [day])
-
-
 def test_training_data_without_sun_is_refused():
     with pytest.raises(ConfigError, match="no production above 0"):
         history([(SUN, 0.0)] * 40)
-
-
-def test_as_many_conditions_as_powers():
-    with pytest.raises(ConfigError, match="expected as many"):
-        SolarHistory(0, np.ones(800), np.zeros(799, dtype=np.int64), SCHEME, 1.0)
 
 
 @pytest.mark.parametrize("capacity_w", [0.0, -1.0, np.inf, np.nan])

@@ -82,22 +82,6 @@ def test_issued_forecasts_are_found_as_by_a_loop(rows, now):
         np.testing.assert_equal(found[at], max(known)[1] if known else np.nan)
 
 
-def test_a_forecast_for_the_past_is_refused():
-    with pytest.raises(ConfigError, match="for a time before it was issued: valid at 0 s, issued at 60 s"):
-        table([(0, 0, 1), (60, 0, 1)])
-
-
-@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
-def test_a_forecast_is_a_number_of_zero_or_more(value):
-    with pytest.raises(ConfigError, match="negative or no number"):
-        table([(0, 0, value)])
-
-
-def test_a_table_needs_rows():
-    with pytest.raises(ConfigError, match="one value each"):
-        IssuedTable(np.zeros(0), np.zeros(0), np.zeros(0), HOUR)
-
-
 def test_issued_conditions_by_hour():
     hours = LocalHours(START, 0)
     first = DAY_ONE * 24
