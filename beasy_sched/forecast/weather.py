@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
-from beasy_sched.energy.storage import require, require_not_negative
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.conditions import UNKNOWN, ConditionScheme
 from beasy_sched.forecast.solar import SEASON_DAYS, SolarHistory
@@ -158,25 +157,13 @@ class WeatherForecast(ABC):
 
 @dataclass(frozen=True)
 class ForecastNoise:
-    """The chance that a forecast condition is wrong: a straight line in the hours ahead, then constant.
-
-    Raises FieldError (a ConfigError).
-    """
+    """The chance that a forecast condition is wrong: a straight line in the hours ahead, then constant."""
 
     chance_at_once: float = 0.1
     """Chance of a wrong condition in a prediction one hour ahead."""
     chance_at_horizon: float = 0.3
     horizon_h: float = 24.0
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("chance_at_once", "chance_at_horizon"):
-            value = getattr(self, name)
-            require(0 <= value <= 1, name, value, "a chance from 0 to 1")
-        least = self.chance_at_once
-        require(least <= self.chance_at_horizon, "chance_at_horizon", self.chance_at_horizon, f">= {least:g}")
-        require(1 < self.horizon_h < np.inf, "horizon_h", self.horizon_h, "a number of hours > 1")
-        require_not_negative("seed", self.seed)
 
     def chance(self, hours_ahead: FloatArray) -> FloatArray:
         """The chance of an exchange for each distance; 1 is the hour that begins now."""

@@ -118,21 +118,6 @@ def test_the_chance_of_an_exchange_grows(one, other, horizon):
     assert chance[-1] == pytest.approx(most)
 
 
-@pytest.mark.parametrize(
-    ("values", "field"),
-    [
-        ({"chance_at_once": -0.1}, "chance_at_once"),
-        ({"chance_at_horizon": 1.1}, "chance_at_horizon"),
-        ({"chance_at_once": 0.5, "chance_at_horizon": 0.4}, "chance_at_horizon"),
-        ({"horizon_h": 1.0}, "horizon_h"),
-        ({"seed": -1}, "seed"),
-    ],
-)
-def test_impossible_noise_is_refused(values, field):
-    with pytest.raises(ConfigError, match=field):
-        ForecastNoise(**values)
-
-
 def noisy(seed=0, **more):
     days = [(day % 2, 100.0) for day in range(200)]
     return ActualWeather(history(days), ForecastNoise(seed=seed, **more))
