@@ -119,10 +119,6 @@ def plan_windows(
             f"the demand has {len(load)} steps and the production {len(renew)}: "
             f"expected the same number for both, filling whole windows of {site.steps} steps"
         )
-    if not (platform.has_powers and platform.has_speeds):
-        raise ConfigError(
-            "planning needs the speeds and powers of every host, but the platform does not have them all"
-        )
     provenance = replace(provenance, solver=solver_name(), settings=options.described())
     storage, servers = site.storage.start(), ServerStart.all_on(platform)
     plans: list[Plan] = []

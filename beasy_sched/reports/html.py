@@ -202,10 +202,7 @@ _MOST_COLUMNS: Final = 8
 def _all_figures(runs: Sequence[RunData]) -> str:
     """All figures and settings, folded; those that all runs share in a table of their own, of one column."""
     rows = table(runs)
-    if len(runs) == 1:
-        inner = table_html([runs[0].name], rows)
-        return f"<details><summary><h3>Settings and all figures</h3></summary>{inner}</details>\n"
-    alike, apart = _alike_and_apart(rows)
+    alike, apart = ([], rows) if len(runs) == 1 else _alike_and_apart(rows)
     parts = [
         table_html([run.name for run in runs[at : at + _MOST_COLUMNS]],
                    [(label, texts[at : at + _MOST_COLUMNS]) for label, texts in apart])

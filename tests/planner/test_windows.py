@@ -117,7 +117,7 @@ class TestRefusals:
     def test_platform_without_powers(self) -> None:
         bare = replace(PLATFORM.kinds[0], idle_w=(), epsilon_w=(), full_w=())
         platform = Platform((bare,), np.zeros(2, dtype=np.intp), ("a", "b"))
-        with pytest.raises(ConfigError, match="speeds and powers of every host"):
+        with pytest.raises(ConfigError, match="speed and power of every P-state of every host"):
             plan_windows(SITE, platform, LOAD_W, RENEW_W, provenance=Provenance("a test"))
 
     def test_window_without_a_plan_is_named(self) -> None:
