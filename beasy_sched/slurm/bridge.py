@@ -126,7 +126,8 @@ class Bridge(ABC):
 
     def begin(self, nodes: Mapping[str, SlurmNode]) -> None:
         """Begin the talk: the first event names the hosts, asleep where they are powered down."""
-        asleep = self._asleep = self._start_asleep(nodes)
+        off = [name in nodes and nodes[name].is_off for name in self.platform.names]
+        asleep = self._asleep = np.asarray(off) & (self.platform.sleep_pstate >= 0)
         starts = np.where(asleep, self.platform.sleep_pstate, self.platform.initial_pstates)
         told = replace(self.platform, initial_pstates=starts).telling_hosts()
         hosts = zip(told.names, told.properties, told.zone_properties, strict=True)
@@ -144,11 +145,6 @@ class Bridge(ABC):
             )
         )
 
-    def _start_asleep(self, nodes: Mapping[str, SlurmNode]) -> BoolArray:
-        can_sleep = self.platform.sleep_pstate >= 0
-        off = [name in nodes and nodes[name].is_off for name in self.platform.names]
-        return np.asarray(off) & can_sleep
-
     def announce(self, now_s: float, reading: Reading) -> None:
         """Tell what is produced from now on: the fields of a power event."""
         self._notify(now_s, "power", reading.fields)
@@ -163,7 +159,7 @@ class Bridge(ABC):
 
     def end(self, now_s: float) -> e.Message:
         """Return the last message."""
-        self._events.append(e.SimulationEnds(self._stamp(now_s)))
+        self._events.append(e.SimulationEnds(now_s))
         return self._flush(now_s)
 
     def message(self, now_s: float) -> e.Message | None:
@@ -174,7 +170,7 @@ class Bridge(ABC):
         return self._flush(now_s) if self._events else None
 
     def _on_due(self, now_s: float, event: e.Event) -> None:
-        self._events.append(_at(event, now_s))
+        self._events.append(event)
 
     @property
     def next_due_s(self) -> float | None:
@@ -184,15 +180,12 @@ class Bridge(ABC):
     def _later(self, at_s: float, event: e.Event) -> None:
         heapq.heappush(self._due, (at_s, next(self._order), event))
 
-    def _stamp(self, now_s: float) -> float:
-        """The time of a message: never before the last one."""
-        self._told_s = max(self._told_s, now_s)
-        return self._told_s
-
     def _flush(self, now_s: float) -> e.Message:
-        now_s = self._stamp(now_s)
-        events, self._events = [_at(event, now_s) for event in self._events], []
-        return e.Message(now_s, events)
+        """A message of all events, at its time, which is never before the last one's."""
+        told_s = self._told_s = max(self._told_s, now_s)
+        events = [msgspec.structs.replace(event, timestamp=told_s) for event in self._events]
+        self._events.clear()
+        return e.Message(told_s, events)
 
     # --- jobs -----------------------------------------------------------------------------------------------
 
@@ -220,12 +213,12 @@ class Bridge(ABC):
         self._forget(tracked)
         self._notify(now_s, JOB_WITHDRAWN, {"job_id": tracked.name, "reason": why})
 
-    def _complete(self, now_s: float, tracked: Tracked, end: e.JobEnd, code: int = 0) -> None:
+    def _complete(self, now_s: float, tracked: Tracked, end: e.JobEnd) -> None:
         """Tell that a running job has ended, after a kill that it was killed."""
         self._forget(tracked)
         if tracked.killed and end is not e.JobEnd.SUCCESS:
             end = e.JobEnd.KILLED
-        self._events.append(e.JobCompleted(now_s, tracked.name, end, tracked.hosts, code))
+        self._events.append(e.JobCompleted(now_s, tracked.name, end, tracked.hosts))
         if tracked.killed:
             self._events.append(e.JobsKilled(now_s, (tracked.name,)))
 
@@ -233,10 +226,7 @@ class Bridge(ABC):
 
     def carry_out(self, reply: d.Reply, now_s: float) -> list[a.ClusterAction]:
         """Take a reply; return what the cluster is to be asked. Raises PeerError for what Slurm cannot do."""
-        actions: list[a.ClusterAction] = []
-        for decision in reply.decisions:
-            actions += self._decided(decision, now_s)
-        return actions
+        return [action for decision in reply.decisions for action in self._decided(decision, now_s)]
 
     def _decided(self, decision: d.Decision, now_s: float) -> Iterable[a.ClusterAction]:
         match decision:
@@ -318,8 +308,3 @@ class Bridge(ABC):
                 hosts = HostSet(changed.nonzero()[0])
                 self._notify(now_s, kind, {"resources": str(hosts)})
         self._unavailable = unavailable
-
-
-def _at(event: e.Event, now_s: float) -> e.Event:
-    """The event with the time of its message, if it is another one."""
-    return event if event.timestamp == now_s else msgspec.structs.replace(event, timestamp=now_s)

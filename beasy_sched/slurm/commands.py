@@ -12,8 +12,7 @@ from typing import Final
 from beasy_sched.errors import RunIncomplete
 from beasy_sched.limits import shortened
 from beasy_sched.slurm import actions as a
-from beasy_sched.slurm.records import SlurmAway as SlurmAway
-from beasy_sched.slurm.records import SlurmJob, SlurmNode, read_jobs, read_nodes
+from beasy_sched.slurm.records import SlurmAway, SlurmJob, SlurmNode, read_jobs, read_nodes
 
 Run = Callable[[Sequence[str]], bytes]
 """Runs a program with its arguments, and returns what it printed. Raises CommandFailed or SlurmAway."""

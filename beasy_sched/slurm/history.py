@@ -344,7 +344,7 @@ def workload_from_history(history: History, options: HistoryOptions, source: Pat
         raise InputError(source, f"no job is left of {report.rows}{': ' + reasons if reasons else ''}")
     first = jobs[0].submit_s or 0.0
     submit = np.array([(job.submit_s or 0.0) - first for job in jobs])
-    local = _local(first)
+    local = datetime.fromtimestamp(first, timezone.utc).astimezone()
     _note(report, jobs, local)
     return GeneratedWorkload(
         nb_res=site,
@@ -421,10 +421,6 @@ def _most_at_once(jobs: Sequence[PastJob]) -> int:
     times = np.concatenate([ends, starts])  # at one instant, ends come first
     order = np.argsort(times, kind="stable")
     return int(np.cumsum(np.concatenate([-counts, counts])[order]).max())
-
-
-def _local(moment: float) -> datetime:
-    return datetime.fromtimestamp(moment, timezone.utc).astimezone()
 
 
 def _note(report: Report, jobs: Sequence[PastJob], local: datetime) -> None:

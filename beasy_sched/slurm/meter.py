@@ -12,9 +12,9 @@ from typing import Final
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerModel
-from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
+from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.readings import ENERGY_FIELD, METER, Reading
-from beasy_sched.slurm.records import FALLING, OFF, WAKING
+from beasy_sched.slurm.records import FALLING, OFF, WAKING, SlurmAway
 from beasy_sched.slurm.settings import MODEL
 from beasy_sched.slurm.sources.base import Pause, Source
 from beasy_sched.slurm.sources.opening import open_source

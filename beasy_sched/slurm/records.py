@@ -67,11 +67,8 @@ class SlurmNode(Struct, frozen=True):
     """The base state: IDLE, ALLOCATED, MIXED, DOWN, ERROR, UNKNOWN or FUTURE."""
     flags: frozenset[str] = frozenset()
     """What goes on with the node: POWERED_DOWN, POWERING_UP, POWERING_DOWN, DRAIN, NOT_RESPONDING, ..."""
-    cpus: int = 1
     features: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
-    reason: str = ""
-    """Why an administrator, or Slurm, took the node out of service."""
 
     @property
     def is_off(self) -> bool:
@@ -270,10 +267,8 @@ class _Node(Struct):
     name: str
     state: AnyNames = None
     state_flags: AnyNames = None
-    cpus: AnyNumber = 1
     features: AnyNames = None
     partitions: AnyNames = None
-    reason: str | None = ""
 
 
 class _Nodes(Struct):
@@ -384,32 +379,28 @@ def read_nodes(text: bytes, source: PathLike = "the list of nodes") -> list[Slur
             " 'sinfo --json')",
         )
     check_answered(answer.errors, answer.nodes, source)
-    with in_file(source, ValueError):
-        nodes = [_node_of(row) for row in answer.nodes]
-        for name, count in Counter(node.name for node in nodes).items():
-            if count > 1:
-                raise ValueError(f"{count} nodes are called {shortened(name)!r}")
-    return nodes
+    for name, count in Counter(row.name for row in answer.nodes).items():
+        if count > 1:
+            raise InputError(source, f"{count} nodes are called {shortened(name)!r}")
+    return [_node_of(row) for row in answer.nodes]
 
 
 def _node_of(row: _Node) -> SlurmNode:
-    """Raises ValueError."""
     states = [state.upper() for state in names_of(row.state)] or ["UNKNOWN"]
     return SlurmNode(
         name=row.name,
         state=states[0],
         flags=frozenset([*states[1:], *(flag.upper() for flag in names_of(row.state_flags))]),
-        cpus=max(count_of(row.cpus, 1), 1),
         features=names_of(row.features),
         partitions=names_of(row.partitions),
-        reason=row.reason or "",
     )
 
 
 def compressed(names: Iterable[str]) -> str:
     """Names of nodes in Slurm's short form, in their order: n1, n2, n3 and login are ``n[1-3],login``."""
     parts: list[str] = []
-    for (before, is_numbered), group in itertools.groupby(map(_divided, names), key=_before):
+    divided = map(_divided, names)
+    for (before, is_numbered), group in itertools.groupby(divided, lambda name: (name[0], bool(name[1]))):
         if not is_numbered:
             parts += [before for _ in group]
             continue
@@ -428,10 +419,6 @@ def _divided(name: str) -> tuple[str, str]:
     """A name without the number at its end, and that; empty for a name without one."""
     found = re.fullmatch(r"(.*?)(\d{1,18})", name)
     return (found[1], found[2]) if found else (name, "")
-
-
-def _before(divided: tuple[str, str]) -> tuple[str, bool]:
-    return divided[0], bool(divided[1])
 
 
 def expanded(nodes: str | None) -> tuple[str, ...]:

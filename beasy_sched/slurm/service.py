@@ -14,11 +14,11 @@ from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.slurm import actions as a
 from beasy_sched.slurm.bridge import Bridge
-from beasy_sched.slurm.commands import CommandFailed, Slurm, SlurmAway
+from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.journal import Journal
 from beasy_sched.slurm.platform import of_partition
 from beasy_sched.slurm.readings import Reading
-from beasy_sched.slurm.records import MARK
+from beasy_sched.slurm.records import MARK, SlurmAway
 from beasy_sched.slurm.sources.watcher import Watcher
 
 Decide = Callable[[Message], Reply]

@@ -117,10 +117,10 @@ class Shadow(Bridge):
         if self.tracked.get(tracked.job.id) is tracked:
             self._complete(now_s, tracked, event.end)
 
-    def _complete(self, now_s: float, tracked: Tracked, end: e.JobEnd, code: int = 0) -> None:
+    def _complete(self, now_s: float, tracked: Tracked, end: e.JobEnd) -> None:
         known = self.compared[tracked.job.id]
         known.end_s, known.end = now_s, (e.JobEnd.KILLED if tracked.killed else end).value
-        super()._complete(now_s, tracked, end, code)
+        super()._complete(now_s, tracked, end)
 
     # --- decisions ------------------------------------------------------------------------------------------
 

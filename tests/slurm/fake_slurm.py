@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from beasy_sched.slurm.commands import CommandFailed, SlurmAway
-from beasy_sched.slurm.records import expanded
+from beasy_sched.slurm.commands import CommandFailed
+from beasy_sched.slurm.records import SlurmAway, expanded
 
 START_S = 1_800_000_000.0
 """What the clock says at first, s since 1970."""

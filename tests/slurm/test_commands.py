@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from slurm.fake_slurm import START_S, FakeSlurm
 
-from beasy_sched.slurm.commands import CommandFailed, NoSlurm, Slurm, SlurmAway, environment, run_program
+from beasy_sched.slurm.commands import CommandFailed, NoSlurm, Slurm, environment, run_program
+from beasy_sched.slurm.records import SlurmAway
 
 ANSWERS = Path(__file__).parent / "answers"
 

@@ -10,8 +10,8 @@ from slurm.real_cluster import LONG, RealCluster
 
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.slurm import actions as a
-from beasy_sched.slurm.commands import CommandFailed, SlurmAway
-from beasy_sched.slurm.records import SlurmJob, SlurmNode
+from beasy_sched.slurm.commands import CommandFailed
+from beasy_sched.slurm.records import SlurmAway, SlurmJob, SlurmNode
 
 pytestmark = [pytest.mark.slow, LONG]
 Capture = pytest.CaptureFixture[str]
@@ -93,7 +93,6 @@ def test_a_node_that_does_not_come(real_cluster: RealCluster):
     real_cluster.wait_for(lambda: node_of(real_cluster, "n3").state == "DOWN", "its loss")
     lost = node_of(real_cluster, "n3")
     assert lost.flags == {"POWERED_DOWN", "NOT_RESPONDING"}
-    assert lost.reason == "ResumeTimeout reached"
 
 
 def test_a_job_is_requeued_and_held(real_cluster: RealCluster):
