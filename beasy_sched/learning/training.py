@@ -141,7 +141,8 @@ class Experience:
     @property
     def reward(self) -> float:
         """Mean reward of all steps."""
-        return mean_reward(self.trail)
+        rewards = self.trail.rewards()
+        return float(np.mean(rewards)) if rewards else 0.0
 
     def windows(self) -> list[list[Transition]]:
         """Return the transitions to learn from, window by window."""
@@ -219,12 +220,6 @@ def run_episode(episode: Episode) -> Experience:
     if not summary.complete or trail is None:
         raise TrainingFailed(f"the run is not complete: {summary.error or 'it ended early'}")
     return Experience(trail)
-
-
-def mean_reward(trail: Trail) -> float:
-    """Return the mean reward of a step."""
-    rewards = trail.rewards()
-    return float(np.mean(rewards)) if rewards else 0.0
 
 
 def learn(

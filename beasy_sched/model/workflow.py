@@ -65,7 +65,10 @@ def due_times(jobs: Iterable[tuple[str, Terms, float, float]], slot_s: float) ->
     """
     jobs = [*jobs]
     due_s = {job_id: deadline_s for job_id, _, deadline_s, _ in jobs}
-    needed_s = {job_id: _whole_slots_s(duration_s, slot_s) for job_id, _, _, duration_s in jobs}
+    needed_s = {
+        job_id: whole_slots(duration_s, slot_s) * slot_s if slot_s and duration_s < math.inf else duration_s
+        for job_id, _, _, duration_s in jobs
+    }
     predecessors = predecessors_of((job_id, terms) for job_id, terms, _, _ in jobs)
     for job_id in reversed(in_order(predecessors)):
         if due_s[job_id] < math.inf:
@@ -76,10 +79,9 @@ def due_times(jobs: Iterable[tuple[str, Terms, float, float]], slot_s: float) ->
     return due_s
 
 
-def _whole_slots_s(duration_s: float, slot_s: float) -> float:
-    if not slot_s or math.isinf(duration_s):
-        return duration_s
-    return max(1, math.ceil((duration_s - TIME_TOLERANCE_S) / slot_s)) * slot_s
+def whole_slots(duration_s: float, slot_s: float) -> int:
+    """Return how many slots a finite duration (s) occupies, at least 1; the last one counts whole."""
+    return max(1, math.ceil((duration_s - TIME_TOLERANCE_S) / slot_s))
 
 
 PREDECESSOR_LOST: Final = "its predecessor did not finish"

@@ -168,10 +168,6 @@ class Dispatcher:
         self.due: dict[str, tuple[Job, str, Callable[[], Facts]]] = {}
         """Jobs that are to start, the most urgent first: job, rule, the numbers behind it."""
 
-    def replace(self, jobs: Iterable[tuple[Job, str, Callable[[], Facts]]]) -> None:
-        """Let the jobs ``due`` be due, and no others."""
-        self.due = {job.id: (job, rule, facts) for job, rule, facts in jobs}
-
     def actions(self, view: View, *, at_slot: bool) -> list[Action]:
         """Start what can start, wake servers for the rest, and put to sleep what is not needed."""
         actions: list[Action] = []

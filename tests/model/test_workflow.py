@@ -15,6 +15,7 @@ from beasy_sched.model.workflow import (
     due_times,
     in_order,
     predecessors_of,
+    whole_slots,
 )
 
 
@@ -51,6 +52,10 @@ def test_an_order_with_every_predecessor_first_and_without_circles(graph):
 
 H, MIN = 3600.0, 60.0
 SLOT_S = 900.0
+
+
+def test_whole_slots():
+    assert [whole_slots(d, 900) for d in (0, 1, 900, 900.0000001, 900.1, 1800)] == [1, 1, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(

@@ -121,11 +121,7 @@ class BudgetPass(EasyPass):
         """Start ``job``, or wake its hosts first, if the budget and the guard allow it."""
         if self.reservation is None:
             self.refused_by, self.lacking = "", {}
-            if not self.choice.fits(job):
-                return False
-            if self.test is not None and not self.affords(job):
-                lasts_s, hosts_w = self.cost.of(job)
-                self._refuse(self.test, hosts_w, self.view.now + lasts_s, job.res)
+            if not self.choice.fits(job) or not self.affords(job):
                 return False
         hosts = self.choice.take(job, late)
         if not self._place(job, hosts):
@@ -136,14 +132,15 @@ class BudgetPass(EasyPass):
 
     def affords(self, job: Job) -> bool:
         """Whether the energy suffices for ``job``, whichever hosts are free."""
-        if self.test is None:
-            return True
         lasts_s, extra_w = self.cost.of(job)
-        return self.test.allows(extra_w, self.view.now + lasts_s, job.res)
+        return self._allows(extra_w, self.view.now + lasts_s, job.res)
 
-    def _refuse(self, test: BudgetTest, extra_w: float, end_s: float, idle: int) -> None:
-        """Note by which rule the budget refuses a job, and what the job lacks."""
-        self.refused_by, self.lacking = test.refusal(extra_w, end_s, idle)
+    def _allows(self, extra_w: float, end_s: float, idle: int) -> bool:
+        """Ask the test; note by which rule the budget refuses a job, and what the job lacks."""
+        if self.test is None or self.test.allows(extra_w, end_s, idle):
+            return True
+        self.refused_by, self.lacking = self.test.refusal(extra_w, end_s, idle)
+        return False
 
     def _place(self, job: Job, hosts: HostIds) -> bool:
         view, fleet, test = self.view, self.fleet, self.test
@@ -156,8 +153,7 @@ class BudgetPass(EasyPass):
             why = self.facts(job)
             if test is not None:
                 why = {**why, **self._test_facts(test), "job_w": extra_w}
-        if test is not None and not test.allows(extra_w, end_s, idle):
-            self._refuse(test, extra_w, end_s, idle)
+        if not self._allows(extra_w, end_s, idle):
             return False
         if ready and not self.granted(job, hosts):
             return False

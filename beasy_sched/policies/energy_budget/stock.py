@@ -95,7 +95,7 @@ class Stock(Projection):
         first, last = ends_s.searchsorted((max(from_s, self._start_s), self._end_s), side="right")
         moments_s = np.concatenate(([from_s], ends_s[first:last]))
 
-        def paid(at_s: FloatArray) -> BoolArray:
+        def paid(at_s: FloatArray | float) -> BoolArray:
             saved_j = np.interp(at_s, self._t, self._y)
             return np.asarray(self._excess_j(at_s, extra_w, lasts_s) <= saved_j + self._tolerance_j)
 
@@ -104,32 +104,22 @@ class Stock(Projection):
                 return float(at_s)
 
         def enough(at_s: float) -> bool:
-            saved_j = float(np.interp(at_s, self._t, self._y))
-            if self._excess_at_j(at_s, extra_w, lasts_s) > saved_j + self._tolerance_j:
-                return False
-            return self._suffices(at_s, extra_w, lasts_s)
+            return bool(paid(at_s)) and self._suffices(at_s, extra_w, lasts_s)
 
         return first_moment(enough, float(moments_s[-1]), self._end_s)
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
         """Reserve what a job will take from the stock when it starts at ``at_s``, and return it, J."""
-        self._reserved_j = max(0.0, self._excess_at_j(at_s, extra_w, lasts_s))
+        self._reserved_j = max(0.0, float(self._excess_j(at_s, extra_w, lasts_s)))
         self._due_s = at_s
         return self._reserved_j
 
-    def _excess_j(self, at_s: FloatArray, extra_w: float, lasts_s: float) -> FloatArray:
+    def _excess_j(self, at_s: FloatArray | float, extra_w: float, lasts_s: float) -> FloatArray:
         """What a job draws above the rate from each start on, with the jobs that still run then."""
         ends_s, ended_w = self._jobs.running(self._start_s)
         span_s = np.minimum(at_s + lasts_s, self._end_s) - np.maximum(at_s, self._start_s)
         power_w = self._drawn_w - ended_w[ends_s.searchsorted(at_s, side="right")] + extra_w
         return np.asarray((power_w - self._rate_w) * np.maximum(span_s, 0.0))
-
-    def _excess_at_j(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """As `_excess_j`, for one start."""
-        ends_s, ended_w = self._jobs.running(self._start_s)
-        span_s = min(at_s + lasts_s, self._end_s) - max(at_s, self._start_s)
-        power_w = self._drawn_w - ended_w.item(ends_s.searchsorted(at_s, side="right")) + extra_w
-        return (power_w - self._rate_w) * max(span_s, 0.0)
 
 
 class EvenStock(Stock):

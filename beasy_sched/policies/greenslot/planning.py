@@ -17,7 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from beasy_sched.arrays import IndexArray
-from beasy_sched.policies.greenslot.slots import Reservations, Slots, StartCosts, whole_slots
+from beasy_sched.model.workflow import whole_slots
+from beasy_sched.policies.greenslot.slots import Reservations, Slots, StartCosts
 from beasy_sched.units import TIME_TOLERANCE_S
 
 CHEAPEST: Final = "cheapest slot"
@@ -157,11 +158,6 @@ class Round(Struct, frozen=True, eq=False):
     """The new `QueuedTask.taken_s` of the tasks that are tightened."""
     slots: Slots
     """The window with all placed tasks."""
-
-    @property
-    def unplaced(self) -> bool:
-        """Whether some task that was not refused has no slot, so that the next slot needs a round."""
-        return any(plan.start is None and not plan.refused for plan in self.plans.values())
 
 
 def plan_round(

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.engine.actions import Action, Compensate, FactDict, Postpone, Reject
+from beasy_sched.engine.actions import Action, Compensate, FactDict, Facts, Postpone, Reject
 from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.errors import ConfigError
@@ -143,7 +144,7 @@ class GreenSlot(Policy):
         if at_slot:
             if self._wants_round(view):
                 actions += self._hold_round(view)
-            self._dispatcher.replace(self._due(view))
+            self._dispatcher.due = self._due(view)
         return [*actions, *self._dispatcher.actions(view, at_slot=at_slot)]
 
     def results(self) -> dict[str, dict[str, Any]]:
@@ -210,7 +211,7 @@ class GreenSlot(Policy):
             self._counts["moved_earlier"] += now.start < before.start
             self._counts["moved_later"] += now.start > before.start
 
-    def _due(self, view: View) -> list[tuple[Job, str, Any]]:
+    def _due(self, view: View) -> dict[str, tuple[Job, str, Callable[[], Facts]]]:
         """Return the jobs of this slot, the most urgent first, with their rule and a way to their facts."""
         index, due = self._clock.index, []
         for job in view.queue:
@@ -219,12 +220,8 @@ class GreenSlot(Policy):
                 due.append((job, planned))
         due.sort(key=lambda entry: (entry[1].plan.slack_s, self._deadlines.number(entry[0])))
         for job, planned in due:
-            plan = planned.plan
-            self._end_slots[job.id] = index + plan.end_slot - (plan.start or 0)
-        return [
-            (job, planned.plan.why, lambda job=job, planned=planned: self._facts(job, planned))
-            for job, planned in due
-        ]
+            self._end_slots[job.id] = index + planned.plan.end_slot - (planned.plan.start or 0)
+        return {job.id: (job, planned.plan.why, partial(self._facts, job, planned)) for job, planned in due}
 
     def _facts(self, job: Job, planned: _PlannedJob) -> FactDict:
         """Return the numbers behind a decision, for the log."""

@@ -14,15 +14,11 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
+from beasy_sched.model.workflow import whole_slots
 from beasy_sched.units import JOULES_PER_KWH, TIME_TOLERANCE_S
 
 ENERGY_TOLERANCE: Final = 1e-9
 """Share of a job's energy that counts as none: sums of energies and costs are rounded."""
-
-
-def whole_slots(duration_s: float, slot_s: float) -> int:
-    """Return how many slots a finite duration (s) occupies, at least 1; the last one counts whole."""
-    return max(1, math.ceil((duration_s - TIME_TOLERANCE_S) / slot_s))
 
 
 class RunningTask(Struct, frozen=True):
@@ -105,12 +101,6 @@ class Slots(Struct, frozen=True, eq=False):
     def sun_j(self) -> FloatArray:
         """Predicted production that nothing uses yet, J: [H]."""
         return np.maximum(self.net_j, 0.0)
-
-    @property
-    def left_j(self) -> FloatArray:
-        """Energy that the grid can still deliver, J: [H]; infinite without a limit, negative if overdrawn."""
-        left_j: FloatArray = self.import_limit_w * self.slot_s + np.minimum(self.net_j, 0.0)
-        return left_j
 
     @property
     def end_s(self) -> float:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.policies.greenslot.planning import QueuedTask, Round, RoundSettings, plan_round
 from beasy_sched.policies.greenslot.slots import RunningTask, Slots
 
@@ -42,6 +43,12 @@ def window(
         import_limit_w=limit_wh * 4,
         **{"full_w": 100.0, **powers},
     )
+
+
+def left_wh(slots: Slots) -> FloatArray:
+    """What the grid can still deliver in each slot, Wh; negative if overdrawn."""
+    left_j: FloatArray = slots.import_limit_w * slots.slot_s + np.minimum(slots.net_j, 0.0)
+    return left_j / WH_J
 
 
 def task(key: str, slots: float, nodes: int, deadline: float = math.inf, **more: Any) -> QueuedTask:
