@@ -139,6 +139,8 @@ class Batsim5PowerStates(PowerStates):
 class Batsim5Requests(Requests):
     """Carries out the decisions of Batsim 5."""
 
+    power_states: Batsim5PowerStates
+
     def __init__(self, world: World, execution: Execution, arrivals: Arrivals, names: Sequence[str]) -> None:
         self._names = names
         self.forward_on_kills = False
@@ -217,7 +219,7 @@ class Batsim5Requests(Requests):
         self._check_hosts(decision.resources.ids)
         if decision.switch:
             self.power_states.request(decision.resources, decision.state)
-        elif isinstance(self.power_states, Batsim5PowerStates):
+        else:
             self.power_states.change(decision.resources, decision.state)
 
     def _call(self, decision: d.CallMeLater) -> None:
@@ -285,6 +287,7 @@ class Batsim5Simulation(Simulation):
     """The simulator as a Batsim 5, ready to run once."""
 
     dialect = Dialect(decimals=12, always_sleeps=True)
+    _requests: Batsim5Requests
 
     def __init__(
         self,
@@ -315,9 +318,7 @@ class Batsim5Simulation(Simulation):
         return Batsim5Arrivals(self.world, self._execution, self._workloads, events, self.begins)
 
     def _make_requests(self) -> Batsim5Requests:
-        arrivals, names = self.arrivals, self._platform.platform.names
-        self._told_requests = Batsim5Requests(self.world, self._execution, arrivals, names)
-        return self._told_requests
+        return Batsim5Requests(self.world, self._execution, self.arrivals, self._platform.platform.names)
 
     def greet(self, features: RequestedFeatures) -> None:
         """Take over what the scheduler has asked for in its hello; call it before the start."""
@@ -329,7 +330,7 @@ class Batsim5Simulation(Simulation):
             profile_reuse=features.profile_reuse,
         )
         self._requests.dynamic_open = features.dynamic_registration
-        self._told_requests.forward_on_kills = features.forward_profiles_on_jobs_killed
+        self._requests.forward_on_kills = features.forward_profiles_on_jobs_killed
         self._forward_on_begin = features.forward_profiles_on_simulation_begins
 
     def start(self) -> list[Event]:
@@ -341,39 +342,29 @@ class Batsim5Simulation(Simulation):
 
     def begins(self) -> SimulationBegins:
         """Return the first event."""
-        platform, initial = self._platform.platform, self._platform.platform.initial_pstates.tolist()
+        platform = self._platform.platform
         kinds = [platform.kinds[kind] for kind in platform.kind_of]
+        hosts = zip(
+            platform.names,
+            platform.properties,
+            platform.zone_properties,
+            platform.initial_pstates.tolist(),
+            [kind.speeds_flops for kind in kinds],
+            [kind.cores for kind in kinds],
+            strict=True,
+        )
+        storage = ((*host[:3], 0, host.speeds_flops, host.cores) for host in self._platform.storage)
         resources = tuple(
             Resource(
-                index,
-                name,
-                "idle",
-                _told_properties(platform.properties[index]),
-                _told_properties(platform.zone_properties[index]),
-                initial[index],
-                kind.speeds_flops,
-                kind.cores,
+                index, name, "idle", _told_properties(own), _told_properties(zone), pstate, speeds, cores
             )
-            for index, (name, kind) in enumerate(zip(platform.names, kinds, strict=True))
-        )
-        storage = tuple(
-            Resource(
-                platform.size + index,
-                host.name,
-                "idle",
-                _told_properties(host.properties),
-                _told_properties(host.zone_properties),
-                0,
-                host.speeds_flops,
-                host.cores,
-            )
-            for index, host in enumerate(self._platform.storage)
+            for index, (name, own, zone, pstate, speeds, cores) in enumerate((*hosts, *storage))
         )
         raw = {w.name: dict(sorted(w.raw_profiles.items())) for w in self._workloads}
         return SimulationBegins(
             0.0,
-            resources=resources,
-            storage_resources=storage,
+            resources=resources[: platform.size],
+            storage_resources=resources[platform.size :],
             config=self._config,
             workloads={w.name: w.path for w in self._workloads},
             profiles=raw if self._forward_on_begin else {},

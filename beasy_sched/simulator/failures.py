@@ -38,6 +38,7 @@ class HostFailures:
         if failure.kind is HostFailureKind.WAKES_FAIL:
             fallible.expect(ids, failure.percent, failure.seed)
         elif failure.kind is HostFailureKind.BREAKS:
+            fallible.broken[ids] = True
             self._break(failure.hosts)
         else:
             fallible.repair(ids)
@@ -46,8 +47,6 @@ class HostFailures:
     def _break(self, hosts: HostSet) -> None:
         """Take hosts out of service, those under way at the end of that; fail the jobs on them."""
         world, ids = self._world, hosts.ids
-        if world.fallible is not None:
-            world.fallible.broken[ids] = True
         states = world.table.states[world.machines.mode[ids]]
         resting = (states != SWITCHING_ON) & (states != SWITCHING_OFF)
         world.machines.change_state(ids[resting], UNAVAILABLE, world.now)

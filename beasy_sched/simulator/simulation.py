@@ -201,17 +201,13 @@ class Simulation:
         self._in_scheduler_s += time.perf_counter() - before
         return reply
 
-    # --- a simulation without its scheduler: `begin`, then `answer` and `listen` in turn ---
+    # --- a simulation without its scheduler: `start`, then `answer` and `listen` in turn ---
 
     def start(self) -> list[Event]:
         """Start everything at time 0, and return the events of the first message."""
-        return [self.begin()]
-
-    def begin(self) -> SimulationBegins:
-        """Start everything at time 0, and return what the scheduler is told first."""
         self.arrivals.begin()
         self.world.mailbox.turn()
-        return self.begins()
+        return [self.begins()]
 
     def begins(self) -> SimulationBegins:
         """Return the first event."""

@@ -63,7 +63,7 @@ def replay(recording: Recording) -> Outcome:
 
 
 def feed(replies: Iterable[str], simulation: Simulation, outcome: Outcome) -> None:
-    events: list[e.Event] = [simulation.begin()]
+    events = simulation.start()
     for reply in replies:
         outcome.told.append(on_the_wire(simulation.world.stamp, events))
         simulation.answer(decode_reply(reply.encode()))
