@@ -14,33 +14,31 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from beasy_sched.limits import MOST_UNKNOWN, shortened
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.protocol.notices import notice
 from beasy_sched.protocol.wire import (
     Envelope,
     ReadDecision,
+    ReadEvent,
     Unknown,
     WireMessage,
-    add_hosts,
+    check_submission,
     convert_at,
     dump,
     fault,
     read_hosts,
+    read_message,
     read_reply,
+    read_walltime,
     reader,
     refuses_depth,
 )
 
 __all__ = ["decode_message", "decode_reply", "encode_message", "encode_reply"]
 
-NO_WALLTIME = -1
 _ENVELOPE = Envelope()
-
 _MOST_HOSTS = 2**31 - 1
-_LONGEST_TIME_S = 1e300
-"""Integers of any length are JSON, but not times."""
 
 
 # --- events: what the simulator tells the scheduler ---
@@ -50,19 +48,7 @@ _LONGEST_TIME_S = 1e300
 def decode_message(raw: bytes) -> e.Message:
     """Read a message from Batsim. Raises ProtocolError."""
     unknown: Unknown = []
-    envelope = _ENVELOPE.decode(raw, unknown)
-    events: list[e.Event] = []
-    hosts = 0
-    for index, event in enumerate(envelope.events):
-        read = _EVENT_READERS.get(event.type)
-        path = f"$.events[{index}].data"
-        if read is None:
-            events.append(e.UnknownEvent(event.timestamp, shortened(event.type), event.data))
-            continue
-        decoded = read(event.timestamp, event.data, path, unknown)
-        events.append(decoded)
-        hosts = add_hosts(hosts, decoded, path)
-    return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
+    return read_message(_ENVELOPE.decode(raw, unknown), _EVENT_READERS, "data", unknown)
 
 
 def encode_message(message: e.Message) -> bytes:
@@ -165,11 +151,8 @@ def _read_submitted(timestamp: float, data: Any, path: str, unknown: Unknown) ->
     job = convert_at(raw.job, _Job, f"{path}.job")
     if job.id != raw.job_id:
         raise fault(f"{path}.job.id", f"found {job.id!r}, expected {raw.job_id!r} as in job_id")
-    walltime = None if job.walltime == NO_WALLTIME else job.walltime
-    if walltime is not None and not 0 < walltime < _LONGEST_TIME_S:
-        raise fault(f"{path}.job.walltime", f"found {walltime}, expected more than 0, or -1")
-    if not -_LONGEST_TIME_S < job.subtime < _LONGEST_TIME_S:
-        raise fault(f"{path}.job.subtime", f"found {job.subtime}, expected a time")
+    walltime = read_walltime(job.walltime, f"{path}.job.walltime", "-1")
+    check_submission(job.subtime, f"{path}.job.subtime")
     extras = {k: v for k, v in raw.job.items() if k not in _JOB_FIELDS} if len(raw.job) > 4 else None
     request = e.JobRequest(job.id, job.subtime, job.res, job.profile, walltime, extras or None)
     return e.JobSubmitted(timestamp, request, raw.profile)
@@ -201,7 +184,7 @@ def _read_answer(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.
     return e.EnergyAnswer(timestamp, _answer(data, path, unknown).consumed_energy)
 
 
-_EVENT_READERS: dict[str, Callable[[float, Any, str, Unknown], e.Event]] = {
+_EVENT_READERS: dict[str, ReadEvent] = {
     "SIMULATION_BEGINS": _read_begins,
     "SIMULATION_ENDS": lambda timestamp, data, path, unknown: e.SimulationEnds(timestamp),
     "JOB_SUBMITTED": _read_submitted,

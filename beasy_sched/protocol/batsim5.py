@@ -19,7 +19,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from beasy_sched._version import __version__
-from beasy_sched.limits import MOST_UNKNOWN, shortened
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.batsim5_replies import call_ms, decode_reply, encode_reply
@@ -43,7 +42,18 @@ from beasy_sched.protocol.batsim5_terms import (
 )
 from beasy_sched.protocol.batsim5_wire import Unsigned32, decode_envelope, decode_strictly, encode_envelope
 from beasy_sched.protocol.notices import notice
-from beasy_sched.protocol.wire import Unknown, add_hosts, convert_at, fault, read_hosts, reader, refuses_depth
+from beasy_sched.protocol.wire import (
+    ReadEvent,
+    Unknown,
+    check_submission,
+    convert_at,
+    fault,
+    read_hosts,
+    read_message,
+    read_walltime,
+    reader,
+    refuses_depth,
+)
 
 __all__ = [
     "Constraints",
@@ -64,7 +74,6 @@ __all__ = [
 
 _U32 = struct.Struct("<I")
 _BINARY, _JSON = 1, 2
-_LONGEST_TIME_S = 1e300
 
 
 # --- the handshake ---
@@ -176,20 +185,7 @@ def decode_hello(raw: bytes) -> Hello:
 def decode_message(raw: bytes) -> e.Message:
     """Read a message from Batsim. Raises ProtocolError."""
     unknown: Unknown = []
-    envelope = decode_envelope(raw, unknown)
-    events: list[e.Event] = []
-    hosts = 0
-    for index, event in enumerate(envelope.events):
-        read = _EVENT_READERS.get(event.type)
-        path = f"$.events[{index}].event"
-        decoded: e.Event | None = None
-        if read is not None:
-            decoded = read(event.timestamp, event.data, path, unknown)
-        if decoded is None:
-            decoded = e.UnknownEvent(event.timestamp, shortened(event.type), event.data)
-        events.append(decoded)
-        hosts = add_hosts(hosts, decoded, path)
-    return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
+    return read_message(decode_envelope(raw, unknown), _EVENT_READERS, "event", unknown)
 
 
 def encode_message(message: e.Message) -> bytes:
@@ -331,11 +327,8 @@ def _read_submitted(timestamp: float, data: Any, path: str, unknown: Unknown) ->
     raw = _submitted(data, path, unknown)
     job = _job(raw.job, f"{path}.job", unknown)
     workload = workload_of(raw.job_id)
-    walltime = None if job.walltime == -1 else job.walltime
-    if walltime is not None and not 0 < walltime < _LONGEST_TIME_S:
-        raise fault(f"{path}.job.walltime", f"found {walltime}, expected more than 0, or null")
-    if not -_LONGEST_TIME_S < raw.submission_time < _LONGEST_TIME_S:
-        raise fault(f"{path}.submission_time", f"found {raw.submission_time}, expected a time")
+    walltime = read_walltime(job.walltime, f"{path}.job.walltime", "null")
+    check_submission(raw.submission_time, f"{path}.submission_time")
     profile = bare_name(job.profile_id or "", workload)
     extras = read_extras(job.extra_data)
     at, res, rigid = raw.submission_time, job.resource_request, job.rigid
@@ -392,7 +385,7 @@ def _telling(kind: str) -> Callable[[float, Any, str, Unknown], e.Event]:
     return lambda timestamp, data, path, unknown: notice(timestamp, kind, {"type": kind})
 
 
-_EVENT_READERS: dict[str, Callable[[float, Any, str, Unknown], e.Event | None]] = {
+_EVENT_READERS: dict[str, ReadEvent] = {
     "SimulationBeginsEvent": _read_begins,
     "SimulationEndsEvent": lambda timestamp, data, path, unknown: e.SimulationEnds(timestamp),
     "JobSubmittedEvent": _read_submitted,
@@ -404,7 +397,6 @@ _EVENT_READERS: dict[str, Callable[[float, Any, str, Unknown], e.Event | None]] 
     "RequestedCallEvent": _read_call,
     **{name: _telling(kind) for kind, name in NO_MORE.items()},
 }
-"""Readers of event types, which return None for what has no place among the typed events."""
 
 
 def _event(event: e.Event) -> tuple[str, Any]:

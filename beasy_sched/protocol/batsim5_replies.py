@@ -207,13 +207,8 @@ class _Mapping(_Strict):
     mapping: list[Unsigned32] = []
 
 
-class _Override(_Strict):
+class _Override(_Allocation):
     profile_id: str
-    host_allocation: str
-    executor_placement_type: Literal[
-        "PredefinedExecutorPlacementStrategyWrapper", "CustomExecutorToHostMapping"
-    ]
-    executor_placement: dict[str, Any]
 
 
 class _StoragePlace(_Strict):
@@ -266,10 +261,6 @@ class _Periodic(_Strict):
 
 class _Periods(_Strict):
     nb_periods: Unsigned32 = 0
-
-
-class _Nothing(_Strict):
-    pass
 
 
 class _StopCall(_Strict):
@@ -338,14 +329,6 @@ def _read_call_me_later(timestamp: float, data: Any, path: str) -> d.Decision:
     return d.CallPeriodically(timestamp, raw.call_me_later_id, often.period * ms, often.offset * ms, count)
 
 
-def _read_kill(timestamp: float, data: Any, path: str) -> d.Decision:
-    return d.KillJobs(timestamp, tuple(convert_at(data, _Kill, path).job_ids))
-
-
-def _read_stop_calls(timestamp: float, data: Any, path: str) -> d.Decision:
-    return d.StopCalls(timestamp, convert_at(data, _StopCall, path).call_me_later_id)
-
-
 def _read_register_profile(timestamp: float, data: Any, path: str) -> d.Decision:
     path = f"{path}.profile"
     raw = convert_at(convert_at(data, _RegisterProfile, path).profile, _StrictProfile, path)
@@ -386,7 +369,7 @@ def _read_probe(kind: str) -> Callable[[float, Any, str], d.Decision]:
 
 def _plain(kind: type[d.Decision]) -> Callable[[float, Any, str], d.Decision]:
     def read(timestamp: float, data: Any, path: str) -> d.Decision:
-        convert_at(data, _Nothing, path)
+        convert_at(data, _Strict, path)
         return kind(timestamp)
 
     return read
@@ -397,11 +380,13 @@ _PROBES = ("CreateProbeEvent", "StopProbeEvent", "TriggerProbeEvent", "ResetProb
 _DECISION_READERS: dict[str, ReadDecision] = {
     "ExecuteJobEvent": _read_execute,
     "RejectJobEvent": lambda t, data, path: d.RejectJob(t, convert_at(data, _Rejected, path).job_id),
-    "KillJobsEvent": _read_kill,
+    "KillJobsEvent": lambda t, data, path: d.KillJobs(t, tuple(convert_at(data, _Kill, path).job_ids)),
     "TurnOnOffHostsEvent": _read_turn_on_off,
     "ChangeHostsPStateEvent": _read_change_pstate,
     "CallMeLaterEvent": _read_call_me_later,
-    "StopCallMeLaterEvent": _read_stop_calls,
+    "StopCallMeLaterEvent": lambda t, data, path: d.StopCalls(
+        t, convert_at(data, _StopCall, path).call_me_later_id
+    ),
     "RegisterProfileEvent": _read_register_profile,
     "RegisterJobEvent": _read_register_job,
     "FinishRegistrationEvent": _plain(d.FinishRegistration),

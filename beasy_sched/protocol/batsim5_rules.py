@@ -39,8 +39,6 @@ class Rules:
         self._killed: set[str] = set()
         """Running jobs that are being killed."""
         self._ended = False
-        self._sorts = np.full((1, 1), _NONE, dtype=np.int8)
-        """Sort of each P-state, [kind, P-state]; the last column stands for all that there is not."""
         self._set_hosts(())
         self._checks: dict[type[d.Decision], Callable[[Any], d.Decision]] = {
             d.ExecuteJob: self._execute,
@@ -103,6 +101,7 @@ class Rules:
         self._kind_of = np.array(kinds, dtype=np.intp)
         width = max((pstates for _, pstates in rows), default=0) + 1
         self._sorts = np.full((max(len(rows), 1), width), _NONE, dtype=np.int8)
+        """Sort of each P-state, [kind, P-state]; the last column stands for all that there is not."""
         for (text, pstates), row in rows.items():
             self._sorts[row, :pstates] = _COMPUTING
             for sleep in _sleeps(text):

@@ -37,14 +37,10 @@ def _real(value: float) -> str:
     return f"{text}0" if text.endswith(".") else text
 
 
-def _dump(value: Any) -> str:
-    return dump(value, _real)
-
-
 def encode_envelope(now: float, events: Iterable[tuple[float, tuple[str, Any]]]) -> bytes:
     """Write a message: its time, and each event's time, type and contents."""
     texts = (
-        f'{{"timestamp":{_real(at)},"event_type":{_dump(kind)},"event":{_dump(data)}}}'
+        f'{{"timestamp":{_real(at)},"event_type":{dump(kind)},"event":{dump(data, _real)}}}'
         for at, (kind, data) in events
     )
     return f'{{"now":{_real(now)},"events":[{",".join(texts)}]}}'.encode() + _END

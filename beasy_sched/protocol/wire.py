@@ -16,7 +16,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ProtocolError
-from beasy_sched.limits import LONGEST_NAME, MOST_HOSTS_NAMED, shortened
+from beasy_sched.limits import LONGEST_NAME, MOST_HOSTS_NAMED, MOST_UNKNOWN, shortened
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
@@ -149,12 +149,7 @@ def reader(kind: type[T], known: Iterable[str] = ()) -> Callable[[Any, str, Unkn
 _encode = msgspec.json.encode
 
 
-def six_decimals(value: float) -> str:
-    """Write a real number as Batsim 4 does."""
-    return f"{value:.6f}"
-
-
-def dump(value: Any, real: Callable[[float], str] = six_decimals) -> str:
+def dump(value: Any, real: Callable[[float], str] = "{:.6f}".format) -> str:
     """Write a JSON value as Batsim does: reals by ``real``, with six decimals unless told otherwise.
 
     Raises ValueError for NaN and infinities, which JSON does not allow.
@@ -273,6 +268,49 @@ def add_hosts(count: int, told: e.Event | d.Decision, path: str) -> int:
     if count > MOST_HOSTS_NAMED:
         raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in total")
     return count
+
+
+ReadEvent = Callable[[float, Any, str, Unknown], e.Event | None]
+"""Function that makes an event of its timestamp and data, whose place in the message is the text; unknown
+fields are appended. None: it has no place among the typed events."""
+
+
+def read_message(
+    envelope: WireMessage, readers: Mapping[str, ReadEvent], member: str, unknown: Unknown
+) -> e.Message:
+    """Read the events of a message: ``readers`` of each type read their ``member``. Raises ProtocolError."""
+    events: list[e.Event] = []
+    hosts = 0
+    for index, event in enumerate(envelope.events):
+        read = readers.get(event.type)
+        path = f"$.events[{index}].{member}"
+        decoded = None if read is None else read(event.timestamp, event.data, path, unknown)
+        if decoded is None:
+            decoded = e.UnknownEvent(event.timestamp, shortened(event.type), event.data)
+        events.append(decoded)
+        hosts = add_hosts(hosts, decoded, path)
+    return e.Message(envelope.now, events, tuple(unknown[: MOST_UNKNOWN + 1]))
+
+
+_LONGEST_TIME_S = 1e300
+"""Integers of any length are JSON, but not times."""
+
+
+def check_submission(subtime_s: float, path: str) -> None:
+    """Raise ProtocolError unless this can be the time of a submission."""
+    if not -_LONGEST_TIME_S < subtime_s < _LONGEST_TIME_S:
+        raise fault(path, f"found {subtime_s}, expected a time")
+
+
+def read_walltime(told_s: float | int | None, path: str, none: str) -> float | int | None:
+    """Return a job's walltime, None where it is -1 or None; errors name ``none`` for that.
+
+    Raises ProtocolError.
+    """
+    walltime = None if told_s == -1 else told_s
+    if walltime is not None and not 0 < walltime < _LONGEST_TIME_S:
+        raise fault(path, f"found {walltime}, expected more than 0, or {none}")
+    return walltime
 
 
 ReadDecision = Callable[[float, Any, str], d.Decision]
