@@ -79,12 +79,9 @@ class PowerModel:
         loaded_w = least_w + self._core_w[kinds, pstate] * load
         return np.where(np.asarray(load) > 0.0, loaded_w, self.idle_w[kinds, pstate])
 
-    def job_w(self, hosts: HostIds, pstate: PStateArray, load: FloatArray | None = None) -> float:
-        """What a job adds to the idle power of its hosts, W; at full load where ``load`` is not given."""
-        if load is None:
-            return total(self._full_job_w[self.kind_of[hosts], pstate])
-        idle_w = self.idle_w[self.kind_of[hosts], pstate]
-        return total(self.busy_w(hosts, pstate, load) - idle_w)
+    def job_w(self, hosts: HostIds, pstate: PStateArray) -> float:
+        """What a job adds to the idle power of its hosts at full load, W."""
+        return total(self._full_job_w[self.kind_of[hosts], pstate])
 
 
 class PowerAccount:

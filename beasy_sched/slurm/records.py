@@ -207,9 +207,9 @@ def minutes_of(value: AnyNumber) -> float | None:
     return None if limit is None or math.isinf(limit) or limit <= 0 else 60.0 * limit
 
 
-def names_of(value: AnyNames, separator: str = ",") -> tuple[str, ...]:
+def names_of(value: AnyNames) -> tuple[str, ...]:
     """Return names in either shape."""
-    parts = value.split(separator) if isinstance(value, str) else value or ()
+    parts = value.split(",") if isinstance(value, str) else value or ()
     return tuple(part for part in parts if part and part != "(null)")
 
 

@@ -43,7 +43,6 @@ def test_by_state(state: HostState, watts: list[float]) -> None:
 def test_by_load(load: float, watts: float) -> None:
     host, pstate = np.array([0]), np.zeros(1, dtype=np.int16)
     assert MODEL.busy_w(host, pstate, load)[0] == pytest.approx(watts)
-    assert MODEL.job_w(host, pstate, load) == pytest.approx(watts - 100.0)
 
 
 def test_a_job_on_two_powers_and_four_cores() -> None:
