@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ from beasy_sched.engine.findings import (
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, Level, fails, odd
 from beasy_sched.formats.batsim_events import ExternalEvent, mixed_up
-from beasy_sched.formats.batsim_profiles import Composed, Delay, Profile
+from beasy_sched.formats.batsim_profiles import Composed, Delay, Profile, add_with_parts
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Workload, run_times_s
 from beasy_sched.formats.table import POWER, TimeSeries
@@ -201,9 +201,7 @@ class ExpectedJobs:
         columns: list[tuple[FloatArray, ...]] = []
         for workload in workloads:
             jobs, profiles = workload.jobs, workload.profiles
-            loads = np.array(
-                [_computes(profiles[name], profiles) for name in jobs.profile_names], dtype=float
-            )
+            loads = np.array([_computes(name, profiles) for name in jobs.profile_names], dtype=float)
             run_s = run_times_s(workload, speed_flops)
             hosts = jobs.res.astype(np.float64)
             columns.append((jobs.subtime_s, run_s, jobs.walltime_s, hosts, loads[jobs.profile]))
@@ -222,10 +220,10 @@ class ExpectedJobs:
         return float(np.median(self.run_s[chosen] / limits_s)) if chosen.any() else None
 
 
-def _computes(profile: Profile, profiles: dict[str, Profile]) -> bool:
-    if isinstance(profile, Composed):
-        return any(_computes(profiles[part], profiles) for part in profile.sequence)
-    return not isinstance(profile, Delay)
+def _computes(name: str, profiles: Mapping[str, Profile]) -> bool:
+    parts: dict[str, int] = {}
+    add_with_parts(name, profiles, parts)
+    return not all(isinstance(profiles[part], Composed | Delay) for part in parts)
 
 
 def look_at(inputs: RunInputs) -> list[Finding]:

@@ -61,7 +61,7 @@ LARGEST_WHOLE: Final = 2**63 - 1
 LARGEST_INT: Final = 2**31 - 1
 """Largest number of hosts in a workload, as Batsim reads it."""
 MOST_NESTED: Final = 100
-"""Most levels of objects and lists in each other in a JSON file."""
+"""Most levels of objects and lists in each other in a JSON file, and of sequences of profiles."""
 MOST_WINDOWS: Final = 1_000_000
 """Most windows of a site in one run or plan."""
 SILENT_PIPE_S: Final = 5.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from beasy_sched.formats.batsim_versions import TYPES_OF_BATSIM5_ALONE
-from beasy_sched.limits import LARGEST_INT, LATEST_S, MOST_FLOPS
+from beasy_sched.limits import LARGEST_INT, LATEST_S, MOST_FLOPS, MOST_NESTED
 from beasy_sched.numbers import found_text
 from beasy_sched.protocol.wire import as_batsim_reads
 
@@ -178,38 +178,54 @@ def _composed(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
     return Composed(name, code, tuple(sequence), repeat)
 
 
-def check_sequence(profiles: Mapping[str, Profile], name: str) -> None:
-    """Check that the sequences reachable from ``name`` exist and do not contain themselves.
+def add_with_parts(
+    name: str, profiles: Mapping[str, Profile | ProfileNotModelled], depths: dict[str, int]
+) -> None:
+    """Add a profile, and those that its sequence reaches, to ``depths``: how deep each nests sequences.
 
-    Raises WorkloadError.
+    Raises ProfileNotModelled, and WorkloadError for a part that does not exist or contains itself, and for
+    sequences that are nested too deep.
     """
-    done: set[str] = set()
 
     def visit(name: str, above: tuple[str, ...]) -> None:
         profile = profiles[name]
-        if name in done or not isinstance(profile, Composed):
-            return
-        for part in dict.fromkeys(profile.sequence):
+        if isinstance(profile, ProfileNotModelled):
+            raise profile
+        depths[name] = depth = 0
+        for part in dict.fromkeys(profile.sequence) if isinstance(profile, Composed) else ():
             if part not in profiles:
                 raise WorkloadError(f"profile {name!r}: 'seq' names {part!r}, which does not exist")
-            if part == name or part in above:
+            if part in (*above, name):
                 raise WorkloadError(f"profile {name!r}: 'seq' contains itself by way of {part!r}")
-            visit(part, (*above, name))
-        done.add(name)
+            if part not in depths and len(above) < MOST_NESTED:
+                visit(part, (*above, name))
+            depth = max(depth, depths.get(part, MOST_NESTED) + 1)
+            if depth > MOST_NESTED:
+                raise WorkloadError(f"profile {name!r}: sequences are nested more than {MOST_NESTED} deep")
+        depths[name] = depth
 
-    visit(name, ())
+    if name not in depths:
+        visit(name, ())
 
 
 def profile_run_s(name: str, profiles: Mapping[str, Profile], hosts: int, speed_flops: float) -> float:
     """Seconds that a profile runs on ``hosts`` hosts of this speed; 0 for one that is not modelled."""
-    profile = profiles[name]
-    if isinstance(profile, Delay):
-        return profile.delay_s
-    if isinstance(profile, Homogeneous):
-        return profile.flops / (max(hosts, 1) if profile.total else 1) / speed_flops
-    if isinstance(profile, Parallel):
-        return max(profile.flops, default=0.0) / speed_flops
-    if isinstance(profile, Composed):
-        once = sum(profile_run_s(part, profiles, hosts, speed_flops) for part in profile.sequence)
-        return profile.repeat * once
-    return 0.0
+    known_s: dict[str, float] = {}
+
+    def run_s(name: str) -> float:
+        if name not in known_s:
+            known_s[name] = once_s(profiles[name])
+        return known_s[name]
+
+    def once_s(profile: Profile) -> float:
+        if isinstance(profile, Delay):
+            return profile.delay_s
+        if isinstance(profile, Homogeneous):
+            return profile.flops / (max(hosts, 1) if profile.total else 1) / speed_flops
+        if isinstance(profile, Parallel):
+            return max(profile.flops, default=0.0) / speed_flops
+        if isinstance(profile, Composed):
+            return profile.repeat * sum(map(run_s, profile.sequence))
+        return 0.0
+
+    return run_s(name)

@@ -27,6 +27,7 @@ from beasy_sched.formats.batsim_profiles import (
     Profile,
     ProfileNotModelled,
     WorkloadError,
+    add_with_parts,
     parse_profile,
     profile_run_s,
 )
@@ -153,44 +154,30 @@ def _from_batsim5(name: str, profiles: Mapping[str, dict[str, Any]]) -> dict[str
 
 def _profiles(raw: Mapping[str, Any], jobs: JobColumns) -> dict[str, Profile]:
     """The profiles that ``jobs`` use, directly or within a sequence. Raises WorkloadError."""
-    parsed: dict[str, Profile] = {}
-    later: dict[str, ProfileNotModelled] = {}
+    parsed: dict[str, Profile | ProfileNotModelled] = {}
     for name, item in raw.items():
         try:
             parsed[name] = parse_profile(name, item)
         except ProfileNotModelled as error:
-            later[name] = error
+            parsed[name] = error
     for name, profile in parsed.items():
         for part in profile.sequence if isinstance(profile, Composed) else ():
             if part not in raw:
                 raise WorkloadError(f"profile {name!r}: 'seq' names {part!r}, which does not exist")
-    used: dict[str, Profile] = {}
-
-    def use(name: str, above: tuple[str, ...] = ()) -> None:
-        """Add a profile, and those of its sequence, to ``used``; ``above`` are those whose part it is."""
-        if name in later:
-            raise later[name]
-        used[name] = profile = parsed[name]
-        for part in dict.fromkeys(profile.sequence) if isinstance(profile, Composed) else ():
-            if part in (*above, name):
-                raise WorkloadError(f"profile {name!r}: 'seq' contains itself by way of {part!r}")
-            if part not in used:
-                use(part, (*above, name))
-
+    depths: dict[str, int] = {}
     first_of_shape, _ = jobs.shapes()
     for place in np.sort(first_of_shape).tolist():
         name, res = jobs.profile_names[jobs.profile.item(place)], jobs.res.item(place)
         if name not in raw:
             raise WorkloadError(f"job {jobs.ids[place]!r}: the profile {name!r} does not exist")
-        if name not in used:
-            use(name)
-        profile = used[name]
+        add_with_parts(name, parsed, depths)
+        profile = parsed[name]
         if isinstance(profile, Parallel) and len(profile.flops) != res:
             raise WorkloadError(
                 f"job {jobs.ids[place]!r}: 'res' is {res}, but 'cpu' of its profile {name!r} has"
                 f" {len(profile.flops)} values: expected one for each host"
             )
-    return used
+    return {name: profile for name in depths if isinstance(profile := parsed[name], Profile)}
 
 
 def run_times_s(workload: Workload, speed_flops: float) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy as np
 from beasy_sched.arrays import IntArray, distinct
 from beasy_sched.errors import DecisionRefused
 from beasy_sched.formats.batsim_jobs import parse_job
-from beasy_sched.formats.batsim_profiles import Homogeneous, WorkloadError, check_sequence, parse_profile
+from beasy_sched.formats.batsim_profiles import Homogeneous, WorkloadError, add_with_parts, parse_profile
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import EnergyAnswer, JobsKilled, JobSubmitted, ResourceStateChanged
 from beasy_sched.model.hosts import HostSet
@@ -249,7 +249,7 @@ class Requests:
             return
         try:
             profiles[name] = parse_profile(name, decision.profile)
-            check_sequence(profiles, name)
+            add_with_parts(name, profiles, {})
         except WorkloadError as error:
             raise DecisionRefused(f"Invalid JSON profile received from the scheduler: {error}") from None
         self._raw_profiles[workload, name] = rounded(decision.profile)

@@ -6,7 +6,7 @@ import pytest
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous, Parallel
-from beasy_sched.formats.batsim_workload import read_workload
+from beasy_sched.formats.batsim_workload import read_workload, run_times_s
 
 DELAY = {"type": "delay", "delay": 1}
 JOB = {"id": "a", "subtime": 0, "res": 1, "profile": "p"}
@@ -126,6 +126,30 @@ def test_wrong_jobs(tmp_path, job, message):
 def test_wrong_profiles(tmp_path, profile, message):
     with pytest.raises(InputError, match=message):
         one(tmp_path, {"p": profile})
+
+
+def nested(levels, copies=1):
+    """Profiles of which ``p`` has so many sequences in each other, each with so many copies of the next."""
+    names = ["p", *(f"p{level}" for level in range(1, levels)), "last"]
+    parts = [{"type": "composed", "seq": [name] * copies} for name in names[1:]]
+    return dict(zip(names, [*parts, {"type": "delay", "delay": 1}], strict=True))
+
+
+def test_sequences_may_be_nested_a_hundred_deep(tmp_path):
+    workload = one(tmp_path, nested(100))
+    assert workload.profiles.keys() == nested(100).keys()
+    assert run_times_s(workload, 1.0).tolist() == [1.0]
+    for levels in (101, 5000):
+        with pytest.raises(InputError, match="nested more than 100 deep"):
+            one(tmp_path, nested(levels))
+    shared = {"q": {"type": "composed", "seq": ["p1", "p"]}, **nested(100)}
+    with pytest.raises(InputError, match="'q': sequences are nested more than 100 deep"):
+        one(tmp_path, shared, profile="q")
+
+
+def test_a_part_that_comes_again_and_again_is_counted_once(tmp_path):
+    workload = one(tmp_path, nested(60, copies=2))
+    assert run_times_s(workload, 1.0).tolist() == [2.0**60]
 
 
 @pytest.mark.parametrize(
