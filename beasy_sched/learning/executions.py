@@ -39,8 +39,19 @@ class TrainingExecution:
 
     @property
     def days(self) -> Scenario:
-        """The scenario on these days alone."""
-        return on_days(self.scenario, self.day)
+        """The scenario on these days alone. Raises ConfigError if its jobs or its sky come from files."""
+        scenario, part = self.scenario, self.scenario.tuples[0]
+        workload, production = part.workload, part.production
+        if not isinstance(workload, SyntheticWorkload) or not isinstance(production, SyntheticProduction):
+            raise ConfigError(
+                f"scenario {scenario.name!r} has jobs or weather from files: agents learn from drawn days"
+            )
+        shape = _SHAPES[self.day % len(_SHAPES)] if len(scenario.tuples) > 1 else workload.shape
+        days = TuplePart(
+            workload=msgspec.structs.replace(workload, seed=self.day, shape=shape),
+            production=msgspec.structs.replace(production, seed=self.day),
+        )
+        return msgspec.structs.replace(scenario, tuples=(days,), sweep={})
 
 
 def executions(
@@ -64,22 +75,6 @@ def executions(
         )
         for number in range(count)
     ]
-
-
-def on_days(scenario: Scenario, day: int) -> Scenario:
-    """Return the scenario with jobs and sky of other days. Raises ConfigError if they come from files."""
-    part = scenario.tuples[0]
-    workload, production = part.workload, part.production
-    if not isinstance(workload, SyntheticWorkload) or not isinstance(production, SyntheticProduction):
-        raise ConfigError(
-            f"scenario {scenario.name!r} has jobs or weather from files: agents learn from drawn days"
-        )
-    shape = _SHAPES[day % len(_SHAPES)] if len(scenario.tuples) > 1 else workload.shape
-    days = TuplePart(
-        workload=msgspec.structs.replace(workload, seed=day, shape=shape),
-        production=msgspec.structs.replace(production, seed=day),
-    )
-    return msgspec.structs.replace(scenario, tuples=(days,), sweep={})
 
 
 @dataclass

@@ -283,7 +283,7 @@ def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Plat
         raise PeerError("the hosts of SIMULATION_BEGINS are not numbered 0, 1, 2, ...")
     names = tuple(resource.name for resource in resources)
     if known is not None:
-        return _by_name(resources, known)
+        return _by_name(resources, names, known)
     row_of: dict[tuple[object, ...], int] = {}
     kinds: list[ServerKind] = []
     kind_of = np.empty(len(resources), dtype=np.intp)
@@ -307,8 +307,7 @@ def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Plat
 _KIND_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, "sleep_pstates", SPEEDS_PROPERTY, CORES_PROPERTY)
 
 
-def _by_name(resources: Sequence[Resource], known: Platform) -> Platform:
-    names = tuple(resource.name for resource in resources)
+def _by_name(resources: Sequence[Resource], names: tuple[str, ...], known: Platform) -> Platform:
     at = {name: index for index, name in enumerate(known.names)}
     missing = [name for name in names if name not in at]
     if missing:
@@ -318,9 +317,9 @@ def _by_name(resources: Sequence[Resource], known: Platform) -> Platform:
         )
     rows = np.array([at[name] for name in names], dtype=np.intp)
     initial = known.initial_pstates[rows]
-    told = [resource.pstate for resource in resources]
-    for index in (index for index, pstate in enumerate(told) if pstate is not None):
-        initial[index] = _told_pstate(resources[index], known.kind(int(rows[index])))
+    for index, resource in enumerate(resources):
+        if resource.pstate is not None:
+            initial[index] = _told_pstate(resource, known.kind(int(rows[index])))
     return Platform(known.kinds, known.kind_of[rows], names, initial)
 
 

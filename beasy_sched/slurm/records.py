@@ -215,8 +215,12 @@ def names_of(value: AnyNames) -> tuple[str, ...]:
 
 def job_state(value: AnyNames) -> str:
     """Return a job's state in either shape, as squeue shows it."""
-    states = [state.upper() for state in names_of(value)] or ["UNKNOWN"]
+    states = _states(value)
     return next((shown for shown in _SHOWN_FIRST if shown in states), states[0])
+
+
+def _states(value: AnyNames) -> list[str]:
+    return [state.upper() for state in names_of(value)] or ["UNKNOWN"]
 
 
 class AnswerError(Struct):
@@ -386,7 +390,7 @@ def read_nodes(text: bytes, source: PathLike = "the list of nodes") -> list[Slur
 
 
 def _node_of(row: _Node) -> SlurmNode:
-    states = [state.upper() for state in names_of(row.state)] or ["UNKNOWN"]
+    states = _states(row.state)
     return SlurmNode(
         name=row.name,
         state=states[0],

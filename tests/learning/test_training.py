@@ -14,7 +14,7 @@ from beasy_sched.campaigns.scenario_file import parse_scenario
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.errors import ConfigError
 from beasy_sched.learning import training
-from beasy_sched.learning.executions import FIRST_SEED, executions, on_days
+from beasy_sched.learning.executions import FIRST_SEED, TrainingExecution, executions
 from beasy_sched.learning.training import Lesson, chooser, learn, level_lines
 from beasy_sched.policies.learned.agents import QTable
 from beasy_sched.policies.learned.features import Features
@@ -160,7 +160,7 @@ def test_days_from_files_are_refused(tmp_path):
     text = TINY.replace(TINY[TINY.index("[workload]") : TINY.index("[production]")], "")
     text += '\n[workload]\nsource = "swf"\nfile = "t.swf"\n'
     with pytest.raises(ConfigError, match="from files: agents learn from drawn days"):
-        on_days(parse_scenario(text, tmp_path / "s.toml"), FIRST_SEED)
+        _ = TrainingExecution(parse_scenario(text, tmp_path / "s.toml"), FIRST_SEED, 0).days
 
 
 def test_a_scenario_without_a_plan_is_refused():
