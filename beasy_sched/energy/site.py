@@ -52,6 +52,11 @@ class Site:
         return self.grid is not None or self.base_w > 0.0
 
     @property
+    def import_limit_w(self) -> float:
+        """Most power that the grid gives, W; 0 without a grid."""
+        return 0.0 if self.grid is None else self.grid.import_limit_w
+
+    @property
     def steps(self) -> int:
         """T: steps in a window."""
         return round(self.window_s / self.step_s)

@@ -405,6 +405,11 @@ class Storage:
     battery: BatterySpec
     hydrogen: HydrogenSpec | None = None
 
+    @property
+    def tank_kg(self) -> float:
+        """Size of the tank, kg; 0 without hydrogen."""
+        return self.hydrogen.tank_kg if self.hydrogen else 0.0
+
     def start(self) -> StorageState:
         """The state at the start of the first window."""
         level_kg = self.hydrogen.level_start_kg if self.hydrogen else 0.0

@@ -246,9 +246,9 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
 
 def _put_on_bounds(plan: PowerPlan, problem: PowerProblem) -> None:
     """Put levels that miss a bound by rounding only on it."""
-    battery, hydrogen = problem.storage.battery, problem.storage.hydrogen
+    battery = problem.storage.battery
     size_j, size_kg = plan.level_scales(problem.storage, problem.step_s)
-    bounds_j, bounds_kg = (battery.min_j, battery.max_j), (0.0, hydrogen.tank_kg if hydrogen else 0.0)
+    bounds_j, bounds_kg = (battery.min_j, battery.max_j), (0.0, problem.storage.tank_kg)
     for levels, bounds, size in ((plan.battery_j, bounds_j, size_j), (plan.hydrogen_kg, bounds_kg, size_kg)):
         nearest = np.clip(levels, *bounds)
         np.copyto(levels, nearest, where=np.abs(levels - nearest) <= LEVEL_TOLERANCE * size)

@@ -83,7 +83,7 @@ class PowerProblem:
                 f"the window starts with the battery at {battery.soc_pct(start.battery_j):.2f} %, expected "
                 f"between soc_min_pct ({battery.soc_min_pct:g}) and soc_max_pct ({battery.soc_max_pct:g})"
             )
-        tank_kg = self.storage.hydrogen.tank_kg if self.storage.hydrogen else 0.0
+        tank_kg = self.storage.tank_kg
         if not 0.0 <= start.hydrogen_kg <= tank_kg * (1 + 1e-9):
             raise ConfigError(
                 f"the window starts with {start.hydrogen_kg!r} kg of hydrogen, "

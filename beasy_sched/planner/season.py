@@ -142,7 +142,7 @@ class SeasonProblem:
             site.window_s,
             floor_w=float(draw_by_busy_w(platform)[0]),
             base_w=site.base_w,
-            import_limit_w=0.0 if site.grid is None else site.grid.import_limit_w,
+            import_limit_w=site.import_limit_w,
             end_kg=end_kg,
         )
 
@@ -205,7 +205,7 @@ class Season:
     @property
     def tank_kg(self) -> float:
         """Size of the tank, kg."""
-        return self.storage.hydrogen.tank_kg if self.storage.hydrogen else 0.0
+        return self.storage.tank_kg
 
     def mean(self, name: str) -> FloatArray:
         """Return one of the quantities of `SeasonYear`, as the mean over the years."""

@@ -222,7 +222,7 @@ def _problem(
         max(most_w, float(floor_w.max())),
         options.surplus,
         start.storage,
-        import_limit_w=0.0 if site.grid is None else site.grid.import_limit_w,
+        import_limit_w=site.import_limit_w,
         base_w=site.base_w,
         tank_from_surplus=bool(options.tank_targets_kg),
     )
@@ -285,7 +285,7 @@ def make_plans(
 
 def _possible(storage: Storage, level: StorageState) -> StorageState:
     """The level nearest to ``level`` at which a plan can start: the guard may go below SoC_min."""
-    battery, tank_kg = storage.battery, storage.hydrogen.tank_kg if storage.hydrogen else 0.0
+    battery, tank_kg = storage.battery, storage.tank_kg
     battery_j = min(max(level.battery_j, battery.min_j), battery.max_j)
     return StorageState(battery_j, min(max(level.hydrogen_kg, 0.0), tank_kg))
 
@@ -367,8 +367,7 @@ def _with_sleep_paid(
         return level
     floor_w = least_power_w(platform, len(part.renew_w), step_s, start.servers) + site.base_w
     net_w = part.renew_w - floor_w
-    import_w = 0.0 if site.grid is None else site.grid.import_limit_w
-    charge_w, discharge_w = np.maximum(net_w, 0.0), np.maximum(-net_w - import_w, 0.0)
+    charge_w, discharge_w = np.maximum(net_w, 0.0), np.maximum(-net_w - site.import_limit_w, 0.0)
     lowest_j = now_j = level.battery_j
     for into_w, out_w in zip(charge_w.tolist(), discharge_w.tolist(), strict=True):
         into_w = min(into_w, charge_power_limit(battery, min(now_j, battery.max_j), step_s))
