@@ -16,6 +16,7 @@ _PLANNED: Final = (
     "[ It is planned to start at {planned_start_s}.]"
     "[ That costs {cost} ({brown_j} from the grid, {green_j} from the sun), the least of"
     " {slots_compared:possible start}.][ The earliest of them, at {earliest_s}, would cost {earliest_cost}.]"
+    "[ It would be {late_s} late; the costs include a penalty for that.]"
 )
 _CHOSEN: Final = (
     "[ It costs {cost} ({brown_j} from the grid, {green_j} from the sun), the least of"
