@@ -436,7 +436,17 @@ _APART: Final = ("by_policy", "unmade")
 SECTIONS: Final = tuple(name for name in RunSummary.__struct_fields__ if name not in _APART)
 """Names in the file that are the summary's own, in order; all others are sections of the policy."""
 _NEEDED: Final = ("settings", "jobs", "quality", "warnings")
-_MAY_BE_UNMADE: Final = SECTIONS[SECTIONS.index("quality") : SECTIONS.index("words")]
+_MAY_BE_UNMADE: Final = (
+    "quality",
+    "lost_servers",
+    "deadlines",
+    "site",
+    "energy_kwh",
+    "battery_life",
+    "grid",
+    "planned",
+    "replanning",
+)
 
 
 def read_summary(prefix: str) -> RunSummary:

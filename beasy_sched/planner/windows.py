@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -300,8 +300,18 @@ def first_shortage(site: Site, platform: Platform, request: PlanRequest, options
     level = _possible(site.storage, request.level)
     start = WindowStart(part.window, request.start_s, level, request.servers)
 
-    def power_alone(*window: Any, explain: bool = True) -> PowerPlan:
-        return _planned_power(_problem(*window), start, options, explain)[0]
+    def power_alone(
+        site: Site,
+        platform: Platform,
+        load_w: FloatArray,
+        renew_w: FloatArray,
+        start: WindowStart,
+        options: OfflineOptions,
+        *,
+        explain: bool = True,
+    ) -> PowerPlan:
+        problem = _problem(site, platform, load_w, renew_w, start, options)
+        return _planned_power(problem, start, options, explain)[0]
 
     return _within_reach(site, platform, part, start, options, power_alone)[1]
 

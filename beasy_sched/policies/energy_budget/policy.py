@@ -131,12 +131,12 @@ class BudgetPass(EasyPass):
         return True
 
     def affords(self, job: Job) -> bool:
-        """Whether the energy suffices for ``job``, whichever hosts are free."""
+        """Whether the energy suffices for ``job``, whichever hosts are free; if not, why is noted."""
         lasts_s, extra_w = self.cost.of(job)
         return self._allows(extra_w, self.view.now + lasts_s, job.res)
 
     def _allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Ask the test; note by which rule the budget refuses a job, and what the job lacks."""
+        """Whether the budget allows a job; if not, note by which rule, and what the job lacks."""
         if self.test is None or self.test.allows(extra_w, end_s, idle):
             return True
         self.refused_by, self.lacking = self.test.refusal(extra_w, end_s, idle)
