@@ -1,7 +1,7 @@
 """SimGrid platform XML (versions 4 and 4.1): hosts, clusters, zones and their properties.
 
-Only what the embedded simulator needs: compute speeds, cores, P-states, powers. Links and routes are
-noted (`SimGridPlatform.has_network`) and otherwise skipped, since no communication is simulated.
+Only what the embedded simulator needs: compute speeds, cores, P-states, powers, and the latency of Batsim's
+own messages (`simgrid_network`). Communication of jobs is not simulated.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from xml.parsers import expat
@@ -18,6 +18,7 @@ import numpy as np
 
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.simgrid_network import Latency, LinkError, Network, UnsupportedNetwork
 from beasy_sched.limits import MOST_HOSTS, shortened
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
@@ -81,8 +82,10 @@ class SimGridPlatform:
     master: str
     """Name of the host on which Batsim itself would run."""
     storage: tuple[StorageHost, ...] = ()
-    has_network: bool = False
-    """Whether the file describes links, so that a real Batsim's own messages would take time."""
+    latency: Latency | None = None
+    """Time that Batsim's own messages take; None: no time, or unknown."""
+    unknown_latency: str = ""
+    """Why the latency is unknown: what of the network is not modelled; empty if it is known."""
     notes: tuple[str, ...] = ()
     """Notes for the user on what Batsim 4.2 would take from the file otherwise."""
 
@@ -156,8 +159,14 @@ def read_simgrid_platform(
     platform = _build(compute, kinds, limit or len(compute))
     if kinds.note is not None:
         notes.append(kinds.note)
+    latency, unknown_latency = reader.latency(platform.names, by_role["master"][0].name)
+    if unknown_latency:
+        notes.append(
+            f"the network of {path} is not modelled ({unknown_latency}): Batsim's own messages take no time"
+            " here, so a real Batsim's times are later by some latencies"
+        )
     return SimGridPlatform(
-        platform, by_role["master"][0].name, storage, reader.has_network, tuple(dict.fromkeys(notes))
+        platform, by_role["master"][0].name, storage, latency, unknown_latency, tuple(dict.fromkeys(notes))
     )
 
 
@@ -291,10 +300,10 @@ class _HostReader:
     def __init__(self, path: PathLike) -> None:
         self.path = path
         self.hosts: list[_Host] = []
-        self.has_network = False
+        self._network = Network()
+        self._in_config = False
         self._zones: list[dict[str, str]] = [{}]
         self._open: list[_Host] = []
-        self._coordinates: str | None = None
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
@@ -326,16 +335,16 @@ class _HostReader:
             name, value = attributes.get("id", ""), attributes.get("value", "")
             for host in self._open:
                 host.properties[name] = value
-            if not self._open:
+            if self._in_config:
+                self._network.set_property(name)
+            elif not self._open:
                 self._zones[-1][name] = value
         elif tag == "host":
             self._host(attributes)
         elif tag in ("cluster", "cabinet"):
-            self._cluster(attributes)
-        elif tag in ("zone", "AS"):
-            self._zones.append(dict(self._zones[-1]))
-        elif tag in ("link", "backbone", "bypassRoute"):
-            self.has_network = True
+            self._cluster(tag, attributes)
+        elif tag == "config":
+            self._in_config = True
         elif tag == "platform":
             version = attributes.get("version", "")
             if not version.startswith("4"):
@@ -344,6 +353,26 @@ class _HostReader:
                 )
         elif tag in ("include", "peer", "trace", "trace_connect"):
             raise self._fail(f"<{tag}> is not supported: list the hosts in this file")
+        else:
+            if tag in ("zone", "AS"):
+                self._zones.append(dict(self._zones[-1]))
+            with self._telling_links():
+                self._network.start(tag, attributes)
+
+    @contextlib.contextmanager
+    def _telling_links(self) -> Iterator[None]:
+        """Raise InputError for a link or route that SimGrid refuses."""
+        try:
+            yield
+        except LinkError as error:
+            raise self._fail(str(error)) from None
+
+    def latency(self, hosts: Sequence[str], master: str) -> tuple[Latency | None, str]:
+        """Return the latency of compute hosts and the master, and what is not modelled, if anything."""
+        try:
+            return self._network.latency(hosts, master), ""
+        except UnsupportedNetwork as error:
+            return None, str(error)
 
     def _end(self, tag: str) -> None:
         if tag in ("host", "cluster", "cabinet"):
@@ -352,24 +381,30 @@ class _HostReader:
                 host.zone_properties = {**host.properties, **self._zones[-1], **host.properties}
             self.hosts += self._open
             self._open = []
-        elif tag in ("zone", "AS"):
-            self._zones.pop()
+        elif tag == "config":
+            self._in_config = False
+        else:
+            if tag in ("zone", "AS"):
+                self._zones.pop()
+            self._network.end(tag)
 
     def _host(self, attributes: dict[str, str]) -> None:
         for trace in ("availability_file", "state_file"):
             if trace in attributes:
                 raise self._fail(f"{trace}: hosts whose speed changes by a trace are not simulated")
-        coordinates = attributes.get("coordinates")
-        if self._coordinates is None:
-            self._coordinates = coordinates
-        self.has_network |= coordinates != self._coordinates
-        self._open = [self._new_host(self._required(attributes, "id"), attributes)]
+        name = self._required(attributes, "id")
+        self._network.add_host(name, attributes)
+        self._open = [self._new_host(name, attributes)]
 
-    def _cluster(self, attributes: dict[str, str]) -> None:
-        self.has_network = True
+    def _cluster(self, tag: str, attributes: dict[str, str]) -> None:
         prefix, suffix = attributes.get("prefix", ""), attributes.get("suffix", "")
         numbers = self._radical(self._required(attributes, "radical"))
-        self._open = [self._new_host(f"{prefix}{number}{suffix}", attributes) for number in numbers]
+        names = [f"{prefix}{number}{suffix}" for number in numbers]
+        for attribute in ("bw", "lat"):
+            self._required(attributes, attribute)
+        self._open = [self._new_host(name, attributes) for name in names]
+        with self._telling_links():
+            self._network.add_cluster(tag, names, attributes)
 
     def _new_host(self, name: str, attributes: dict[str, str]) -> _Host:
         line, zone = self._parser.CurrentLineNumber, self._zones[-1]

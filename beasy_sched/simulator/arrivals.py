@@ -15,12 +15,13 @@ from beasy_sched.formats.failures import HostFailure
 from beasy_sched.model.events import JobSubmitted
 from beasy_sched.protocol.notices import notice
 from beasy_sched.protocol.wire import as_batsim_reads_all
-from beasy_sched.simulator.clock import Item
+from beasy_sched.simulator.clock import ARRIVAL
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.failures import HostFailures
 from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import COMPUTING, IDLE, UNAVAILABLE
-from beasy_sched.simulator.world import ARRIVAL, World
+from beasy_sched.simulator.mailbox import Item
+from beasy_sched.simulator.world import World
 
 
 @dataclass(eq=False)
@@ -48,8 +49,12 @@ class Sender:
     _seen_s: float = 0.0
 
     def begin(self) -> None:
-        """Say hello, then send what is due at time 0, and wait for the rest."""
-        self.world.mailbox.put(Item(self.say_hello, self._go_on))
+        """Say hello, then send what is due, and wait for the rest."""
+        self.world.mailbox.put(Item(self.say_hello, self._greeted))
+
+    def _greeted(self) -> None:
+        self._seen_s = self.world.now
+        self._go_on()
 
     def woken(self, *, alone: bool = False) -> None:
         """The time of the next entry has come: send what is due; the server takes it at once if ``alone``."""

@@ -40,15 +40,16 @@ from beasy_sched.protocol.batsim5 import RequestedFeatures
 from beasy_sched.protocol.batsim5_terms import NO_MORE, complete_name, read_notice
 from beasy_sched.protocol.notices import notice
 from beasy_sched.simulator.arrivals import Arrivals
-from beasy_sched.simulator.clock import Action, Item
+from beasy_sched.simulator.clock import CALL, PROBE, Action
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import COMPUTATION, COMPUTING, IDLE, SLEEP, STATE_NAMES, TRANSITION
+from beasy_sched.simulator.mailbox import Item
 from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.periodic import Periodic
 from beasy_sched.simulator.requests import PowerStates, Requests, executors_of
 from beasy_sched.simulator.simulation import Inputs, Simulation, note_findings, refuse_formulas
-from beasy_sched.simulator.world import CALL, PROBE, Dialect, SimulationOptions, World
+from beasy_sched.simulator.world import Dialect, SimulationOptions, World
 
 BATSIM_VERSION: Final = "v5.0.0-rc2"
 """The version whose behaviour is reproduced."""

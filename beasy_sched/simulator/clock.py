@@ -8,14 +8,12 @@ needs, in double precision, operation by operation, and so gives the same double
 It works lazily. Estimated ends, with a margin for the rounding, stand in an agenda; only what may end in the
 next step has the steps that it has missed applied to its rest, one by one, in one vectorized call.
 
-Within an instant the order is that in which Batsim's server process takes items out of its `Mailbox`.
+Within an instant the order is that in which Batsim's server process takes items out of its mailbox
+(`mailbox`).
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, Final
@@ -43,6 +41,12 @@ _FEW_STEPS: Final = 24
 
 _FOREVER: Final = float("inf")
 _OVER: Final = -1
+
+
+CALL, ARRIVAL, SWITCH, LEAF, REPLY, PROBE, ROUTE, TRANSFER = range(8)
+"""Kinds of actions: a requested call, the wait of a file's sender, a transition, a job's leaf or its
+walltime, the wait of the scheduler's reply, the next reading of Batsim 5's probes; the latency of an item on
+its way to Batsim's server, and its transfer."""
 
 
 class Action(Struct, eq=False):
@@ -223,94 +227,3 @@ class StepClock:
         for action in ended:
             action._ticket = _OVER
         return ended
-
-
-@dataclass(slots=True, eq=False)
-class Item:
-    """Something in the mailbox."""
-
-    handle: Callable[[], None] | None = None
-    """Function by which the server takes the item."""
-    then: Callable[[], None] | None = None
-    """Function of the sender that is called once the item is taken."""
-    number: int = 0
-    """Place of the item in the order of actions, by when it was sent."""
-    met: bool = False
-    """Whether the server was waiting for the item; then the server goes on before the sender."""
-
-
-class Mailbox:
-    """The mailbox of Batsim's server process: it decides which events go into one message.
-
-    The server takes one item in each *zero step* of SimGrid, in which the clock stands still. After each it
-    looks: if the scheduler is ready and no other item waits, all that was gathered goes out as one message.
-    What others put into the mailbox in that zero step comes after this look.
-    """
-
-    __slots__ = ("_awaited", "_clock", "_late", "items")
-
-    def __init__(self, clock: StepClock) -> None:
-        self._clock = clock
-        self.items: deque[Item] = deque()
-        """Items that wait for the server."""
-        self._awaited = False
-        """Whether the server waits for the next item."""
-        self._late: list[Item] = []
-
-    def is_quiet(self) -> bool:
-        """Return whether nothing is under way, so that the server would take an item at once."""
-        return not (self.items or self._late or self._clock.short)
-
-    def put(self, item: Item) -> None:
-        """Put an item at the end."""
-        item.met = self._awaited
-        if item.met:
-            self._awaited = False
-            item.number = self._clock.number()
-        self.items.append(item)
-
-    def put_late(self, item: Item) -> None:
-        """Put an item after all others of this zero step."""
-        self._late.append(item)
-
-    def take(self, send: Callable[[], bool], woken: Callable[[Action], None]) -> bool:
-        """Make a zero step: the server takes an item.
-
-        ``send`` is asked whether a message may go out, if no item is left; ``woken`` is given each
-        action that the zero step has ended. Returns whether a message goes out.
-        """
-        ended = self._clock.zero_step() if self._clock.short else ()
-        item = self.items.popleft()
-        if item.handle is not None:
-            item.handle()
-        sends = not self.items and send()
-        for action in ended:
-            if action.number < item.number:
-                woken(action)
-        first = item.met and not sends
-        if first:
-            self.turn()
-        if item.then is not None:
-            item.then()
-        if not first:
-            self.turn()
-        for action in ended:
-            if action.number > item.number:
-                woken(action)
-        if self._late:
-            self.put_rest()
-        return sends
-
-    def put_rest(self) -> None:
-        """Put the items that were to come late."""
-        if self._late:
-            late, self._late = self._late, []
-            for item in late:
-                self.put(item)
-
-    def turn(self) -> None:
-        """Let the server turn to the next item, or wait for one."""
-        if self.items:
-            self.items[0].number = self._clock.number()
-        else:
-            self._awaited = True

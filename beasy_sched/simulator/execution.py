@@ -14,10 +14,10 @@ from beasy_sched.arrays import FloatArray, IndexArray, IntArray, total
 from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous, Parallel, Profile
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.simulator.clock import Action
+from beasy_sched.simulator.clock import LEAF, Action
 from beasy_sched.simulator.jobs import ENDED, NEVER, RUNNING, SimJob, Task, powers, speed_limit, start_task
 from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines
-from beasy_sched.simulator.world import LEAF, World
+from beasy_sched.simulator.world import World
 
 _TINY = 1e-12
 
@@ -269,7 +269,7 @@ class Execution:
         job.energy_j += extra_j
 
     def _stop_clock(self, job: SimJob) -> None:
-        if job.run is not None:
+        if job.run is not None and not job.lingering_w:
             job.run.cancel()
             job.run = None
         if job.limit is not None:
@@ -283,6 +283,8 @@ class Execution:
         world, leaf = self._world, job.leaf
         delay_s = leaf.delay_s if isinstance(leaf, Delay) else None
         if action is not job.run or (delay_s is not None and 0 <= job.wall_left <= delay_s):
+            if delay_s is None and world.mailbox.has_latency and not self._sharing:
+                job.lingering_w = job.power_w - job.idle_w
             self._finish(job, JobEnd.WALLTIME_REACHED, OUT_OF_TIME)
             return True
         if delay_s is None:
@@ -303,6 +305,12 @@ class Execution:
             code = job.profile.return_code
         self._finish(job, JobEnd.FAILED if code > 0 else JobEnd.SUCCESS, code)
         return True
+
+    def stop_lingering(self, job: SimJob) -> None:
+        """Let hosts idle whose task Batsim has left running at its walltime until the job's end is told."""
+        self._world.meter.change(self._world.now, -job.lingering_w)
+        job.lingering_w = 0.0
+        self._stop_clock(job)
 
     def _next_profile(self, job: SimJob) -> Profile | None:
         while job.stack:
@@ -332,7 +340,7 @@ class Execution:
             self._free_idle(ids)
             self._share()
         else:
-            world.meter.change(now, job.idle_w - job.power_w)
+            world.meter.change(now, job.idle_w - job.power_w + job.lingering_w)
             mode = job.uniform_mode
             if mode >= 0 and world.table.state_of[mode] == COMPUTING and not job.moved:
                 world.machines.release(job.alloc, mode, job.start, now)
@@ -343,13 +351,11 @@ class Execution:
         self._record(job)
 
     def _record(self, job: SimJob) -> None:
-        """Count a job that has just ended, and write its rows."""
+        """Count a job that has just ended, and write its energy row."""
         world = self._world
-        runtime = world.now - job.start or _SHORTEST_S
+        job.runtime = world.now - job.start or _SHORTEST_S
         world.meter_row("e")
-        world.tally.add(job.subtime, job.start, runtime, job.end)
-        if world.tracer is not None:
-            world.tracer.job(job, runtime)
+        world.tally.add(job.subtime, job.start, job.runtime, job.end)
 
     def _free_idle(self, ids: IntArray) -> None:
         """Let those hosts idle that compute for nobody any more."""

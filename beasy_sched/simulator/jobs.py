@@ -54,6 +54,8 @@ class SimJob(Struct, eq=False):
     executors: IndexArray | None = None
     """Position in the allocation of each executor's host, with a custom mapping."""
     start: float = -1.0
+    runtime: float = 0.0
+    """Time that the job ran, once it has ended, s."""
     wall_left: float = -1.0
     """Seconds that the walltime leaves at the start of the present leaf; below 0: no limit."""
     stack: list[list[Any]] | None = None
@@ -72,6 +74,8 @@ class SimJob(Struct, eq=False):
     """Mode of the job's hosts if all have the same, else -1."""
     idle_w: float = 0.0
     power_w: float = 0.0
+    lingering_w: float = 0.0
+    """Power above idle that the job's hosts draw after its end, until that is told, W."""
     energy_j: float = 0.0
     powered_at: float = 0.0
     owned_metering: float = 0.0

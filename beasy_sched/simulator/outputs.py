@@ -131,9 +131,9 @@ class Tracer:
             job_id, workload, profile = map(_cell, (job_id, workload, profile))
         return f"{job_id},{workload},{profile},{job.subtime:.6f},{request.res},{job.walltime:.6f}"
 
-    def job(self, job: SimJob, runtime: float) -> None:
-        """Write the row of a job that ran for ``runtime`` s."""
-        start, subtime = job.start, job.subtime
+    def job(self, job: SimJob) -> None:
+        """Write the row of a job that has run."""
+        start, subtime, runtime = job.start, job.subtime, job.runtime
         finish = start + runtime
         turnaround = finish - subtime
         end = job.end

@@ -14,9 +14,9 @@ from beasy_sched.errors import DecisionRefused
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import Event, RequestedCall, UnknownEvent
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.simulator.clock import Action
+from beasy_sched.simulator.clock import CALL, PROBE, Action
 from beasy_sched.simulator.execution import host_powers_w
-from beasy_sched.simulator.world import CALL, PROBE, World
+from beasy_sched.simulator.world import World
 
 _SAME_TICK: Final = 1e-9
 """Share of a period by which the clock may be short of a multiple of it that has come all the same."""

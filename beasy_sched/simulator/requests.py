@@ -20,7 +20,7 @@ from beasy_sched.model.events import EnergyAnswer, JobsKilled, JobSubmitted, Res
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.simulator.arrivals import Arrivals
-from beasy_sched.simulator.clock import Action, Item
+from beasy_sched.simulator.clock import CALL, SWITCH, Action
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.jobs import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
 from beasy_sched.simulator.machines import (
@@ -34,8 +34,9 @@ from beasy_sched.simulator.machines import (
     TRANSITION,
     UNAVAILABLE,
 )
+from beasy_sched.simulator.mailbox import Item
 from beasy_sched.simulator.outputs import is_formula
-from beasy_sched.simulator.world import CALL, SWITCH, World
+from beasy_sched.simulator.world import World
 
 _SHORTEST_CALL_S = 1e-5
 """Shortest time to a requested call, s."""
@@ -429,9 +430,10 @@ class PowerStates:
     def tell(self, ids: IntArray, pstate: int) -> None:
         """Let each host of those arrived report to the server; the last one answers what that completes."""
         mailbox = self._world.mailbox
-        for _ in range(len(ids) - 1):
-            mailbox.put(Item())
-        mailbox.put(Item(partial(self.complete, ids, pstate)))
+        *others, last = ids.tolist()
+        for host in others:
+            mailbox.put(Item(host=host))
+        mailbox.put(Item(partial(self.complete, ids, pstate), host=last))
 
     def complete(self, ids: IntArray, pstate: int) -> None:
         """Answer what the arrival of hosts completes, if anything."""

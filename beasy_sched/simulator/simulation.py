@@ -39,26 +39,13 @@ from beasy_sched.model.events import (
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.simulator.arrivals import Arrivals
-from beasy_sched.simulator.clock import Action, Item
+from beasy_sched.simulator.clock import ARRIVAL, CALL, LEAF, REPLY, ROUTE, SWITCH, TRANSFER, Action
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.machines import Fallible
+from beasy_sched.simulator.mailbox import Item
 from beasy_sched.simulator.outputs import Tracer, is_formula
 from beasy_sched.simulator.requests import Requests
-from beasy_sched.simulator.world import (
-    ARRIVAL,
-    CALL,
-    LEAF,
-    REPLY,
-    SWITCH,
-    Dialect,
-    SimulationOptions,
-    World,
-)
-
-_NO_NETWORK = (
-    "the platform describes a network, which is not simulated: Batsim's own messages take no time"
-    " here, so its times would be later by some latencies"
-)
+from beasy_sched.simulator.world import Dialect, SimulationOptions, World
 
 _SHARED_UNEVENLY = (
     "jobs with different hosts or different work on them shared hosts: SimGrid may give such jobs other"
@@ -122,7 +109,12 @@ class Simulation:
         self._in_scheduler_s = 0.0
         profiles = {workload.name: dict(workload.profiles) for workload in workloads}
         world = self.world = World(
-            platform.platform, profiles, options or SimulationOptions(), tracer, self.dialect
+            platform.platform,
+            profiles,
+            options or SimulationOptions(),
+            tracer,
+            self.dialect,
+            platform.latency,
         )
         if tracer is not None:
             pstates = world.table.pstates[world.machines.mode]
@@ -297,6 +289,8 @@ class Simulation:
         """
         world = self.world
         mailbox = world.mailbox
+        if mailbox.has_latency:
+            return self._listen_from_afar()
         while True:
             if mailbox.items:
                 if mailbox.take(self._may_send, self._woken_by_zero_step):
@@ -308,6 +302,40 @@ class Simulation:
             else:
                 return []
 
+    def _listen_from_afar(self) -> list[Event]:
+        """Go on to the next message where Batsim's own messages take time."""
+        clock = self.world.clock
+        while ended := clock.step():
+            clock.short.clear()  # steps end them here
+            if self._wave_from_afar(ended):
+                return self._told()
+        return []
+
+    def _wave_from_afar(self, ended: Sequence[Action]) -> bool:
+        """Handle what ends in one step of the clock; return whether a message goes out."""
+        world, mailbox = self.world, self.world.mailbox
+        world.advance()
+        prompt: list[Action] = []
+        measured: list[Action] = []
+        arrives = False
+        for action in ended:
+            if action.kind == ROUTE:
+                mailbox.begin_transfer(action.subject)
+            elif action.kind == TRANSFER:
+                arrives = True
+            else:
+                (measured if world.energy and _rank(action) else prompt).append(action)
+        measured.sort(key=_rank)
+        for action in measured:
+            if action.kind == SWITCH:
+                self._power_states.arrived(*action.subject)
+        woken = partial(self._woken, put=mailbox.put)
+        sends = arrives and mailbox.receive(prompt, self._may_send, woken)
+        for action in (*(() if arrives else prompt), *measured):
+            woken(action)
+        mailbox.put_rest()
+        return sends
+
     def _may_send(self) -> bool:
         return self._ready and bool(self.world.outbox)
 
@@ -318,6 +346,8 @@ class Simulation:
         events, world.outbox = world.outbox, []
         if world.untold:
             for job in world.untold:
+                if job.lingering_w:
+                    self._execution.stop_lingering(job)
                 del world.jobs[job.request.id]
             world.untold.clear()
         return events
@@ -374,10 +404,12 @@ class Simulation:
         world = self.world
         kind, subject = action.kind, action.subject
         if kind == LEAF:
-            if (action is subject.run or action is subject.limit) and self._execution.leaf_ended(
+            if subject.lingering_w:
+                self._execution.stop_lingering(subject)
+            elif (action is subject.run or action is subject.limit) and self._execution.leaf_ended(
                 subject, action
             ):
-                put(Item(partial(world.tell_end, subject)))
+                put(Item(partial(world.tell_end, subject), host=subject.alloc.ids.item(0)))
         elif kind == ARRIVAL:
             subject.woken()
         elif kind == CALL:
@@ -414,8 +446,6 @@ class Simulation:
             row = world.tally.row(world.machines, (self._in_scheduler_s, elapsed_s))
             files = world.tracer.commit(row)
         notes = []
-        if self._platform.has_network:
-            notes.append(_NO_NETWORK)
         if self._execution.shared_unevenly:
             notes.append(_SHARED_UNEVENLY)
         return SimulationResult(

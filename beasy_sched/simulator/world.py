@@ -10,11 +10,13 @@ import numpy as np
 
 from beasy_sched.arrays import IndexArray
 from beasy_sched.formats.batsim_profiles import Profile
+from beasy_sched.formats.simgrid_network import Latency
 from beasy_sched.model.events import Event, JobCompleted
 from beasy_sched.model.platform import Platform
-from beasy_sched.simulator.clock import Mailbox, StepClock
+from beasy_sched.simulator.clock import StepClock
 from beasy_sched.simulator.jobs import SimJob, powers
 from beasy_sched.simulator.machines import NOBODY, STATES, Fallible, Machines, Meter, ModeTable
+from beasy_sched.simulator.mailbox import Mailbox
 from beasy_sched.simulator.outputs import Tally, Tracer
 
 
@@ -54,11 +56,6 @@ class Dialect:
     """Whether hosts have sleep states, and can be switched, also without metering energy."""
 
 
-CALL, ARRIVAL, SWITCH, LEAF, REPLY, PROBE = range(6)
-"""What an action of the clock is: a requested call, the wait of a file's sender, a transition, a job's leaf
-or its walltime, the wait of the scheduler's reply, the next reading of Batsim 5's probes."""
-
-
 class World:
     """The state of a simulation."""
 
@@ -93,6 +90,7 @@ class World:
         options: SimulationOptions,
         tracer: Tracer | None,
         dialect: Dialect,
+        latency: Latency | None = None,
     ) -> None:
         self.options = options
         self.energy = options.energy
@@ -116,7 +114,7 @@ class World:
         )
         self.tally = Tally()
         self.clock = StepClock()
-        self.mailbox = Mailbox(self.clock)
+        self.mailbox = Mailbox(self.clock, latency)
         self.now = 0.0
         self.stamp = 0.0
         """The clock as Batsim prints it."""
@@ -180,6 +178,8 @@ class World:
             self.tracer.machine_states(self.now, self.machines.counts)
 
     def tell_end(self, job: SimJob) -> None:
-        """Tell the scheduler that a job has ended."""
+        """Write the row of a job that has ended, and tell the scheduler."""
+        if self.tracer is not None:
+            self.tracer.job(job)
         self.untold.append(job)
         self.outbox.append(JobCompleted(self.stamp, job.request.id, job.end, job.alloc, job.return_code))

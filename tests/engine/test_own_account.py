@@ -124,7 +124,7 @@ def is_qualified(recording: Recording) -> bool:
     profiles = [profile for workload in workloads for profile in workload.profiles.values()]
     plain = all(isinstance(profile, Homogeneous | Delay) for profile in profiles)
     from_zero = not platform.platform.initial_pstates.any()
-    return one_core and plain and from_zero and not platform.has_network
+    return one_core and plain and from_zero and platform.latency is None
 
 
 def test_these_recordings_qualify() -> None:

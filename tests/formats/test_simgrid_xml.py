@@ -45,13 +45,14 @@ def test_hosts_are_sorted_as_text_and_kinds_shared(tmp_path):
     assert found.platform.names == ("host1", "host10", "host2")
     assert len(found.platform.kinds) == 1
     assert found.master == "master_host"
-    assert not found.has_network
+    assert found.latency.master_s == 1e-10
 
 
 def test_a_cluster_with_powers_and_zone_properties(tmp_path):
     body = (
         MASTER + '<prop id="site" value="north"/>'
-        '<cluster id="c" prefix="n-" suffix=".org" radical="0-1,5" speed="10f, 1f, 0.5f, 0.2f" core="2">'
+        '<cluster id="c" prefix="n-" suffix=".org" radical="0-1,5" speed="10f, 1f, 0.5f, 0.2f" core="2"'
+        ' bw="1GBps" lat="1us">'
         '<prop id="wattage_per_state" value="1:2:3, 1:1:1, 2:2:2, 3:3:3"/>'
         '<prop id="sleep_pstates" value="1:2:3"/></cluster>'
     )
@@ -62,7 +63,7 @@ def test_a_cluster_with_powers_and_zone_properties(tmp_path):
     assert (kind.off_duration_s(), kind.on_duration_s()) == (2, 5)
     assert found.platform.zone_properties[0]["site"] == "north"
     assert list(found.platform.properties[0]) == ["role", "wattage_per_state", "sleep_pstates"]
-    assert found.has_network
+    assert "both hosts and zones" in found.unknown_latency
 
 
 def test_roles_and_limits(tmp_path):
@@ -202,7 +203,11 @@ SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"
             "'0-9999999': more than 1,000,000 hosts",
         ),
         (
-            MASTER + "".join(f'<cluster id="{c}" prefix="{c}" radical="0-599999" speed="1f"/>' for c in "ab"),
+            MASTER
+            + "".join(
+                f'<cluster id="{c}" prefix="{c}" radical="0-599999" speed="1f" bw="1GBps" lat="1us"/>'
+                for c in "ab"
+            ),
             "more than 1,000,000 hosts",
         ),
         (

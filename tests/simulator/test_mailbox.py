@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from beasy_sched.simulator.clock import Item, Mailbox, StepClock
+from beasy_sched.simulator.clock import StepClock
+from beasy_sched.simulator.mailbox import Item, Mailbox
 
 WAIT = 0
 
