@@ -91,11 +91,13 @@ KILLED_TASK, KILLED_DELAY, OUT_OF_TIME, BROKEN = -2, -1, -1, 1
 class Execution:
     """Moves jobs through their lives, with their rates and powers; who may run where is in `requests`."""
 
-    __slots__ = ("_energy", "_free_slots", "_sharing", "_world", "shared_unevenly")
+    __slots__ = ("_energy", "_free_slots", "_late", "_sharing", "_world", "shared_unevenly")
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._free_slots: list[int] = []
+        self._late: list[SimJob] = []
+        """Composed jobs whose task has just followed a delay."""
         self._sharing = world.options.compute_sharing
         self._energy = world.options.energy
         self.shared_unevenly = False
@@ -248,18 +250,31 @@ class Execution:
         job.run = clock.work(LEAF, job, 1.0, 0.0) if task.rate == NEVER else clock.work(LEAF, job, task.rate)
         if job.wall_left >= 0.0:
             job.limit = clock.limit(LEAF, job.run, job.wall_left)
-        if job.stack is not None and job.power_w != before_w and not self._sharing:
-            self._charge_late_metering(job, task.used_on(job.size))
+        composed = job.stack is not None and self._energy and not self._sharing
+        if composed and job.power_w != before_w and self._metered_at(job) < self._world.now:
+            self._late.append(job)
 
-    def _charge_late_metering(self, job: SimJob, used: FloatArray) -> None:
+    def _metered_at(self, job: SimJob) -> float:
+        """Return when the hosts of a job were last metered, s."""
+        return max(self._world.meter.metered_at, job.owned_metering)
+
+    def charge_late_metering(self) -> None:
         """Add what Batsim charges by mistake when a task follows a delay within a composed job.
 
         Only the allocation's first host is metered then; the others are charged the task's load from
-        their last metering on.
+        their last metering on, unless something else in the same step of SimGrid has had all hosts metered.
+        Call it at the end of each step.
         """
+        if self._late:
+            late, self._late = self._late, []
+            for job in late:
+                if job.task is not None:
+                    self._charge_late(job, job.task.used_on(job.size))
+
+    def _charge_late(self, job: SimJob, used: FloatArray) -> None:
         world = self._world
-        since = max(world.meter.metered_at, job.owned_metering)
-        if not self._energy or since >= world.now:
+        since = self._metered_at(job)
+        if since >= world.now:
             return
         modes = world.machines.mode[job.alloc.ids]
         excess = powers(world.table, modes, used) - world.table.idle_w[modes]
@@ -307,7 +322,7 @@ class Execution:
         return True
 
     def stop_lingering(self, job: SimJob) -> None:
-        """Let hosts idle whose task Batsim has left running at its walltime until the job's end is told."""
+        """Let hosts idle whose task Batsim leaves running from its walltime until the server hears of it."""
         self._world.meter.change(self._world.now, -job.lingering_w)
         job.lingering_w = 0.0
         self._stop_clock(job)

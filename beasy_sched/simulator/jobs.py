@@ -75,7 +75,7 @@ class SimJob(Struct, eq=False):
     idle_w: float = 0.0
     power_w: float = 0.0
     lingering_w: float = 0.0
-    """Power above idle that the job's hosts draw after its end, until that is told, W."""
+    """Power above idle that the job's hosts draw after its end, until Batsim's server knows of it, W."""
     energy_j: float = 0.0
     powered_at: float = 0.0
     owned_metering: float = 0.0

@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from beasy_sched.formats.simgrid_network import Latency
 from beasy_sched.simulator.clock import ROUTE, TRANSFER, Action, StepClock
+
+AT_ONCE, SWITCHED, ANSWERED, KILLED, LAST = 1, 2, 3, 5, 10**9
+"""Rounds of SimGrid's actors within a step, by what sends in them: what the step has woken; a host, whose
+P-state is set first; the scheduler's answer to a message of the same step; a kill in an answer; what comes
+after all others. Whatever has hosts metered first takes a round for each."""
 
 MASTER_HOST = -1
 """Sender of what comes from the master host; others are compute hosts, by number."""
@@ -51,7 +57,7 @@ class Mailbox:
         """Items that wait for the server, or are under way to it."""
         self._awaited = False
         """Whether the server waits for the next item."""
-        self._late: list[Item] = []
+        self._late: list[tuple[int, Item]] = []
         self._routes: list[tuple[float, float]] | None = None
         """Latency (s) and rate (bytes/s) of each host's route, the master's last; None: no time."""
         if latency is not None:
@@ -74,9 +80,9 @@ class Mailbox:
             self._awaited = False
             self._meet(item)
 
-    def put_late(self, item: Item) -> None:
-        """Put an item after all others of this step."""
-        self._late.append(item)
+    def put_late(self, item: Item, number: int) -> None:
+        """Put an item in a later round of this step (see `AT_ONCE`)."""
+        self._late.append((number, item))
 
     def _meet(self, item: Item) -> None:
         """Let the server and an item meet."""
@@ -141,7 +147,7 @@ class Mailbox:
         """Put the items that were to come late."""
         if self._late:
             late, self._late = self._late, []
-            for item in late:
+            for _, item in sorted(late, key=itemgetter(0)):
                 self.put(item)
 
     def turn(self) -> None:

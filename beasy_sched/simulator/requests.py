@@ -34,7 +34,7 @@ from beasy_sched.simulator.machines import (
     TRANSITION,
     UNAVAILABLE,
 )
-from beasy_sched.simulator.mailbox import Item
+from beasy_sched.simulator.mailbox import KILLED, Item
 from beasy_sched.simulator.outputs import is_formula
 from beasy_sched.simulator.world import World
 
@@ -178,7 +178,7 @@ class Requests:
                     progress[job_id] = self._execution.kill(job)
                     ended.append(job)
         if self._kills_some(killed):
-            world.mailbox.put_late(Item(partial(self._tell_kills, tuple(killed), ended, progress)))
+            world.mailbox.put_late(Item(partial(self._tell_kills, tuple(killed), ended, progress)), KILLED)
 
     def _kills_some(self, killed: list[str]) -> bool:
         """Whether a kill has something to tell: not all of its jobs are being killed already."""

@@ -39,10 +39,10 @@ from beasy_sched.model.events import (
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.simulator.arrivals import Arrivals
-from beasy_sched.simulator.clock import ARRIVAL, CALL, LEAF, REPLY, ROUTE, SWITCH, TRANSFER, Action
+from beasy_sched.simulator.clock import ARRIVAL, CALL, LEAF, PROBE, REPLY, ROUTE, SWITCH, TRANSFER, Action
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.machines import Fallible
-from beasy_sched.simulator.mailbox import Item
+from beasy_sched.simulator.mailbox import ANSWERED, AT_ONCE, LAST, SWITCHED, Item
 from beasy_sched.simulator.outputs import Tracer, is_formula
 from beasy_sched.simulator.requests import Requests
 from beasy_sched.simulator.world import Dialect, SimulationOptions, World
@@ -293,7 +293,9 @@ class Simulation:
             return self._listen_from_afar()
         while True:
             if mailbox.items:
-                if mailbox.take(self._may_send, self._woken_by_zero_step):
+                sends = mailbox.take(self._may_send, self._woken_by_zero_step)
+                self._execution.charge_late_metering()
+                if sends:
                     return self._told()
             elif self._ready and world.outbox:
                 return self._told()
@@ -315,26 +317,39 @@ class Simulation:
         """Handle what ends in one step of the clock; return whether a message goes out."""
         world, mailbox = self.world, self.world.mailbox
         world.advance()
-        prompt: list[Action] = []
-        measured: list[Action] = []
+        rounds: dict[int, list[Action]] = {AT_ONCE: []}
         arrives = False
+        unmetered = self._unmetered(ended) if world.energy else 0
         for action in ended:
             if action.kind == ROUTE:
                 mailbox.begin_transfer(action.subject)
             elif action.kind == TRANSFER:
                 arrives = True
             else:
-                (measured if world.energy and _rank(action) else prompt).append(action)
-        measured.sort(key=_rank)
-        for action in measured:
+                rounds.setdefault(_round(action, unmetered), []).append(action)
+        prompt = rounds.pop(AT_ONCE)
+        for action in rounds.get(SWITCHED, ()):
             if action.kind == SWITCH:
                 self._power_states.arrived(*action.subject)
         woken = partial(self._woken, put=mailbox.put)
         sends = arrives and mailbox.receive(prompt, self._may_send, woken)
-        for action in (*(() if arrives else prompt), *measured):
+        for action in () if arrives else prompt:
             woken(action)
-        mailbox.put_rest()
+        for number in sorted(rounds):
+            late = partial(mailbox.put_late, number=number)
+            for action in rounds[number]:
+                self._woken(action, mailbox.put if number < ANSWERED else late)
+        if not sends:
+            mailbox.put_rest()
+        self._execution.charge_late_metering()
         return sends
+
+    def _unmetered(self, ended: Sequence[Action]) -> int:
+        """Return how many hosts SimGrid has not metered yet when these actions have ended."""
+        world = self.world
+        if world.meter.metered_at == world.now:
+            return 0
+        return world.machines.size - sum(map(_metered, ended))
 
     def _may_send(self) -> bool:
         return self._ready and bool(self.world.outbox)
@@ -346,8 +361,6 @@ class Simulation:
         events, world.outbox = world.outbox, []
         if world.untold:
             for job in world.untold:
-                if job.lingering_w:
-                    self._execution.stop_lingering(job)
                 del world.jobs[job.request.id]
             world.untold.clear()
         return events
@@ -362,12 +375,14 @@ class Simulation:
         if len(ended) == 1 and self._alone(ended[0]):
             return
         if len(ended) > 1:
-            ended.sort(key=_rank if world.energy else lambda action: action.kind == REPLY)
+            unmetered = self._unmetered(ended) if world.energy else 0
+            ended.sort(key=lambda action: _round(action, unmetered))
         for action in ended:
             if action.kind == SWITCH:
                 self._power_states.arrived(*action.subject)
         for action in ended:
             self._woken(action, world.mailbox.put)
+        self._execution.charge_late_metering()
 
     def _alone(self, action: Action) -> bool:
         """Handle the only end of a step at once where the server would take it at once, too.
@@ -380,6 +395,7 @@ class Simulation:
         if kind == LEAF:
             if self._execution.leaf_ended(subject, action):
                 self.world.tell_end(subject)
+            self._execution.charge_late_metering()
         elif kind == ARRIVAL:
             subject.woken(alone=True)
         elif kind == CALL:
@@ -397,7 +413,7 @@ class Simulation:
         """Handle the end of an action of zero length."""
         mailbox = self.world.mailbox
         late = action.kind == LEAF and self.world.energy
-        self._woken(action, mailbox.put_late if late else mailbox.put)
+        self._woken(action, partial(mailbox.put_late, number=LAST) if late else mailbox.put)
 
     def _woken(self, action: Action, put: Callable[[Item], None]) -> None:
         """Handle the end of an action."""
@@ -409,7 +425,8 @@ class Simulation:
             elif (action is subject.run or action is subject.limit) and self._execution.leaf_ended(
                 subject, action
             ):
-                put(Item(partial(world.tell_end, subject), host=subject.alloc.ids.item(0)))
+                then = partial(self._execution.stop_lingering, subject) if subject.lingering_w else None
+                put(Item(partial(world.tell_end, subject), then, host=subject.alloc.ids.item(0)))
         elif kind == ARRIVAL:
             subject.woken()
         elif kind == CALL:
@@ -602,9 +619,20 @@ def refuse_formulas(workloads: Sequence[Workload]) -> None:
                 )
 
 
-def _rank(action: Action) -> int:
-    """Put transitions behind what is not measured, and jobs behind them; else the order stays."""
-    kind: int = action.kind
-    if kind == ARRIVAL and action.subject.measures:
-        return 1
-    return kind if kind >= SWITCH else 0
+def _metered(action: Action) -> int:
+    """Return the number of hosts that SimGrid meters because an action ends."""
+    subject = action.subject
+    if action.kind == LEAF:
+        return subject.size if subject.task is not None and action is subject.run else 1
+    return len(subject[0]) if action.kind == SWITCH else 0
+
+
+def _round(action: Action, unmetered: int) -> int:
+    """Return the round in which the end of an action is sent: metering takes one for each host."""
+    if action.kind == SWITCH:
+        return SWITCHED
+    if action.kind == LEAF or (action.kind == ARRIVAL and action.subject.measures):
+        return AT_ONCE + unmetered
+    if action.kind in (REPLY, PROBE):
+        return LAST
+    return AT_ONCE

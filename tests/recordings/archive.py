@@ -14,7 +14,8 @@ from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.simulator import SimulationOptions
 
-ARCHIVE = Path(__file__).parent / "recordings.json.xz"
+SMALL, LATENCY = "recordings", "latency"
+"""Archives: small runs without latency, mostly; runs on Batsim's own platforms, which have latency."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Recording:
     workload: str
     events: str | None
     messages: tuple[tuple[str, str], ...]
+    clocks_s: tuple[float, ...]
+    """Batsim's clock at each of its messages, in full digits; nothing where that is unknown."""
     csv: dict[str, str]
 
     @property
@@ -40,8 +43,9 @@ class Recording:
 
 
 @cache
-def recordings() -> dict[str, Recording]:
-    data = json.loads(lzma.decompress(ARCHIVE.read_bytes()))
+def recordings(archive: str = SMALL) -> dict[str, Recording]:
+    packed = Path(__file__).parent / f"{archive}.json.xz"
+    data = json.loads(lzma.decompress(packed.read_bytes()))
     return {
         name: Recording(
             name,
@@ -53,6 +57,7 @@ def recordings() -> dict[str, Recording]:
             run["workload"],
             run["events"],
             tuple((who, raw) for who, raw in run["messages"]),
+            tuple(run.get("clocks_s", ())),
             run["csv"],
         )
         for name, run in data["runs"].items()

@@ -35,6 +35,8 @@ class Outcome:
 
     told: list[e.Message] = field(default_factory=list)
     """As a scheduler would read them from the wire."""
+    clocks_s: list[float] = field(default_factory=list)
+    """The simulator's clock at each message."""
     refusal: str = ""
     ended: str = ""
     notes: tuple[str, ...] = ()
@@ -66,6 +68,7 @@ def feed(replies: Iterable[str], simulation: Simulation, outcome: Outcome) -> No
     events = simulation.start()
     for reply in replies:
         outcome.told.append(on_the_wire(simulation.world.stamp, events))
+        outcome.clocks_s.append(simulation.world.now)
         simulation.answer(decode_reply(reply.encode()))
         events = simulation.listen()
         if not events:

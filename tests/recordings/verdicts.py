@@ -8,9 +8,7 @@ from recordings.archive import Recording, recordings
 from recordings.replay import compare_csv, compare_messages, recorded_messages, replay
 
 OUT_OF_SCOPE = {
-    "cluster_order": "the platform has a network: Batsim's own messages take 0.6 ms each",
     "com_half": "the profile communicates; refused at load by name",
-    "net_star": "the platform has a network: Batsim's own messages take 0.6 ms each",
 }
 
 REFUSALS = {

@@ -161,7 +161,7 @@ class Anything:
             self._open = False
             return [d.FinishRegistration(now)]
         self._registered += 1
-        name = f"p{self._registered % 2}"
+        name = f"p{self._registered}"
         told = {"subtime": now, "res": rng.randint(1, 2), "profile": name, "walltime": 50}
         return [
             d.RegisterProfile(now, "dyn", name, {**WORK, "cpu": rng.randint(1, 9) * 1e8}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from beasy_sched.simulator.clock import StepClock
-from beasy_sched.simulator.mailbox import Item, Mailbox
+from beasy_sched.simulator.mailbox import LAST, Item, Mailbox
 
 WAIT = 0
 
@@ -116,7 +116,7 @@ def test_an_item_behind_another_sets_out_when_the_server_turns_to_it():
 
 def test_late_items_come_after_all_others_of_the_zero_step():
     post = Post()
-    post.put("first", lambda: (post.box.put_late(post.item("late")), post.put("second")))
+    post.put("first", lambda: (post.box.put_late(post.item("late"), LAST), post.put("second")))
     post.box.turn()
     notes = []
     for _ in range(3):
@@ -132,7 +132,7 @@ def test_quiet_is_a_mailbox_without_items_late_ones_or_zero_steps_to_come():
     assert not post.box.is_quiet()
     post.clock.zero_step()
     assert post.box.is_quiet()
-    post.box.put_late(post.item("late"))
+    post.box.put_late(post.item("late"), LAST)
     assert not post.box.is_quiet()
     assert not post.box.items
     post.box.put_rest()
