@@ -14,9 +14,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from command_line import exit_code
 from real_batsim.platforms import KINDS, with_network
 from real_batsim.side_by_side import Decide, RealRun, compare_run
-from command_line import exit_code
 from simulator.small import platform_text
 from simulator.soaks import OPTIONS, Anything, Soak
 
