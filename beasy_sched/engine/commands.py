@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from beasy_sched.arrays import all_of, any_of, distinct
+from beasy_sched.engine.call_lead import MOMENT_S, CallLead
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.limits import MOST_BUSY_CALLS
 from beasy_sched.model.cluster import Cluster
@@ -179,9 +180,6 @@ class Commander:
 _ANSWERS = frozenset((RequestedCall, EnergyAnswer))
 """Events that only answer a request of the scheduler."""
 
-MOMENT_S = 1e-3
-"""The shortest delay of a requested call, and the delay of a kill: the job may have just ended."""
-
 
 class Calls:
     """Calls pending at the simulator, and the time of the next one needed.
@@ -190,21 +188,27 @@ class Calls:
     if no pending one is early enough.
     """
 
-    def __init__(self) -> None:
-        """Nothing pending, nothing wanted."""
+    def __init__(self, lead: CallLead) -> None:
+        """Nothing pending, nothing wanted; ``lead`` is how far ahead calls must be requested."""
+        self._lead = lead
         self._pending: list[float] = []
         self.wanted_s = math.inf
         """Time at which the next call is needed, s; infinite if none is."""
 
     def want(self, at: float, now: float) -> None:
-        """Request a call at a time (s), at the earliest a moment from now."""
+        """Request a call at a time (s), at the earliest one lead from now."""
         if at < self.wanted_s:
-            self.wanted_s = min(self.wanted_s, max(at, now + MOMENT_S))
+            self.wanted_s = min(self.wanted_s, max(at, now + self._lead.lead_s))
+
+    @property
+    def pending(self) -> int:
+        """Number of calls that the simulator owes."""
+        return len(self._pending)
 
     def arrived(self, timestamp: float) -> None:
         """Note a call that has arrived."""
         if self._pending and self._pending[0] <= timestamp + TIME_TOLERANCE_S:
-            self._pending.pop(0)
+            self._lead.called(self._pending.pop(0), timestamp)
 
     def to_ask(self) -> float | None:
         """Return the time (s) of the call to request, or None if a pending one is early enough."""

@@ -6,8 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from beasy_sched.energy.balance import StepRecord
-from beasy_sched.engine.commands import MOMENT_S
-from beasy_sched.units import SECONDS_PER_HOUR
+from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 if TYPE_CHECKING:
     from beasy_sched.forecast.outlook import ForecastSource
@@ -41,8 +40,9 @@ class ForecastRecord:
         if self._forecast is None:
             return None, None
         self._forecast.observe(start_s, end_s, record.renew_w)
-        while self._hour_ahead_w and self._hour_ahead_w[0][0] <= start_s + MOMENT_S:
+        latest_s = start_s + TIME_TOLERANCE_S
+        while self._hour_ahead_w and self._hour_ahead_w[0][0] <= latest_s:
             ahead_s, predicted_w, clear_sky_w = self._hour_ahead_w.popleft()
-            if ahead_s >= start_s - MOMENT_S:
+            if ahead_s > latest_s - self._step_s:  # of this step, which may begin late
                 return predicted_w, clear_sky_w
         return None, float(self._forecast.clear_sky_w(start_s, record.dt_s, 1)[0])

@@ -21,7 +21,7 @@ from beasy_sched.energy.grid import Announced, Metered, meter
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, StorageState
 from beasy_sched.engine.actions import Action
-from beasy_sched.engine.commands import MOMENT_S
+from beasy_sched.engine.call_lead import CallLead
 from beasy_sched.engine.findings import rates_too_short, short_power
 from beasy_sched.engine.foreseeing import ForecastRecord
 from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
@@ -185,8 +185,13 @@ class Settled:
 class PowerSide:
     """Keeps the storage's state step by step."""
 
-    def __init__(self, site: Site, cluster: Cluster, options: SessionOptions) -> None:
-        """Begin at time 0 with the site's start levels. Raises ConfigError if no powers are known."""
+    def __init__(
+        self, site: Site, cluster: Cluster, options: SessionOptions, lead: CallLead | None = None
+    ) -> None:
+        """Begin at time 0 with the site's start levels; ``lead`` is that of calls, a moment if omitted.
+
+        Raises ConfigError if no powers are known.
+        """
         if not cluster.platform.has_powers:
             raise ConfigError(
                 "the simulator's hosts have no wattage_per_state: a site requires powers; generate the"
@@ -196,6 +201,7 @@ class PowerSide:
             raise ConfigError(short.text)
         self.site = site
         self.cluster = cluster
+        self._lead = lead or CallLead(0.0)
         self.energy, self.plans, self.forecast = options.energy, options.plans, options.forecast
         self.end_s = site.window_s * options.windows
         self.storage = site.storage.start()
@@ -243,8 +249,8 @@ class PowerSide:
         """When the clock must be called at the latest, s; None if no call is needed."""
         phase = self.phase
         if type(phase) is Open:
-            return phase.budget.end_s + MOMENT_S
-        return MOMENT_S if type(phase) is Waiting else None
+            return phase.budget.end_s + self._lead.lead_s
+        return self._lead.lead_s if type(phase) is Waiting else None
 
     def expected_level(self, now: float) -> StorageState:
         """What the storage will hold at the end of the present step if nothing changes."""
@@ -322,7 +328,7 @@ class PowerSide:
         """
         before = self.phase
         if type(before) is Waiting:
-            if not before.announced and now < MOMENT_S - TIME_TOLERANCE_S:
+            if not before.announced and now < self._lead.lead_s - TIME_TOLERANCE_S:
                 return None
             if not before.announced and not self._inputs_checked:
                 self.warnings.append("no production was announced by time 0: assuming 0 W until announced")
@@ -372,12 +378,12 @@ class PowerSide:
     def _production_settled(self, boundary_s: float, now: float) -> bool:
         """Tell whether the production of the step that begins at ``boundary_s`` is known.
 
-        It is known once it has been announced at the boundary, or a moment has passed: events of one
-        instant can arrive in several messages, in any order.
+        It is known once it has been announced at the boundary, or the lead of calls has passed: events of
+        one instant can arrive in several messages, in any order, and later where the network has latency.
         """
         return (
             self.production.since_s >= boundary_s - TIME_TOLERANCE_S
-            or now >= boundary_s + MOMENT_S - TIME_TOLERANCE_S
+            or now >= boundary_s + self._lead.lead_s - TIME_TOLERANCE_S
         )
 
     def _close_step(self, consumed_j: float, now: float) -> None:

@@ -29,6 +29,7 @@ from beasy_sched.engine.actions import (
     SetPState,
     Start,
 )
+from beasy_sched.engine.call_lead import CallLead
 from beasy_sched.engine.commands import BusyLoop, Calls, Commander, Kills
 from beasy_sched.engine.findings import (
     SHORT_RUN_SHARE,
@@ -101,7 +102,8 @@ class Session:
         self.warnings = self._notes.warnings
         self._policy = PolicyCaller(policy)
         self._intake = Intake(lambda: (*self._waiting(), *self.cluster.running.values()))
-        self._calls, self._kills = Calls(), Kills()
+        self._lead = CallLead(0.0)
+        self._calls, self._kills = Calls(self._lead), Kills()
         self._busy_loop = BusyLoop(self._policy.name)
         self._measuring = Measuring()
         self._measured = False
@@ -171,13 +173,16 @@ class Session:
         self._decisions, self._arrived = [], []
         self._apply(message)
         if not self.ended:
+            self._lead.count(self._parts())
             self._decide()
+        self._lead.replied(message.now, len(self._decisions))
         return d.Reply(message.now, self._decisions)
 
     def _apply(self, message: e.Message) -> None:
         """Apply all events of a message, in their order."""
         before_s = self._check(message)
         self.now = now = message.now
+        self._lead.heard(now)
         self._busy_loop.hear(message)
         apply_event = self._apply_event
         earliest_s, latest_s = before_s - TIME_TOLERANCE_S, now + TIME_TOLERANCE_S
@@ -278,13 +283,15 @@ class Session:
         options, warn = self.options, self._notes.warn
         platform = platform_of(event, options.platform)
         self._set_up(Cluster(platform))
+        self._lead = CallLead(platform.message_delay_s, len(event.workloads))
+        self._calls = Calls(self._lead)
         self.begun = True
         for note in setup.hosts_notes(event, platform, options):
             warn(note)
         self._intake.learn_profiles(event.profiles)
         if options.site is not None:
             source = setup.energy_source(options, event.answers_queries)
-            self.power = setup.power_side(options.site, self.cluster, options, source)
+            self.power = setup.power_side(options.site, self.cluster, options, source, self._lead)
             for note in setup.power_notes(options.site, options, event.answers_queries):
                 warn(note)
             if options.replan is not None and options.plans is not None:
@@ -534,7 +541,15 @@ class Session:
         if self.lost.next_s < math.inf and self.cluster.queue:
             calls.want(self.lost.next_s, now)
         if calls.wanted_s < math.inf and (at := calls.to_ask()) is not None:
-            self._decisions.append(d.CallMeLater(now, at))
+            first = 0 if self._lead.is_needed else len(self._decisions)
+            self._decisions.insert(first, d.CallMeLater(now, at))
+
+    def _parts(self) -> int:
+        """Return how many jobs, switches, calls and kills are under way in the simulator."""
+        if not self._lead.is_needed:
+            return 0
+        switching = int(np.count_nonzero(self.cluster.state >= SWITCHING_OFF))
+        return len(self.cluster.running) + switching + self._calls.pending + len(self._kills.jobs)
 
     # --- actions ------------------------------------------------------------------------------------
 

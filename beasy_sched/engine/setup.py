@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from beasy_sched.energy.site import Site
+from beasy_sched.engine.call_lead import CallLead
 from beasy_sched.engine.findings import (
     KnownInputs,
     look_at_start,
@@ -41,14 +42,16 @@ def energy_source(options: SessionOptions, answers_queries: bool) -> EnergySourc
     return options.energy if answers_queries and options.power_actions else EnergySource.MODEL
 
 
-def power_side(site: Site, cluster: Cluster, options: SessionOptions, source: EnergySource) -> PowerSide:
+def power_side(
+    site: Site, cluster: Cluster, options: SessionOptions, source: EnergySource, lead: CallLead
+) -> PowerSide:
     """Return the power side of a run on ``site``. Raises ConfigError for a plan that does not fit."""
     if options.plans is not None:
         try:
             options.plans.check_fits(cluster.platform, site)
         except ConfigError as error:
             raise ConfigError(f"the plan does not fit this run: {error}") from None
-    return PowerSide(site, cluster, replace(options, energy=source))
+    return PowerSide(site, cluster, replace(options, energy=source), lead)
 
 
 def power_notes(site: Site, options: SessionOptions, answers_queries: bool) -> Iterator[str]:

@@ -207,6 +207,8 @@ class Platform:
     """The P-state in which each host starts; 0 for all if omitted."""
     properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
     zone_properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
+    message_delay_s: float | None = 0.0
+    """Longest time that a message of Batsim's own spends in the simulated network, s; None where unknown."""
 
     def __post_init__(self) -> None:
         initial = self.initial_pstates
@@ -272,6 +274,9 @@ class Platform:
 def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Platform:
     """Describe the simulator's hosts, by their properties or, by name, from ``known``.
 
+    The simulator does not tell whether its network has latency: hosts with `SPEEDS_PROPERTY` are those of a
+    platform of ours, which has none.
+
     The P-state in which each starts is the one that the simulator tells; otherwise it also comes from
     ``known``, or from the property `START_PROPERTY`.
 
@@ -301,7 +306,14 @@ def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Plat
             f" that many (kinds times P-states may be {MOST_KIND_PSTATES:,})"
         )
     initial = [_initial_pstate(resource, kinds[kind_of[resource.id]]) for resource in resources]
-    return Platform(tuple(kinds), kind_of, names, np.array(initial, dtype=np.intp))
+    generated = all(SPEEDS_PROPERTY in resource.properties for resource in resources)
+    return Platform(
+        tuple(kinds),
+        kind_of,
+        names,
+        np.array(initial, dtype=np.intp),
+        message_delay_s=0.0 if generated else None,
+    )
 
 
 _KIND_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, "sleep_pstates", SPEEDS_PROPERTY, CORES_PROPERTY)
@@ -320,7 +332,7 @@ def _by_name(resources: Sequence[Resource], names: tuple[str, ...], known: Platf
     for index, resource in enumerate(resources):
         if resource.pstate is not None:
             initial[index] = _told_pstate(resource, known.kind(int(rows[index])))
-    return Platform(known.kinds, known.kind_of[rows], names, initial)
+    return Platform(known.kinds, known.kind_of[rows], names, initial, message_delay_s=known.message_delay_s)
 
 
 def _told_pstate(resource: Resource, kind: ServerKind) -> int:

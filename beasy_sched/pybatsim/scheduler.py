@@ -26,7 +26,7 @@ except Exception as problem:  # other people's packages may raise anything on im
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import BeasyError, ConfigError, PeerError
-from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+from beasy_sched.formats.scheduler_platform import read_scheduler_platform
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
 from beasy_sched.outputs.files import RunFiles
@@ -122,7 +122,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
             known = read_options(options)
             settings = known.settings()
             file = known.platform
-            platform = None if file is None else read_simgrid_platform(file).platform
+            platform = None if file is None else read_scheduler_platform(file)
             planner = self._planner.enter_context(replanned(settings, lambda: platform))
             build = partial(build_session, settings, replan=planner.rule, plans=planner.plans)
             build()  # report bad settings before any file is opened
