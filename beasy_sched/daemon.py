@@ -20,10 +20,10 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from beasy_sched.engine import Session
-from beasy_sched.errors import ConfigError, Interrupted, PeerError
+from beasy_sched.errors import ConfigError, Interrupted, PeerError, why
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
 from beasy_sched.model.decisions import Reply
-from beasy_sched.model.events import Message
+from beasy_sched.model.events import Message, SimulationEnds
 from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.peers import Heard, Peers
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
@@ -43,6 +43,8 @@ _FRAMING_BYTES = 11
 _TCP_INFO_BYTES = 136
 """Bytes of Linux's TCP_INFO up to and including tcpi_bytes_received."""
 _SEND_TIMEOUT_S = 10.0
+_FAREWELL_S = 5.0
+"""Time for which the next message of a simulator that is still running is awaited, to end it, s."""
 _FIRST_WORD_S = 10.0
 _LONGEST_SILENCE_S = 3600.0
 _EXAMPLE = "expected something like tcp://127.0.0.1:28000 for this machine only, or tcp://*:28000 for all"
@@ -124,6 +126,10 @@ class Daemon:
         """Bytes of the simulator's connection that have arrived and were read."""
         self._next_look_s = -math.inf
         """When the connections are looked at once more, monotonic s."""
+        self._is_running = False
+        """Whether a simulation has begun whose simulator has neither gone nor been told of its end."""
+        self._owes_reply = False
+        """Whether the simulator waits for a reply."""
         self._stop: str | None = None
         self._old_handlers: dict[int, Any] = {}
         try:
@@ -157,22 +163,40 @@ class Daemon:
     ) -> None:
         """Serve one simulation to its end; ``step`` takes the place of the session's own.
 
-        Nobody but its simulator changes anything: `notices` tells of the messages of others.
+        Nobody but its simulator changes anything: `notices` tells of the messages of others. If serving fails
+        while the simulator waits for a reply, it gets one that ends it; otherwise see `dismiss`.
 
         Raises PeerError if the simulator violates the protocol, disconnects or does not begin in time, and
         Interrupted on a signal.
         """
         self.busy_s, self.messages, self._peer = 0.0, 0, None
-        peers = self._peers = Peers(self._hosts)
-        step = step or session.step
+        self._is_running = self._owes_reply = False
+        self._peers = Peers(self._hosts)
         self._await_simulation()
+        try:
+            self._serve(session, record, step or session.step)
+        except BaseException as error:
+            if self._owes_reply and self._is_running:
+                self._say_farewell(why(error), ended=session.ended)
+            raise
+
+    def _serve(
+        self,
+        session: Session,
+        record: Callable[[bytes, bytes], None] | None,
+        step: Callable[[Message], Reply],
+    ) -> None:
+        """Answer messages until the simulation has ended."""
+        peers = self._peers
         while not session.ended:
             frames = self._receive()
             begin = time.perf_counter()
+            self._owes_reply = peers.is_simulators(frames)  # whether or not it can be read
             heard = peers.hear(frames)
             if not isinstance(heard, Heard):
                 self._answer_other(heard)
                 continue
+            self._is_running = self._owes_reply = True
             self._read_bytes += len(heard.raw) + _FRAMING_BYTES
             if not self.messages:
                 self._begin_with(heard, record)
@@ -182,6 +206,45 @@ class Daemon:
             if record is not None:
                 record(heard.raw, reply)
             self._send(peers.reply(reply), last=session.ended)
+            self._owes_reply = False
+        self._is_running = False
+
+    def dismiss(self, reason: str) -> bool:
+        """End a simulator that still runs after serving has failed: answer its next message accordingly.
+
+        Waits up to `_FAREWELL_S` for that message. Returns whether the simulator may still run: it will then
+        wait for a reply forever, and the user should know. A further SIGINT raises KeyboardInterrupt.
+        """
+        deadline_s = time.monotonic() + _FAREWELL_S
+        while self._is_running:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return True
+            ready = dict(self._poller.poll(math.ceil(1000 * min(left_s, _TICK_MS / 1000))))
+            if self._monitor in ready:
+                with contextlib.suppress(PeerError):  # it has gone: there is nothing left to end
+                    self._note_connections()
+            if self._socket in ready and self._peers.is_simulators(frames := self._take()):
+                self._say_farewell(reason, ended=self._tells_end(frames[-1]))
+        return False
+
+    def _tells_end(self, raw: bytes) -> bool:
+        """Whether a message of the simulator reports the end of the simulation."""
+        try:
+            return any(type(event) is SimulationEnds for event in self._peers.talk.decode(raw).events)
+        except PeerError:
+            return False
+
+    def _say_farewell(self, reason: str, *, ended: bool) -> None:
+        """Send the simulator a reply that ends it, if that can be sent.
+
+        A simulation that has ``ended`` gets an ordinary reply: the simulator then writes its files.
+        """
+        self._is_running = self._owes_reply = False
+        talk = self._peers.talk
+        reply = talk.encode(Reply(0.0, [])) if ended else talk.farewell(reason)
+        with contextlib.suppress(zmq.ZMQError):  # it has gone
+            self._socket.send_multipart(self._peers.reply(reply), zmq.NOBLOCK)
 
     @property
     def notices(self) -> list[str]:
@@ -230,6 +293,7 @@ class Daemon:
         """Process connections and disconnections. Raises PeerError if the simulator's has ended."""
         for connection, is_new in self._events(_MOST_EVENTS):
             if not is_new and self._peers.begun and self._peer in (connection, None):
+                self._is_running = False
                 raise PeerError(_GONE)
 
     def _events(self, most: int) -> Iterator[tuple[int, bool]]:
@@ -271,6 +335,7 @@ class Daemon:
             waiting_bytes = _received_bytes(self._peer, port) - self._read_bytes
             if waiting_bytes > MOST_MESSAGE_BYTES + MOST_OTHERS_BYTES:
                 _cut_off(self._peer, port)
+                self._is_running = False
                 raise PeerError(
                     f"the simulator sent more than {MOST_MESSAGE_BYTES >> 30} GiB before it was answered"
                 )
@@ -299,6 +364,7 @@ class Daemon:
             pass
         self._peer = self._sender
         if self._peer is not None and self._peer not in self._connections:
+            self._is_running = False
             raise PeerError(_GONE)
         if self._peer is not None and self.endpoint.startswith("tcp:"):
             self._read_bytes = _received_bytes(self._peer, int(self.endpoint.rpartition(":")[2]))
@@ -330,6 +396,7 @@ class Daemon:
                 if error.errno == zmq.EHOSTUNREACH and last:
                     return
                 if error.errno == zmq.EHOSTUNREACH:
+                    self._is_running = False
                     raise PeerError(_GONE) from None
                 if error.errno != zmq.EAGAIN:
                     raise PeerError(f"the reply cannot be sent: {error.strerror}") from None

@@ -99,7 +99,7 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
     settings = settings_of(how)
     known = known_platform(given.platform, given.master_host)
     with replanned(settings, lambda: known) as replanner:  # bad settings are reported before listening starts
-        build_session(settings, replan=replanner.rule, plans=replanner.plans)
+        build_session(settings, platform=known, replan=replanner.rule, plans=replanner.plans).check_platform()
         first = replanner.plans
     daemon = Daemon(
         socket_endpoint,
@@ -202,5 +202,8 @@ def _serve_one(
         if daemon.messages or not idle_is_fine:
             with contextlib.suppress(Exception):  # the first error is the one to tell
                 leave(why(error))
+        at_once = isinstance(error, KeyboardInterrupt)
+        if not at_once and daemon.dismiss(why(error)) and verbosity != "silent":
+            click.echo("the simulator may still run, without a scheduler: stop it if it does", err=True)
         raise
     leave(None)

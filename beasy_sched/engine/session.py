@@ -162,6 +162,10 @@ class Session:
         self.lost = LostHosts(cluster, self.options.retry_s)
         self.view = View(cluster, self.options, workflows=self.workflows, wants_facts=self._notes.has_log)
 
+    def check_platform(self) -> None:
+        """Check before the run what the options' platform allows, if there is one. Raises ConfigError."""
+        setup.check_platform(self.options, self.policy, self._policy.name)
+
     # --- a message: apply its events, decide, commit ----------------------------------------------
 
     def step(self, message: e.Message) -> d.Reply:

@@ -54,6 +54,24 @@ def power_side(
     return PowerSide(site, cluster, replace(options, energy=source), lead)
 
 
+def check_platform(options: SessionOptions, policy: Policy, name: str) -> None:
+    """Check a run before its simulator is there, on the platform of the options, if they have one.
+
+    The simulator may have fewer hosts than the file (Batsim's ``--mmax``): a plan for fewer is not checked.
+    Raises ConfigError for what would end the run with its first message.
+    """
+    platform = options.platform
+    if platform is None:
+        return
+    for _ in speeds_notes(policy, name, platform):
+        pass
+    if (site := options.site) is not None:
+        planned = None if options.plans is None else options.plans[0].servers
+        if planned is not None and len(planned.kind_of) < platform.size:
+            options = replace(options, plans=None)
+        power_side(site, Cluster(platform), options, options.energy, CallLead(0.0))
+
+
 def power_notes(site: Site, options: SessionOptions, answers_queries: bool) -> Iterator[str]:
     """Yield what is odd about the site's energy source and its plan."""
     if answers_queries and not options.power_actions and options.energy is EnergySource.BATSIM:

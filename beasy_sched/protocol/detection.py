@@ -13,6 +13,7 @@ from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message, SimulationBegins
 from beasy_sched.protocol import batsim4, batsim5
 from beasy_sched.protocol.batsim5_rules import Rules
+from beasy_sched.protocol.farewell import farewell4, farewell5
 
 
 class HostsText(str, Enum):
@@ -34,6 +35,8 @@ class Talk(NamedTuple):
     """Write the reply to the message that was read last. Raises DecisionRefused where it must not be sent."""
     decode_reply: Callable[[bytes], Reply]
     """Read a reply that was written before."""
+    farewell: Callable[[str], bytes]
+    """Write a reply at which the simulator aborts, naming a reason."""
     greeting: bytes | None = None
     """Answer to the first message, where that was no ordinary one but only opened the talk."""
 
@@ -49,14 +52,14 @@ def meet(first: bytes, hosts: HostsText | None = None) -> Talk:
         side = _Batsim5(batsim5.decode_start(first), hosts)
         hello = batsim5.Hello(features=batsim5.RequestedFeatures(forward_profiles_on_simulation_begins=True))
         greeting = batsim5.encode_hello(hello)
-        return Talk("Batsim 5", side.decode, side.encode, batsim5.decode_reply, greeting)
+        return Talk("Batsim 5", side.decode, side.encode, batsim5.decode_reply, farewell5, greeting)
     if batsim5.is_old_start(first):
         raise ProtocolError(
             "$",
             "it is the handshake of a development version of Batsim 5 from before April 2025: use Batsim 4,"
             " or 5.0.0-rc2 or later",
         )
-    return Talk("Batsim 4", batsim4.decode_message, batsim4.encode_reply, batsim4.decode_reply)
+    return Talk("Batsim 4", batsim4.decode_message, batsim4.encode_reply, batsim4.decode_reply, farewell4)
 
 
 class _Batsim5:

@@ -97,6 +97,10 @@ class Peers:
             self.reason = str(error)
             return _framed(frames[0], NOT_A_BEGIN) if _has_envelope(frames) else None
 
+    def is_simulators(self, frames: Frames) -> bool:
+        """Whether a message is the simulator's that is being served."""
+        return self._peer is not None and frames[0] == self._peer
+
     def reply(self, raw: bytes) -> list[bytes]:
         """Return the frames of a reply to the simulator."""
         return _framed(self._peer or b"", raw)

@@ -25,13 +25,14 @@ except Exception as problem:  # other people's packages may raise anything on im
     raise import_problem(problem, "batsim", "beasy-sched[pybatsim]", "running inside pybatsim") from problem
 
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.errors import BeasyError, ConfigError, PeerError
+from beasy_sched.errors import BeasyError, ConfigError, PeerError, why
 from beasy_sched.formats.scheduler_platform import read_scheduler_platform
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.rolling import replanned
 from beasy_sched.protocol import batsim4
+from beasy_sched.protocol.farewell import farewell4
 from beasy_sched.run.settings import ReplanSettings, RunSettings, build_session
 from beasy_sched.structs import as_type
 
@@ -125,7 +126,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
             platform = None if file is None else read_scheduler_platform(file)
             planner = self._planner.enter_context(replanned(settings, lambda: platform))
             build = partial(build_session, settings, replan=planner.rule, plans=planner.plans)
-            build()  # report bad settings before any file is opened
+            build(platform=platform).check_platform()  # bad settings are reported before any file is opened
             files = RunFiles(known.export, settings)
             self.session = build(platform=platform, log=files.log)
             self._step = planner.step_of(self.session)
@@ -151,7 +152,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
 
     def onNoMoreEvents(self) -> None:
         """Decide on the whole message."""
-        with self._errors_told():
+        with self._errors_told(simulator_waits=True):
             reply = self._step(batsim4.decode_message(self._tap.text.encode()))
             for decision in reply.decisions:
                 _SENDERS[type(decision)](self._bs, decision)
@@ -188,10 +189,14 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
             print(f"wrote {path}", file=sys.stderr)
 
     @contextmanager
-    def _errors_told(self) -> Iterator[None]:
+    def _errors_told(self, *, simulator_waits: bool = False) -> Iterator[None]:
         try:
             yield
-        except BeasyError as error:
+        except Exception as error:
+            if simulator_waits and not self.session.ended:
+                self._bs.network.send_string(farewell4(why(error)).decode())
+            if not isinstance(error, BeasyError):
+                raise
             with suppress(Exception):  # report the first error
                 self._finish(str(error))
             print(f"beasy-sched: {error}", file=sys.stderr)

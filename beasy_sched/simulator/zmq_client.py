@@ -14,6 +14,7 @@ from beasy_sched.limits import MOST_MESSAGE_BYTES
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message, SimulationEnds
 from beasy_sched.protocol import batsim4, batsim5
+from beasy_sched.protocol.farewell import reason_of
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 
 _EXAMPLE = "expected something like tcp://localhost:28000"
@@ -85,6 +86,8 @@ class ZmqScheduler:
                 " its own outputs may be missing"
             )
             return Reply(message.now, [])
+        if (reason := reason_of(raw)) is not None:
+            raise PeerError(f"the scheduler at {self.endpoint} has ended: {reason}")
         return self._decode(raw)
 
     def greet(self, init: bytes) -> batsim5.Hello:

@@ -1,0 +1,52 @@
+"""The reply by which a scheduler that cannot continue ends the simulator.
+
+A simulator whose scheduler has gone waits forever for the reply. One that gets a reply that it cannot read
+aborts at once, and names what it could not read: Batsim 4 an unknown type of event, Batsim 5 an unknown
+field. That name is the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from beasy_sched.limits import shortened
+
+_BEGIN: Final = "the scheduler has ended: "
+_LONGEST: Final = 400
+"""Most characters of a reason: what Batsim prints of it stays one readable line."""
+
+
+def farewell4(reason: str) -> bytes:
+    """Write a reply at which Batsim 4 aborts, naming the reason."""
+    return msgspec.json.encode({"now": 0, "events": [{"timestamp": 0, "type": _told(reason), "data": {}}]})
+
+
+def farewell5(reason: str) -> bytes:
+    """Write a reply at which Batsim 5 aborts, naming the reason."""
+    return msgspec.json.encode({_told(reason): 0})
+
+
+def reason_of(reply: bytes) -> str | None:
+    """Return the reason in a farewell; None for any other reply."""
+    if _BEGIN.encode() not in reply[: len(_BEGIN) + 64]:
+        return None
+    try:
+        found: Any = msgspec.json.decode(reply)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    events = found.get("events")
+    if isinstance(events, list) and len(events) == 1 and isinstance(events[0], dict):
+        text = events[0].get("type")
+    else:
+        text = next(iter(found), None)
+    return text.removeprefix(_BEGIN) if isinstance(text, str) and text.startswith(_BEGIN) else None
+
+
+def _told(reason: str) -> str:
+    """Return the reason as one printable line."""
+    line = " ".join(reason.split())
+    return _BEGIN + shortened("".join(c for c in line if c.isprintable()), _LONGEST)
