@@ -130,6 +130,8 @@ class Daemon:
         """Whether a simulation has begun whose simulator has neither gone nor been told of its end."""
         self._owes_reply = False
         """Whether the simulator waits for a reply."""
+        self._message: Message | None = None
+        """The simulator's last message; None before the first, or if it cannot be read."""
         self._stop: str | None = None
         self._old_handlers: dict[int, Any] = {}
         try:
@@ -177,7 +179,7 @@ class Daemon:
             self._serve(session, record, step or session.step)
         except BaseException as error:
             if self._owes_reply and self._is_running:
-                self._say_farewell(why(error), ended=session.ended)
+                self._say_farewell(why(error), ended=_reports_end(self._message))
             raise
 
     def _serve(
@@ -191,12 +193,13 @@ class Daemon:
         while not session.ended:
             frames = self._receive()
             begin = time.perf_counter()
-            self._owes_reply = peers.is_simulators(frames)  # whether or not it can be read
+            self._owes_reply, self._message = peers.is_simulators(frames), None  # even if it cannot be read
             heard = peers.hear(frames)
             if not isinstance(heard, Heard):
                 self._answer_other(heard)
                 continue
             self._is_running = self._owes_reply = True
+            self._message = heard.message
             self._read_bytes += len(heard.raw) + _FRAMING_BYTES
             if not self.messages:
                 self._begin_with(heard, record)
@@ -225,15 +228,11 @@ class Daemon:
                 with contextlib.suppress(PeerError):  # it has gone: there is nothing left to end
                     self._note_connections()
             if self._socket in ready and self._peers.is_simulators(frames := self._take()):
-                self._say_farewell(reason, ended=self._tells_end(frames[-1]))
+                message = None
+                with contextlib.suppress(PeerError):
+                    message = self._peers.talk.decode(frames[-1])
+                self._say_farewell(reason, ended=_reports_end(message))
         return False
-
-    def _tells_end(self, raw: bytes) -> bool:
-        """Whether a message of the simulator reports the end of the simulation."""
-        try:
-            return any(type(event) is SimulationEnds for event in self._peers.talk.decode(raw).events)
-        except PeerError:
-            return False
 
     def _say_farewell(self, reason: str, *, ended: bool) -> None:
         """Send the simulator a reply that ends it, if that can be sent.
@@ -408,6 +407,10 @@ class Daemon:
         if self._stop is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self._stop = signal.Signals(number).name
+
+
+def _reports_end(message: Message | None) -> bool:
+    return message is not None and any(type(event) is SimulationEnds for event in message.events)
 
 
 class _LessAndLess:

@@ -194,7 +194,7 @@ class PowerSide:
         """
         if not cluster.platform.has_powers:
             raise ConfigError(
-                "the simulator's hosts have no wattage_per_state: a site requires powers; generate the"
+                "the hosts have no wattage_per_state: a site requires powers; generate the"
                 " platform with 'beasy-sched generate platform', or omit --site"
             )
         if (short := rates_too_short(site, site.window_s * options.windows)) is not None:
