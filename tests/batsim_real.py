@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE_S, free_endpoint, program
 
 BESIDE = Path(__file__).resolve().parents[1] / ".." / "shared" / "batsim"
 """Batsim's source and some of its platforms, beside the project."""
@@ -49,3 +54,66 @@ def batsims_platform(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"no platform: {path} does not exist")
     return path
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The ends of a daemon and of the real Batsim that it served."""
+
+    batsim: int
+    batsim_said: str
+    daemon: int
+    daemon_said: str
+
+    def both_ended_well(self) -> None:
+        assert (self.batsim, self.daemon) == (0, 0), f"{self.batsim_said[-3000:]}\n{self.daemon_said[-3000:]}"
+
+    def batsim_aborted_with(self, reason: str) -> None:
+        """Check that Batsim ended with an assertion that names ``reason``."""
+        assert self.batsim == -signal.SIGABRT, self.batsim_said[-3000:]
+        assert any(reason in line for line in self.batsim_said.splitlines() if "CRITICAL" in line)
+
+
+def beside(
+    folder: Path,
+    platform: Path,
+    workload: Path,
+    *serve: str | Path,
+    batsim: Sequence[str | Path] = (),
+    while_running: Callable[[subprocess.Popen[bytes], subprocess.Popen[bytes]], None] | None = None,
+) -> Beside:
+    """Run ``beasy-sched serve`` with the options ``serve`` beside the real Batsim; results are in ``folder``.
+
+    ``while_running`` is called with Batsim's process and the daemon's.
+    """
+    real, endpoint = real_batsim(), free_endpoint()
+    folder.mkdir(exist_ok=True)
+    daemon = [
+        program("beasy-sched"),
+        "serve",
+        "-s",
+        endpoint,
+        "--timeout",
+        "60",
+        "-o",
+        folder / "run",
+        *serve,
+    ]
+    simulator = [real, "-q", "-s", endpoint, "-p", platform, "-w", workload, "-e", folder / "run", *batsim]
+    with ExitStack() as stack:
+        logs = [stack.enter_context((folder / name).open("w+b")) for name in ("batsim.log", "daemon.log")]
+        processes = []
+        for command, log in zip((simulator, daemon), logs, strict=True):
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            stack.callback(_end, process)
+            processes.append(process)
+        if while_running is not None:
+            while_running(*processes)
+        codes = [process.wait(PATIENCE_S) for process in processes]
+        said = [(folder / name).read_text("utf-8", "replace") for name in ("batsim.log", "daemon.log")]
+    return Beside(codes[0], said[0], codes[1], said[1])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()

@@ -25,7 +25,7 @@ def farewell4(reason: str) -> bytes:
 
 def farewell5(reason: str) -> bytes:
     """Write a reply at which Batsim 5 aborts, naming the reason."""
-    return msgspec.json.encode({_told(reason): 0})
+    return msgspec.json.encode({_told(reason): 0}) + b"\0"
 
 
 def reason_of(reply: bytes) -> str | None:
@@ -33,7 +33,7 @@ def reason_of(reply: bytes) -> str | None:
     if _BEGIN.encode() not in reply[: len(_BEGIN) + 64]:
         return None
     try:
-        found: Any = msgspec.json.decode(reply)
+        found: Any = msgspec.json.decode(reply.rstrip(b"\0"))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     if not isinstance(found, dict):

@@ -203,3 +203,40 @@ def test_what_is_said_first(capfd: Capture, endpoint: str, timeout_s: float | No
 def test_the_default_is_this_machine_only() -> None:
     (endpoint,) = (option for option in serve.params if option.name == "socket_endpoint")
     assert endpoint.default == "tcp://127.0.0.1:28000"
+
+
+# --- what -p allows to be checked before Batsim connects ---
+
+NO_POWERS = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="z" routing="None">
+  <host id="master_host" speed="1Gf"/>
+  <host id="a" speed="1Gf"/>
+  <host id="b" speed="1Gf"/>
+</zone></platform>
+"""
+
+
+def test_a_site_on_a_platform_without_powers_is_refused_at_once(tmp_path: Path, capfd: Capture) -> None:
+    platform = tmp_path / "platform.xml"
+    platform.write_text(NO_POWERS)
+    line = refused(capfd, "-p", str(platform), "--site", "default")
+    assert line.startswith("beasy-sched: the hosts have no wattage_per_state: a site requires powers")
+
+
+def test_a_plan_for_other_servers_is_refused_at_once(tmp_path: Path, capfd: Capture) -> None:
+    made = small_site(tmp_path)
+    plan, fewer, more = tmp_path / "plan.msgpack", tmp_path / "fewer.xml", tmp_path / "more.xml"
+    for servers, path in (("gros:4", fewer), ("gros:17", more)):
+        assert exit_code("generate", "platform", "--servers", servers, "-o", str(path)) == 0
+    assert exit_code(
+        "plan", "-p", str(made.platform), "--site", str(made.site), "-w", str(made.workload),
+        "--production", str(made.events), "-o", str(plan), "-q",
+    ) == 0  # fmt: skip
+    capfd.readouterr()
+    planned = ["--policy", "follow-plan", "--site", str(made.site), "--plan", str(plan)]
+    line = refused(capfd, "-p", str(fewer), *planned)
+    assert "the plan does not fit this run: window 0: the plan is for 16 servers, the platform has 4" in line
+    # Batsim may be told to use only the first hosts of its file, so it is asked
+    assert exit_code("serve", "--timeout", "0.01", "-s", "tcp://127.0.0.1:0", "-p", str(more), *planned) == 1
+    assert "no simulator sent a first message" in capfd.readouterr().err

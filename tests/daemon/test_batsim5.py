@@ -13,11 +13,13 @@ from recording_files import exchanges_in
 from tiny import resources
 from worlds import FAST
 
+from beasy_sched.errors import ProtocolError
 from beasy_sched.generate.platform import host_properties
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
 from beasy_sched.protocol import batsim5
+from beasy_sched.protocol.farewell import reason_of
 from beasy_sched.protocol.notices import notice
 
 START = batsim5.encode_start(b'{"init":1}')
@@ -53,6 +55,17 @@ def test_one_simulation_and_its_replay(tmp_path: Path, capsys: pytest.CaptureFix
     assert len(exchanges_in(recording)) == 5
     assert exit_code("replay", str(recording)) == 0
     assert "5 messages, the same decisions" in capsys.readouterr().out
+
+
+def test_it_is_ended_by_a_daemon_that_cannot_continue(tmp_path: Path) -> None:
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
+        peer.ask(START)
+        peer.ask(BEGINS)
+        reply = peer.ask(said(2e15, e.RequestedCall(2e15)))
+        assert reason_of(reply) == "the message is for 2e+15 s: no simulation lasts that long"
+        with pytest.raises(ProtocolError):
+            batsim5.decode_reply(reply)
+        daemon.failed("no simulation lasts that long")
 
 
 def test_one_daemon_for_both(tmp_path: Path) -> None:

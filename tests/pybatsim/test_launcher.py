@@ -13,6 +13,7 @@ from small_site import SmallSite, small_site
 
 from beasy_sched.model.events import Message
 from beasy_sched.protocol.batsim4 import encode_message
+from beasy_sched.protocol.farewell import reason_of
 from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator import Ending
 
@@ -97,10 +98,11 @@ def test_a_peer_that_breaks_the_protocol_ends_the_run(site: SmallSite, tmp_path:
     command = pybatsim(endpoint, {"export": "run"})
     with started(command, tmp_path) as process, ZmqScheduler(endpoint) as scheduler:
         scheduler.ask(first_message(site))
-        scheduler.send(
+        reply = scheduler.ask(
             b'{"now":5,"events":[{"timestamp":5,"type":"RESOURCE_STATE_CHANGED",'
             b'"data":{"resources":"0-1","state":"3"}}]}'
         )
+        assert "which was not requested" in str(reason_of(reply))
         assert process.wait() == 1
         assert "which was not requested" in process.said()
         assert "Traceback" not in process.said()
