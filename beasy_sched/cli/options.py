@@ -215,9 +215,9 @@ def known_platform(path: Path | None, master_host: str) -> Platform | None:
     """Read the platform file where one is given; ``master_host`` is Batsim's -m. Raises InputError."""
     if path is None:
         return None
-    from beasy_sched.formats.scheduler_platform import read_scheduler_platform
+    from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 
-    return read_scheduler_platform(path, master=master_host)
+    return read_simgrid_platform(path, master=master_host).platform
 
 
 def output_option(what: str) -> Any:

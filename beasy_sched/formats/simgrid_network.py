@@ -116,6 +116,11 @@ class Latency:
         return self.route_s + 1.0 / self.bytes_per_s
 
     @property
+    def longest_s(self) -> float:
+        """The longest time of a message, s."""
+        return float(self.delays_s.max())
+
+    @property
     def master_s(self) -> float:
         """Time of a message from the master host to itself, s."""
         return float(self.delays_s[-1])

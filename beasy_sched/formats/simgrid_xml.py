@@ -10,7 +10,7 @@ import contextlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -156,10 +156,12 @@ def read_simgrid_platform(
     kinds.check(by_role["master"][0])
     stores = sorted(by_role["storage"], key=lambda host: natural_key(host.name) if natural_order else ())
     storage = tuple(_storage(host, kinds.check(host)) for host in stores)
-    platform = _build(compute, kinds, limit or len(compute))
+    described = _build(compute, kinds, limit or len(compute))
     if kinds.note is not None:
         notes.append(kinds.note)
-    latency, unknown_latency = reader.latency(platform.names, by_role["master"][0].name)
+    latency, unknown_latency = reader.latency(described.names, by_role["master"][0].name)
+    delay_s = None if unknown_latency else 0.0 if latency is None else latency.longest_s
+    platform = replace(described, message_delay_s=delay_s)
     if unknown_latency:
         notes.append(
             f"the network of {path} is not modelled ({unknown_latency}): Batsim's own messages take no time"

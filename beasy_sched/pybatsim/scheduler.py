@@ -26,7 +26,7 @@ except Exception as problem:  # other people's packages may raise anything on im
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import BeasyError, ConfigError, PeerError, why
-from beasy_sched.formats.scheduler_platform import read_scheduler_platform
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
 from beasy_sched.outputs.files import RunFiles
@@ -123,7 +123,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
             known = read_options(options)
             settings = known.settings()
             file = known.platform
-            platform = None if file is None else read_scheduler_platform(file)
+            platform = None if file is None else read_simgrid_platform(file).platform
             planner = self._planner.enter_context(replanned(settings, lambda: platform))
             build = partial(build_session, settings, replan=planner.rule, plans=planner.plans)
             build(platform=platform).check_platform()  # bad settings are reported before any file is opened

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from beasy_sched.engine.policy import Policy, PolicyCaller
 from beasy_sched.errors import why
 from beasy_sched.formats.run_summary import RunSummary
-from beasy_sched.formats.scheduler_platform import read_scheduler_platform
+from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.rolling import LIMIT_IN_PROCESS_S, replanned
@@ -48,7 +48,7 @@ def run_in_process(
 
     @cache
     def platform() -> Platform:
-        return read_scheduler_platform(inputs.platform, master=inputs.master)
+        return read_simgrid_platform(inputs.platform, master=inputs.master).platform
 
     with _rare_collections(), files, replanned(settings, platform, limit_s=LIMIT_IN_PROCESS_S) as replanner:
         log = files.log if watch is None else watch.log(files.log)

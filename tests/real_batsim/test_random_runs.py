@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from batsim_real import real_batsim
+from real_batsim.program import real_batsim
 from real_batsim.random_runs import RandomRun
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from batsim_real import batsims_platform, beside, real_batsim
+from real_batsim.program import batsims_platform, beside, real_batsim
 
 pytestmark = pytest.mark.slow
 

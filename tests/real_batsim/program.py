@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from processes import PATIENCE_S, free_endpoint, program
 
-BESIDE = Path(__file__).resolve().parents[1] / ".." / "shared" / "batsim"
+BESIDE = Path(__file__).resolve().parents[2] / ".." / "shared" / "batsim"
 """Batsim's source and some of its platforms, beside the project."""
 _INSTALLED = Path("/opt/batsim/batsim")
 

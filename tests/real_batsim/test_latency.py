@@ -7,8 +7,8 @@ import math
 from pathlib import Path
 
 import pytest
-from batsim_real import batsims_platform, beside
 from command_line import exit_code
+from real_batsim.program import batsims_platform, beside
 
 pytestmark = pytest.mark.slow
 
