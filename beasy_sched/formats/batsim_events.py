@@ -26,8 +26,8 @@ from beasy_sched.formats.decoding import JSON_OBJECT, Malformed, check_names
 from beasy_sched.formats.reading import read_lines
 from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.protocol.json_numbers import as_batsim_reads, as_batsim_tells
 from beasy_sched.protocol.notices import POWER_FIELD
-from beasy_sched.protocol.wire import as_batsim_reads, rounded
 from beasy_sched.structs import check_numbers, has_usual_numbers
 
 _ORDER = {"machine_available": 0, "machine_unavailable": 1}
@@ -42,7 +42,7 @@ class ExternalEvent(Struct, gc=False):
     timestamp: float
     kind: str
     data: dict[str, Any]
-    """The line's object; Batsim 4 forwards its reals with six decimals, and they are rounded so."""
+    """The line's object; its reals are as Batsim 4 prints them when it forwards the event."""
     hosts: HostSet | None = None
     """The machines of a machine event."""
     where: str = ""
@@ -115,19 +115,19 @@ def _decoded(line: bytes) -> dict[str, Any]:
 def _event(line: bytes, forward_unknown: bool, where: str, translate: bool) -> ExternalEvent:
     """Read one line. Raises ValueError."""
     data = _decoded(line)
-    kind: str = data["type"]
+    kind, timestamp = data["type"], data["timestamp"]
     text: str | None = None
     if translate and is_generic_event(data):
         text, data = data["data"], event_from_batsim5(data)
-        kind = data["type"]
+        kind, timestamp = data["type"], data["timestamp"]
     elif kind not in _ORDER and not forward_unknown:
         raise ValueError(
             f"unknown event type {kind!r}: use --forward-unknown-events to send it to the scheduler"
         )
     else:
-        data = rounded(data)
+        data = as_batsim_tells(data)
     hosts = named_machines(data.get("resources")) if kind in _ORDER else None
-    return ExternalEvent(as_batsim_reads(data["timestamp"]), kind, data, hosts, where, text)
+    return ExternalEvent(as_batsim_reads(timestamp), kind, data, hosts, where, text)
 
 
 def named_machines(text: object) -> HostSet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, overload
 
@@ -25,7 +25,7 @@ from beasy_sched.limits import LARGEST_INT, LATEST_S, LONGEST_ID, LONGEST_JOB, s
 from beasy_sched.model.jobs import NO_TERMS, Terms, TermsError, read_terms
 from beasy_sched.model.workflow import in_order, predecessors_of
 from beasy_sched.numbers import Range, found_text
-from beasy_sched.protocol.wire import rounded
+from beasy_sched.protocol.json_numbers import as_batsim_tells
 from beasy_sched.structs import check_numbers, has_usual_numbers
 
 _TIME: Final = Range(0, LATEST_S)
@@ -342,19 +342,29 @@ def parse_job(
     seen: set[str] | None = None,
     index: int = 0,
     form: BatsimFormat = BatsimFormat.BATSIM4,
+    tells: Callable[[Any], Any] = as_batsim_tells,
 ) -> WorkloadJob:
-    """Check one job object of a workload; ``seen`` holds the ids before it. Raises WorkloadError."""
+    """Check one job object of a workload; ``seen`` holds the ids before it, ``tells`` forwards its numbers.
+
+    Raises WorkloadError.
+    """
     members = _members(job, index) if isinstance(job, msgspec.Raw) else job
     try:
         known: FileJob = convert_json({k: v for k, v in members.items() if k in JOB_MEMBERS}, FileJob)
     except Malformed as error:
         raise WorkloadError(f"jobs[{index}].{error}") from None
     own = {k: v for k, v in members.items() if k not in JOB_MEMBERS}
-    return _checked(workload, set() if seen is None else seen, index, known, own or None, form)
+    return _checked(workload, set() if seen is None else seen, index, known, own or None, form, tells)
 
 
 def _checked(
-    name: str, seen: set[str], index: int, job: FileJob, extras: dict[str, Any] | None, form: BatsimFormat
+    name: str,
+    seen: set[str],
+    index: int,
+    job: FileJob,
+    extras: dict[str, Any] | None,
+    form: BatsimFormat,
+    tells: Callable[[Any], Any] = as_batsim_tells,
 ) -> WorkloadJob:
     job_id = _full_job_id(name, str(job.id))
     if job_id in seen:
@@ -379,11 +389,13 @@ def _checked(
             f" or a strictly positive number, at most {LATEST_S:g} s"
         )
     if extras is not None:
-        extras = _checked_extras(extras, job_id)
+        extras = _checked_extras(extras, job_id, tells)
     return WorkloadJob(job_id, subtime, job.res, job.profile, limit, extras)
 
 
-def _checked_extras(extras: dict[str, Any], job_id: str) -> dict[str, Any]:
+def _checked_extras(
+    extras: dict[str, Any], job_id: str, tells: Callable[[Any], Any] = as_batsim_tells
+) -> dict[str, Any]:
     """Return a job's further members as Batsim forwards them. Raises WorkloadError."""
     if has_usual_numbers(extras):
         if not any(value.__class__ is float for value in extras.values()):
@@ -393,7 +405,7 @@ def _checked_extras(extras: dict[str, Any], job_id: str) -> dict[str, Any]:
             check_numbers(extras)
         except ConfigError as error:
             raise WorkloadError(f"job {job_id!r}: {error}") from None
-    renamed: dict[str, Any] = _renamed(rounded(extras), job_id)
+    renamed: dict[str, Any] = _renamed(tells(extras), job_id)
     return renamed
 
 

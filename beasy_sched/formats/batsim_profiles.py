@@ -7,14 +7,14 @@ refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from beasy_sched.formats.batsim_versions import TYPES_OF_BATSIM5_ALONE
 from beasy_sched.limits import LARGEST_INT, LATEST_S, MOST_FLOPS, MOST_NESTED
 from beasy_sched.numbers import found_text
-from beasy_sched.protocol.wire import as_batsim_reads
+from beasy_sched.protocol.json_numbers import as_batsim_reads
 
 _MODELLED = ("delay", "parallel_homogeneous", "parallel_homogeneous_total", "parallel", "composed")
 _OTHERS = {
@@ -84,8 +84,8 @@ class Composed(Profile):
     repeat: int
 
 
-def parse_profile(name: str, raw: Any) -> Profile:
-    """Check one profile as Batsim does. Raises WorkloadError."""
+def parse_profile(name: str, raw: Any, takes: Callable[[float], float] = as_batsim_reads) -> Profile:
+    """Check one profile as Batsim does, which ``takes`` numbers so. Raises WorkloadError."""
     if not isinstance(raw, Mapping):
         raise WorkloadError(f"profile {name!r} is not an object")
     kind = raw.get("type")
@@ -100,14 +100,14 @@ def parse_profile(name: str, raw: Any) -> Profile:
             " (-1 and -2 are for kills)"
         )
     if kind == "delay":
-        return Delay(name, code, _number(name, raw, "delay", positive=True))
+        return Delay(name, code, _number(name, raw, "delay", takes, positive=True))
     if kind == "composed":
         return _composed(name, code, raw)
     profile: Profile
     if kind == "parallel":
-        profile, communicates = Parallel(name, code, _amounts(name, raw)), any(raw["com"])
+        profile, communicates = Parallel(name, code, _amounts(name, raw, takes)), any(raw["com"])
     else:
-        flops, communicates = _number(name, raw, "cpu"), _number(name, raw, "com") > 0
+        flops, communicates = _number(name, raw, "cpu", takes), _number(name, raw, "com", takes) > 0
         profile = Homogeneous(name, code, flops, kind == "parallel_homogeneous_total")
     if communicates:
         raise ProfileNotModelled(
@@ -135,7 +135,9 @@ def _unknown(name: str, kind: str) -> WorkloadError:
     return WorkloadError(f"profile {name!r} has the unknown type {kind!r}: expected {', '.join(_MODELLED)}")
 
 
-def _number(name: str, raw: Mapping[str, Any], field: str, *, positive: bool = False) -> float:
+def _number(
+    name: str, raw: Mapping[str, Any], field: str, takes: Callable[[float], float], *, positive: bool = False
+) -> float:
     value = raw.get(field)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
         found = "is missing" if field not in raw else f"is {found_text(value)}"
@@ -143,26 +145,27 @@ def _number(name: str, raw: Mapping[str, Any], field: str, *, positive: bool = F
     most = LATEST_S if field == "delay" else MOST_FLOPS
     if value > most:
         raise WorkloadError(f"profile {name!r}: {field!r} is {found_text(value)}, expected at most {most:g}")
-    if value < 0 or (positive and value == 0):
+    taken = takes(value)
+    if taken < 0 or (positive and taken == 0):
         wanted = "a strictly positive number" if positive else "0 or more"
         raise WorkloadError(f"profile {name!r}: {field!r} is {value:g}, expected {wanted}")
-    return as_batsim_reads(value)
+    return taken
 
 
-def _amounts(name: str, raw: Mapping[str, Any]) -> tuple[float, ...]:
+def _amounts(name: str, raw: Mapping[str, Any], takes: Callable[[float], float]) -> tuple[float, ...]:
     """The flops of each executor of a parallel task."""
     for field in ("cpu", "com"):
         values = raw.get(field)
         if not isinstance(values, list):
             raise WorkloadError(f"profile {name!r}: {field!r} is not an array")
         for value in values:
-            _number(name, {field: value}, field)
+            _number(name, {field: value}, field, takes)
     size, pairs = len(raw["cpu"]), len(raw["com"])
     if size == 0 or pairs != size * size:
         raise WorkloadError(
             f"profile {name!r}: 'cpu' has {size} values and 'com' {pairs}, expected {size * size}"
         )
-    return tuple(map(as_batsim_reads, raw["cpu"]))
+    return tuple(map(takes, raw["cpu"]))
 
 
 def _composed(name: str, code: int, raw: Mapping[str, Any]) -> Profile:

@@ -37,7 +37,7 @@ from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.limits import LARGEST_INT
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
-from beasy_sched.protocol.wire import rounded
+from beasy_sched.protocol.json_numbers import as_batsim_tells
 
 if TYPE_CHECKING:
     from beasy_sched.planner.requests import JobForecast
@@ -105,7 +105,7 @@ def read_workload(path: PathLike, name: str = "w0") -> Workload:
         jobs.profile_names[:] = [one_text.get(name, name) for name in jobs.profile_names]
         profiles = _profiles(raw_profiles, jobs)
         check_terms(jobs)
-        told = rounded if form is BatsimFormat.BATSIM4 else dict
+        told = as_batsim_tells if form is BatsimFormat.BATSIM4 else dict
         used = {key: told(raw_profiles[key]) for key in raw_profiles if key in profiles}
     return Workload(name, os.fspath(path), nb_res, jobs.sorted(), profiles, used, form, dropped)
 

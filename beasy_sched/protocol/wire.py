@@ -1,4 +1,4 @@
-"""The wire below any protocol version: JSON and numbers as Batsim reads and writes them, and endpoints.
+"""The wire below any protocol version: JSON as Batsim writes it, and endpoints.
 
 A message is decoded once, then each part converted with the place of any error named.
 """
@@ -6,15 +6,12 @@ A message is decoded once, then each part converted with the place of any error 
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
 
-from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ProtocolError
 from beasy_sched.limits import LONGEST_NAME, MOST_HOSTS_NAMED, MOST_UNKNOWN, shortened
 from beasy_sched.model import decisions as d
@@ -166,80 +163,6 @@ def dump(value: Any, real: Callable[[float], str] = "{:.6f}".format) -> str:
         members = (f"{_encode(str(name)).decode()}:{dump(item, real)}" for name, item in value.items())
         return "{" + ",".join(members) + "}"
     return "[" + ",".join(dump(item, real) for item in value) + "]"
-
-
-def rounded(value: Any, decimals: int = 6) -> Any:
-    """Return a JSON value with all reals, at any depth, rounded as when written."""
-    if isinstance(value, float):
-        return round(value, decimals)
-    if not isinstance(value, (dict, list)):
-        return value
-    if isinstance(value, dict):
-        return {name: rounded(item, decimals) for name, item in value.items()}
-    return [rounded(item, decimals) for item in value]
-
-
-_EXACT_DIGITS = 15
-_FAST_INTEGERS = 2**53 - 1
-_SIGNIFICANT_DIGITS = 17
-
-
-def as_batsim_reads(value: float) -> float:
-    """Return the number that Batsim reads from ``value``'s shortest decimal text.
-
-    Batsim uses RapidJSON's fast parser, which does not round correctly: numbers with 16 digits or more
-    can be off by one unit in the last place.
-    """
-    if value.__class__ is not float:
-        return float(value)
-    text = repr(value)
-    if len(text) <= _EXACT_DIGITS + 1:
-        return value
-    mantissa, _, exponent = text.partition("e")
-    whole, _, fraction = mantissa.lstrip("-").partition(".")
-    if fraction == "0":
-        fraction = ""
-    gathered, used = _gather(whole + fraction, -1 if whole != "0" else 0)
-    power = int(exponent or 0) + len(whole) - used
-    scale = float(f"1e{abs(power)}")
-    read = gathered * scale if power >= 0 else gathered / scale
-    return -read if value < 0 else read
-
-
-def as_batsim_reads_all(values: FloatArray) -> array[float]:
-    """Return what `as_batsim_reads` returns for each of ``values``.
-
-    A whole number of millionths below 1e15 is a decimal of at most 15 digits, which Batsim reads as it is.
-    """
-    read = array("d", values.tobytes())
-    millionths = np.rint(values * 1e6)
-    short = (values >= 0.0) & (millionths < 1e15) & (millionths / 1e6 == values)
-    for place in np.flatnonzero(~short).tolist():
-        read[place] = as_batsim_reads(read[place])
-    return read
-
-
-def _gather(digits: str, significant: int) -> tuple[float, int]:
-    """Return the number that the digits form, and how many of them were used.
-
-    ``significant`` is the initial count of significant digits: the parser does not count the first one
-    if it is before the decimal point.
-    """
-    integer = used = 0
-    for digit in digits:
-        if integer > _FAST_INTEGERS:
-            break
-        integer = integer * 10 + int(digit)
-        used += 1
-        significant += integer != 0
-    gathered = float(integer)
-    for digit in digits[used:]:
-        if significant >= _SIGNIFICANT_DIGITS:
-            break
-        gathered = gathered * 10.0 + int(digit)
-        used += 1
-        significant += 1
-    return gathered, used
 
 
 # --- sets of hosts ---

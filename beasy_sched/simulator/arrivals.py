@@ -13,8 +13,8 @@ from beasy_sched.formats.batsim_jobs import WorkloadJob
 from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.formats.failures import HostFailure
 from beasy_sched.model.events import JobSubmitted
+from beasy_sched.protocol.json_numbers import as_batsim_reads_all
 from beasy_sched.protocol.notices import notice
-from beasy_sched.protocol.wire import as_batsim_reads_all
 from beasy_sched.simulator.clock import ARRIVAL
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.failures import HostFailures
@@ -209,7 +209,7 @@ class Arrivals:
         """Submit a job of a workload."""
         world = self.world
         profile = world.profiles[workload][job.profile]
-        submitted = world.jobs[job.id] = SimJob.submitted(workload, profile, job, world.decimals)
+        submitted = world.jobs[job.id] = SimJob.submitted(workload, profile, job, world.dialect.from_files)
         raw = self.raw_profile(workload, job.profile) if world.options.forward_profiles else None
         world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
 

@@ -38,6 +38,7 @@ from beasy_sched.model.events import (
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.batsim5 import RequestedFeatures
 from beasy_sched.protocol.batsim5_terms import NO_MORE, complete_name, read_notice
+from beasy_sched.protocol.json_numbers import Forwarding, as_batsim_reads, rounded
 from beasy_sched.protocol.notices import notice
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import CALL, PROBE, Action
@@ -53,6 +54,9 @@ from beasy_sched.simulator.world import Dialect, SimulationOptions, World
 
 BATSIM_VERSION: Final = "v5.0.0-rc2"
 """The version whose behaviour is reproduced."""
+
+_DECIMALS: Final = 12
+_TAKEN_AS_READ: Final = Forwarding(as_batsim_reads, partial(rounded, decimals=_DECIMALS))
 
 
 # --- decisions ---
@@ -287,7 +291,12 @@ class Batsim5Arrivals(Arrivals):
 class Batsim5Simulation(Simulation):
     """The simulator as a Batsim 5, ready to run once."""
 
-    dialect = Dialect(decimals=12, always_sleeps=True)
+    dialect = Dialect(
+        decimals=_DECIMALS,
+        from_files=_TAKEN_AS_READ,
+        from_schedulers=_TAKEN_AS_READ,
+        always_sleeps=True,
+    )
     _requests: Batsim5Requests
 
     def __init__(

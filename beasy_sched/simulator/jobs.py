@@ -18,7 +18,7 @@ from beasy_sched.formats.batsim_jobs import WorkloadJob
 from beasy_sched.formats.batsim_profiles import Homogeneous, Parallel, Profile
 from beasy_sched.model.events import JobEnd, JobRequest
 from beasy_sched.model.hosts import NO_HOSTS, HostSet
-from beasy_sched.protocol.wire import as_batsim_reads
+from beasy_sched.protocol.json_numbers import Forwarding
 from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.machines import ModeTable
 
@@ -81,14 +81,14 @@ class SimJob(Struct, eq=False):
     owned_metering: float = 0.0
 
     @classmethod
-    def submitted(cls, workload: str, profile: Profile, exact: WorkloadJob, decimals: int) -> SimJob:
-        """Return a job that has just been submitted; its request tells times with so many decimals."""
+    def submitted(cls, workload: str, profile: Profile, exact: WorkloadJob, numbers: Forwarding) -> SimJob:
+        """Return a job that has just been submitted, from where Batsim takes ``numbers`` so."""
         subtime, limit = exact.subtime, exact.walltime
-        told_s = round(subtime, decimals) if type(subtime) is float else subtime
-        told_limit_s = round(limit, decimals) if type(limit) is float else limit
-        request = JobRequest(exact.id, told_s, exact.res, exact.profile, told_limit_s, exact.extras)
-        walltime = -1.0 if limit is None else as_batsim_reads(limit)
-        return cls(workload, profile, request, as_batsim_reads(subtime), walltime, profile)
+        request = JobRequest(
+            exact.id, numbers.tells(subtime), exact.res, exact.profile, numbers.tells(limit), exact.extras
+        )
+        walltime = -1.0 if limit is None else numbers.takes(limit)
+        return cls(workload, profile, request, numbers.takes(subtime), walltime, profile)
 
     def accrue(self, now: float) -> None:
         """Charge the job for the time since its power last changed."""

@@ -18,7 +18,7 @@ from beasy_sched.formats.batsim_profiles import Homogeneous, WorkloadError, add_
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import EnergyAnswer, JobsKilled, JobSubmitted, ResourceStateChanged
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.protocol.wire import as_batsim_reads, rounded
+from beasy_sched.protocol.json_numbers import as_batsim_reads
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import CALL, SWITCH, Action
 from beasy_sched.simulator.execution import Execution
@@ -245,19 +245,21 @@ class Requests:
     def _register_profile(self, decision: d.RegisterProfile) -> None:
         self._need_dynamic("profile")
         workload, name = decision.workload_name, decision.profile_name
+        numbers = self._world.dialect.from_schedulers
         profiles = self._world.profiles.setdefault(workload, {})
         if name in profiles:
             return
         try:
-            profiles[name] = parse_profile(name, decision.profile)
+            profiles[name] = parse_profile(name, decision.profile, numbers.takes)
             add_with_parts(name, profiles, {})
         except WorkloadError as error:
             raise DecisionRefused(f"Invalid JSON profile received from the scheduler: {error}") from None
-        self._raw_profiles[workload, name] = rounded(decision.profile)
+        self._raw_profiles[workload, name] = numbers.tells(decision.profile)
 
     def _register_job(self, decision: d.RegisterJob) -> None:
         self._need_dynamic("job")
         world, job_id = self._world, decision.job_id
+        numbers = world.dialect.from_schedulers
         workload, bang, local = job_id.partition("!")
         if not bang or "!" in local:
             raise DecisionRefused(
@@ -270,7 +272,7 @@ class Requests:
                 f"Invalid job received from the scheduler: job '{job_id}' has no 'subtime' field"
             )
         try:
-            job = parse_job(workload, {**decision.job, "id": job_id})
+            job = parse_job(workload, {**decision.job, "id": job_id}, tells=numbers.tells)
         except WorkloadError as error:
             raise DecisionRefused(f"Invalid job received from the scheduler: {error}") from None
         profile = world.profiles.get(workload, {}).get(job.profile)
@@ -285,7 +287,7 @@ class Requests:
                     " formula by a spreadsheet that opens the CSV files (Batsim itself would take it)"
                 )
         self._met.add(job_id)
-        submitted = world.jobs[job_id] = SimJob.submitted(workload, profile, job, world.decimals)
+        submitted = world.jobs[job_id] = SimJob.submitted(workload, profile, job, numbers)
         if world.options.acknowledge_dynamic_jobs:
             raw = self.raw_profile(workload, job.profile) if world.options.forward_profiles else None
             world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))

@@ -13,6 +13,7 @@ from beasy_sched.formats.batsim_profiles import Profile
 from beasy_sched.formats.simgrid_network import Latency
 from beasy_sched.model.events import Event, JobCompleted
 from beasy_sched.model.platform import Platform
+from beasy_sched.protocol.json_numbers import FROM_FILES, FROM_SCHEDULERS, Forwarding
 from beasy_sched.simulator.clock import StepClock
 from beasy_sched.simulator.jobs import SimJob, powers
 from beasy_sched.simulator.machines import NOBODY, STATES, Fallible, Machines, Meter, ModeTable
@@ -52,6 +53,10 @@ class Dialect:
 
     decimals: int = 6
     """Decimals of times in messages."""
+    from_files: Forwarding = FROM_FILES
+    """Numbers of workload files."""
+    from_schedulers: Forwarding = FROM_SCHEDULERS
+    """Numbers in registrations."""
     always_sleeps: bool = False
     """Whether hosts have sleep states, and can be switched, also without metering energy."""
 
@@ -64,6 +69,7 @@ class World:
         "calls",
         "clock",
         "decimals",
+        "dialect",
         "energy",
         "fallible",
         "jobs",
@@ -94,6 +100,7 @@ class World:
     ) -> None:
         self.options = options
         self.energy = options.energy
+        self.dialect = dialect
         self.decimals = dialect.decimals
         self.tracer = tracer
         self.profiles = profiles

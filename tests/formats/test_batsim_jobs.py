@@ -14,7 +14,7 @@ from beasy_sched.formats.batsim_jobs import JobColumns, WorkloadJob
 from beasy_sched.formats.batsim_profiles import Delay, Homogeneous
 from beasy_sched.formats.batsim_workload import Workload, expected_runs_s, read_workload, run_times_s
 from beasy_sched.protocol.batsim5_terms import PROFILE_TYPES
-from beasy_sched.protocol.wire import as_batsim_reads, as_batsim_reads_all
+from beasy_sched.protocol.json_numbers import as_batsim_reads, as_batsim_reads_all
 
 PROFILES = {"p": {"type": "delay", "delay": 1}, "q": {"type": "parallel", "cpu": [1, 2], "com": [0] * 4}}
 numbers = st.integers(0, 5) | st.sampled_from([0.5, 1.0, 2.25])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.protocol.wire import as_batsim_reads
+from beasy_sched.protocol.json_numbers import as_batsim_reads
 
 
 @pytest.mark.parametrize(
