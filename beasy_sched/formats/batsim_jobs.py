@@ -25,7 +25,7 @@ from beasy_sched.limits import LARGEST_INT, LATEST_S, LONGEST_ID, LONGEST_JOB, s
 from beasy_sched.model.jobs import NO_TERMS, Terms, TermsError, read_terms
 from beasy_sched.model.workflow import in_order, predecessors_of
 from beasy_sched.numbers import Range, found_text
-from beasy_sched.protocol.json_numbers import as_batsim_tells
+from beasy_sched.protocol.json_numbers import CLOSE, as_batsim_reads_all, as_batsim_tells
 from beasy_sched.structs import check_numbers, has_usual_numbers
 
 _TIME: Final = Range(0, LATEST_S)
@@ -147,9 +147,9 @@ class JobColumns(Sequence[WorkloadJob]):
     def sorted(self) -> JobColumns:
         """Return the jobs by submission time, then by id as text: the order in which Batsim submits them."""
         times_s = self.subtime_s
-        if (times_s[1:] > times_s[:-1]).all():
+        if (times_s[1:] - times_s[:-1] > times_s[1:] * CLOSE).all():
             return self
-        rows = sorted(zip(times_s.tolist(), self.ids, range(len(self)), strict=True))
+        rows = sorted(zip(as_batsim_reads_all(times_s), self.ids, range(len(self)), strict=True))
         order = np.array([place for _, _, place in rows])
         return replace(
             self,

@@ -23,6 +23,7 @@ from beasy_sched.formats.decoding import JsonDecoder, Malformed
 from beasy_sched.formats.reading import read_lines
 from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.protocol.json_numbers import as_batsim_reads
 
 
 class HostFailureKind(str, Enum):
@@ -37,7 +38,7 @@ class HostFailure(msgspec.Struct, frozen=True):
     """One line of the file."""
 
     timestamp: float
-    """Time of the failure, s."""
+    """Time of the failure, s; read as that of an event in Batsim's files."""
     kind: HostFailureKind
     hosts: HostSet
     percent: float = 100.0
@@ -91,4 +92,4 @@ def _failure(text: bytes, where: str) -> HostFailure:
         raise ValueError(f"'percent' and 'seed' belong to 'wakes_fail', not to {line.type.value!r}")
     percent = 100.0 if line.percent is msgspec.UNSET else line.percent
     seed = 0 if line.seed is msgspec.UNSET else line.seed
-    return HostFailure(line.timestamp, line.type, hosts, percent, seed, where)
+    return HostFailure(as_batsim_reads(line.timestamp), line.type, hosts, percent, seed, where)

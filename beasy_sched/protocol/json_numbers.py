@@ -127,8 +127,8 @@ def _scaled(number: float, power: int) -> float:
 
 # --- forwarding ---
 
-_DOUBT: Final = 2.0**-47
-"""How far two readings can move a number at most, as a share of it, and more than that."""
+CLOSE: Final = 2.0**-47
+"""More than what two readings can move a number, as a share of it."""
 _HALF_UNIT: Final = 0.5 * 10.0**-DECIMALS
 
 
@@ -136,7 +136,7 @@ def as_batsim_tells(value: Any) -> Any:
     """Return a JSON value of a file with all reals, at any depth, as Batsim prints them when forwarding."""
     if value.__class__ is float:
         told = round(value, DECIMALS)
-        if abs(value - told) + abs(value) * _DOUBT < _HALF_UNIT:  # nothing moves it to another decimal
+        if abs(value - told) + abs(value) * CLOSE < _HALF_UNIT:  # nothing moves it to another decimal
             return told
         return told_again(as_batsim_reads(value))
     if value.__class__ is int and not -_LARGEST_NEGATED <= value <= _LARGEST_INTEGER:

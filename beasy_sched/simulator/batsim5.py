@@ -295,6 +295,7 @@ class Batsim5Simulation(Simulation):
         decimals=_DECIMALS,
         from_files=_TAKEN_AS_READ,
         from_schedulers=_TAKEN_AS_READ,
+        takes_time=float,
         always_sleeps=True,
     )
     _requests: Batsim5Requests

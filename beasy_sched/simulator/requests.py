@@ -18,7 +18,6 @@ from beasy_sched.formats.batsim_profiles import Homogeneous, WorkloadError, add_
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import EnergyAnswer, JobsKilled, JobSubmitted, ResourceStateChanged
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.protocol.json_numbers import as_batsim_reads
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import CALL, SWITCH, Action
 from beasy_sched.simulator.execution import Execution
@@ -222,7 +221,9 @@ class Requests:
                 f"You asked to be awaken in the past! (you ask: {decision.at:.6f}, it is: {world.now:.6f})"
             )
         world.calls += 1
-        world.clock.wait(CALL, decision, max(as_batsim_reads(decision.at) - world.now, _SHORTEST_CALL_S))
+        world.clock.wait(
+            CALL, decision, max(world.dialect.takes_time(decision.at) - world.now, _SHORTEST_CALL_S)
+        )
 
     def _query(self, decision: d.QueryEnergy) -> None:
         world = self._world

@@ -267,8 +267,8 @@ class Simulation:
             self._check(decision)
             at = decision.timestamp
         world = self.world
-        if at > world.now:
-            world.clock.wait(REPLY, decision, at - world.now)
+        if at > world.now and (wait_s := self.dialect.takes_time(at) - world.now) > 0.0:
+            world.clock.wait(REPLY, decision, wait_s)
         else:
             self._put(decision)
 

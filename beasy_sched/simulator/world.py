@@ -13,7 +13,12 @@ from beasy_sched.formats.batsim_profiles import Profile
 from beasy_sched.formats.simgrid_network import Latency
 from beasy_sched.model.events import Event, JobCompleted
 from beasy_sched.model.platform import Platform
-from beasy_sched.protocol.json_numbers import FROM_FILES, FROM_SCHEDULERS, Forwarding
+from beasy_sched.protocol.json_numbers import (
+    FROM_FILES,
+    FROM_SCHEDULERS,
+    Forwarding,
+    as_batsim_reads,
+)
 from beasy_sched.simulator.clock import StepClock
 from beasy_sched.simulator.jobs import SimJob, powers
 from beasy_sched.simulator.machines import NOBODY, STATES, Fallible, Machines, Meter, ModeTable
@@ -57,6 +62,8 @@ class Dialect:
     """Numbers of workload files."""
     from_schedulers: Forwarding = FROM_SCHEDULERS
     """Numbers in registrations."""
+    takes_time: Callable[[float], float] = as_batsim_reads
+    """Function that returns the time that is used for one in a reply."""
     always_sleeps: bool = False
     """Whether hosts have sleep states, and can be switched, also without metering energy."""
 
