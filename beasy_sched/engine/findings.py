@@ -90,7 +90,8 @@ def missing_powers(platform: Platform) -> Finding | None:
     which = which if size > 1 else "the host has"
     return odd(
         "no-powers",
-        f"{which} no powers (host {name!r} lacks {POWERS_PROPERTY}): the energy of such hosts is 0 J",
+        f"{which} no powers (host {name!r} lacks {POWERS_PROPERTY}): the energy of such hosts is 0 J; a"
+        " real Batsim aborts when it meters one (-E)",
     )
 
 

@@ -113,6 +113,7 @@ def read_simgrid_platform(
     limit: int = 0,
     energy: bool = True,
     strict: bool = False,
+    needs_powers: bool = False,
     natural_order: bool = False,
 ) -> SimGridPlatform:
     """Read a platform file.
@@ -121,7 +122,9 @@ def read_simgrid_platform(
     the file); ``roles`` gives hosts further roles, and goes before ``master``; ``limit`` keeps only the
     first so many compute hosts (0: all). Without ``energy`` powers and sleep states are ignored, and not
     checked, as Batsim does without ``-E``. A master host that the file calls so, too, is an error if
-    ``strict``, as it is for Batsim, and otherwise a note: older files of ours are so. Hosts are numbered in
+    ``strict``, as it is for Batsim, and otherwise a note: older files of ours are so. With ``needs_powers``
+    each host that is metered must have powers under the name that Batsim 4.2 reads: without, that aborts at
+    the first metering. Hosts are numbered in
     the order of their names; in ``natural_order``, that of Batsim 5, numbers in names count as such (n2
     before n10). Raises InputError.
     """
@@ -152,11 +155,14 @@ def read_simgrid_platform(
         raise InputError(path, "no compute host: nothing could run")
     if limit > len(compute):
         raise InputError(path, f"cannot use {limit} machines: only {len(compute)} are described")
-    kinds = _Kinds(energy)
+    kinds = _Kinds(energy, one_pstate=strict and not energy)
     kinds.check(by_role["master"][0])
+    limit = limit or len(compute)
     stores = sorted(by_role["storage"], key=lambda host: natural_key(host.name) if natural_order else ())
     storage = tuple(_storage(host, kinds.check(host)) for host in stores)
-    described = _build(compute, kinds, limit or len(compute))
+    described = _build(compute, kinds, limit)
+    if energy and needs_powers:
+        _require_powers([*compute[:limit], *stores])
     if kinds.note is not None:
         notes.append(kinds.note)
     latency, unknown_latency = reader.latency(described.names, by_role["master"][0].name)
@@ -170,6 +176,18 @@ def read_simgrid_platform(
     return SimGridPlatform(
         platform, by_role["master"][0].name, storage, latency, unknown_latency, tuple(dict.fromkeys(notes))
     )
+
+
+def _require_powers(hosts: Sequence[_Host]) -> None:
+    """Raise InputError for the first host on which SimGrid finds no powers."""
+    for host in hosts:
+        if not host.properties.get(POWERS_PROPERTY, "").strip():
+            old = host.properties.get(OLD_POWERS_PROPERTY, "").strip()
+            fix = f"add it beside {OLD_POWERS_PROPERTY}, which only Batsim 4.0 reads" if old else "add it"
+            raise host.error(
+                f"host {host.name!r} has no {POWERS_PROPERTY}, and Batsim 4.2 aborts when it meters such a host"
+                f" ('No power range properties specified for host {host.name}'): {fix}, or run without -E"
+            )
 
 
 def _storage(host: _Host, kind: ServerKind) -> StorageHost:
@@ -210,8 +228,12 @@ def _role(host: _Host, given: str | None, notes: list[str] | None) -> str:
 def _build(hosts: Sequence[_Host], kinds: _Kinds, limit: int) -> Platform:
     """Check all compute hosts, and put together the first ``limit`` of them."""
     kind_of = np.array([kinds.index(host) for host in hosts], dtype=np.intp)
-    speeds = (kinds.built[kind].speeds_flops for kind in kind_of)
+    speeds = [kinds.built[kind].speeds_flops for kind in kind_of]
     initial = np.array(list(map(_initial_pstate, hosts, speeds)), dtype=np.intp)
+    if kinds.one_pstate:
+        for host, some, pstate in zip(hosts, speeds, initial.tolist(), strict=True):
+            if some[pstate] <= 0.0:
+                raise host.error(f"host {host.name!r}: the speed of its P-state {pstate} must be above 0")
     shared: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
     used = hosts[:limit]
     present, kind_of = np.unique(kind_of[:limit], return_inverse=True)
@@ -228,7 +250,9 @@ def _build(hosts: Sequence[_Host], kinds: _Kinds, limit: int) -> Platform:
 class _Kinds:
     """The kinds of hosts in a file: each is read and checked once."""
 
-    def __init__(self, energy: bool) -> None:
+    def __init__(self, energy: bool, one_pstate: bool) -> None:
+        """Read powers and sleep states with ``energy``; with ``one_pstate`` hosts keep the first they have."""
+        self.one_pstate = one_pstate
         self._properties = (*_POWER_PROPERTIES, "sleep_pstates") if energy else ()
         self._known: dict[tuple[str, ...], int] = {}
         self.built: list[ServerKind] = []
@@ -257,7 +281,7 @@ class _Kinds:
             idle, epsilon, full = host_powers(properties, cores)
             states = parse_sleep_states(properties.get("sleep_pstates", ""))
             kind = ServerKind(host.name, speeds, idle, epsilon, full, states, cores)
-            kind.check(computes=computes)
+            kind.check(computes=computes and not self.one_pstate)
         except (ConfigError, ValueError) as error:
             raise host.error(f"host {host.name!r}: {error}") from None
         return kind

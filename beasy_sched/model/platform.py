@@ -394,7 +394,7 @@ def old_name_note(host: str, properties: Mapping[str, str]) -> str | None:
         return None
     return (
         f"host {host!r} has its powers only under the name used by Batsim 4.0, {OLD_POWERS_PROPERTY}: they"
-        f" are read, but Batsim 4.2 would meter 0 W; add {POWERS_PROPERTY} to such hosts"
+        f" are read, but Batsim 4.2 does not find them and aborts with -E; add {POWERS_PROPERTY} to such hosts"
     )
 
 

@@ -516,6 +516,7 @@ class Inputs:
             limit=min(filter(None, (self.limit, wanted)), default=0),
             energy=options.energy or new,  # Batsim 5 switches hosts without metering energy, too
             strict=self.strict is not None,
+            needs_powers=self.strict is BatsimFormat.BATSIM4,
             natural_order=new,
         )
         events = [
