@@ -102,7 +102,7 @@ _LOOPBACK = Link(0.0, 10e9, shared=False)
 class Latency:
     """How long a message of one byte to the master host takes.
 
-    The arrays have an element for each compute host, by number, and a last one for the master host itself.
+    The arrays have an element for each host, by number, and a last one for the master host itself.
     """
 
     route_s: FloatArray
@@ -326,7 +326,7 @@ class Network:
     # --- routes ---
 
     def latency(self, hosts: Sequence[str], master: str) -> Latency | None:
-        """Return the latency of the compute hosts and the master; None where messages take no time.
+        """Return the latency of hosts and the master; None where messages take no time.
 
         Raises UnsupportedNetwork where the routes are not modelled.
         """

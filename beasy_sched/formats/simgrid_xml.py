@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 from xml.parsers import expat
 
 import numpy as np
@@ -63,14 +62,7 @@ NO_MASTER_HOST = "none"
 _POWER_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, OFF_PROPERTY, OLD_OFF_PROPERTY)
 
 
-class StorageHost(NamedTuple):
-    """A host that stores data and runs no jobs."""
-
-    name: str
-    properties: Mapping[str, str]
-    zone_properties: Mapping[str, str]
-    speeds_flops: tuple[float, ...] = ()
-    cores: int = 1
+_NO_STORAGE = Platform((), np.empty(0, dtype=np.intp), ())
 
 
 @dataclass(frozen=True)
@@ -81,13 +73,19 @@ class SimGridPlatform:
     """The compute hosts, sorted by name."""
     master: str
     """Name of the host on which Batsim itself would run."""
-    storage: tuple[StorageHost, ...] = ()
+    storage: Platform = _NO_STORAGE
+    """The storage hosts, whose ids follow those of the compute hosts; there may be none."""
     latency: Latency | None = None
-    """Time that Batsim's own messages take; None: no time, or unknown."""
+    """Time that Batsim's own messages take, of compute hosts, then storage hosts; None: no time, or unknown."""
     unknown_latency: str = ""
     """Why the latency is unknown: what of the network is not modelled; empty if it is known."""
     notes: tuple[str, ...] = ()
     """Notes for the user on what Batsim 4.2 would take from the file otherwise."""
+
+    @property
+    def machines(self) -> Platform:
+        """All hosts that Batsim counts as machines, by their ids: compute and storage hosts."""
+        return self.platform.followed_by(self.storage) if self.storage.size else self.platform
 
 
 @dataclass
@@ -158,14 +156,14 @@ def read_simgrid_platform(
     kinds = _Kinds(energy, one_pstate=strict and not energy)
     kinds.check(by_role["master"][0])
     limit = limit or len(compute)
-    stores = sorted(by_role["storage"], key=lambda host: natural_key(host.name) if natural_order else ())
-    storage = tuple(_storage(host, kinds.check(host)) for host in stores)
+    stores = sorted(by_role["storage"], key=lambda host: order(host.name))
     described = _build(compute, kinds, limit)
+    storage = _build(stores, _Kinds(energy, one_pstate=False, computes=False), len(stores))
     if energy and needs_powers:
         _require_powers([*compute[:limit], *stores])
     if kinds.note is not None:
         notes.append(kinds.note)
-    latency, unknown_latency = reader.latency(described.names, by_role["master"][0].name)
+    latency, unknown_latency = reader.latency((*described.names, *storage.names), by_role["master"][0].name)
     delay_s = None if unknown_latency else 0.0 if latency is None else latency.longest_s
     platform = replace(described, message_delay_s=delay_s)
     if unknown_latency:
@@ -185,13 +183,10 @@ def _require_powers(hosts: Sequence[_Host]) -> None:
             old = host.properties.get(OLD_POWERS_PROPERTY, "").strip()
             fix = f"add it beside {OLD_POWERS_PROPERTY}, which only Batsim 4.0 reads" if old else "add it"
             raise host.error(
-                f"host {host.name!r} has no {POWERS_PROPERTY}, and Batsim 4.2 aborts when it meters such a host"
-                f" ('No power range properties specified for host {host.name}'): {fix}, or run without -E"
+                f"host {host.name!r} has no {POWERS_PROPERTY}, and Batsim 4.2 aborts when it meters such a"
+                f" host ('No power range properties specified for host {host.name}'): {fix}, or run without"
+                " -E"
             )
-
-
-def _storage(host: _Host, kind: ServerKind) -> StorageHost:
-    return StorageHost(host.name, host.properties, host.zone_properties, kind.speeds_flops, kind.cores)
 
 
 def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -226,7 +221,7 @@ def _role(host: _Host, given: str | None, notes: list[str] | None) -> str:
 
 
 def _build(hosts: Sequence[_Host], kinds: _Kinds, limit: int) -> Platform:
-    """Check all compute hosts, and put together the first ``limit`` of them."""
+    """Check all hosts, and put together the first ``limit`` of them."""
     kind_of = np.array([kinds.index(host) for host in hosts], dtype=np.intp)
     speeds = [kinds.built[kind].speeds_flops for kind in kind_of]
     initial = np.array(list(map(_initial_pstate, hosts, speeds)), dtype=np.intp)
@@ -250,22 +245,27 @@ def _build(hosts: Sequence[_Host], kinds: _Kinds, limit: int) -> Platform:
 class _Kinds:
     """The kinds of hosts in a file: each is read and checked once."""
 
-    def __init__(self, energy: bool, one_pstate: bool) -> None:
-        """Read powers and sleep states with ``energy``; with ``one_pstate`` hosts keep the first they have."""
+    def __init__(self, energy: bool, *, one_pstate: bool, computes: bool = True) -> None:
+        """Read powers and sleep states with ``energy``.
+
+        With ``one_pstate`` hosts keep the P-state in which they start; hosts that do not compute need none
+        for that.
+        """
         self.one_pstate = one_pstate
+        self._computes = computes
         self._properties = (*_POWER_PROPERTIES, "sleep_pstates") if energy else ()
         self._known: dict[tuple[str, ...], int] = {}
         self.built: list[ServerKind] = []
-        """The kinds of compute hosts, in the order of their first hosts."""
+        """The kinds of the hosts, in the order of their first hosts."""
         self.note: str | None = None
-        """Note for the user on the first compute host whose powers Batsim 4.2 would not find."""
+        """Note for the user on the first host whose powers Batsim 4.2 would not find."""
 
     def index(self, host: _Host) -> int:
-        """Return the number of a compute host's kind. Raises InputError."""
+        """Return the number of a host's kind. Raises InputError."""
         key = (host.speed, host.cores, *(host.properties.get(name, "") for name in self._properties))
         index = self._known.get(key)
         if index is None:
-            kind = self.check(host, computes=True)
+            kind = self.check(host, computes=self._computes)
             self.note = self.note or (old_name_note(host.name, host.properties) if self._properties else None)
             self._known[key] = index = len(self.built)
             self.built.append(kind)
@@ -394,7 +394,7 @@ class _HostReader:
             raise self._fail(str(error)) from None
 
     def latency(self, hosts: Sequence[str], master: str) -> tuple[Latency | None, str]:
-        """Return the latency of compute hosts and the master, and what is not modelled, if anything."""
+        """Return the latency of hosts and the master, and what is not modelled, if anything."""
         try:
             return self._network.latency(hosts, master), ""
         except UnsupportedNetwork as error:

@@ -222,6 +222,17 @@ class Platform:
         """Number of hosts."""
         return len(self.names)
 
+    def followed_by(self, other: Platform) -> Platform:
+        """Return a platform with these hosts, and after them those of another one."""
+        return Platform(
+            self.kinds + other.kinds,
+            np.concatenate((self.kind_of, other.kind_of + len(self.kinds))),
+            self.names + other.names,
+            np.concatenate((self.initial_pstates, other.initial_pstates)),
+            self.properties + other.properties,
+            self.zone_properties + other.zone_properties,
+        )
+
     def telling_hosts(self) -> Platform:
         """Return the platform with what Batsim 4 does not tell of its hosts set as properties.
 
@@ -394,7 +405,8 @@ def old_name_note(host: str, properties: Mapping[str, str]) -> str | None:
         return None
     return (
         f"host {host!r} has its powers only under the name used by Batsim 4.0, {OLD_POWERS_PROPERTY}: they"
-        f" are read, but Batsim 4.2 does not find them and aborts with -E; add {POWERS_PROPERTY} to such hosts"
+        " are read, but Batsim 4.2 does not find them and aborts with -E; add"
+        f" {POWERS_PROPERTY} to such hosts"
     )
 
 

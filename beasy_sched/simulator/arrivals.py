@@ -189,6 +189,13 @@ class Arrivals:
             raise InputError(None, f"{event.where}: Cannot get machine {ids[-1]}: it does not exist")
         states = world.table.states[machines.mode[ids]]
         if event.kind == "machine_unavailable":
+            if (states == UNAVAILABLE).any():
+                host = int(ids[states == UNAVAILABLE][0])
+                raise InputError(
+                    None,
+                    f"{event.where}: The making of machine {host} unavailable was requested but this machine"
+                    " was already in UNAVAILABLE state",
+                )
             machines.change_state(ids, UNAVAILABLE, world.now)
             for job in self._execution.jobs_on(ids):
                 job.moved = True

@@ -36,6 +36,7 @@ from beasy_sched.model.events import (
     SimulationBegins,
 )
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.platform import Platform
 from beasy_sched.protocol.batsim5 import RequestedFeatures
 from beasy_sched.protocol.batsim5_terms import NO_MORE, complete_name, read_notice
 from beasy_sched.protocol.json_numbers import Forwarding, as_batsim_reads, rounded
@@ -351,31 +352,34 @@ class Batsim5Simulation(Simulation):
         self._ready = True
         return self.listen()
 
+    def _machines(self) -> Platform:
+        """Return the compute hosts: what Batsim 5 makes of storage hosts is not simulated."""
+        return self._platform.platform
+
     def begins(self) -> SimulationBegins:
         """Return the first event."""
-        platform = self._platform.platform
-        kinds = [platform.kinds[kind] for kind in platform.kind_of]
+        machines, size = self._platform.machines, self._platform.platform.size
+        kinds = [machines.kinds[kind] for kind in machines.kind_of]
         hosts = zip(
-            platform.names,
-            platform.properties,
-            platform.zone_properties,
-            platform.initial_pstates.tolist(),
+            machines.names,
+            machines.properties,
+            machines.zone_properties,
+            machines.initial_pstates.tolist(),
             [kind.speeds_flops for kind in kinds],
             [kind.cores for kind in kinds],
             strict=True,
         )
-        storage = ((*host[:3], 0, host.speeds_flops, host.cores) for host in self._platform.storage)
         resources = tuple(
             Resource(
                 index, name, "idle", _told_properties(own), _told_properties(zone), pstate, speeds, cores
             )
-            for index, (name, own, zone, pstate, speeds, cores) in enumerate((*hosts, *storage))
+            for index, (name, own, zone, pstate, speeds, cores) in enumerate(hosts)
         )
         raw = {w.name: dict(sorted(w.raw_profiles.items())) for w in self._workloads}
         return SimulationBegins(
             0.0,
-            resources=resources[: platform.size],
-            storage_resources=resources[platform.size :],
+            resources=resources[:size],
+            storage_resources=resources[size:],
             config=self._config,
             workloads={w.name: w.path for w in self._workloads},
             profiles=raw if self._forward_on_begin else {},
@@ -492,5 +496,5 @@ def batsim5_from_files(
         tracer = Batsim5Tracer(
             str(prefix), energy=options.energy, machine_states=machine_states, pstates=pstates
         )
-        tracer.storage_hosts = len(platform.storage)
+        tracer.storage_hosts = platform.storage.size
     return Batsim5Simulation(platform, workloads, lists, options, tracer, arguments, context)

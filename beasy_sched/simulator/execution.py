@@ -15,7 +15,17 @@ from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous, Pa
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import LEAF, Action
-from beasy_sched.simulator.jobs import ENDED, NEVER, RUNNING, SimJob, Task, powers, speed_limit, start_task
+from beasy_sched.simulator.jobs import (
+    ENDED,
+    NEVER,
+    RUNNING,
+    SimJob,
+    Task,
+    check_storage,
+    powers,
+    speed_limit,
+    start_task,
+)
 from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines
 from beasy_sched.simulator.world import World
 
@@ -243,6 +253,8 @@ class Execution:
 
     def _enter_task(self, job: SimJob, leaf: Homogeneous | Parallel) -> None:
         task = job.task = start_task(job, leaf)
+        if job.alloc.ids.item(-1) >= self._world.machines.compute_hosts:
+            check_storage(job, leaf, self._world.machines.compute_hosts)
         before_w = job.power_w
         job.run = None
         self._change(job)

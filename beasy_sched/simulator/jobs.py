@@ -96,6 +96,24 @@ class SimJob(Struct, eq=False):
         self.powered_at = now
 
 
+_NO_FLOPS = 1e-10
+
+
+def check_storage(job: SimJob, leaf: Homogeneous | Parallel, compute_hosts: int) -> None:
+    """Raise DecisionRefused where a task would compute on a storage host; their ids follow all others.
+
+    Batsim takes the first executor to be on the first host and so on, whatever the mapping says.
+    """
+    executors = job.size if job.executors is None else len(job.executors)
+    for place, host in enumerate(job.alloc.ids[:executors].tolist()):
+        if isinstance(leaf, Parallel):
+            flops = leaf.flops[place]
+        else:
+            flops = leaf.flops / executors if leaf.total else leaf.flops
+        if host >= compute_hosts and flops > _NO_FLOPS:
+            raise DecisionRefused(f"Some computation ({flops:g}) is assigned to storage node (id={host})")
+
+
 NEVER = float("inf")
 """Rate of a task without flops."""
 

@@ -1,4 +1,4 @@
-"""The compute hosts: their modes, who has them, how long they spend in each state, and what they draw.
+"""The hosts: their modes, who has them, how long they spend in each state, and what they draw.
 
 A *mode* is one small integer for (kind, P-state, machine state), and indexes tables. A job's hosts are nearly
 always of one mode, so that one comparison of an array finds everything about them: whether they are free,
@@ -41,7 +41,10 @@ class ModeTable:
     """
 
     def __init__(self, kinds: Sequence[ServerKind], *, metered: bool, sleeps: bool) -> None:
-        """Lay out ``kinds``: with powers if ``metered``; every P-state computes unless one ``sleeps``."""
+        """Lay out ``kinds``: with powers if ``metered``; every P-state computes unless one ``sleeps``.
+
+        A P-state with speed 0 draws full power, as SimGrid has it.
+        """
         self.kinds = tuple(kinds)
         self.base: list[int] = []
         rows: list[tuple[float, ...]] = []
@@ -53,7 +56,8 @@ class ModeTable:
                 if sleeps and (pstate in sleeping or pstate not in kind.computing):
                     sort = SLEEP if pstate in sleeping else TRANSITION
                 if metered and kind.idle_w:
-                    powers = kind.idle_w[pstate], kind.epsilon_w[pstate], kind.full_w[pstate]
+                    idle_w = kind.idle_w[pstate] if speed > 0.0 else kind.full_w[pstate]
+                    powers = idle_w, kind.epsilon_w[pstate], kind.full_w[pstate]
                 rows += [(index, pstate, sort, s, speed, kind.cores, *powers) for s in range(STATES)]
         columns: FloatArray = np.array(list(zip(*rows, strict=True)), dtype=np.float64)
         codes: list[IndexArray] = [*columns[:4].astype(np.intp)]
@@ -104,10 +108,11 @@ class ModeTable:
 class Machines:
     """State of every host, in arrays; counts and times are kept incrementally."""
 
-    __slots__ = ("counts", "last_change", "mode", "owner", "size", "table", "time_in")
+    __slots__ = ("compute_hosts", "counts", "last_change", "mode", "owner", "size", "table", "time_in")
 
-    def __init__(self, platform: Platform, table: ModeTable) -> None:
-        """Start with every host idle in its initial P-state."""
+    def __init__(self, platform: Platform, table: ModeTable, compute_hosts: int) -> None:
+        """Start with every host idle in its initial P-state; those after the compute hosts store data."""
+        self.compute_hosts = compute_hosts
         self.size = platform.size
         self.table = table
         base = np.array(table.base, dtype=np.intp)[platform.kind_of]
@@ -116,7 +121,7 @@ class Machines:
         """Slot of the job on each host (of one of them, if hosts are shared)."""
         self.last_change: FloatArray = np.zeros(self.size)
         self.counts = [0] * STATES
-        self.counts[IDLE] = self.size
+        self.counts[IDLE] = compute_hosts  # Batsim leaves storage hosts out, and yet counts their changes
         self.time_in = [0.0] * STATES
         """Machine-seconds of closed periods in each state."""
 
@@ -206,7 +211,7 @@ class Fallible:
 
 
 class Meter:
-    """Power and energy of all compute hosts together, and when Batsim last metered every host.
+    """Power and energy of all hosts together, and when Batsim last metered every host.
 
     Batsim meters hosts lazily, which shows in two cases: hosts that do not start in P-state 0 (``settle``
     here), and tasks that follow a delay within a composed job (see `execution`).

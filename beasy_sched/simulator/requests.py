@@ -124,13 +124,16 @@ class Requests:
         table, job, alloc = world.table, decision.job_id, decision.alloc
         for host in alloc:
             mode = int(world.machines.mode[host])
-            if world.machines.owner[host] >= 0 and not world.options.compute_sharing:
+            stores = host >= world.machines.compute_hosts
+            shared = world.options.storage_sharing if stores else world.options.compute_sharing
+            if world.machines.owner[host] >= 0 and not shared:
                 others = ", ".join(
                     o.request.id for o in self._execution.jobs_on(alloc.ids) if host in o.alloc
                 )
                 raise DecisionRefused(
                     f"Job '{job}': Invalid allocation ('{alloc}'): machine {host} is currently computing jobs"
-                    f" (these ones: {{{others}}}) whereas time-sharing on compute machines is disabled"
+                    f" (these ones: {{{others}}}) whereas time-sharing on"
+                    f" {'storage' if stores else 'compute'} machines is disabled"
                 )
             if table.state_of[mode] not in (IDLE, COMPUTING):
                 word = world.machines.state_name(host)
@@ -144,6 +147,8 @@ class Requests:
             raise DecisionRefused(
                 f"Job '{job}': Invalid job allocation ('{alloc}'): machine {host} {problem}"
             )
+        if (world.machines.owner[alloc.ids] >= 0).any():
+            self._execution.share_hosts()
 
     def _reject(self, decision: d.RejectJob) -> None:
         world = self._world
@@ -249,7 +254,9 @@ class Requests:
         numbers = self._world.dialect.from_schedulers
         profiles = self._world.profiles.setdefault(workload, {})
         if name in profiles:
-            return
+            raise DecisionRefused(
+                f"Invalid new profile registration: profile '{name}' already existed in workload '{workload}'"
+            )
         try:
             profiles[name] = parse_profile(name, decision.profile, numbers.takes)
             add_with_parts(name, profiles, {})

@@ -37,6 +37,7 @@ from beasy_sched.model.events import (
     SimulationEnds,
 )
 from beasy_sched.model.hosts import HostSet
+from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import ARRIVAL, CALL, LEAF, PROBE, REPLY, ROUTE, SWITCH, TRANSFER, Action
@@ -72,7 +73,7 @@ class SimulationResult:
     end_s: float
     """The clock at the end, s."""
     energy_j: float
-    """Energy of all compute hosts from 0 to the end, J (0 without energy)."""
+    """Energy of all hosts but the master from 0 to the end, J (0 without energy)."""
     messages: int
     jobs: int
     """Jobs that ended, rejected ones included."""
@@ -109,11 +110,12 @@ class Simulation:
         self._in_scheduler_s = 0.0
         profiles = {workload.name: dict(workload.profiles) for workload in workloads}
         world = self.world = World(
-            platform.platform,
+            self._machines(),
             profiles,
             options or SimulationOptions(),
             tracer,
             self.dialect,
+            platform.platform.size,
             platform.latency,
         )
         if tracer is not None:
@@ -133,6 +135,10 @@ class Simulation:
         self._decisions: Iterator[Decision] = iter(())
 
     dialect = Dialect()
+
+    def _machines(self) -> Platform:
+        """Return the hosts that are metered and can be named in decisions."""
+        return self._platform.machines
 
     def _make_arrivals(self, events: Sequence[Sequence[ExternalEvent]]) -> Arrivals:
         return Arrivals(self.world, self._execution, self._workloads, events)
@@ -203,17 +209,16 @@ class Simulation:
 
     def begins(self) -> SimulationBegins:
         """Return the first event."""
-        options, platform = self.world.options, self._platform.platform
-        hosts = zip(platform.names, platform.properties, platform.zone_properties, strict=True)
-        storage = (host[:3] for host in self._platform.storage)
+        options, machines, size = self.world.options, self._platform.machines, self._platform.platform.size
+        hosts = zip(machines.names, machines.properties, machines.zone_properties, strict=True)
         resources = tuple(
             Resource(index, name, "idle", dict(properties), dict(zone))
-            for index, (name, properties, zone) in enumerate((*hosts, *storage))
+            for index, (name, properties, zone) in enumerate(hosts)
         )
         return SimulationBegins(
             0.0,
-            resources=resources[: platform.size],
-            storage_resources=resources[platform.size :],
+            resources=resources[:size],
+            storage_resources=resources[size:],
             config={
                 "redis-enabled": False,
                 "redis-hostname": "127.0.0.1",

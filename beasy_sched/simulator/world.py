@@ -103,8 +103,10 @@ class World:
         options: SimulationOptions,
         tracer: Tracer | None,
         dialect: Dialect,
+        compute_hosts: int,
         latency: Latency | None = None,
     ) -> None:
+        """``platform`` has all hosts that are metered: so many compute hosts, then storage hosts."""
         self.options = options
         self.energy = options.energy
         self.dialect = dialect
@@ -115,7 +117,7 @@ class World:
         self.table = ModeTable(
             platform.kinds, metered=options.energy, sleeps=options.energy or dialect.always_sleeps
         )
-        self.machines = Machines(platform, self.table)
+        self.machines = Machines(platform, self.table, compute_hosts)
         self.slots: list[SimJob | None] = []
         """Running jobs by slot."""
         modes = self.machines.mode

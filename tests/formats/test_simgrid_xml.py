@@ -73,7 +73,7 @@ def test_roles_and_limits(tmp_path):
     found = read(tmp_path, body, roles={"n3": "storage"}, limit=2)
     assert found.master == "boss"
     assert found.platform.names == ("n0", "n1")
-    assert [host.name for host in found.storage] == ["n3"]
+    assert found.storage.names == ("n3",)
 
 
 def master_with(role):
