@@ -76,7 +76,7 @@ class SimGridPlatform:
     storage: Platform = _NO_STORAGE
     """The storage hosts, whose ids follow those of the compute hosts; there may be none."""
     latency: Latency | None = None
-    """Time that Batsim's own messages take, of compute hosts, then storage hosts; None: no time, or unknown."""
+    """Time of Batsim's own messages, from compute hosts, then storage hosts; None: no time, or unknown."""
     unknown_latency: str = ""
     """Why the latency is unknown: what of the network is not modelled; empty if it is known."""
     notes: tuple[str, ...] = ()

@@ -414,6 +414,11 @@ class PowerStates:
         world.switching += len(ids)
         return world.clock.work(SWITCH, (ids, target), world.table.speed_of[mode])
 
+    def leave_transition(self, ids: IntArray, pstate: int) -> None:
+        """Bring hosts into the P-state that they were switched to, shortly before they are there."""
+        if self._world.fallible is None:
+            self._execution.change_pstate(ids, pstate)
+
     def arrived(self, ids: IntArray, pstate: int) -> None:
         """Bring hosts out of their transition."""
         world = self._world

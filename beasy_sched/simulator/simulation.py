@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -322,39 +323,26 @@ class Simulation:
         """Handle what ends in one step of the clock; return whether a message goes out."""
         world, mailbox = self.world, self.world.mailbox
         world.advance()
-        rounds: dict[int, list[Action]] = {AT_ONCE: []}
-        arrives = False
-        unmetered = self._unmetered(ended) if world.energy else 0
+        others, arrives = [], False
         for action in ended:
             if action.kind == ROUTE:
                 mailbox.begin_transfer(action.subject)
             elif action.kind == TRANSFER:
                 arrives = True
             else:
-                rounds.setdefault(_round(action, unmetered), []).append(action)
-        prompt = rounds.pop(AT_ONCE)
-        for action in rounds.get(SWITCHED, ()):
-            if action.kind == SWITCH:
-                self._power_states.arrived(*action.subject)
-        woken = partial(self._woken, put=mailbox.put)
-        sends = arrives and mailbox.receive(prompt, self._may_send, woken)
-        for action in () if arrives else prompt:
-            woken(action)
-        for number in sorted(rounds):
-            late = partial(mailbox.put_late, number=number)
-            for action in rounds[number]:
-                self._woken(action, mailbox.put if number < ANSWERED else late)
+                others.append(action)
+        at_once, later = self._by_round(others)
+        woken, sends = partial(self._woken, put=mailbox.put), False
+        if arrives:
+            sends = mailbox.receive(at_once, self._may_send, woken)
+        else:
+            for action in at_once:
+                woken(action)
+        self._wake_later(later)
         if not sends:
             mailbox.put_rest()
         self._execution.charge_late_metering()
         return sends
-
-    def _unmetered(self, ended: Sequence[Action]) -> int:
-        """Return how many hosts SimGrid has not metered yet when these actions have ended."""
-        world = self.world
-        if world.meter.metered_at == world.now:
-            return 0
-        return world.machines.size - sum(map(_metered, ended))
 
     def _may_send(self) -> bool:
         return self._ready and bool(self.world.outbox)
@@ -371,23 +359,73 @@ class Simulation:
         return events
 
     def _wave(self, ended: list[Action]) -> None:
-        """Handle what ends in one step of the clock.
-
-        Those whose energy is measured when they end come later: transitions, and after them jobs.
-        """
+        """Handle what ends in one step of the clock."""
         world = self.world
         world.advance()
         if len(ended) == 1 and self._alone(ended[0]):
             return
-        if len(ended) > 1:
-            unmetered = self._unmetered(ended) if world.energy else 0
-            ended.sort(key=lambda action: _round(action, unmetered))
+        at_once, later = self._by_round(ended)
+        for action in at_once:
+            self._woken(action, world.mailbox.put)
+        self._wake_later(later)
+        self._execution.charge_late_metering()
+
+    def _by_round(self, ended: Sequence[Action]) -> tuple[list[Action], list[tuple[int, Action]]]:
+        """Divide what has ended into what is sent at once, and the others with the rounds of their sending.
+
+        SimGrid lets all who wake run in rounds, and in each of them they do one thing that concerns others.
+        A host that was switched changes its P-state in the first, its state in the second. The end of a job
+        frees hosts in the first; before it is sent, it has the hosts metered that have not been metered at
+        this time, one in each round.
+        """
+        world = self.world
+        if not world.energy:
+            for action in ended:
+                if action.kind == SWITCH:
+                    self._power_states.arrived(*action.subject)
+            return list(ended), []
+        unmetered = self._unmetered(ended)
+        rounds = [(_round(action, unmetered), action) for action in ended]
+        return (
+            [action for number, action in rounds if number == AT_ONCE],
+            [(number, action) for number, action in rounds if number > AT_ONCE],
+        )
+
+    def _unmetered(self, ended: Sequence[Action]) -> int:
+        """Return how many hosts SimGrid has not metered yet when these actions have ended."""
+        world = self.world
+        if world.meter.metered_at == world.now:
+            return 0
+        metered = set[int]()
         for action in ended:
             if action.kind == SWITCH:
+                metered.update(action.subject[0].tolist())
+            elif action.kind == LEAF:
+                ids = action.subject.alloc.ids
+                metered.update((ids if action.subject.task is not None else ids[:1]).tolist())
+        return world.machines.size - len(metered)
+
+    def _wake_later(self, later: Sequence[tuple[int, Action]]) -> None:
+        """Handle the ends of actions that are sent in later rounds."""
+        if not later:
+            return
+        mailbox, held = self.world.mailbox, dict[int, list[Item]]()
+        for _, action in later:
+            if action.kind == SWITCH:
+                self._power_states.leave_transition(*action.subject)
+        for _, action in later:
+            if action.kind == LEAF:
+                self._woken(action, held.setdefault(action.number, []).append)
+        for number, action in sorted(later, key=itemgetter(0)):
+            put = mailbox.put
+            if mailbox.has_latency and number >= ANSWERED:
+                put = partial(mailbox.put_late, number=number)
+            if action.kind == SWITCH:
                 self._power_states.arrived(*action.subject)
-        for action in ended:
-            self._woken(action, world.mailbox.put)
-        self._execution.charge_late_metering()
+            if action.kind != LEAF:
+                self._woken(action, put)
+            for item in held.get(action.number, ()):
+                put(item)
 
     def _alone(self, action: Action) -> bool:
         """Handle the only end of a step at once where the server would take it at once, too.
@@ -625,20 +663,15 @@ def refuse_formulas(workloads: Sequence[Workload]) -> None:
                 )
 
 
-def _metered(action: Action) -> int:
-    """Return the number of hosts that SimGrid meters because an action ends."""
-    subject = action.subject
-    if action.kind == LEAF:
-        return subject.size if subject.task is not None and action is subject.run else 1
-    return len(subject[0]) if action.kind == SWITCH else 0
-
-
 def _round(action: Action, unmetered: int) -> int:
-    """Return the round in which the end of an action is sent: metering takes one for each host."""
+    """Return the round in which the end of an action is sent.
+
+    Metering takes a round for each host; a task that reaches its walltime is cancelled in a round of its own.
+    """
     if action.kind == SWITCH:
         return SWITCHED
-    if action.kind == LEAF or (action.kind == ARRIVAL and action.subject.measures):
+    if action.kind == LEAF:
+        return AT_ONCE + max(unmetered, action is action.subject.limit)
+    if action.kind == ARRIVAL and action.subject.measures:
         return AT_ONCE + unmetered
-    if action.kind in (REPLY, PROBE):
-        return LAST
-    return AT_ONCE
+    return LAST if action.kind == PROBE else AT_ONCE
