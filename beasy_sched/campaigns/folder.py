@@ -229,10 +229,13 @@ class Folder:
     def add(self, run: str, row: dict[str, Any], result: RunResult, keep: Keep) -> None:
         """Write what is kept of a run, then its row. Raises InputError."""
         if keep == "everything":
-            with self._held("runs", run) as held:
-                held.clear()  # of the same run, when it failed
+            place = self.path / "runs" / run
             for name, content in result.files.items():
-                self._write(self.path / "runs" / run / name, content)
+                self._write(place / name, content)
+            with self._held("runs", run) as held:
+                for inner, name in [*held.files()]:  # of the same run, when it failed
+                    if (inner.path / name).relative_to(held.path).as_posix() not in result.files:
+                        inner.remove(name)
         elif keep == "trace" and TRACE in result.files:
             self._write(self.path / "traces" / f"{run}.csv", result.files[TRACE])
         ended = Ended(row, result.wall_s, result.cpu_s, result.trace)

@@ -31,6 +31,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_workload import workload_demand_w
+from beasy_sched.formats.file_set import together
 from beasy_sched.formats.plan_file import plan_bytes
 from beasy_sched.formats.power_series import read_power_series, read_weather_file
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -122,8 +123,9 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
     if scenario.forecast is not None and scenario.forecast.source == "plan":
         files["forecast.csv"] = forecast_csv(forecast.production.total_w, scenario)
     make_folder(folder)
-    for name, content in files.items():
-        write_atomic(folder / name, content)
+    with together():
+        for name, content in files.items():
+            write_atomic(folder / name, content)
     return [folder / name for name in files]
 
 

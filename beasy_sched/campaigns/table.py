@@ -20,6 +20,7 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.decoding import read_frame
+from beasy_sched.formats.file_set import together
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.run_summary import RunSummary, figures, value_at
 from beasy_sched.numbers import ANY_WHOLE, Range, found_text
@@ -243,8 +244,9 @@ def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
     rows, timings = _collected(folder, specs)
     if len(rows) < len(specs):
         raise ConfigError(f"{len(specs) - len(rows)} runs of {folder.path} have not ended")
-    write_atomic(folder.table, parquet_of(rows, _columns(specs, rows)))
-    write_atomic(folder.path / "timings.parquet", parquet_of(timings, TIMING_COLUMNS))
+    with together():
+        write_atomic(folder.table, parquet_of(rows, _columns(specs, rows)))
+        write_atomic(folder.path / "timings.parquet", parquet_of(timings, TIMING_COLUMNS))
     return _count_failed(rows)
 
 

@@ -20,6 +20,7 @@ from beasy_sched.engine import Session
 from beasy_sched.errors import machine_error, why
 from beasy_sched.formats.batsim_workload import read_workload, run_times_s
 from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.run_files import FAILED
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.summary import DONE
@@ -120,13 +121,13 @@ class _WatchedFiles(RunFiles):
 
     finished: frozenset[str] = frozenset()
 
-    def finish(self, session: Session, error: str | None = None) -> RunSummary:
+    def finish(self, session: Session, error: str | None = None, *, whole: bool = False) -> RunSummary:
         states = session.outcomes.columns()["state"].tolist()
         done = {state.value for state in DONE}
         self.finished = frozenset(
             job for job, state in zip(session.outcomes.ids, states, strict=True) if state in done
         )
-        return super().finish(session, error)
+        return super().finish(session, error, whole=whole)
 
 
 def work_share_pct(path: Path, finished: Collection[str]) -> float | None:
@@ -188,12 +189,18 @@ def _replan(task: RunTask, folder: Path) -> ReplanSettings | None:
     return ReplanSettings(task.replan, (workload,), production=None if foreseen else power)
 
 
+def _kept_name(name: str) -> str:
+    """Return the name of a run's file in a campaign, whose table says which runs failed."""
+    return name.replace(FAILED, "", 1)
+
+
 def _kept(task: RunTask, folder: Path, summary: RunSummary | None) -> dict[str, bytes]:
     if task.keep == "nothing":
         return {}
     out = folder / "out"
-    found = sorted(out.glob(TRACE) if task.keep == "trace" else out.rglob("*"))
-    files = {path.relative_to(out).as_posix(): read_bytes(path) for path in found if path.is_file()}
+    found = [path for path in sorted(out.rglob("*")) if path.is_file()]
+    named = {_kept_name(path.relative_to(out).as_posix()): path for path in found}
+    files = {name: read_bytes(path) for name, path in named.items() if task.keep != "trace" or name == TRACE}
     if summary is not None and "run_summary.json" in files:
         files["run_summary.json"] = (summary.to_json() + "\n").encode()
     return files

@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ import click
 from beasy_sched._version import __version__
 from beasy_sched.errors import BeasyError, Interrupted, PolicyError
 from beasy_sched.formats.atomic import discard_unfinished
+from beasy_sched.formats.earlier import noting
 from beasy_sched.limits import LONGEST_ERROR, shortened
 from beasy_sched.signals import heeded_signals
 
@@ -138,9 +139,21 @@ _with_traceback(cli)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; our own errors become one message and their exit code.
 
-    So do SIGINT, SIGTERM and SIGHUP; what is half-written is removed in any case.
+    So do SIGINT, SIGTERM and SIGHUP; what is half-written is removed in any case. Of a command that fails,
+    the earlier results that it has kept are listed.
     """
     _replace_closed_streams()
+    with noting() as earlier:
+        try:
+            _main(arguments)
+        except SystemExit as end:
+            if end.code:
+                _list_files("wrote what had been done", earlier.accounts)
+                _list_files("kept the earlier results", earlier.kept())
+            raise
+
+
+def _main(arguments: Sequence[str] | None) -> None:
     told, hint = {"traceback": False}, ""
     try:
         with _stoppable():
@@ -165,6 +178,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 2 if named and error.errno in _WRONG_NAMES else 1
     click.echo(f"beasy-sched: {text}", err=True)
     sys.exit(code)
+
+
+def _list_files(what: str, paths: Collection[str]) -> None:
+    """Print a line on the standard error with the names of files, if there are any."""
+    if paths:
+        with contextlib.suppress(OSError):
+            click.echo(_printable(f"{what}: {', '.join(paths)}"), err=True)
 
 
 def _flush_output() -> None:

@@ -14,10 +14,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from beasy_sched._version import __version__
-from beasy_sched.cli.options import SECONDS, CommandOptions, Whole, option, progress_bar, tell, with_options
+from beasy_sched.cli.options import (
+    SECONDS,
+    CommandOptions,
+    Whole,
+    noting_prefix,
+    option,
+    progress_bar,
+    tell,
+    with_options,
+)
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.reading import read_bytes, read_text
+from beasy_sched.formats.run_files import OF_BATSIM
 from beasy_sched.limits import MOST_HOSTS
 
 if TYPE_CHECKING:
@@ -60,7 +70,13 @@ class _BatsimOptions(CommandOptions):
     redis_port: str = option(_WITHOUT_REDIS, metavar="TEXT", default="6379")
     redis_prefix: str = option(_WITHOUT_REDIS, metavar="TEXT", default="default")
     # Output
-    export: str = option("Prefix of the output files.", "-e", metavar="PREFIX", default="out")
+    export: str = option(
+        "Prefix of the output files.",
+        "-e",
+        metavar="PREFIX",
+        default="out",
+        callback=noting_prefix(OF_BATSIM),
+    )
     disable_schedule_tracing: bool = option("Accepted: the Pajé trace is never written.")
     disable_machine_state_tracing: bool = option("Do not write the machine states.")
     # Platform size

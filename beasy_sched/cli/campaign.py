@@ -28,6 +28,7 @@ from beasy_sched.cli.options import (
     tell_written,
     width,
     with_options,
+    written_option,
 )
 from beasy_sched.declared import check_choice
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_error
@@ -196,7 +197,7 @@ class TableOptions(CommandOptions):
     """How a comparison is shown."""
 
     markdown: bool = option("Print the tables in Markdown.")
-    figure: Path | None = option(
+    figure: Path | None = written_option(
         "Draw the differences, with their intervals, into a file: png, svg or pdf.", type=FILE, metavar="FILE"
     )
     measures: tuple[str, ...] = option(
@@ -258,7 +259,7 @@ def show_paired(found: PairedResults, given: TableOptions) -> None:
 
 
 class _FigureOptions(CommandOptions):
-    out: Path = option("File to write: png, svg or pdf.", "-o", "--output", required=True)
+    out: Path = written_option("File to write: png, svg or pdf.", "-o", "--output", required=True)
     scenario: str | None = option("Scenario that is drawn, where the campaign has several.", metavar="NAME")
     guard: str | None = option("Guard setting that is drawn, where it has several.", metavar="LABEL")
     policies: tuple[str, ...] = option(

@@ -455,12 +455,14 @@ def _show(
         print_text(f"The days: {comparison.days.in_words}")
         _list_files(comparison, compared, f"results in {comparison.policies[0].folder_name}/run_*")
     else:
-        table = comparison.write_table(compared.contenders)
+        if compared.stop is None:
+            comparison.write_table(compared.contenders, report)
         if markdown:
-            click.echo(table, nl=False)
+            click.echo(comparison.table(compared.contenders), nl=False)
             return
         _show_table(comparison, compared.contenders)
-        _list_files(comparison, compared, f"the table in {TABLE_NAME}; results in POLICY/run_*")
+        table = f"the table in {TABLE_NAME}; " if compared.stop is None else ""
+        _list_files(comparison, compared, f"{table}results in POLICY/run_*")
     _show_hints(comparison)
     if report is not None:
         print_text(f"Charts, in any browser: {report}")

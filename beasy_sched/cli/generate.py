@@ -23,6 +23,7 @@ from beasy_sched.cli.options import (
     tell_written,
     with_options,
     write_output,
+    written_option,
 )
 from beasy_sched.declared import HOSTS, default_of, made_of
 from beasy_sched.errors import ConfigError
@@ -231,7 +232,9 @@ def site(given: _SiteOptions) -> None:
 
 
 class _ScenarioOptions(CommandOptions):
-    output: str | None = option("Write the scenario file; - is the standard output.", "-o", metavar="FILE")
+    output: str | None = written_option(
+        "Write the scenario file; - is the standard output.", "-o", metavar="FILE"
+    )
     inputs: Path | None = option("Write the input files of one execution.", type=FOLDER, metavar="DIR")
     seed: int | None = option("--inputs: seed of the noise. [default: the first]", type=SEED, metavar="N")
     number: int = option(

@@ -31,6 +31,7 @@ from beasy_sched.forecast.history import issue_quantiles
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_versions import BatsimFormat
+from beasy_sched.formats.file_set import together
 from beasy_sched.formats.forecast_source import forecast_lines
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.site_file import read_site
@@ -185,13 +186,7 @@ def power(options: _PowerOptions) -> None:
     rates = None if options.grid is None else _rates(options, options.grid, steps)
     found = _synthetic(options) if options.synthetic else _from_files(options)
     productions = [_production(options, name, series) for name, series in found]
-    if options.write_ninja:
-        for production in productions:
-            lines = export_lines(production, latitude_deg=options.latitude, seed=options.seed)
-            write_atomic(f"{options.write_ninja}_{production.name}.csv", lines)
     placed = [(one, Window(steps, options.dt, _start_s(options, one, productions))) for one in productions]
-    if options.write_forecast:
-        _write_forecast(options, options.write_forecast, placed)
     powers = [
         step_power(production, window, method=options.interpolation, gaps=options.gaps)
         for production, window in placed
@@ -199,7 +194,13 @@ def power(options: _PowerOptions) -> None:
     total = np.sum(powers, axis=0)
     real = real_production(total, options.case, step_s=options.dt, seed=options.seed)
     told = {SUN_FIELD: sun_part_w(productions, powers, real), **(rates or {})}
-    write_output(options.output, power_event_lines(real, options.dt, options.events_format, told))
+    with together():
+        for production in productions if options.write_ninja else ():
+            lines = export_lines(production, latitude_deg=options.latitude, seed=options.seed)
+            write_atomic(f"{options.write_ninja}_{production.name}.csv", lines)
+        if options.write_forecast:
+            _write_forecast(options, options.write_forecast, placed)
+        write_output(options.output, power_event_lines(real, options.dt, options.events_format, told))
     for production, window in placed:
         _remark(production, window)
     if not options.quiet:

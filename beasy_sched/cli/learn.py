@@ -20,6 +20,7 @@ from beasy_sched.cli.options import (
     progress_bar,
     tell_written,
     with_options,
+    written_option,
 )
 from beasy_sched.policies.learned.features import FEATURES
 from beasy_sched.policies.learned.model import Model, read_model
@@ -37,10 +38,12 @@ class _LearnOptions(CommandOptions):
     episodes: int = option("Number of runs to learn from.", type=COUNT, default=200)
     seed: int = option("Of the choices while it explores.", type=SEED, default=1)
     first_seed: int = option("First seed of the days and of the noise.", type=SEED, default=10_000)
-    out: Path | None = option(
+    out: Path | None = written_option(
         "The model to write. One that was not learned to its end goes on.", "-o", "--output"
     )
-    figure: Path | None = option("Draw the learning curve (PNG, SVG or PDF), beside the fixed policies.")
+    figure: Path | None = written_option(
+        "Draw the learning curve (PNG, SVG or PDF), beside the fixed policies."
+    )
     gamma: float = option("Discount of five minutes of later rewards.", type=Number(0, 1), default=0.998)
     double: bool = option("Double Q-learning: two tables.")
     none: bool = option("Let it choose to change nothing, too.")

@@ -6,7 +6,7 @@ import functools
 import math
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
@@ -21,6 +21,8 @@ from beasy_sched.engine.lost import RETRIES
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.earlier import will_replace
+from beasy_sched.formats.run_files import path_of
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
@@ -222,7 +224,20 @@ def known_platform(path: Path | None, master_host: str) -> Platform | None:
 
 def output_option(what: str) -> Any:
     """Declare the file that a command makes, which is `write_output`'s."""
-    return option(f"The {what} to write; - is the standard output.", "-o", required=True, metavar="FILE")
+    help = f"The {what} to write; - is the standard output."
+    return written_option(help, "-o", required=True, metavar="FILE")
+
+
+def written_option(help: str, *names: str, **attributes: Any) -> Any:
+    """Declare a file that a command writes: if it fails, it lists the file of that name that it has kept."""
+    return option(help, *names, callback=_noting_file, **attributes)
+
+
+def _noting_file(_: click.Context, __: click.Parameter, value: PathLike | None) -> PathLike | None:
+    """Note that a file is to be replaced."""
+    if value is not None and value != "-":
+        will_replace(value)
+    return value
 
 
 def write_output(output: str, pieces: Iterable[str | bytes]) -> None:
@@ -253,9 +268,25 @@ def width(otherwise: int) -> int:
     return shutil.get_terminal_size((otherwise, 24)).columns if sys.stdout.isatty() else otherwise
 
 
-def prefix_option(help: str) -> Any:
-    """Declare where the files of a run go: ``-o``, or ``-e`` as Batsim calls it."""
-    return option(help, "-o", "--output", "-e", "--export", metavar="PREFIX", type=parsed(_prefix))
+def prefix_option(help: str, files: Sequence[str]) -> Any:
+    """Declare where the files of a run go: ``-o``, or ``-e`` as Batsim calls it.
+
+    If the command fails, it lists those of an earlier run that it has kept, among ``files`` (their names
+    without the prefix).
+    """
+    names = ("-o", "--output", "-e", "--export")
+    return option(help, *names, metavar="PREFIX", type=parsed(_prefix), callback=noting_prefix(files))
+
+
+def noting_prefix(files: Sequence[str]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Return the callback of an option whose value is the prefix of files that are to be replaced."""
+
+    def note(_: click.Context, __: click.Parameter, prefix: str | None) -> str | None:
+        if prefix is not None:
+            will_replace(*(path_of(prefix, name) for name in files))
+        return prefix
+
+    return note
 
 
 def _prefix(text: str) -> str:

@@ -21,9 +21,11 @@ from beasy_sched.cli.options import (
     progress_bar,
     tell_written,
     with_options,
+    written_option,
 )
 from beasy_sched.declared import made_of
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.file_set import together
 from beasy_sched.formats.site_file import DEFAULT_SITE
 from beasy_sched.planner.offline import PlanOptions, PlanSources, plan_from_files, season_from_files
 from beasy_sched.planner.plan import PlanStore
@@ -62,7 +64,7 @@ class _PlanOptions(CommandOptions):
         "a forecast file, 'predictor:FILE', 'perfect:EVENTS' or 'none'.",
         metavar="SOURCE",
     )
-    out: Path | None = option("The plan file to write.", "-o", "--output")
+    out: Path | None = written_option("The plan file to write.", "-o", "--output")
     windows: int | None = option(
         "How many of the site's windows (72 h each by default) to plan, one after the other. [default: 1; "
         "with --season alone, as much as the production covers]",
@@ -113,9 +115,9 @@ class _PlanOptions(CommandOptions):
 
 
 class _Exports(CommandOptions):
-    figure: Path | None = option("Draw the plan (PNG, SVG or PDF).")
-    export_json: Path | None = option("Also write everything as JSON.")
-    export_csv: Path | None = option("Also write one row per step as CSV.")
+    figure: Path | None = written_option("Draw the plan (PNG, SVG or PDF).")
+    export_json: Path | None = written_option("Also write everything as JSON.")
+    export_csv: Path | None = written_option("Also write one row per step as CSV.")
     quiet: bool = option("No progress bar, no summary.", "-q")
 
 
@@ -159,15 +161,12 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
 
 def _plan_windows(given: _PlanOptions, exports: _Exports, out: Path, sources: PlanSources) -> None:
     """Plan the windows, one after the other, write the plan and show it."""
-    from beasy_sched.formats.plan_file import write_plans
-
     if given.other_year or given.season_end is not None:
         raise ConfigError("--other-year and --season-end are for --season without a file")
     options = made_of(PlanOptions, vars(given)).settled()
     with progress_bar("windows planned", quiet=exports.quiet) as report:
         plans = plan_from_files(sources, options, report)
-    write_plans(out, plans)
-    _finish(plans, [out], exports)
+    _finish(plans, exports, out)
 
 
 def _required(given: _PlanOptions) -> tuple[Path, Path]:
@@ -186,8 +185,6 @@ def _required(given: _PlanOptions) -> tuple[Path, Path]:
 
 def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: PlanSources) -> None:
     """Plan the whole horizon coarsely, write it and show it."""
-    from beasy_sched.formats.plan_file import write_season
-
     with progress_bar("years planned", quiet=exports.quiet) as report:
         season = season_from_files(
             sources,
@@ -197,8 +194,7 @@ def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: Pla
             time_limit_s=given.time_limit_s,
             report=report,
         )
-    write_season(out, season)
-    _finish_season(season, [out], exports)
+    _finish_season(season, exports, out)
 
 
 def _sources(given: _PlanOptions, platform: Path) -> PlanSources:
@@ -246,38 +242,44 @@ def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
         if given.as_json:
             click.echo(season_json(season), nl=False)
             exports.quiet = True
-        _finish_season(season, [], exports)
+        _finish_season(season, exports)
         return
     plans = read_plans(file)
     if given.as_json:
         click.echo(json_text(plans), nl=False)
         exports.quiet = True
-    _finish(plans, [], exports)
+    _finish(plans, exports)
 
 
-def _finish(plans: PlanStore, written: list[Path], exports: _Exports) -> None:
-    """Export what was asked for, show the plan, and tell what was written."""
-    from beasy_sched.formats.plan_file import csv_lines, json_text
+def _finish(plans: PlanStore, exports: _Exports, out: Path | None = None) -> None:
+    """Write the plan and what else was asked for, all files or none; show it, and print their names."""
+    from beasy_sched.formats.plan_file import csv_lines, json_text, write_plans
     from beasy_sched.reports.plan_figures import draw_plan
 
-    _export(plans, exports, json_text, csv_lines, draw_plan)
+    with together():
+        if out is not None:
+            write_plans(out, plans)
+        _export(plans, exports, json_text, csv_lines, draw_plan)
     if not exports.quiet:
         from beasy_sched.outputs.tables import plan_rows, print_rows
 
         print_rows([*plan_rows(plans)])
-        tell_written(*written, exports.export_json, exports.export_csv, exports.figure)
+        tell_written(out, exports.export_json, exports.export_csv, exports.figure)
 
 
-def _finish_season(season: Season, written: list[Path], exports: _Exports) -> None:
-    """Export what was asked for, show the coarse plan, and tell what was written."""
-    from beasy_sched.formats.plan_file import season_csv_lines, season_json
+def _finish_season(season: Season, exports: _Exports, out: Path | None = None) -> None:
+    """Do what `_finish` does with a coarse plan."""
+    from beasy_sched.formats.plan_file import season_csv_lines, season_json, write_season
     from beasy_sched.outputs.season_table import season_lines
     from beasy_sched.reports.plan_figures import draw_season
 
-    _export(season, exports, season_json, season_csv_lines, draw_season)
+    with together():
+        if out is not None:
+            write_season(out, season)
+        _export(season, exports, season_json, season_csv_lines, draw_season)
     if not exports.quiet:
         click.echo("\n".join(season_lines(season)))
-        tell_written(*written, exports.export_json, exports.export_csv, exports.figure)
+        tell_written(out, exports.export_json, exports.export_csv, exports.figure)
 
 
 def _export(

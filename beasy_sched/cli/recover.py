@@ -19,12 +19,13 @@ def recover(given: _RecoverOptions, prefix: str) -> None:
 
     PREFIX is that of the run's files (-o). A run of several windows hands its files to the system at the end
     of each; if it is killed later, or the machine stops, they are there as .NAME.part, up to that moment.
-    This gives them their names, for 'explain' and 'report'. The summary then says that the run is not
-    complete, and has no energies. The next run with the same prefix would remove them.
+    This gives them the names of a failed run, PREFIX_failed_..., for 'explain' and 'report'; results of an
+    earlier run stay. The summary states that the run is not complete, and has no energies. The next run with
+    the same prefix would remove the .part files.
 
     \b
       beasy-sched recover out/run
-      beasy-sched explain out/run --at 20d
+      beasy-sched explain out/run_failed --at 20d
     """
     from beasy_sched.outputs.files import recover as recover_files
 

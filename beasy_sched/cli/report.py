@@ -6,14 +6,20 @@ from pathlib import Path
 
 import click
 
-from beasy_sched.cli.options import CommandOptions, option, progress_bar, with_options
+from beasy_sched.cli.options import (
+    CommandOptions,
+    option,
+    progress_bar,
+    with_options,
+    written_option,
+)
 from beasy_sched.units import some_of
 
 _MOST_NAMED = 5
 
 
 class _ReportOptions(CommandOptions):
-    out: Path = option("The HTML file to write.", "-o", "--output", required=True)
+    out: Path = written_option("The HTML file to write.", "-o", "--output", required=True)
     plan: Path | None = option(
         "The plan that the runs followed: marks its dangerous steps and the storages' limits."
     )

@@ -19,10 +19,12 @@ from beasy_sched.cli.options import (
     option,
     prefix_option,
     settings_of,
+    tell_written,
     watching,
     with_options,
 )
 from beasy_sched.errors import why
+from beasy_sched.formats.run_files import OF_SCHEDULER
 from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.wire import is_open_to_all, reachable
 from beasy_sched.run.settings import build_session
@@ -45,7 +47,7 @@ class _ServeOptions(CommandOptions):
     )
     master_host: str = InputOptions.master_host
     prefix: str | None = prefix_option(
-        "Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv."
+        "Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv.", OF_SCHEDULER
     )
     timeout: float | None = option(
         "Give up if no simulation has begun by then (default: wait forever).",
@@ -115,8 +117,6 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
             written = None if given.prefix is None else f"{given.prefix}{number}"
             recorded = how.record and how.record.parent / f"{how.record.stem}{number}{how.record.suffix}"
             with RunFiles(written, settings, decisions=how.decisions, record=recorded) as files:
-                if run == 1:
-                    files.begin()
                 if run == 1 and given.verbosity != "silent":
                     say_listening(daemon.endpoint, given.timeout)
                 planning = replanned(settings, lambda: known, first=first, stopped=lambda: daemon.stopping)
@@ -128,7 +128,7 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
                     step = files.keeping_windows(session, planner.step_of(session))
                     step = step if metrics is None else metrics.following(session, step)
                     step = step if watch is None else watch.following(session, step)
-                    _serve_one(daemon, session, files, given.verbosity, step, idle_is_fine=run > 1)
+                    _serve_one(daemon, session, files, given.verbosity, step)
             if not given.keep_serving:
                 return
 
@@ -164,18 +164,12 @@ def _serve_one(
     files: RunFiles,
     verbosity: str,
     step: Callable[[Message], Reply],
-    *,
-    idle_is_fine: bool,
 ) -> None:
-    """Serve one simulation and write its files, also when it fails.
-
-    ``idle_is_fine``: a daemon that has served before leaves nothing of a simulation that never came.
-    """
+    """Serve one simulation and write its files, also when it fails; nothing of one that never began."""
     from beasy_sched.outputs.tables import print_summary  # now, when files can still be opened
 
     def leave(error: str | None) -> None:
         """Write the files and tell what there is to tell."""
-        files.begin()
         session.warnings.extend(daemon.notices)
         summary = files.finish(session, error)
         if verbosity != "silent":
@@ -184,22 +178,20 @@ def _serve_one(
         if verbosity in ("debug", "info"):
             if session.begun:
                 print_summary(summary)
-            for path in files.written:
-                click.echo(f"wrote {path}", err=True)
+            tell_written(*files.written, quiet=error is not None)
         if verbosity == "debug" and daemon.messages:
             each_us = 1e6 * daemon.busy_s / daemon.messages
             click.echo(f"{daemon.messages} messages, {each_us:.1f} us each", err=True)
 
     def record(raw: bytes, reply: bytes) -> None:
-        """Record a message and its reply; at the first one, the run has begun."""
-        files.begin()
+        """Record a message and its reply."""
         if files.recording is not None:
             files.recording.add(raw, reply)
 
     try:
         daemon.serve(session, record, step)
     except BaseException as error:
-        if daemon.messages or not idle_is_fine:
+        if daemon.messages:
             with contextlib.suppress(Exception):  # the first error is the one to tell
                 leave(why(error))
         at_once = isinstance(error, KeyboardInterrupt)

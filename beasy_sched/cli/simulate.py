@@ -22,6 +22,7 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import RunIncomplete
+from beasy_sched.formats.run_files import OF_BATSIM, OF_SCHEDULER
 from beasy_sched.units import format_duration
 
 
@@ -33,7 +34,8 @@ class _SimulateOptions(InputOptions):
         " JSON object per line; see docs/reference/files.md)."
     )
     prefix: str | None = prefix_option(
-        "Write Batsim's CSV files and those of beasy-sched as PREFIX_... (default: no files)."
+        "Write Batsim's CSV files and those of beasy-sched as PREFIX_... (default: no files).",
+        (*OF_BATSIM, *OF_SCHEDULER),
     )
     as_json: bool = option("Print the summary as JSON.", "--json")
     verbose: bool = option("Also tell how long the simulation took.", "-v")

@@ -32,6 +32,7 @@ from beasy_sched.declared import made_of
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.run_files import OF_SCHEDULER
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.run.settings import RunSettings
@@ -52,7 +53,9 @@ class _LiveOptions(_Partition):
         "The nodes as a platform ('beasy-sched slurm platform' makes it).", "-p", required=True
     )
     master_host: str = InputOptions.master_host
-    prefix: str | None = prefix_option("Write PREFIX_summary.json, PREFIX_decisions.jsonl and so on.")
+    prefix: str | None = prefix_option(
+        "Write PREFIX_summary.json, PREFIX_decisions.jsonl and so on.", OF_SCHEDULER
+    )
     power: str | None = option_of(LiveSettings, "power", metavar="SOURCE")
     battery: str | None = option_of(LiveSettings, "battery", metavar="SOURCE")
     meter: str = option_of(LiveSettings, "meter", metavar="SOURCE")

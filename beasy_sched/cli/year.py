@@ -51,6 +51,7 @@ from beasy_sched.comparisons.year import (
 from beasy_sched.declared import made_of
 from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.file_set import together
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
 from beasy_sched.outputs.tables import comparison_lines
@@ -120,7 +121,7 @@ def year(context: click.Context, given: _YearOptions) -> None:
     for line in ("", *comparison_lines(contenders, width(100)), ""):
         click.echo(line)
     if ended := [each.policy for each in contenders if each.failure is None]:
-        _show_months(chosen, ended)
+        _show_months(chosen, ended, written=stop is None)
     tell(f"{time.monotonic() - began_s:.0f} s")
     if stop is not None:
         raise stop
@@ -152,25 +153,26 @@ def _chosen(given: _YearOptions) -> Year:
     return made_of(Year, vars(given) | settled)
 
 
-def _show_months(chosen: Year, policies: Sequence[str]) -> None:
-    """Print the table by month, and write it and the picture."""
+def _show_months(chosen: Year, policies: Sequence[str], *, written: bool) -> None:
+    """Print the table by month; write it and the picture, unless the comparison was stopped."""
     from beasy_sched.reports.months import draw_year, month_lines
     from beasy_sched.reports.run_data import read_run_data
 
     runs = [read_run_data(policy, str(chosen.out / policy / "run")) for policy in policies]
     for line in (*month_lines(runs, width(100)), ""):
         click.echo(line)
-    write_atomic(chosen.out / _TABLE, "\n".join(month_lines(runs)) + "\n")
     work = "generated jobs" if chosen.swf is None else f"jobs of {chosen.swf.name}"
     title = f"{chosen.days} days, {chosen.servers} servers, {work}"
-    write_atomic(chosen.out / _PICTURE, draw_year(runs, title))
+    if written:
+        with together():
+            write_atomic(chosen.out / _TABLE, "\n".join(month_lines(runs)) + "\n")
+            write_atomic(chosen.out / _PICTURE, draw_year(runs, title))
     print_text(
         "fin., killed: percent of the jobs submitted in the month that finished, or started but did not; "
         "low: lowest charge of the battery; H2: hydrogen at the end of the month."
     )
-    print_text(
-        f"Files in {chosen.out}: the table in {_TABLE}, the picture {_PICTURE}, results in POLICY/run_*"
-    )
+    tables = f"the table in {_TABLE}, the picture {_PICTURE}, " if written else ""
+    print_text(f"Files in {chosen.out}: {tables}results in POLICY/run_*")
     print_text(f"To see why at a moment: {explain_command(chosen.out / policies[0], chosen.days)}")
 
 

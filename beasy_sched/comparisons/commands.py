@@ -13,6 +13,7 @@ from typing import Any, TextIO
 
 from beasy_sched.campaigns.workers import Executor, Failure, work_through
 from beasy_sched.errors import BeasyError
+from beasy_sched.formats.atomic import leaving_unnamed, name_unnamed, remove_unnamed
 
 Program = Callable[[Sequence[str]], None]
 """Runs a command in this process and leaves it by SystemExit: the program's entry, importable by name."""
@@ -46,10 +47,22 @@ class Commands:
             self.show(arguments)
         return int(self.call(_execute, (self.program, arguments), f"'beasy-sched {arguments[0]}'"))
 
-    def generate(self, *arguments: str) -> None:
-        """Execute `beasy-sched generate`. Raises StepFailed."""
-        if code := self.run("generate", *arguments):
-            raise StepFailed(f"'beasy-sched generate {arguments[0]}' ended with exit code {code}", code)
+    def generate(self, *commands: Sequence[str]) -> None:
+        """Execute `beasy-sched generate` for several files, each by its arguments, ``-o FILE`` among them.
+
+        The files replace older ones when all of them have been made. Raises StepFailed and InputError.
+        """
+        files = [arguments[[*arguments].index("-o") + 1] for arguments in commands]
+        try:
+            for arguments in commands:
+                words = ("generate", *arguments)
+                self.show(words)
+                name = f"'beasy-sched generate {arguments[0]}'"
+                if code := int(self.call(_execute_without_names, (self.program, words), name)):
+                    raise StepFailed(f"{name} ended with exit code {code}", code)
+            name_unnamed(files)
+        finally:
+            remove_unnamed(files)
 
     def call(self, function: Callable[[Any], Any], argument: Any, name: str) -> Any:
         """Call a function, which does not return None, in a process of its own.
@@ -61,6 +74,11 @@ class Commands:
         if isinstance(results[0], Failure):
             raise StepFailed(f"{name}: {results[0].error}")
         return results[0]
+
+
+def _execute_without_names(work: tuple[Program, Sequence[str]]) -> int:
+    with leaving_unnamed():
+        return _execute(work)
 
 
 def _execute(work: tuple[Program, Sequence[str]]) -> int:

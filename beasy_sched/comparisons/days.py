@@ -18,7 +18,8 @@ from beasy_sched.declared import SEEDS, Means
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.extras import is_installed, require
-from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.atomic import remove_old, write_atomic
+from beasy_sched.formats.file_set import together
 from beasy_sched.formats.reading import package_text
 from beasy_sched.formats.site_file import parse_site, read_site_text
 from beasy_sched.generate.noise import SIGMA
@@ -230,14 +231,19 @@ class GeneratedDays(DayOptions):
         workload, power = self.workload_arguments(days), self.power_arguments(site)
         make_folder(folder)
         files = files_in(folder)
-        write_atomic(files.site, text)
-        commands.generate("platform", "--servers", f"gros:{HOSTS}", "-o", files.platform)
-        commands.generate("workload", *workload, "-o", files.forecast_workload)
-        commands.generate("workload", *workload, "--noise", f"{self.sigma_pct:g}", "-o", files.workload)
-        commands.generate("power", *power, "-o", files.forecast_power)
-        commands.generate("power", *power, "--case", self.production, "-o", files.power)
+        with together():
+            write_atomic(files.site, text)
+            commands.generate(
+                ("platform", "--servers", f"gros:{HOSTS}", "-o", files.platform),
+                ("workload", *workload, "-o", files.forecast_workload),
+                ("workload", *workload, "--noise", f"{self.sigma_pct:g}", "-o", files.workload),
+                ("power", *power, "-o", files.forecast_power),
+                ("power", *power, "--case", self.production, "-o", files.power),
+            )
         commands.tell(f"site: {files.site}, a window of {site.window_s / SECONDS_PER_HOUR:g} h")
         plan = self._plan(files, commands) if self.planned else None
+        if plan is None:
+            remove_old((files.plan, files.figure))  # of an earlier comparison
         inputs = DayInputs(files.platform, [files.workload], [files.power], files.site, plan, made=files)
         look_at(inputs, commands)
         return inputs
@@ -266,14 +272,15 @@ class GeneratedDays(DayOptions):
 
     def _plan(self, files: MadeFiles, commands: Commands) -> str | None:
         """Plan the window from the forecast, with a figure; planning may fail."""
-        for old in (files.plan, files.figure):  # of an earlier comparison
-            Path(old).unlink(missing_ok=True)
         forecast = ["-w", files.forecast_workload, "--production", files.forecast_power]
         picture = ["--figure", files.figure] if is_installed("matplotlib") else []  # of the extra plot
         outputs = ["-o", files.plan, *picture, "-q"]
         if commands.run("plan", "-p", files.platform, "--site", files.site, *forecast, *outputs):
             commands.tell("no plan for this window (see above); continuing without one")
-        return files.plan if Path(files.plan).exists() else None
+            return None
+        if not picture:
+            remove_old([files.figure])  # of another plan
+        return files.plan
 
 
 @dataclass(frozen=True)

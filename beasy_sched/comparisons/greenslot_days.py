@@ -12,6 +12,7 @@ from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
+from beasy_sched.formats.file_set import together
 from beasy_sched.formats.site_file import parse_site, read_site_text
 from beasy_sched.units import SECONDS_PER_HOUR
 
@@ -66,9 +67,11 @@ class GreenslotDays:
             )
         make_folder(folder)
         files = files_in(folder)
-        write_atomic(files.site, self.site_text)
-        commands.generate("platform", "--servers", f"greenslot-xeon:{NODES}", "-o", files.platform)
-        for line in _write_week(files, site):
+        with together():
+            write_atomic(files.site, self.site_text)
+            lines = _write_week(files, site)
+            commands.generate(("platform", "--servers", f"greenslot-xeon:{NODES}", "-o", files.platform))
+        for line in lines:
             commands.tell(line)
         inputs = DayInputs(
             files.platform,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
@@ -14,11 +15,15 @@ from typing import Final, TextIO
 from beasy_sched.comparisons.commands import Program, StepFailed, exit_code_of
 from beasy_sched.comparisons.two_processes import run_both
 from beasy_sched.errors import InputError
+from beasy_sched.formats.atomic import remove_old, write_atomic
 from beasy_sched.formats.reading import read_bytes
-from beasy_sched.formats.run_summary import RunSummary, found_summary
+from beasy_sched.formats.run_files import failed_prefix
+from beasy_sched.formats.run_summary import found_summary
+from beasy_sched.outputs.tables import Contender
 
 PROGRAM: Final = (sys.executable, "-m", "beasy_sched")
 LOG_NAME: Final = "run_log.txt"
+FAILED_LOG_NAME: Final = "run_failed_log.txt"
 
 
 @dataclass(frozen=True)
@@ -45,16 +50,14 @@ class RunEnd:
 def run_policy(run: PolicyRun) -> RunEnd:
     """Execute a run, in a process of its own, and report how it ended.
 
-    Results of an earlier run are removed first.
+    Its files, and the log, replace those of an earlier run if it comes to its end; if it fails, they have the
+    names of a failed run.
     """
     begin_s = time.monotonic()
     failure, exit_code = None, 0
     try:
         run.folder.mkdir(parents=True, exist_ok=True)
-        for path in run.folder.glob("run_*"):
-            path.unlink()
-        log = (run.folder / LOG_NAME).open("a", encoding="utf-8") if run.logged else None
-        with log or contextlib.nullcontext():
+        with _logging(run) as log:
             _execute(run.program, run.commands, log)
     except StepFailed as error:
         cause = _cause(run.folder) if run.logged else None
@@ -62,6 +65,23 @@ def run_policy(run: PolicyRun) -> RunEnd:
     except OSError as error:
         failure, exit_code = f"{error.filename}: {error.strerror}", 1
     return RunEnd(time.monotonic() - begin_s, failure, exit_code)
+
+
+@contextlib.contextmanager
+def _logging(run: PolicyRun) -> Iterator[TextIO | None]:
+    """Open the log of a run for a block, if it has one; that of a block that raises is a failed run's."""
+    if not run.logged:
+        yield None
+        return
+    with tempfile.TemporaryFile("a+", encoding="utf-8") as log:
+        place = FAILED_LOG_NAME
+        try:
+            yield log
+            place = LOG_NAME
+        finally:
+            log.seek(0)
+            write_atomic(run.folder / place, log.read())
+    remove_old([run.folder / FAILED_LOG_NAME])
 
 
 def _execute(program: Program, commands: Sequence[list[str]], log: TextIO | None) -> None:
@@ -73,18 +93,24 @@ def _execute(program: Program, commands: Sequence[list[str]], log: TextIO | None
         raise StepFailed(f"'beasy-sched {commands[0][0]}' ended with exit code {code}", code)
 
 
-def summary_in(folder: Path) -> RunSummary | None:
-    """Return the summary of a run; None if it has left none that can be read."""
-    try:
-        return found_summary(str(folder / "run"))
-    except InputError:
-        return None
+def contender(label: str, folder: Path, problem: str | None = None) -> Contender:
+    """Return a policy's row of a comparison: with the summary of its run, or of what a failed one had done.
+
+    The summary of an earlier run does not count.
+    """
+    prefix, summary = str(folder / "run"), None
+    with contextlib.suppress(InputError):
+        summary = found_summary(prefix if problem is None else failed_prefix(prefix))
+        if problem is not None and summary is None:  # a deadlock has the names of a run that ended
+            whole = found_summary(prefix)
+            summary = whole if whole is not None and whole.error and whole.error in problem else None
+    return Contender(label, summary, problem)
 
 
 def _cause(folder: Path) -> str | None:
-    """Return the first error that the run printed, or the summary's; a lost partner does not count."""
-    log = read_bytes(folder / LOG_NAME).decode("utf-8", errors="replace")
+    """Return the first error that a failed run printed, or its summary's; a lost partner does not count."""
+    log = read_bytes(folder / FAILED_LOG_NAME).decode("utf-8", errors="replace")
     complaints = re.findall(r"^(?:beasy-sched|Error): (.*)", log, re.MULTILINE)
-    summary = summary_in(folder)
+    summary = contender("", folder, "failed").summary
     told = None if summary is None else summary.error
     return next((found for found in complaints if "has gone away" not in found), told)

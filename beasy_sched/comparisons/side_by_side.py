@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol
 from beasy_sched.campaigns.workers import Failure, Task, work_through
 from beasy_sched.comparisons.commands import Commands, StepFailed
 from beasy_sched.comparisons.days import ComparedDays, DayInputs
-from beasy_sched.comparisons.policy_run import LOG_NAME, PolicyRun, RunEnd, run_policy, summary_in
+from beasy_sched.comparisons.policy_run import FAILED_LOG_NAME, PolicyRun, RunEnd, contender, run_policy
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted
-from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.atomic import remove_old, write_atomic
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, Contender, comparison_markdown, conditions
 from beasy_sched.outputs.verdict import verdict
 from beasy_sched.policies.registry import make_policy
@@ -112,7 +112,7 @@ class Comparison:
         end: RunEnd = commands.call(run_policy, run, f"the run of {policy.label}")
         if end.failure is not None:
             raise StepFailed(end.failure, end.exit_code)
-        return Contender(policy.label, summary_in(run.folder))
+        return contender(policy.label, run.folder)
 
     def run_all(self, inputs: DayInputs, commands: Commands, progress: RunProgress) -> Compared:
         """Run all policies, several at a time; what they print goes to a file in the folder of each.
@@ -130,7 +130,7 @@ class Comparison:
 
         def done(label: str, result: RunEnd | Failure) -> None:
             end = RunEnd(0.0, result.error, 1) if isinstance(result, Failure) else result
-            ended[label] = Contender(label, summary_in(runs[label].folder), end.failure)
+            ended[label] = contender(label, runs[label].folder, end.failure)
             progress.ended(label, _story(ended[label], runs[label], end.duration_s))
 
         try:
@@ -140,19 +140,23 @@ class Comparison:
         stopped = {label: Contender(label, None, str(stop)) for label in runs}
         return Compared(list((stopped | ended).values()), inputs, stop)
 
-    def write_table(self, contenders: Sequence[Contender]) -> str:
-        """Write the table in Markdown, and what it says, to the output folder; return the text."""
+    def table(self, contenders: Sequence[Contender]) -> str:
+        """Return the table in Markdown, and what it says."""
         site = "; ".join(conditions(contenders)) or "no run is complete"
         text = f"The days: {self.days.in_words}. The site: {site}.\n\n{comparison_markdown(contenders)}"
         if said := " ".join(verdict(contenders)):
             text += f"\n{said}\n"
-        write_atomic(self.out / TABLE_NAME, text)
         return text
+
+    def write_table(self, contenders: Sequence[Contender], report: Path | None) -> None:
+        """Write the table to the output folder; without a ``report``, that of an earlier comparison goes."""
+        write_atomic(self.out / TABLE_NAME, self.table(contenders))
+        if report is None:
+            remove_old([self.out / REPORT_NAME])
 
     def write_report(self, compared: Compared, commands: Commands) -> Path | None:
         """Write the HTML report of the runs that are complete; None where there is none, or it fails."""
         report = self.out / REPORT_NAME
-        report.unlink(missing_ok=True)  # of an earlier comparison
         complete = {each.policy for each in compared.contenders if each.problem is None}
         folders = [str(self.folder_of(each)) for each in self.policies if each.label in complete]
         if not folders:
@@ -220,7 +224,7 @@ def _refused(check: tuple[Sequence[ComparedPolicy], bool, bool]) -> list[tuple[s
 def _story(contender: Contender, run: PolicyRun, duration_s: float) -> str:
     """Report in one line how a policy ended."""
     if contender.problem is not None or contender.summary is None:
-        return f"{contender.policy}: {contender.problem}; see {run.folder.name}/{LOG_NAME}"
+        return f"{contender.policy}: {contender.problem}; see {run.folder.name}/{FAILED_LOG_NAME}"
     shares = {column.name: column.text(contender.summary) for column in COMPARISON_COLUMNS}
     finished, killed = shares["finished_pct"], shares["killed_pct"]
     return f"{contender.policy}: {finished} % of the jobs finished, {killed} % killed; {duration_s:.1f} s"

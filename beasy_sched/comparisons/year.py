@@ -14,12 +14,13 @@ from typing import Annotated, Final
 from beasy_sched.campaigns.workers import Failure, Task, work_through
 from beasy_sched.comparisons.commands import Commands, StepFailed
 from beasy_sched.comparisons.days import DayOptions, MadeFiles, files_in, make_folder, shipped_site
-from beasy_sched.comparisons.policy_run import summary_in
+from beasy_sched.comparisons.policy_run import contender
 from beasy_sched.comparisons.side_by_side import RunProgress
 from beasy_sched.declared import HOSTS, Means, default_of
 from beasy_sched.errors import Interrupted
 from beasy_sched.extras import require
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.file_set import together
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.site_file import parse_site, read_site_text
 from beasy_sched.generate.workload import SyntheticOptions
@@ -85,16 +86,19 @@ class Year(DayOptions):
         windows = math.ceil(self.days * SECONDS_PER_DAY / site.window_s - 1e-9)
         make_folder(self.out)
         files = files_in(self.out)
-        write_atomic(files.site, text)
-        commands.generate("platform", "--servers", f"gros:{self.servers}", "-o", files.platform)
         jobs = self._workload_arguments()
-        commands.generate("workload", *jobs, "-o", files.forecast_workload, "-q")
-        commands.generate("workload", *jobs, "--noise", f"{self.sigma_pct:g}", "-o", files.workload)
         start = self.start or datetime(2024, 1, 1)
         window = ["--days", str(self.days), "--dt", f"{site.step_s:g}", "--start", f"{start:%Y-%m-%d}"]
         power = self.power_arguments_of(self.pv_kw, self.wind_kw, *window)
-        commands.generate("power", *power, "-o", files.forecast_power, "-q")
-        commands.generate("power", *power, "--case", "between", "-o", files.power)
+        with together():
+            write_atomic(files.site, text)
+            commands.generate(
+                ("platform", "--servers", f"gros:{self.servers}", "-o", files.platform),
+                ("workload", *jobs, "-o", files.forecast_workload, "-q"),
+                ("workload", *jobs, "--noise", f"{self.sigma_pct:g}", "-o", files.workload),
+                ("power", *power, "-o", files.forecast_power, "-q"),
+                ("power", *power, "--case", "between", "-o", files.power),
+            )
         inputs = ["-p", files.platform, "-w", files.workload, "--events", files.power, "--site", files.site]
         commands.run("check", *inputs, "--windows", str(windows), "-q")  # prints its findings
         hydrogen = site.storage.hydrogen is not None
@@ -169,7 +173,7 @@ class Year(DayOptions):
         except Interrupted as error:
             stop = error
         told = {policy: str(stop) for policy in self.policies} | failures
-        return [Contender(name, summary_in(self.out / name), told[name]) for name in self.policies], stop
+        return [contender(name, self.out / name, told[name]) for name in self.policies], stop
 
     def _show(self, inputs: YearInputs, commands: Commands) -> None:
         """Tell the command of a policy's run."""

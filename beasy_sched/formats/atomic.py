@@ -2,7 +2,7 @@
 
 Until then it is beside that name as ``.NAME.part`` (``.NAME.1.part`` where several write the same file),
 locked for as long as its writer lives: that is how leftovers of a killed process are recognized; the next
-writer of the file removes them.
+writer of the file removes them. Files of a `FileSet` get their names together.
 
 A link in the place of a file is replaced, never followed; a pipe, a device, a socket or a folder there is an
 error. Names in /dev and /proc, such as /dev/stdout, are written directly. A file gets its name in the folder
@@ -18,11 +18,13 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
 from beasy_sched.errors import InputError, PathLike
+from beasy_sched.formats.earlier import has_replaced, will_replace
 from beasy_sched.formats.held_folder import HeldFolder, kind_of
 from beasy_sched.signals import ENDING_SIGNALS
 
@@ -71,7 +73,9 @@ class PartFile:
         With ``alone``, not while another process, or another part of this one, writes the same file.
         """
         self.path = Path(path)
+        """Name that the file gets; it may be changed to another one in the same folder until then."""
         self._open = True
+        self._complete = False
         self._folder: HeldFolder | None = None
         """Folder of the file; None for a device or a pipe that is written directly."""
         self._part = ""
@@ -80,7 +84,7 @@ class PartFile:
             if _is_written_directly(self.path, folder):
                 self._file: BinaryIO = self.path.open("wb")  # may wait for whoever reads the pipe
                 return
-            with _signals_wait():
+            with signals_wait():
                 self._folder = _folder_of(self.path, folder)
                 try:
                     _refuse_what_is_no_file(self.path, self._folder)
@@ -89,6 +93,7 @@ class PartFile:
                     self._folder.close()
                     raise
                 _unfinished[id(self)] = self
+        will_replace(self.path)
 
     def write(self, data: str | bytes | bytearray) -> None:
         """Add ``data``, text as UTF-8. Raises InputError where it cannot be written (a full disk)."""
@@ -111,33 +116,59 @@ class PartFile:
             self._file.seek(0)
             self._file.truncate()
 
-    def finish(self) -> Path:
-        """Give the file its name, and return that. Raises InputError, and leaves nothing then."""
-        if not self._open:
-            return self.path
-        try:
-            with _explained(self.path):
-                self._file.flush()
-                if self._folder is None:
-                    self._file.close()
-                else:
-                    self._give_name(self._folder)
-        finally:
+    def complete(self) -> None:
+        """Hand all of the file to the system, so that only its name is missing. Raises InputError."""
+        if not self._open or self._complete:
+            return
+        with _explained(self.path):
+            self._file.flush()
+            if self._folder is None or sys.platform == "win32":  # no open file can be renamed there
+                self._file.close()
+            else:
+                _check_stored(self._file.fileno())
+        self._complete = True
+
+    def check_place(self) -> None:
+        """Raise InputError where something else than a file has the file's name."""
+        if self._open and self._folder is not None:
+            check_place(self.path, self._folder)
+
+    def take_name(self) -> Path:
+        """Give the complete file its name, and return that. Raises InputError."""
+        if self._open and self._folder is not None:
+            with _explained(self.path), signals_wait():
+                # Renamed while it is locked, so that it is not taken for a leftover.
+                self._folder.rename(self._part, _name(self.path))
+                self._part = ""
+                has_replaced(self.path)
+                self.discard()
+        elif self._open:
             self.discard()
         return self.path
 
-    def _give_name(self, folder: HeldFolder) -> None:
-        with _signals_wait():
-            if sys.platform == "win32":  # no open file can be renamed there
-                self._file.close()
-            # Renamed while it is locked, so that it is not taken for a leftover.
-            folder.rename(self._part, _name(self.path))
-            self._part = ""
-            try:
-                self._file.close()
-            except OSError:  # some file systems tell only now that there was no room
-                _remove(_name(self.path), folder)
-                raise
+    def finish(self) -> Path:
+        """Give the file its name, and return that; in a set, when the set does. Raises InputError.
+
+        Where that fails, nothing is left of it.
+        """
+        if not self._open:
+            return self.path
+        try:
+            self.complete()
+            if (join := _join.get()) is not None and self._folder is not None:
+                join(self)
+                return self.path
+            self.check_place()
+            return self.take_name()
+        except BaseException:
+            self.discard()
+            raise
+
+    def leave(self) -> None:
+        """Leave the complete file under its temporary name, as if this process had been killed."""
+        if self._open:
+            self._close()
+            _unfinished.pop(id(self), None)
 
     def discard(self) -> None:
         """Throw away what has been written, unless the file is finished."""
@@ -145,7 +176,7 @@ class PartFile:
             return
         if not self._part:
             self._close()
-        with _signals_wait():
+        with signals_wait():
             if self._open and self._folder is not None:
                 if sys.platform == "win32":
                     self._file.close()
@@ -168,6 +199,55 @@ class PartFile:
             self.finish()
         else:
             self.discard()
+
+
+_join: ContextVar[Callable[[PartFile], None] | None] = ContextVar("what takes finished files", default=None)
+
+
+@contextlib.contextmanager
+def joining(take: Callable[[PartFile], None]) -> Iterator[None]:
+    """Have ``take`` called with each file that is finished in the block, in place of giving it its name."""
+    token = _join.set(take)
+    try:
+        yield
+    finally:
+        _join.reset(token)
+
+
+def taking() -> Callable[[PartFile], None] | None:
+    """Return what takes finished files now, if anything does."""
+    return _join.get()
+
+
+@contextlib.contextmanager
+def leaving_unnamed() -> Iterator[None]:
+    """Leave each file that is finished in the block under its temporary name, for `name_unnamed`."""
+    with joining(lambda part: part.leave()):
+        yield
+
+
+def name_unnamed(paths: Iterable[PathLike]) -> None:
+    """Give files that another process has left unnamed their names, all or none.
+
+    Raises InputError where one is missing, or something else than a file has its name.
+    """
+    places = [*map(Path, paths)]
+    for place in places:
+        check_place(place)
+        if leftover(place) is None:
+            raise InputError(place, "cannot be written: what was made of it has disappeared")
+    with signals_wait():
+        for place in places:
+            with _explained(place), HeldFolder(place.parent) as held:
+                held.rename(_part(_name(place), 0), _name(place))
+            has_replaced(place)
+
+
+def remove_unnamed(paths: Iterable[PathLike]) -> None:
+    """Remove what another process has left of files, where it is still there."""
+    for place in map(Path, paths):
+        with contextlib.suppress(OSError), HeldFolder(place.parent) as held:
+            remove_leftover(place, held)
 
 
 _unfinished: dict[int, PartFile] = {}
@@ -195,7 +275,7 @@ def remove_old(paths: Iterable[PathLike], folder: HeldFolder | None = None) -> N
         if _is_written_directly(path, folder):
             continue
         try:
-            with _folder_of(path, folder) as held:
+            with HeldFolder(path.parent) if folder is None else contextlib.nullcontext(folder) as held:
                 _refuse_what_is_no_file(path, held)
                 _remove_dead_from(held, _name(path), 0)
                 held.remove(_name(path))
@@ -230,26 +310,41 @@ def leftover(path: PathLike, folder: HeldFolder | None = None) -> Path | None:
     return part
 
 
-def rescue(path: PathLike, size: int, folder: HeldFolder | None = None) -> bool:
-    """Give the first ``size`` bytes of what a killed process has left of ``path`` that name, if it is there.
+def check_leftover(path: PathLike, size: int, folder: HeldFolder | None = None) -> bool:
+    """Whether a killed process has left ``size`` bytes of ``path``; False where there is nothing.
 
     Raises InputError where the process still lives, or the file is shorter.
     """
-    place = Path(path)
-    with _explained(path), _folder_of(place, folder) as held:
+    with _explained(path), _folder_of(Path(path), folder) as held:
         left = leftover(path, held)
-        if left is None:
-            return False
-        descriptor = held.open(left.name, _OLD_FILE)
+        if left is not None and held.stat(left.name).st_size < size:
+            written = f"the {size} bytes written by the last finished window"
+            raise InputError(left, f"is shorter than {written}")
+    return left is not None
+
+
+def rescue(path: PathLike, size: int, name: str, folder: HeldFolder | None = None) -> bool:
+    """Give the first ``size`` bytes of what a killed process has left of ``path`` a name, if it is there.
+
+    Raises InputError as `check_leftover` does.
+    """
+    place = Path(path)
+    if not check_leftover(path, size, folder):
+        return False
+    with _explained(path), _folder_of(place, folder) as held:
+        part = _part(_name(place), 0)
+        descriptor = held.open(part, _OLD_FILE)
         try:
-            if os.fstat(descriptor).st_size < size:
-                written = f"the {size} bytes written by the last finished window"
-                raise InputError(left, f"is shorter than {written}")
             os.ftruncate(descriptor, size)
         finally:
             os.close(descriptor)
-        held.rename(left.name, _name(place))
+        held.rename(part, name)
     return True
+
+
+def remove_leftover(path: PathLike, folder: HeldFolder) -> None:
+    """Remove what a killed process has left of a file."""
+    _remove_dead_from(folder, _name(Path(path)), 0)
 
 
 def remove_if_dead(part: PathLike, folder: HeldFolder | None = None) -> None:
@@ -283,6 +378,15 @@ def _folder_of(path: Path, folder: HeldFolder | None) -> HeldFolder:
 
 def _name(path: Path) -> str:
     return path.name or "."
+
+
+def check_place(path: Path, folder: HeldFolder | None = None) -> None:
+    """Raise InputError where something else than a file or a link has the name of a file to be written."""
+    if folder is not None:
+        _refuse_what_is_no_file(path, folder)
+        return
+    with contextlib.suppress(OSError), HeldFolder(path.parent) as held:
+        _refuse_what_is_no_file(path, held)
 
 
 def _refuse_what_is_no_file(path: Path, folder: HeldFolder) -> None:
@@ -337,6 +441,15 @@ def _remove(name: str, folder: HeldFolder) -> None:
         folder.remove(name)
 
 
+def _check_stored(descriptor: int) -> None:
+    """Raise OSError where the file system has no room: some tell only when a file is closed."""
+    try:
+        copy = os.dup(descriptor)
+    except OSError:  # too many files are open: the file's own end must do
+        return
+    os.close(copy)
+
+
 def _lock(descriptor: int) -> bool | None:
     """Lock an open file until it is closed; False if another writer has, None if locking is not possible."""
     if sys.platform == "win32":
@@ -351,7 +464,7 @@ def _lock(descriptor: int) -> bool | None:
 
 
 @contextlib.contextmanager
-def _signals_wait() -> Iterator[None]:
+def signals_wait() -> Iterator[None]:
     """Let signals that end the program wait: no file may be lost sight of between two lines."""
     if sys.platform == "win32":
         yield

@@ -92,6 +92,11 @@ class HeldFolder:
         folder = self._descriptor
         os.replace(self._at(name), self._at(new), src_dir_fd=folder, dst_dir_fd=folder)
 
+    def move(self, name: str, other: HeldFolder) -> None:
+        """Move a file to another folder, where it replaces what has its name. Raises OSError."""
+        source, target = self._descriptor, other._descriptor
+        os.replace(self._at(name), other._at(name), src_dir_fd=source, dst_dir_fd=target)
+
     def remove(self, name: str) -> None:
         """Remove a file, or a link, from the folder. Raises OSError."""
         os.unlink(self._at(name), dir_fd=self._descriptor)
@@ -124,7 +129,11 @@ class HeldFolder:
                 continue
             with HeldFolder(name, self) as inner:
                 inner.clear()
-            os.rmdir(self._at(name), dir_fd=self._descriptor)
+            self.remove_empty(name)
+
+    def remove_empty(self, name: str) -> None:
+        """Remove an empty folder from this one. Raises OSError."""
+        os.rmdir(self._at(name), dir_fd=self._descriptor)
 
     def _entries(self) -> list[tuple[str, bool]]:
         """The names in the folder, in order, and which are folders."""

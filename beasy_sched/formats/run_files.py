@@ -28,6 +28,24 @@ FILES: Final = (SUMMARY, JOBS, TRACE, DECISIONS, STATES, PSTATES)
 """Files that make a run, the most informative first."""
 
 
+OF_BATSIM: Final = (JOBS, SCHEDULE, STATES, PSTATES, ENERGY)
+"""Files that the simulator writes."""
+OF_SCHEDULER: Final = (SUMMARY, DECISIONS, TRACE, DEADLINES, PLAN, PLANS, SHADOW)
+"""Files that the scheduler writes, without `PLAN_FOLDER` and the journal."""
+FAILED: Final = "failed_"
+"""Beginning of the names of what a failed run had done: ``PREFIX_failed_summary.json``."""
+
+
 def path_of(prefix: str, name: str) -> Path:
     """Return where a run has one of its files."""
     return Path(f"{prefix}_{name}")
+
+
+def both_paths_of(prefix: str, name: str) -> tuple[Path, Path]:
+    """Return where a run has one of its files, and where it has it if it fails."""
+    return path_of(prefix, name), path_of(prefix, FAILED + name)
+
+
+def failed_prefix(prefix: str) -> str:
+    """Return the prefix of what a failed run had done."""
+    return f"{prefix}_{FAILED.removesuffix('_')}"

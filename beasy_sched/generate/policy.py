@@ -9,6 +9,7 @@ from typing import Final
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.formats.file_set import together
 from beasy_sched.formats.reading import package_text
 
 _TAKEN: Final = frozenset({"beasy_sched", "numpy", "msgspec", "pandas", "pytest"})
@@ -28,11 +29,12 @@ def write_policy(name: str, folder: Path) -> list[Path]:
     if there := [str(path) for path in paths if path.exists()]:
         raise ConfigError(f"{' and '.join(there)} already there: choose another name or folder")
     words = {"@MODULE@": name, "@CLASS@": class_name(name), "@NAME@": name.strip("_").replace("_", "-")}
-    for path, template in zip(paths, ("policy.py.txt", "policy_test.py.txt"), strict=True):
-        text = package_text("beasy_sched.generate", "templates", template)
-        for mark, word in words.items():
-            text = text.replace(mark, word)
-        write_atomic(path, text)
+    with together():
+        for path, template in zip(paths, ("policy.py.txt", "policy_test.py.txt"), strict=True):
+            text = package_text("beasy_sched.generate", "templates", template)
+            for mark, word in words.items():
+                text = text.replace(mark, word)
+            write_atomic(path, text)
     return paths
 
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 import numpy.typing as npt
@@ -20,16 +20,38 @@ from beasy_sched.engine import Session
 from beasy_sched.engine.actions import NO_FACTS, Facts
 from beasy_sched.engine.power import PowerSide, TraceRow
 from beasy_sched.errors import ConfigError, Failures, InputError, PolicyError
-from beasy_sched.formats.atomic import PartFile, hold_folder, leftover, remove_old, rescue, write_atomic
+from beasy_sched.formats.atomic import (
+    PartFile,
+    check_leftover,
+    hold_folder,
+    leftover,
+    remove_leftover,
+    remove_old,
+    rescue,
+    write_atomic,
+)
 from beasy_sched.formats.decoding import JsonDecoder, Malformed
+from beasy_sched.formats.file_set import FileSet
 from beasy_sched.formats.held_folder import HeldFolder
 from beasy_sched.formats.reading import read_bytes
-from beasy_sched.formats.run_files import DEADLINES, DECISIONS, SCHEDULE, SUMMARY, TRACE, path_of
+from beasy_sched.formats.run_files import (
+    DEADLINES,
+    DECISIONS,
+    FAILED,
+    OF_BATSIM,
+    OF_SCHEDULER,
+    PLANS,
+    SCHEDULE,
+    SUMMARY,
+    TRACE,
+    both_paths_of,
+    path_of,
+)
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.outputs.deadlines import deadlines_csv
-from beasy_sched.outputs.plans import keep_plans, remove_old_plans, write_plans_of_run
+from beasy_sched.outputs.plans import PlansOfRun, publish_plans
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import brief_summary, summarize
 from beasy_sched.planner.plan import Plan, PlanStore
@@ -182,18 +204,29 @@ class DecisionLogFile(PartFile):
         self._write_all()
         return super().keep()
 
-    def finish(self) -> Path:
-        """Write the last lines, give the file its name, and return that."""
+    def complete(self) -> None:
+        """Hand all of the file to the system, with the last lines. Raises InputError."""
         self._write_all()
-        return super().finish()
+        super().complete()
 
     def _write_all(self) -> None:
         self.write(self._buffer)
         self._buffer.clear()
 
 
+class TakesSet(Protocol):
+    """Whatever writes further files of a run."""
+
+    def join(self, files: FileSet) -> None:
+        """Add the files to others of the same run when they are complete. Raises InputError."""
+
+
 class RunFiles:
-    """Opens all files at the start of a run, and finishes each at its end, independently of the others."""
+    """Opens all files at the start of a run; at its end they get their names together.
+
+    Until then the files of an earlier run stay. If the run fails, they stay for good: what it had done is
+    beside them, as ``PREFIX_failed_summary.json`` and so on.
+    """
 
     def __init__(
         self, prefix: str | None, settings: RunSettings, *, decisions: bool = True, record: Path | None = None
@@ -207,11 +240,12 @@ class RunFiles:
         self.written: list[Path] = []
         self.log: DecisionLogFile | None = None
         self.recording: RecordingWriter | None = None
+        self._set = FileSet()
         self._trace: PartFile | None = None
         self._summary: PartFile | None = None
+        self._plans: PlansOfRun | None = None
         self._folder: HeldFolder | None = None
         """Folder of the prefix; None without a prefix."""
-        self._begun = False
         self._traced = 0
         """Number of rows of the energy trace that have been written."""
         self._sun = False
@@ -225,17 +259,23 @@ class RunFiles:
             if record is not None and (record.is_file() or not record.exists()):  # no device or pipe
                 _check(record.parent)
             if prefix is not None:
-                self._folder = hold_folder(Path(prefix).parent)
-                self._summary = PartFile(path_of(prefix, SUMMARY), alone=True)  # one run at a time
-                if decisions:
-                    self.log = DecisionLogFile(path_of(prefix, DECISIONS))
-                if settings.site is not None:
-                    self._trace = PartFile(path_of(prefix, TRACE))
+                self._open(prefix, decisions=decisions)
             if record is not None:
                 self.recording = RecordingWriter(record, settings)
         except BaseException:
             self.discard()
             raise
+
+    def _open(self, prefix: str, *, decisions: bool) -> None:
+        self._folder = hold_folder(Path(prefix).parent)
+        self._summary = PartFile(path_of(prefix, SUMMARY), alone=True)  # one run at a time
+        if decisions:
+            self.log = DecisionLogFile(path_of(prefix, DECISIONS))
+        if self.settings.site is not None:
+            self._trace = PartFile(path_of(prefix, TRACE))
+        self._set.own((both_paths_of(prefix, name) for name in OF_SCHEDULER), self._folder)
+        self._plans = PlansOfRun(prefix, self._folder)
+        self._set.at_the_end(self._plans.publish)
 
     def __enter__(self) -> RunFiles:
         return self
@@ -244,54 +284,58 @@ class RunFiles:
         """Leave nothing half-written; files that are finished stay."""
         self.discard()
 
-    def begin(self) -> None:
-        """Remove what an earlier run has left under the prefix, once this run is ready to begin.
+    def together_with(self, tracer: TakesSet | None) -> None:
+        """Have Batsim's files of the run replace older ones when these do. Raises InputError."""
+        if tracer is not None:
+            tracer.join(self._set)
 
-        Later calls do nothing. Raises InputError where that is not possible.
-        """
-        if self.prefix is not None and self._folder is not None and not self._begun:
-            self._begun = True
-            names = (DECISIONS, TRACE, DEADLINES, SUMMARY)
-            remove_old((path_of(self.prefix, name) for name in names), self._folder)
-            remove_old_plans(self.prefix, self._folder)
+    def add(self, name: str, text: str) -> None:
+        """Add a further file to those of the run. Raises InputError where it cannot be written."""
+        if self.prefix is not None and self._folder is not None:
+            path, failed = both_paths_of(self.prefix, name)
+            part = PartFile(path, folder=self._folder)
+            part.write(text)
+            self._set.add(part, failed)
 
-    def finish(self, session: Session, error: str | None = None) -> RunSummary:
-        """Write what there is, whole or partial, and return the summary.
+    def finish(self, session: Session, error: str | None = None, *, whole: bool = False) -> RunSummary:
+        """Give the files their names, and return the summary.
 
-        Raises the first failure, once all files have been tried: InputError for one that cannot be
-        written, PolicyError for a policy's results that cannot be written.
+        If the run has an ``error``, or a file cannot be written, what there is gets the names of a failed
+        run; with ``whole``, the error is one that has left nothing undone, a deadlock. Raises the first
+        failure, once all files have been tried: InputError for one that cannot be written, PolicyError for a
+        policy's results that cannot be written.
         """
         failures = Failures()
-        for part in (self.log, self.recording):
-            if part is not None:
-                self._keep(failures, part)
         if self._trace is not None and session.power is not None:
             power = session.power
-            self._keep(failures, self._trace, lambda: self._new_rows(power))
-        if self.prefix is not None and self._folder is not None:
-            self._write_late(self.prefix, self._folder, session, failures)
+            self._keep(failures, self._trace, TRACE, lambda: self._new_rows(power))
+        if self.log is not None:
+            self._keep(failures, self.log, DECISIONS)
+        if (record := self.recording) is not None:
+            with failures.noted("the recording"):
+                self._set.add(record, record.path.with_stem(f"{record.path.stem}_{FAILED.rstrip('_')}"))
+        self._add_late(session, failures)
         summary = summarize(session, self.settings, error, failures)
         if self._summary is not None:
             text = summary.to_json() + "\n"
             if self._windows_kept:
                 with failures.noted("a file of the run"):
                     self._summary.start_again()
-            self._keep(failures, self._summary, lambda: text)
+            self._keep(failures, self._summary, SUMMARY, lambda: text)
+        with failures.noted("the files of the run"):
+            self.written += self._set.publish(failed=bool(failures.all) or not (whole or error is None))
         self.discard()
         failures.raise_first()
         return summary
 
-    def _write_late(self, prefix: str, folder: HeldFolder, session: Session, failures: Failures) -> None:
-        """Write the files that are not opened when the run begins."""
+    def _add_late(self, session: Session, failures: Failures) -> None:
+        """Add the files that are not opened when the run begins."""
         if jobs := session.workflows.with_deadline:
-            path = path_of(prefix, DEADLINES)
             with failures.noted("a file of the run"):
-                write_atomic(path, deadlines_csv(jobs), folder)
-                self.written.append(path)
-        if session.replanning is not None and session.power is not None:
+                self.add(DEADLINES, deadlines_csv(jobs))
+        if self._plans is not None and session.replanning is not None and session.power is not None:
             with failures.noted("the plans made during the run"):
-                until_s = session.power.settled.time_s
-                self.written += write_plans_of_run(prefix, folder, session.replanning, until_s)
+                self._plans.add_to(self._set, session.replanning, session.power.settled.time_s)
 
     def recorded(self, step: Callable[[Message], Reply]) -> Callable[[Message], Reply]:
         """Return ``step``, which also records every message if a recording is wanted."""
@@ -338,8 +382,8 @@ class RunFiles:
         if self._trace is not None and session.power is not None:
             self._trace.write(self._new_rows(session.power))
             sizes[TRACE] = self._trace.keep()
-        if self.prefix is not None and self._folder is not None and session.replanning is not None:
-            keep_plans(self.prefix, self._folder, session.replanning)
+        if self._plans is not None and session.replanning is not None:
+            sizes[PLANS] = self._plans.keep(session.replanning)
         if self._summary is not None:
             killed = f"the run was killed after window {len(session.windows)}"
             summary = brief_summary(session, self.settings, killed)
@@ -360,16 +404,18 @@ class RunFiles:
 
     def discard(self) -> None:
         """Throw away what has been written and is not finished."""
-        for part in (self.log, self.recording, self._trace, self._summary):
+        self._set.discard()
+        for part in (self.log, self.recording, self._trace, self._plans, self._summary):
             if part is not None:
                 part.discard()
+        self._plans = None
         if self._folder is not None:
             self._folder.close()
 
-    def _keep(self, failures: Failures, part: PartFile, text: Callable[[], str] = str) -> None:
+    def _keep(self, failures: Failures, part: PartFile, name: str, text: Callable[[], str] = str) -> None:
         with failures.noted("a file of the run"):
             part.write(text())
-            self.written.append(part.finish())
+            self._set.add(part, path_of(self.prefix or "", FAILED + name))
 
 
 def _check(folder: Path) -> None:
@@ -382,7 +428,7 @@ def _check(folder: Path) -> None:
 
 
 def recover(prefix: str) -> list[Path]:
-    """Give the files of a run that was killed their names, as they were when its last window ended.
+    """Give the files of a run that was killed the names of a failed run, as its last window left them.
 
     Returns the files. Raises InputError where there is nothing to recover, or the run still goes on.
     """
@@ -401,11 +447,17 @@ def _recover(prefix: str, folder: HeldFolder) -> list[Path]:
         kept = _KEPT.decode(text)
     except Malformed as error:
         raise InputError(place, f"nothing can be recovered: {part} is damaged: {error}") from None
-    sizes = {path_of(prefix, name): size for name, size in kept.sizes.items()}
-    written = [path for path, size in sizes.items() if rescue(path, size, folder)]
-    remove_old([path_of(prefix, SCHEDULE)], folder)  # it has nothing before the end of the run
-    write_atomic(place, json.dumps(kept.summary, indent=2, allow_nan=False) + "\n", folder)
-    return [*written, place]
+    left = [name for name, size in kept.sizes.items() if check_leftover(path_of(prefix, name), size, folder)]
+    remove_old((path_of(prefix, FAILED + name) for name in (*OF_SCHEDULER, *OF_BATSIM)), folder)
+    written = [path_of(prefix, FAILED + name) for name in left]
+    for name, path in zip(left, written, strict=True):
+        rescue(path_of(prefix, name), kept.sizes[name], path.name, folder)
+    written += publish_plans(prefix, folder, failed=True)
+    remove_leftover(path_of(prefix, SCHEDULE), folder)  # it has nothing before the end of the run
+    summary = path_of(prefix, FAILED + SUMMARY)
+    write_atomic(summary, json.dumps(kept.summary, indent=2, allow_nan=False) + "\n", folder)
+    remove_leftover(place, folder)
+    return [*written, summary]
 
 
 class _Kept(msgspec.Struct):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import stat
 from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from beasy_sched.formats.atomic import remove_old, write_atomic
-from beasy_sched.formats.held_folder import HeldFolder
-from beasy_sched.formats.run_files import PLAN, PLAN_FOLDER, PLANS, path_of
+from beasy_sched.errors import InputError
+from beasy_sched.formats.atomic import PartFile, remove_old, write_atomic
+from beasy_sched.formats.file_set import FileSet
+from beasy_sched.formats.held_folder import HeldFolder, kind_of
+from beasy_sched.formats.run_files import FAILED, PLAN, PLAN_FOLDER, PLANS, both_paths_of, path_of
 from beasy_sched.formats.run_summary import ReplanningPart
 from beasy_sched.planner.plan import PlanStore
 
@@ -55,45 +58,99 @@ def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""').replace("\n", " ") + '"' if text else ""
 
 
-def write_plans_of_run(prefix: str, folder: HeldFolder, replanning: Replanning, until_s: float) -> list[Path]:
-    """Write the plan in effect up to ``until_s`` (s), the table, and each plan; return the files.
+class PlansOfRun:
+    """Files with the plans made during a run: the table, each plan, and the plan in effect.
 
-    ``folder`` is that of the prefix. Raises InputError.
+    Each plan is in a hidden folder until the run's files get their names.
     """
-    from beasy_sched.formats.plan_file import plan_bytes
 
-    written = keep_plans(prefix, folder, replanning)
-    if until_s > replanning.plans.start_s:
-        write_atomic(path_of(prefix, PLAN), plan_bytes(replanning.plans.until(until_s)), folder)
-        written.append(path_of(prefix, PLAN))
-    return written
+    def __init__(self, prefix: str, folder: HeldFolder) -> None:
+        """Take over the plans of an earlier run; ``folder`` is that of the prefix.
+
+        Raises InputError where something else is in the place of its folder.
+        """
+        self._prefix, self._folder = prefix, folder
+        self._table: PartFile | None = None
+        self._hidden = hidden_folder(prefix)
+        for name in both_paths_of(prefix, PLAN_FOLDER):
+            mode = folder.mode(name.name)
+            if mode is not None and not (stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+                raise InputError(folder.path / name.name, f"is {kind_of(mode)}, expected a folder: remove it")
+        self.discard()  # what a killed run has left
+
+    def keep(self, replanning: Replanning) -> int:
+        """Hand all plans to the system, and the table; return its size, bytes. Raises InputError."""
+        from beasy_sched.formats.plan_file import plan_bytes
+
+        if self._table is None:
+            self._table = PartFile(path_of(self._prefix, PLANS), folder=self._folder)
+        self._table.start_again()
+        self._table.write(plans_csv(replanning))
+        made = {0: replanning.first} | {p.request.rolled.number: p.answer.plans for p in replanning.done}
+        with self._folder.inner(self._hidden) as inner:
+            for number, plans in made.items():
+                name = _NAME.format(number)
+                if plans and inner.mode(name) is None:
+                    write_atomic(inner.path / name, plan_bytes(PlanStore(plans)), inner)
+        return self._table.keep()
+
+    def add_to(self, files: FileSet, replanning: Replanning, until_s: float) -> None:
+        """Add all to the files of the run, with the plan in effect up to ``until_s`` (s).
+
+        Raises InputError.
+        """
+        from beasy_sched.formats.plan_file import plan_bytes
+
+        self.keep(replanning)
+        if self._table is not None:
+            files.add(self._table, path_of(self._prefix, FAILED + PLANS))
+        if until_s > replanning.plans.start_s:
+            part = PartFile(path_of(self._prefix, PLAN), folder=self._folder)
+            part.write(plan_bytes(replanning.plans.until(until_s)))
+            files.add(part, path_of(self._prefix, FAILED + PLAN))
+
+    def publish(self, failed: bool) -> list[Path]:
+        """Move the plans into their folder, whose old ones go; return the folder, if there is one.
+
+        Raises InputError.
+        """
+        return publish_plans(self._prefix, self._folder, failed=failed)
+
+    def discard(self) -> None:
+        """Remove what has not been published."""
+        if self._table is not None:
+            self._table.discard()
+        if self._folder.mode(self._hidden) is not None:
+            with self._folder.inner(self._hidden) as inner:
+                inner.clear()
+            self._folder.remove_empty(self._hidden)
 
 
-def keep_plans(prefix: str, folder: HeldFolder, replanning: Replanning) -> list[Path]:
-    """Write the table, and each plan that is not there yet; return the table and the plans' folder.
-
-    ``folder`` is that of the prefix. Raises InputError.
-    """
-    from beasy_sched.formats.plan_file import plan_bytes
-
-    table, place = path_of(prefix, PLANS), path_of(prefix, PLAN_FOLDER)
-    write_atomic(table, plans_csv(replanning), folder)
-    made = {0: replanning.first} | {p.request.rolled.number: p.answer.plans for p in replanning.done}
-    with folder.inner(place.name) as inner:
-        for number, plans in made.items():
-            name = _NAME.format(number)
-            if plans and inner.mode(name) is None:
-                write_atomic(place / name, plan_bytes(PlanStore(plans)), inner)
-    return [table, place]
+def hidden_folder(prefix: str) -> str:
+    """Return the name of the folder in which plans are until the run ends."""
+    return f".{path_of(prefix, PLAN_FOLDER).name}.part"
 
 
-def remove_old_plans(prefix: str, folder: HeldFolder) -> None:
-    """Remove an earlier run's plans, and a link in the place of their folder; ``folder`` is the prefix's.
+def publish_plans(prefix: str, folder: HeldFolder, *, failed: bool) -> list[Path]:
+    """Do what `PlansOfRun.publish` does."""
+    target, other = both_paths_of(prefix, PLAN_FOLDER)
+    if failed:
+        target, other = other, target
+    else:
+        _remove_plans(other, folder)
+    _remove_plans(target, folder)
+    hidden = hidden_folder(prefix)
+    if folder.mode(hidden) is None:
+        return []
+    with folder.inner(hidden) as source, folder.inner(target.name) as inner:
+        for name in source.names():
+            source.move(name, inner)
+    folder.remove_empty(hidden)
+    return [target]
 
-    Raises InputError; also where something else is in the place of that folder.
-    """
-    remove_old((path_of(prefix, PLAN), path_of(prefix, PLANS)), folder)
-    place = path_of(prefix, PLAN_FOLDER)
+
+def _remove_plans(place: Path, folder: HeldFolder) -> None:
+    """Remove the plans in a folder, and the folder if it is empty then; of a link, the link."""
     mode = folder.mode(place.name)
     if mode is None:
         return
@@ -102,6 +159,8 @@ def remove_old_plans(prefix: str, folder: HeldFolder) -> None:
         return
     with folder.inner(place.name) as inner:
         remove_old((place / name for name in inner.names() if fnmatch(name, "[0-9]*.msgpack")), inner)
+    with contextlib.suppress(OSError):  # the user has put something into it
+        folder.remove_empty(place.name)
 
 
 def replanning_part(replanning: Replanning) -> ReplanningPart:

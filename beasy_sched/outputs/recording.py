@@ -56,10 +56,10 @@ class RecordingWriter(PartFile):
         self.write(msgpack.packb((message, reply)))
         self._exchanges += 1
 
-    def finish(self) -> Path:
-        """Write the number, give the file its name, and return that."""
+    def complete(self) -> None:
+        """Hand all of the file to the system, with the number. Raises InputError."""
         self.write(msgpack.packb({"exchanges": self._exchanges}))
-        return super().finish()
+        super().complete()
 
 
 @dataclass(frozen=True)

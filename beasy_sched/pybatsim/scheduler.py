@@ -130,7 +130,6 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
             files = RunFiles(known.export, settings)
             self.session = build(platform=platform, log=files.log)
             self._step = planner.step_of(self.session)
-            files.begin()
             self._files = files
 
     @property

@@ -36,7 +36,7 @@ def run_in_process(
     metrics: Metrics | None = None,
     policy: Policy | None = None,
 ) -> RunSummary:
-    """Run to the end and return the summary; results so far are written even if the run fails.
+    """Run to the end and return the summary; a run that fails has its results so far as `RunFiles` says.
 
     ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
     allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
@@ -79,8 +79,8 @@ def run_in_process(
             windows=session.options.windows,
             policy=PolicyCaller(session.policy),
         )
-        files.begin()
         tracer = simulation.world.tracer
+        files.together_with(tracer)
         kept = files.keeping_windows(session, replanner.step_of(session), tracer.keep if tracer else dict)
         if metrics is not None:
             kept = metrics.following(session, kept)
@@ -93,9 +93,9 @@ def run_in_process(
             with contextlib.suppress(Exception):  # report the first error
                 files.finish(session, why(error))
             raise
-        files.written.extend(result.files)
         session.warnings.extend(result.notes)
-        return files.finish(session, DEADLOCK if result.ending is Ending.DEADLOCK else None)
+        deadlock = result.ending is Ending.DEADLOCK
+        return files.finish(session, DEADLOCK if deadlock else None, whole=True)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import product
@@ -153,7 +153,7 @@ def _prefixes(place: str) -> list[str]:
         for pattern, endings in product(("*_", "*/*_"), (files.FILES[:1], files.FILES[1:])):
             found = {str(path)[: -len(e) - 1] for e in endings for path in Path(place).glob(pattern + e)}
             if found:
-                return sorted(found)
+                return _without_accounts(found)
         raise InputError(
             place, "holds no run: expected files such as NAME_summary.json, made with '-o FOLDER/NAME'"
         )
@@ -162,7 +162,7 @@ def _prefixes(place: str) -> list[str]:
             return [place[: -len(ending) - 1]]
     if any(os.path.isfile(f"{place}_{ending}") for ending in files.FILES):
         return [place]
-    _refuse_killed(place)
+    _refuse_unended(place)
     raise InputError(
         place,
         f"is not a run: there is neither {Path(place).name}_summary.json nor another file of a run; "
@@ -170,8 +170,17 @@ def _prefixes(place: str) -> list[str]:
     )
 
 
-def _refuse_killed(prefix: str) -> None:
-    """Raise InputError that says what to do where a process that was killed has left files of a run."""
+def _without_accounts(prefixes: Collection[str]) -> list[str]:
+    """Return the prefixes in order, without what failed runs had done beside the results of others."""
+    accounts = {files.failed_prefix(prefix) for prefix in prefixes}
+    return sorted({*prefixes} - accounts)
+
+
+def _refuse_unended(prefix: str) -> None:
+    """Raise InputError that says what to do where a run has failed, or was killed."""
+    failed = files.failed_prefix(prefix)
+    if any(files.path_of(failed, name).exists() for name in files.FILES):
+        raise InputError(prefix, f"has no results, since the run failed: what it had done is {failed}")
     left = None
     with contextlib.suppress(InputError):  # it still lives
         left = leftover(files.path_of(prefix, files.SUMMARY))
@@ -202,11 +211,11 @@ def find_prefix(run: PathLike) -> str:
     if log.exists():
         return os.fspath(run)
     if not path.is_dir():
-        _refuse_killed(os.fspath(run))
+        _refuse_unended(os.fspath(run))
         raise InputError(
             log, "no such decision log: give the prefix of a run (-o), or the folder that holds it"
         )
-    found = sorted(each.name.removesuffix(ending) for each in path.glob(f"*{ending}"))
+    found = _without_accounts([each.name.removesuffix(ending) for each in path.glob(f"*{ending}")])
     if len(found) == 1:
         return os.fspath(path / found[0])
     what = f"holds several runs: {', '.join(found)}" if found else "holds no decision log (*_decisions.jsonl)"

@@ -20,7 +20,7 @@ from beasy_sched.arrays import IntArray, distinct
 from beasy_sched.checks import RunInputs
 from beasy_sched.errors import DecisionRefused, PathLike
 from beasy_sched.formats import run_files
-from beasy_sched.formats.atomic import remove_old, write_atomic
+from beasy_sched.formats.atomic import PartFile
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events
 from beasy_sched.formats.batsim_profiles import Composed
 from beasy_sched.formats.batsim_workload import Workload
@@ -435,13 +435,11 @@ class Batsim5Tracer(Tracer):
     storage_hosts = 0
     """Number of storage hosts, which are counted among the machines."""
 
-    def begin(self) -> None:
-        """Remove the files of an earlier run under the same prefix."""
-        super().begin()
-        remove_old([self._place(EXECUTION_INFO)], self._folder)
+    def _names(self) -> tuple[str, ...]:
+        return (*super()._names(), EXECUTION_INFO)
 
-    def _place(self, name: str) -> Path:
-        return Path(self.prefix + _NAMES.get(name, name))
+    def _place(self, name: str, further: str = "") -> Path:
+        return Path(self.prefix + further + _NAMES.get(name, name))
 
     def _profile(self, job: SimJob) -> str:
         return complete_name(job.request.profile, job.workload)
@@ -457,11 +455,11 @@ class Batsim5Tracer(Tracer):
 
     def commit(self, schedule: Mapping[str, str]) -> list[Path]:
         """Write the summaries, and bring all files to their names; return them. Raises InputError."""
-        files = super().commit({name: text for name, text in schedule.items() if name not in _WALL_TIMES})
-        info = self._place(EXECUTION_INFO)
-        text = _json_text({new: schedule[old] for old, new in _WALL_TIMES.items()})
-        write_atomic(info, text, self._folder)
-        return [*files, info]
+        figures = {name: text for name, text in schedule.items() if name not in _WALL_TIMES}
+        info = PartFile(self._place(EXECUTION_INFO), folder=self._folder)
+        info.write(_json_text({new: schedule[old] for old, new in _WALL_TIMES.items()}))
+        self._files[EXECUTION_INFO] = info
+        return super().commit(figures)
 
 
 def _json_text(values: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Batsim's five CSV files; they appear under their names only when the run is over."""
+"""Batsim's five CSV files; they replace those of an earlier run together, when the run is over."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beasy_sched.errors import Failures
 from beasy_sched.formats import run_files
-from beasy_sched.formats.atomic import PartFile, hold_folder, remove_old
+from beasy_sched.formats.atomic import PartFile, hold_folder
+from beasy_sched.formats.file_set import FileSet
 from beasy_sched.formats.held_folder import HeldFolder
 from beasy_sched.formats.run_files import path_of
 from beasy_sched.model.events import JobEnd
@@ -73,6 +73,7 @@ class Tracer:
             run_files.ENERGY: energy,
         }
         self._files: dict[str, PartFile] = {}
+        self._set, self._alone = FileSet(), True
         self._folder: HeldFolder | None = None
         try:
             for name in _HEADERS:
@@ -80,6 +81,7 @@ class Tracer:
                     self._files[name] = PartFile(self._place(name))
                     self._files[name].write(_HEADERS[name])
             self._folder = hold_folder(self._place(run_files.JOBS).parent)
+            self._own(self._set)
         except BaseException:
             self.discard()
             raise
@@ -98,16 +100,25 @@ class Tracer:
         self._last_s = self._last_j = 0.0
         self._wattmin = (-1.0, "")
 
-    def begin(self) -> None:
-        """Remove the files of an earlier run under the same prefix, as Batsim does when it opens its own.
+    def join(self, files: FileSet) -> None:
+        """Add the files to others of the same run when they are complete. Raises InputError."""
+        self._own(files)
+        self._set, self._alone = files, False
 
-        Raises InputError where that is not possible.
-        """
-        remove_old(map(self._place, _HEADERS), self._folder)
+    def _own(self, files: FileSet) -> None:
+        files.own(map(self._both_places, self._names()), self._folder)
 
-    def _place(self, name: str) -> Path:
-        """Return where a file goes."""
-        return path_of(self.prefix, name)
+    def _names(self) -> tuple[str, ...]:
+        """Return the names of the files that a run may have."""
+        return run_files.OF_BATSIM
+
+    def _both_places(self, name: str) -> tuple[Path, Path]:
+        """Return where a file goes, and where it goes if the run fails."""
+        return self._place(name), self._place(name, run_files.FAILED)
+
+    def _place(self, name: str, further: str = "") -> Path:
+        """Return where a file goes whose name begins with something ``further``."""
+        return path_of(self.prefix, further + name)
 
     def _profile(self, job: SimJob) -> str:
         """Return how the jobs file names a job's profile."""
@@ -188,22 +199,22 @@ class Tracer:
     def commit(self, schedule: Mapping[str, str]) -> list[Path]:
         """Write the schedule file, and bring all files to their names; return them.
 
-        Raises InputError for the first that cannot be written, once all have been tried.
+        Files that have joined others get their names with these; nothing is returned then. Raises InputError,
+        and leaves an earlier run's files then.
         """
         self._schedule.append(self._schedule_text(schedule))
-        failures = Failures()
-        written: list[Path] = []
+        self._flush(*(name for name in self._files if name in self._rows))
         for name, file in self._files.items():
-            with failures.noted(str(file.path)):
-                self._flush(name)
-                written.append(file.finish())
-        failures.raise_first()
-        return written
+            self._set.add(file, self._place(name, run_files.FAILED))
+        self._files.clear()
+        return self._set.publish() if self._alone else []
 
     def discard(self) -> None:
         """Remove what has been written so far (nothing happens after `commit`)."""
         for file in self._files.values():
             file.discard()
+        if self._alone:
+            self._set.discard()
         if self._folder is not None:
             self._folder.close()
 

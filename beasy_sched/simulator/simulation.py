@@ -161,10 +161,8 @@ class Simulation:
         Raises DecisionRefused where Batsim would abort, and whatever ``decide`` raises; no output file is
         left then.
         """
-        started, tracer = time.perf_counter(), self.world.tracer
+        started = time.perf_counter()
         try:
-            if tracer is not None:
-                tracer.begin()
             events = self.start()
             while events:
                 if self._tells_power_only(events) and ignores_power():

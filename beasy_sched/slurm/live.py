@@ -14,7 +14,6 @@ from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.site import Site
 from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError, PeerError, why
-from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.run_files import JOURNAL, SHADOW, path_of
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.limits import MOST_WINDOWS, shortened
@@ -196,19 +195,15 @@ class LiveRun:
             step = files.keeping_windows(session, replanner.step_of(session))
             step = step if watch is None else watch.following(session, step)
             step = step if self._metrics is None else self._metrics.following(session, step)
-            files.begin()
             try:
                 self._serve(files.recorded(step), self._noting(session))
             except BaseException as error:
                 with contextlib.suppress(Exception):  # report the first error
                     files.finish(session, why(error))
                 raise
-            summary = files.finish(session)
-            if isinstance(self.bridge, Shadow) and files.prefix is not None:
-                path = path_of(files.prefix, SHADOW)
-                write_atomic(path, shadow_csv(self.bridge.compared.values()))
-                files.written.append(path)
-            return summary
+            if isinstance(self.bridge, Shadow):
+                files.add(SHADOW, shadow_csv(self.bridge.compared.values()))
+            return files.finish(session)
 
     def _serve(self, decide: Decide, after: Callable[[float], None]) -> None:
         """Run the loop; give the partition back if it fails."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,13 +30,13 @@ def test_every_table_is_a_data_frame(run: bs.Run) -> None:
 
 
 def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, during, begin = gc.get_threshold(), set(), RunFiles.begin
+    before, during, recorded = gc.get_threshold(), set(), RunFiles.recorded
 
-    def seen(files: RunFiles) -> None:
+    def seen(files: RunFiles, step: Any) -> Any:
         during.add(gc.get_threshold())
-        begin(files)
+        return recorded(files, step)
 
-    monkeypatch.setattr(RunFiles, "begin", seen)
+    monkeypatch.setattr(RunFiles, "recorded", seen)
     generated = bs.generate_workload(tmp_path / "w.json", jobs=3, day_shares=(1,), hosts=4)
     bs.simulate(bs.generate_platform({"gros": 4}, tmp_path / "p.xml"), generated)
     assert gc.get_threshold() == before

@@ -86,7 +86,9 @@ def test_a_killed_run_keeps_its_windows(inputs: Path, tmp_path: Path, capsys: py
         assert call(command, prefix, *(["-o", tmp_path / "r.html"] if command == "report" else [])) == 2
         assert f"beasy-sched recover {prefix}" in capsys.readouterr().err
     assert call("recover", prefix) == 0
-    cut, whole = (tmp_path / name / "run" for name in ("cut", "whole"))
+    assert not [path for path in (tmp_path / "cut").iterdir() if "failed" not in path.name]
+    prefix = f"{prefix}_failed"
+    cut, whole = Path(prefix), tmp_path / "whole" / "run"
     summary = RunTables(str(cut)).summary
     assert (summary["complete"], summary["error"]) == (False, "the run was killed after window 1")
     assert summary["windows"] == json.loads(Path(f"{whole}_summary.json").read_text())["windows"][:1]

@@ -103,10 +103,11 @@ def test_a_full_disk(tmp_path: Path, capfd: Capture, jobs: int) -> None:
     messages = [BEGIN, *(raw(job(str(number))) for number in range(jobs)), END]
     daemon = Served(tmp_path, capfd, messages, "--record", "/dev/full")
     assert daemon.wait() == 2
-    last = daemon.stderr.splitlines()[-1]
+    last, wrote = daemon.stderr.splitlines()[-2:]
     assert last == "beasy-sched: /dev/full: cannot be written: No space left on device"
-    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
-    assert daemon.summary()["complete"] is (jobs == 1)
+    assert wrote.startswith("wrote what had been done: ")
+    assert daemon.files() == ["run_failed_decisions.jsonl", "run_failed_summary.json"]
+    assert daemon.summary("run_failed")["complete"] is (jobs == 1)
 
 
 @pytest.mark.parametrize(

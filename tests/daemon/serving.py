@@ -60,19 +60,22 @@ class Outputs:
     def summary(self, name: str = "run") -> dict[str, Any]:
         return json.loads((self.folder / "out" / f"{name}_summary.json").read_text("utf-8"))
 
-    def failed(self, error: str) -> None:
-        """Check how it ended: exit code 1, one clear last line, outputs that are whole and say so."""
+    def failed(self, error: str, *, begun: bool = True) -> None:
+        """Check how it ended: exit code 1, one clear error, and what a run that began had done."""
         assert self.wait() == 1
         assert "Traceback" not in self.stderr
-        last = self.stderr.splitlines()[-1]
-        assert last.startswith("beasy-sched: ")
+        last = [line for line in self.stderr.splitlines() if line.startswith("beasy-sched: ")][-1]
         assert error in last
         assert len(last) < 500
-        summary = self.summary()
+        assert not list(self.folder.glob("**/*.part"))
+        if not begun:
+            assert self.files() == []
+            return
+        summary = self.summary("run_failed")
         assert summary["complete"] is False
         assert last == f"beasy-sched: {summary['error']}"
-        assert self.files()[-2:] == ["run_decisions.jsonl", "run_summary.json"]
-        assert not list(self.folder.glob("**/*.part"))
+        assert self.files()[-2:] == ["run_failed_decisions.jsonl", "run_failed_summary.json"]
+        assert self.stderr.splitlines()[-1].startswith("wrote what had been done: ")
 
 
 class Serving(Outputs):

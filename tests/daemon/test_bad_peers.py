@@ -51,7 +51,8 @@ Capture = pytest.CaptureFixture[str]
 def test_first_messages(tmp_path: Path, capfd: Capture, message: bytes, error: str) -> None:
     """Nobody has begun: the sender is turned away, and the daemon waits as long as it was told to."""
     served = Served(tmp_path, capfd, [message], "--timeout", "1.5")
-    served.failed("no simulator sent a first message within 1.5 s; a message was refused")
+    said = "no simulator sent a first message within 1.5 s; a message was refused"
+    served.failed(said, begun=False)
     assert error in served.stderr.splitlines()[-1]
 
 
@@ -65,8 +66,8 @@ def test_later_messages(tmp_path: Path, capfd: Capture, message: bytes, error: s
     record = tmp_path / "a.rec"
     daemon = Served(tmp_path, capfd, [BEGIN, raw(job("a")), message], "--record", str(record))
     daemon.failed(error)
-    assert daemon.summary()["jobs"]["submitted"] >= 1
-    assert len(exchanges_in(record)) == 2
+    assert daemon.summary("run_failed")["jobs"]["submitted"] >= 1
+    assert len(exchanges_in(tmp_path / "a_failed.rec")) == 2
 
 
 def with_members(name: str, size: int) -> e.JobSubmitted:
@@ -90,9 +91,9 @@ def test_more_jobs_than_are_kept(
     jobs = [raw(with_members(f"{number}", 100)) for number in range(6)]
     daemon = Served(tmp_path, capfd, [BEGIN, *jobs, END], "--record", str(record))
     daemon.failed(error)
-    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
-    assert len((tmp_path / "out" / "run_decisions.jsonl").read_text().splitlines()) == 3
-    assert len(exchanges_in(record)) == 1 + 3
+    assert daemon.files() == ["run_failed_decisions.jsonl", "run_failed_summary.json"]
+    assert len((tmp_path / "out" / "run_failed_decisions.jsonl").read_text().splitlines()) == 3
+    assert len(exchanges_in(tmp_path / "a_failed.rec")) == 1 + 3
 
 
 def test_a_job_with_endless_members(tmp_path: Path) -> None:
@@ -102,8 +103,8 @@ def test_a_job_with_endless_members(tmp_path: Path) -> None:
         peer.ask(raw(with_members("a", LONGEST_JOB - 100)))
         peer.socket.send(raw(with_members("b", LONGEST_JOB)))
         daemon.failed(f"job w0!b has more than {LONGEST_JOB:,} characters of members")
-    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
-    assert daemon.summary()["jobs"]["submitted"] == 1
+    assert daemon.files() == ["run_failed_decisions.jsonl", "run_failed_summary.json"]
+    assert daemon.summary("run_failed")["jobs"]["submitted"] == 1
 
 
 def test_several_frames(tmp_path: Path, capfd: Capture) -> None:

@@ -64,7 +64,9 @@ def test_keep_serving(tmp_path: Path) -> None:
             time.sleep(0.01)
         daemon.signal(signal.SIGTERM)
         assert daemon.wait() == 1
-    assert daemon.stderr.splitlines()[-1] == "beasy-sched: stopped by SIGTERM"
+    last, kept = daemon.stderr.splitlines()[-2:]
+    assert last == "beasy-sched: stopped by SIGTERM"
+    assert kept == "kept the earlier results: out/run-4_summary.json"
     written = [f"run{n}_{what}" for n in ("-2", "-3", "") for what in ("decisions.jsonl", "summary.json")]
     assert daemon.files() == sorted([*written, "run-4_summary.json"])  # the fourth run has not begun
     assert all(daemon.summary(name)["complete"] for name in ("run", "run-2", "run-3"))
@@ -73,7 +75,7 @@ def test_keep_serving(tmp_path: Path) -> None:
 
 def test_no_simulator_comes(tmp_path: Path) -> None:
     with serving(tmp_path, "--timeout", "0.3") as daemon:
-        daemon.failed("no simulator sent a first message within 0.3 s")
+        daemon.failed("no simulator sent a first message within 0.3 s", begun=False)
 
 
 def test_the_time_limit_is_for_the_first_message_only(tmp_path: Path) -> None:
@@ -89,7 +91,7 @@ def test_a_signal_while_waiting(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path) as daemon:
         assert daemon.endpoint
         daemon.signal(number)
-        daemon.failed(f"stopped by {number.name}")
+        daemon.failed(f"stopped by {number.name}", begun=False)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -99,10 +101,10 @@ def test_a_signal_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
         peer.ask(raw(job("a")))
         daemon.signal(number)
         daemon.failed(f"stopped by {number.name}")
-    assert daemon.summary()["jobs"]["still_running"] == 1
-    lines = (tmp_path / "out" / "run_decisions.jsonl").read_text().splitlines()
+    assert daemon.summary("run_failed")["jobs"]["still_running"] == 1
+    lines = (tmp_path / "out" / "run_failed_decisions.jsonl").read_text().splitlines()
     assert [json.loads(line)["job"] for line in lines] == ["w0!a"]
-    assert len(exchanges_in(tmp_path / "a.rec")) == 2
+    assert len(exchanges_in(tmp_path / "a_failed.rec")) == 2
 
 
 KILLED_PEER = """
@@ -210,8 +212,8 @@ def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
         daemon.signal(signal.SIGINT)
         assert daemon.wait() == 1
     assert "Traceback" not in daemon.stderr
-    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"]
-    assert daemon.summary()["error"] == "stopped by the user"
+    assert daemon.files() == ["run_failed_decisions.jsonl", "run_failed_summary.json"]
+    assert daemon.summary("run_failed")["error"] == "stopped by the user"
 
 
 @pytest.mark.parametrize("options", [["--decisions"], ["--no-decisions"]])
@@ -225,9 +227,10 @@ def test_a_fault_of_ours_leaves_the_outputs(tmp_path: Path, options: list[str]) 
         peer.socket.send(END)
         assert daemon.wait() == 1
     assert "ZeroDivisionError" in daemon.stderr
-    assert daemon.files() == ["run_decisions.jsonl", "run_summary.json"][options == ["--no-decisions"] :]
-    assert daemon.summary()["error"] == "internal error: ZeroDivisionError('division by zero')"
-    assert len(exchanges_in(tmp_path / "a.rec")) == 1
+    written = ["run_failed_decisions.jsonl", "run_failed_summary.json"]
+    assert daemon.files() == written[options == ["--no-decisions"] :]
+    assert daemon.summary("run_failed")["error"] == "internal error: ZeroDivisionError('division by zero')"
+    assert len(exchanges_in(tmp_path / "a_failed.rec")) == 1
 
 
 class Nobody:
@@ -330,7 +333,8 @@ def test_a_daemon_removes_its_own_old_files_and_no_other(tmp_path: Path) -> None
         assert daemon.endpoint
         daemon.signal(signal.SIGKILL)
         daemon.wait()
-    assert [name for name in daemon.files() if not name.startswith(".")] == ["run_jobs.csv"]
+    old = ["run_energy_trace.csv", "run_jobs.csv", "run_summary.json"]
+    assert [name for name in daemon.files() if not name.startswith(".")] == old
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
         peer.run()
         assert daemon.wait() == 0

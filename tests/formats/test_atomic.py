@@ -208,8 +208,8 @@ def test_what_is_done_in_a_folder_that_is_held_stays_in_it(tmp_path: Path) -> No
         with PartFile(ours / "more", folder=held) as file:
             file.write("more")
         assert leftover(ours / "killed", held) == ours / ".killed.part"
-        assert rescue(ours / "killed", 4, held)
-        assert not rescue(ours / "killed", 4, held)
+        assert rescue(ours / "killed", 4, "killed", held)
+        assert not rescue(ours / "killed", 4, "killed", held)
         with pytest.raises(InputError, match="is still being written"), PartFile(ours / "x", folder=held):
             leftover(ours / "x", held)
     assert {path.name: path.read_text() for path in moved.iterdir()} == {
@@ -229,7 +229,7 @@ def test_what_no_killed_writer_can_have_left(
     (tmp_path / "victim").write_text("mine")
     part = tmp_path / ".a.part"
     part.symlink_to(tmp_path / "victim") if kind == "a link" else put(part, kind)
-    for do in (leftover, lambda path: rescue(path, 1)):
+    for do in (leftover, lambda path: rescue(path, 1, "a")):
         with pytest.raises(InputError, match=rf"\.a\.part: is {kind}, expected what a killed run has left"):
             do(tmp_path / "a")
     assert (tmp_path / "victim").read_text() == "mine"
@@ -277,7 +277,7 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
         remove_old(["a", "b", "none"], held)
         assert leftover("a", held) is None
     (tmp_path / ".b.part").write_text("x")
-    assert rescue(tmp_path / "b", 1)
+    assert rescue(tmp_path / "b", 1, "b")
     remove_if_dead(tmp_path / ".c.part")
     assert len(os.listdir("/proc/self/fd")) == before
 

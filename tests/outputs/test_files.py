@@ -75,16 +75,17 @@ def test_the_summary_at_every_moment(tmp_path: Path, settings: RunSettings, coun
     session = fed(settings, count, files)
     error = None if count == 5 else "the reason"
     made = files.finish(session, error)
-    summary = strict(tmp_path / "run_summary.json")
+    name = "run" if error is None else "run_failed"
+    summary = strict(tmp_path / f"{name}_summary.json")
     assert summary == made.to_builtins()
-    assert read_summary(str(tmp_path / "run")) == made
+    assert read_summary(str(tmp_path / name)) == made
     assert (summary["complete"], summary["error"]) == (count == 5, error)
     jobs = summary["jobs"]
     assert jobs["submitted"] == (3 if count >= 3 else 0) == sum(jobs.values()) - jobs["submitted"]
     assert all(math.isfinite(x) for x in summary.get("energy_kwh", {}).values())
-    expected = {"run_summary.json", "run_decisions.jsonl"}
+    expected = {f"{name}_summary.json", f"{name}_decisions.jsonl"}
     if settings is ON_SITE and count:
-        expected.add("run_energy_trace.csv")
+        expected.add(f"{name}_energy_trace.csv")
     assert {path.name for path in tmp_path.iterdir()} == expected
     assert {path.name for path in files.written} == expected
 
@@ -132,17 +133,32 @@ def test_one_run_at_a_time_under_a_prefix(tmp_path: Path) -> None:
     RunFiles(str(tmp_path / "run"), PLAIN).discard()
 
 
-def test_older_files_go_when_the_run_begins(tmp_path: Path) -> None:
-    for name in ("decisions.jsonl", "energy_trace.csv", "jobs.csv"):
-        (tmp_path / f"run_{name}").write_text("old")
+def test_older_files_go_when_those_of_the_run_take_their_place(tmp_path: Path) -> None:
+    old = {f"run_{name}" for name in ("decisions.jsonl", "energy_trace.csv", "jobs.csv")}
+    for name in old:
+        (tmp_path / name).write_text("old")
     with RunFiles(str(tmp_path / "run"), PLAIN) as files:
         session = fed(PLAIN, 3, files)
-        assert (tmp_path / "run_decisions.jsonl").read_text() == "old"
-        files.begin()
-        assert [path.name for path in tmp_path.glob("run*")] == ["run_jobs.csv"]  # that one is Batsim's
+        assert {path.name for path in tmp_path.glob("run*") if path.read_text() == "old"} == old
         files.finish(session)
     assert "w0!0" in (tmp_path / "run_decisions.jsonl").read_text()
-    assert not (tmp_path / "run_energy_trace.csv").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {  # the last one is Batsim's
+        "run_decisions.jsonl",
+        "run_summary.json",
+        "run_jobs.csv",
+    }
+
+
+def test_older_files_stay_if_the_run_fails(tmp_path: Path) -> None:
+    old = {f"run_{name}" for name in ("decisions.jsonl", "energy_trace.csv", "summary.json")}
+    for name in old:
+        (tmp_path / name).write_text("old")
+    with RunFiles(str(tmp_path / "run"), PLAIN) as files:
+        files.finish(fed(PLAIN, 3, files), "the reason")
+    assert {(tmp_path / name).read_text() for name in old} == {"old"}
+    new = {"run_failed_decisions.jsonl", "run_failed_summary.json"}
+    assert {path.name for path in tmp_path.iterdir()} == old | new
+    assert {path.name for path in files.written} == new
 
 
 def with_results(results: Any) -> Session:
@@ -175,11 +191,14 @@ def test_results_of_a_policy_that_cannot_be_written_cost_nothing_else(
     session = with_results(results)
     with RunFiles(str(tmp_path / "run"), PLAIN) as files, pytest.raises(PolicyError, match=error):
         files.finish(session)
-    summary = strict(tmp_path / "run_summary.json")
+    summary = strict(tmp_path / "run_failed_summary.json")
     assert summary["jobs"]["submitted"] == 3
     assert summary.get("mine") == kept
     assert re.search(error, summary["warnings"][-1])
-    assert {path.name for path in tmp_path.iterdir()} == {"run_decisions.jsonl", "run_summary.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "run_failed_decisions.jsonl",
+        "run_failed_summary.json",
+    }
 
 
 def test_results_may_have_the_numbers_of_numpy() -> None:
@@ -198,10 +217,10 @@ def test_numbers_beyond_all_bounds_are_null(tmp_path: Path) -> None:
     ):
         files.finish(session)
     assert told.value.exit_code == 1
-    summary = strict(tmp_path / "run_summary.json")
+    summary = strict(tmp_path / "run_failed_summary.json")
     assert summary["energy_kwh"]["consumed_by_own_account"] is None
     assert summary["energy_kwh"]["production"] == 0
-    assert (tmp_path / "run_energy_trace.csv").exists()
+    assert (tmp_path / "run_failed_energy_trace.csv").exists()
 
 
 def test_a_trace_that_cannot_be_made_costs_nothing_else(
@@ -213,7 +232,10 @@ def test_a_trace_that_cannot_be_made_costs_nothing_else(
         pytest.raises(BeasyError, match="internal error: ZeroDivisionError"),
     ):
         files.finish(fed(ON_SITE, 5, files))
-    assert {path.name for path in tmp_path.iterdir()} == {"run_decisions.jsonl", "run_summary.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "run_failed_decisions.jsonl",
+        "run_failed_summary.json",
+    }
 
 
 @pytest.mark.parametrize("decisions", [True, False])
@@ -237,11 +259,11 @@ def test_one_file_that_fails_does_not_cost_the_others(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="/dev/full: cannot be written: No space left on device"):
             files.finish(session)
     assert {path.name for path in tmp_path.iterdir()} == {
-        "run_decisions.jsonl",
-        "run_energy_trace.csv",
-        "run_summary.json",
+        "run_failed_decisions.jsonl",
+        "run_failed_energy_trace.csv",
+        "run_failed_summary.json",
     }
-    assert strict(tmp_path / "run_summary.json")["complete"]
+    assert strict(tmp_path / "run_failed_summary.json")["complete"]
 
 
 def test_hosts_without_powers_and_without_hosts(tmp_path: Path) -> None:

@@ -175,7 +175,8 @@ def test_a_policy_that_fails_is_a_row_and_the_exit_code(tmp_path: Path):
     assert "failed: policy 'beasy' requires an offline plan" in " ".join(rows["beasy"])
     assert float(rows["easy"][0]) > 50
     assert summary(tmp_path / "bad/easy")["complete"]
-    assert not old.exists()
+    assert old.read_text() == '{"complete": true}'  # of an earlier comparison
+    assert names(old.parent) == {"run_summary.json", "run_failed_log.txt"}
     assert "Traceback" not in done.stderr
 
 
@@ -287,6 +288,11 @@ def test_help_names_every_option():
 def test_ctrl_c_in_the_middle(arguments: list[str], policies: tuple[str, ...], sign: str, tmp_path: Path):
     """Ctrl-C reaches the whole foreground group, as on a terminal; no process stays, what is done does."""
     named = [argument for policy in policies for argument in ("--policy", policy)]
+    out = tmp_path / "stopped"
+    old = [out / name for name in ("comparison.md", "report.html", *(f"{p}/run_jobs.csv" for p in policies))]
+    for path in old:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("old")
     process = subprocess.Popen(
         [RUN, "--no-plan", "--jobs", "1", *arguments, *named, "--out", tmp_path / "stopped"],
         env={**os.environ, "BEASY_VENV": sys.prefix},
@@ -297,13 +303,15 @@ def test_ctrl_c_in_the_middle(arguments: list[str], policies: tuple[str, ...], s
         if line.startswith(sign):
             break
     os.killpg(process.pid, signal.SIGINT)
-    out, rest = process.communicate(timeout=30)
+    said, rest = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGINT
+    assert {path.relative_to(out).parts[0] for path in old if path.read_text() != "old"} <= {"easy"}
+    assert not [*out.rglob(".*")]
     assert "beasy-sched: stopped by SIGINT" in rest
     assert "Traceback" not in rest
     assert not _processes_with(str(tmp_path / "stopped"))
     if len(policies) > 1:
-        rows = rows_of(policies, out)
+        rows = rows_of(policies, said)
         assert float(rows["easy"][0]) > 50
         assert rows[policies[1]] == rows["fcfs"] == ["failed:", "stopped", "by", "SIGINT"]
         assert summary(tmp_path / "stopped/easy")["complete"]

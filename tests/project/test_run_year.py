@@ -76,6 +76,10 @@ def test_a_policy_that_fails_leaves_the_others_whole(tmp_path: Path):
 
 def test_ctrl_c_stops_it_and_says_so(tmp_path: Path):
     ours, theirs = pty.openpty()
+    old = [tmp_path / "out/year" / name for name in ("months.txt", "year.png", "power-reactive/run_jobs.csv")]
+    for path in old:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("old")
     process = subprocess.Popen(
         [RUN, "--quick", "--policy", "power-reactive"], cwd=tmp_path,
         env={**os.environ, "BEASY_VENV": sys.prefix}, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
@@ -90,6 +94,9 @@ def test_ctrl_c_stops_it_and_says_so(tmp_path: Path):
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(60) == 128 + signal.SIGINT
     os.close(ours)
+    assert {path.read_text() for path in old} == {"old"}
+    assert not [*(tmp_path / "out").rglob(".*")]
+    assert (old[-1].parent / "run_failed_summary.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_a_peer_that_breaks_the_protocol_ends_the_run(site: SmallSite, tmp_path:
         assert process.wait() == 1
         assert "which was not requested" in process.said()
         assert "Traceback" not in process.said()
-    summary = json.loads((tmp_path / "run_summary.json").read_text())
+    summary = json.loads((tmp_path / "run_failed_summary.json").read_text())
     assert "which was not requested" in summary["error"]
 
 

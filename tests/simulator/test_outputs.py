@@ -103,23 +103,30 @@ def test_metadata_are_a_text(tmp_path: Path) -> None:
     assert [row["metadata"] for row in rows(tmp_path)] == ['\'=1,"b"\nc']
 
 
-def test_a_file_that_cannot_be_written_does_not_cost_the_others(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path: Path) -> None:
     class InTheWay(InOrder):
         def __call__(self, message: Any) -> Any:
             (tmp_path / "out_jobs.csv").mkdir(exist_ok=True)
             return super().__call__(message)
 
+    for name in set(NAMES) - {"jobs"}:
+        (tmp_path / f"out_{name}.csv").write_text("old")
     with pytest.raises(InputError, match=r"out_jobs\.csv: cannot be written"):
         simulation(tmp_path, [job("a")], files=True).run(InTheWay())
     assert sorted(p.name for p in tmp_path.glob("*out*")) == [f"out_{name}.csv" for name in NAMES]
+    assert {p.read_text() for p in tmp_path.glob("*out*") if p.is_file()} == {"old"}
 
 
-def test_the_files_of_an_earlier_run_go_when_one_begins(tmp_path: Path) -> None:
+def test_the_files_of_an_earlier_run_go_when_those_of_this_one_take_their_place(tmp_path: Path) -> None:
     """Batsim itself opens its files at the start, and leaves them empty where it is stopped."""
     for name in [f"out_{name}.csv" for name in NAMES] + ["out_summary.json"]:
         (tmp_path / name).write_text("old")
     begun = simulation(tmp_path, [job("a")], files=True)
-    assert (tmp_path / "out_jobs.csv").read_text() == "old"  # nothing has happened yet
     with pytest.raises(DecisionRefused):
         begun.run(Scripted([d.ExecuteJob(0, "w0!none", HostSet.of([0]))]))
-    assert sorted(p.name for p in tmp_path.glob("*out*")) == ["out_summary.json"]  # the scheduler's
+    assert {p.read_text() for p in tmp_path.glob("*out*")} == {"old"}
+    options = SimulationOptions()  # without energy, there are fewer files
+    simulation(tmp_path, [job("a")], files=True, options=options).run(InOrder())
+    old = [p.name for p in tmp_path.glob("*out*") if p.read_text() == "old"]
+    assert old == ["out_summary.json"]  # the scheduler's
+    assert len([*tmp_path.glob("*out*")]) == 4
