@@ -1,10 +1,11 @@
 """The docker files, read as text: no container engine is needed."""
 
+import os
 import re
+import runpy
 import shlex
 
 import click
-import pytest
 import yaml
 from project.shell import ROOT
 
@@ -13,8 +14,9 @@ from beasy_sched.comparisons.days import MadeFiles
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()
-COMPOSE = yaml.safe_load((DOCKER / "compose.yaml").read_text())
-SERVICES = COMPOSE["services"]
+SERVICES = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"]
+EMBEDDED = yaml.safe_load((DOCKER / "compose.embedded.yaml").read_text())["services"]
+SCRIPT = runpy.run_path(str(DOCKER / "serve_folder.py"))
 PAGE = (ROOT / "docs/guides/batsim.md").read_text()
 GUIDE = PAGE.partition("## In containers")[2].partition("\n## ")[0]
 
@@ -49,44 +51,69 @@ def test_the_image_serves_by_default_and_not_as_root():
     assert instructions("USER") == ["1000"]
 
 
-def test_the_scheduler_is_found_by_the_simulators():
-    scheduler = parse(SERVICES["scheduler"]["command"])
+def test_the_image_has_what_the_policies_need():
+    assert instructions("FROM") == ["${BASE}"]
+    assert "EXTRAS=plan" in instructions("ARG")
+
+
+def test_the_health_check_looks_for_the_default_port():
+    (check,) = instructions("HEALTHCHECK")
+    assert f":{int(instructions('EXPOSE')[0]):04X} " in check
+
+
+def test_only_the_scheduler_and_batsim_start():
+    """podman-compose 1.0.3 would start services with profiles, too."""
+    assert {*SERVICES} == {"scheduler", "batsim"}
+    assert {*EMBEDDED} == {"batsim"}
+
+
+def test_the_scheduler_is_found_by_batsim():
+    scheduler = parse(["serve", *SERVICES["scheduler"]["command"]])
     port = str(scheduler["socket_endpoint"]).rpartition(":")[2]
     assert scheduler["socket_endpoint"] == f"tcp://*:{port}"
-    for name in ("batsim", "simulator"):
-        assert parse(["batsim", *SERVICES[name]["command"]])["socket_endpoint"] == f"tcp://scheduler:{port}"
-        assert "scheduler" in SERVICES[name]["depends_on"]
+    assert parse(["batsim", *SERVICES["batsim"]["command"]])["socket_endpoint"] == f"tcp://scheduler:{port}"
+    assert "scheduler" in SERVICES["batsim"]["depends_on"]
+    assert SERVICES["scheduler"]["entrypoint"] == ["serve_folder.py"]
+    assert "docker/serve_folder.py /usr/local/bin/" in instructions("COPY")
+    assert os.access(DOCKER / "serve_folder.py", os.X_OK)
 
 
 def test_batsim_gets_what_the_scheduler_needs():
     """Energy and forwarded events, or the scheduler would never learn the power produced."""
-    for name in ("batsim", "simulator"):
-        given = SERVICES[name]["command"]
-        assert {"--energy", "--forward-unknown-events", "--events=power.txt"} <= set(given)
-    assert SERVICES["simulator"]["entrypoint"] == ["beasy-sched", "batsim"]
+    given = SERVICES["batsim"]["command"]
+    assert {"--energy", "--forward-unknown-events", "--events=power.txt"} <= set(given)
+    assert f"--export={SCRIPT['RUN']}" in given
+    assert EMBEDDED["batsim"]["entrypoint"] == ["beasy-sched", "batsim"]
+    assert EMBEDDED["batsim"]["image"] == SERVICES["scheduler"]["image"]
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_files_are_those_of_the_main_job_in_the_shared_folder(service: str):
-    folder, _, mounted = SERVICES[service]["volumes"][0].partition("}:")
-    assert folder == "${DATA:-../out/run"
-    assert SERVICES[service]["working_dir"] == mounted == "/data"
-    command = SERVICES[service]["command"]
-    values = [argument.partition("=")[2] for argument in command]
-    files = [value for value in values if re.fullmatch(r"\w+\.(xml|json|txt|toml)", value)]
-    assert files
-    assert set(files) <= set(MadeFiles())
+def test_files_are_those_of_the_main_job_in_the_shared_folder():
+    for service in SERVICES.values():
+        folder, _, mounted = service["volumes"][0].partition("}:")
+        assert folder == "${DATA:-../out/run"
+        assert service["working_dir"] == mounted == "/data"
+    assert SERVICES["scheduler"]["environment"]["FOLDER"] == "${DATA:-out/run}"
+    values = [argument.partition("=")[2] for argument in SERVICES["batsim"]["command"]]
+    files = {value for value in values if re.fullmatch(r"\w+\.(xml|json|txt|toml)", value)}
+    assert files == {"platform.xml", "workload.json", "power.txt"} <= set(MadeFiles())
 
 
 def test_the_guide_names_variables_and_services_that_exist():
     text = (DOCKER / "compose.yaml").read_text()
-    for variable in re.findall(r"\b([A-Z_]+)=", GUIDE):
-        assert f"${{{variable}:-" in text
-    for line in re.findall(r"^\$ (.*docker compose .*)$", GUIDE, re.MULTILINE):
-        words = shlex.split(line, comments=True)
-        assert "docker/compose.yaml" in words
-        if "up" in words:
-            assert set(words[words.index("up") + 1 :]) - {"--build"} <= set(SERVICES)
+    used = {*re.findall(r"\$\{(\w+):-", text)}
+    assert {*re.findall(r"^\| `([A-Z_]+)` \|", GUIDE, re.MULTILINE)} == used
+    assert {*re.findall(r"^#   ([A-Z_]+) ", text, re.MULTILINE)} == used
+    lines = re.findall(r"^docker compose (.*)$", GUIDE, re.MULTILINE)
+    assert len(lines) == 4
+    for words in map(shlex.split, lines):
+        assert {*words} >= {"-f", "docker/compose.yaml"}
+        assert all((ROOT / word).exists() for word in words if word.startswith("docker/"))
+        assert "up" not in words or words[words.index("up") :] == [
+            "up",
+            "--build",
+            "--exit-code-from",
+            "scheduler",
+        ]
 
 
 def test_the_default_image_is_one_that_the_guide_says_is_known():
