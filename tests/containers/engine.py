@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -82,7 +81,10 @@ class Containers:
         self.bin = place / "bin"
         self.bin.mkdir()
         self._write("docker", _DOCKER.replace("PROJECT", project))
-        self._write("batsim", f'#!/bin/sh\nexec "{sys.executable}" -m beasy_sched batsim "$@"\n')
+        batsim = subprocess.run(
+            [MAKER.with_name("build")], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+        ).stdout.strip()
+        self._write("batsim", f'#!/bin/sh\nexec "{batsim}" "$@"\n')
 
     def _write(self, name: str, text: str) -> None:
         (self.bin / name).write_text(text)
