@@ -19,16 +19,22 @@ class Measuring:
         """Unanswered queries; True if the power side sent the query."""
         self.account: PowerAccount | None = None
         """Account that answers where the simulator answers no queries; else None."""
+        self.storage_w = 0.0
+        """Power of the storage hosts, W: the simulator's answers include it, but it counts as base load."""
 
     def ask(self, *, for_power_side: bool) -> None:
         """Note a query that is being sent."""
         self._asked.append(for_power_side)
 
-    def hear(self, event: EnergyAnswer) -> bool:
-        """Take an answer; return whether it is the power side's. Raises PeerError for no energy."""
+    def hear(self, event: EnergyAnswer) -> tuple[bool, float]:
+        """Take an answer: return whether it is the power side's, and the servers' energy since time 0, J.
+
+        Raises PeerError for no energy.
+        """
         if not 0 <= event.consumed_energy_j <= LARGEST_ENERGY_J:
             raise PeerError(f"ANSWER: found consumed_energy {event.consumed_energy_j:g}, expected joules")
-        return self._asked.popleft() if self._asked else False
+        servers_j = max(event.consumed_energy_j - self.storage_w * event.timestamp, 0.0)
+        return self._asked.popleft() if self._asked else False, servers_j
 
     def own_answer_j(self, now: float) -> float | None:
         """Energy used by ``now`` (s) by the daemon's own account, J; None where the simulator answers."""

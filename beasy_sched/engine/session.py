@@ -284,7 +284,9 @@ class Session:
     def _on_begins(self, event: e.SimulationBegins) -> None:
         if self.begun:
             raise PeerError("a second SIMULATION_BEGINS came in the middle of a simulation")
-        options, warn = self.options, self._notes.warn
+        self._measuring.storage_w = storage_w = setup.storage_power_w(event)
+        self.options = options = setup.with_base_load(self.options, storage_w)
+        warn = self._notes.warn
         platform = platform_of(event, options.platform)
         self._set_up(Cluster(platform))
         self._lead = CallLead(platform.message_delay_s, len(event.workloads))
@@ -474,10 +476,10 @@ class Session:
             self._notes.warn(unused_power().text)
 
     def _on_answer(self, event: e.EnergyAnswer) -> None:
-        for_power_side = self._measuring.hear(event)
-        self.view.measure(event.timestamp, event.consumed_energy_j)
+        for_power_side, servers_j = self._measuring.hear(event)
+        self.view.measure(event.timestamp, servers_j)
         if for_power_side and self.power is not None:
-            self.power.answer(event.consumed_energy_j)
+            self.power.answer(servers_j)
 
     # --- decisions ----------------------------------------------------------------------------------
 

@@ -21,11 +21,28 @@ from beasy_sched.engine.power import EnergySource, PowerSide, SessionOptions
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import SimulationBegins
-from beasy_sched.model.platform import Platform, old_name_note, start_note
+from beasy_sched.model.platform import Platform, host_powers, old_name_note, start_note
 
 _NO_QUERIES = (
     "energy queries are disabled without power actions: energy is computed from host states and powers"
 )
+
+
+def storage_power_w(event: SimulationBegins) -> float:
+    """Return the power of the storage hosts at rest, W. Raises ConfigError for powers that cannot be read."""
+    total_w = 0.0
+    for resource in event.storage_resources:
+        idle_w = host_powers(resource.properties, resource.cores)[0]
+        total_w += idle_w[resource.pstate or 0] if len(idle_w) > (resource.pstate or 0) else 0.0
+    return total_w
+
+
+def with_base_load(options: SessionOptions, power_w: float) -> SessionOptions:
+    """Return options with so much more base load at the site, if there is one."""
+    site = options.site
+    if site is None or not power_w:
+        return options
+    return replace(options, site=replace(site, base_w=site.base_w + power_w))
 
 
 def hosts_notes(event: SimulationBegins, platform: Platform, options: SessionOptions) -> Iterator[str]:

@@ -140,11 +140,11 @@ def test_events_are_numbered_by_file_and_told_as_they_are(tmp_path: Path) -> Non
 def test_machines_named_in_events_are_a_matter_of_the_scheduler(tmp_path: Path) -> None:
     text = json.dumps({"type": "machine_unavailable", "resources": "0-3"})
     simulation = made(tmp_path, [job("a", 2)], [[(1, text)]])
-    _, scheduler = played(simulation, [], [], [start(2, "a", 0)])
+    _, scheduler = played(simulation, [], [], [start(3, "a", 0)])
     assert next(event.kind for event in scheduler.events if isinstance(event, e.Notify)) == (
         "event_machine_unavailable"
     )
-    assert ends(scheduler)["w0!a"] == (12, "COMPLETED_SUCCESSFULLY")
+    assert ends(scheduler)["w0!a"] == (13, "COMPLETED_SUCCESSFULLY")
 
 
 def test_profiles_are_told_where_they_are_asked_for(tmp_path: Path) -> None:
