@@ -94,6 +94,7 @@ class Talk:
         *,
         count: int = 4,
         kinds: Sequence[ServerKind] = (),
+        stores: Sequence[ServerKind] = (),
         **options: object,
     ) -> None:
         self.policy = policy or Scripted()
@@ -110,7 +111,12 @@ class Talk:
         resources = tuple(
             e.Resource(i, f"n{i:03}", properties=host_properties(kind)) for i, kind in enumerate(all_kinds)
         )
-        self.begun = self.session.step(e.Message(0.0, [e.SimulationBegins(0.0, resources)])).decisions
+        storage = tuple(
+            e.Resource(i, f"s{i:03}", properties=host_properties(kind))
+            for i, kind in enumerate(stores, len(resources))
+        )
+        begins = e.SimulationBegins(0.0, resources, storage_resources=storage)
+        self.begun = self.session.step(e.Message(0.0, [begins])).decisions
 
     def _note(self, *row: object) -> None:
         *texts, facts = row

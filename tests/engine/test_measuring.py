@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from talk import Scripted, Talk, completed, only, production, small_battery, submitted
+from talk import FAST, Scripted, Talk, completed, only, production, small_battery, submitted
 
 from beasy_sched.engine.actions import MeasureEnergy
 from beasy_sched.engine.power import EnergySource, Open
@@ -35,6 +35,29 @@ def test_an_answer_to_the_policy_is_not_taken_for_a_step_s_energy() -> None:
     talk.at(60.0, e.EnergyAnswer(60.0, 12_000.0))
     assert [row.record.consumed_j for row in talk.session.power.trace] == [12_000.0]
     assert talk.session.view.measured == (60.0, 12_000.0)
+
+
+@pytest.mark.parametrize("source", EnergySource)
+def test_storage_hosts_count_as_base_load_wherever_the_energy_comes_from(source: EnergySource) -> None:
+    """Batsim's answers include them, the daemon's own account does not: the battery must be the same."""
+    servers_w, stores_w = 4 * FAST.idle_w[0], 2 * FAST.idle_w[0]
+    talk = Talk(site=small_battery(), energy=source, stores=[FAST, FAST])
+    talk.at(0.0, production(0.0, 5_000.0))
+    talk.at(60.0, production(60.0, 5_000.0))
+    if source is EnergySource.BATSIM:
+        talk.at(60.0, e.EnergyAnswer(60.0, 60.0 * (servers_w + stores_w)))
+    assert talk.session.power is not None
+    record = talk.session.power.trace[0].record
+    assert (record.consumed_j, record.base_w) == (60.0 * servers_w, stores_w)
+    free_w = 5_000.0 - servers_w - stores_w
+    assert record.charge_w + record.curtailed_w == pytest.approx(free_w)
+
+
+def test_a_policy_s_measure_is_that_of_the_servers() -> None:
+    talk = Talk(stores=[FAST])
+    talk.ask(5.0, lambda view: [MeasureEnergy()], submitted(5.0, "a"))
+    talk.at(5.0, e.EnergyAnswer(5.0, 2_000.0))
+    assert talk.session.view.measured == (5.0, 2_000.0 - 5.0 * FAST.idle_w[0])
 
 
 def test_without_energy_there_is_a_message() -> None:

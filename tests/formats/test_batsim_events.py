@@ -30,6 +30,26 @@ def test_events_are_sorted_by_time_and_then_by_batsims_order_of_types(tmp_path):
     assert found[-1].data == {"type": "power", "timestamp": 3, "w": 1.234568}
 
 
+@pytest.mark.parametrize(
+    ("line", "translate"),
+    [
+        ('{"type": "power", "timestamp": 0.30000000000000004, "w": 1}', True),
+        ('{"type": "machine_available", "resources": "0", "timestamp": 0.30000000000000004}', True),
+        ('{"type": "generic", "timestamp": 0.30000000000000004, "data": "{\\"w\\": 1}"}', True),
+        ('{"type": "generic", "timestamp": 0.30000000000000004, "data": "{\\"w\\": 1}"}', False),
+    ],
+)
+def test_the_time_of_an_event_is_the_number_as_read(tmp_path, line, translate):
+    """Batsim's reading is one unit in the last place away from the nearest double."""
+    event = read(tmp_path, line, translate=translate)[0]
+    assert event.timestamp == 0.30000000000000007
+
+
+def test_forwarded_numbers_have_the_digits_that_batsim_prints(tmp_path):
+    event = read(tmp_path, '{"type": "p", "timestamp": 1, "w": [62127799526.145546, {"x": 0.1234565}]}')[0]
+    assert [f"{event.data['w'][0]:.6f}", event.data["w"][1]] == ["62127799526.145554", {"x": 0.123456}]
+
+
 def test_files_are_merged(tmp_path):
     files = [
         read(tmp_path, "\n".join(f'{{"type": "x", "timestamp": {t}}}' for t in times))

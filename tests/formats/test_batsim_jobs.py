@@ -138,3 +138,14 @@ times = st.floats(0, 1e16) | st.decimals(0, 10**9, places=6).map(float) | st.int
 @given(st.lists(times))
 def test_times_are_read_as_batsim_reads_each(values):
     assert as_batsim_reads_all(np.array(values, dtype=float)).tolist() == list(map(as_batsim_reads, values))
+
+
+def test_jobs_whose_times_are_read_alike_are_sorted_by_id(tmp_path):
+    """Batsim reads 3699.5516654807925 as 3699.551665480793, as tried with a real Batsim 4.2.1."""
+    jobs = [
+        {"id": name, "subtime": at, "res": 1, "profile": "w"}
+        for name, at in (("j1", 3699.5516654807925), ("j0", 3699.551665480793))
+    ]
+    path = tmp_path / "w.json"
+    path.write_text(json.dumps({"nb_res": 1, "jobs": jobs, "profiles": {"w": {"type": "delay", "delay": 1}}}))
+    assert [job.id for job in read_workload(path).jobs] == ["w0!j0", "w0!j1"]

@@ -35,6 +35,11 @@ def test_lines_are_read_in_the_order_of_time(tmp_path: Path) -> None:
     ]
 
 
+def test_times_are_read_as_those_of_events_are(tmp_path: Path) -> None:
+    found = read(tmp_path, '{"timestamp": 0.30000000000000004, "type": "breaks", "resources": "3"}')
+    assert found[0].timestamp == 0.30000000000000007
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

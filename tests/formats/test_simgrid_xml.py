@@ -115,6 +115,57 @@ def test_older_platforms_of_ours_are_read_with_a_note(tmp_path):
     assert "Batsim 4.2 aborts on such a file; remove the property, or give Batsim -m none" in found.notes[0]
 
 
+POWERS = '<prop id="wattage_per_state" value="1:2"/>'
+HOSTS_WITHOUT_POWERS = {
+    "a compute host": f'<host id="n" speed="1f">{POWERS}</host><host id="m" speed="1f"/>',
+    "a storage host": (
+        f'<host id="n" speed="1f">{POWERS}</host>'
+        '<host id="m" speed="1f"><prop id="role" value="storage"/></host>'
+    ),
+    "the old name": '<host id="m" speed="1f"><prop id="watt_per_state" value="1:2"/></host>',
+    "several P-states": '<host id="m" speed="3f,2f,1f,1f,1f"><prop id="sleep_pstates" value="2:3:4"/></host>',
+}
+
+
+@pytest.mark.parametrize("body", HOSTS_WITHOUT_POWERS.values(), ids=HOSTS_WITHOUT_POWERS)
+def test_hosts_without_powers_are_refused_only_where_batsim_meters_them(tmp_path, body):
+    """With -E Batsim 4.2.1 aborts at the first submission, with the text in quotes; without, it runs."""
+    with pytest.raises(
+        InputError, match=r"platform\.xml:1: .*'No power range properties specified for host m'.*without -E"
+    ):
+        read(tmp_path, MASTER + body, strict=True, needs_powers=True)
+    for options in ({"strict": True, "needs_powers": True, "energy": False}, {}):
+        assert read(tmp_path, MASTER + body, **options).platform.size >= 1
+
+
+def test_powers_are_needed_only_of_hosts_that_are_used(tmp_path):
+    """The master and the hosts above the limit are not metered."""
+    body = f'{MASTER}<host id="a" speed="1f">{POWERS}</host><host id="b" speed="1f"/>'
+    assert read(tmp_path, body, strict=True, needs_powers=True, limit=1).platform.names == ("a",)
+
+
+@pytest.mark.parametrize(("speeds", "start"), [("1f,0f", 0), ("0f,1f", 1)])
+def test_without_energy_only_the_speed_of_the_first_pstate_counts(tmp_path, speeds, start):
+    """As Batsim 4.2.1 has it; with -E all speeds but those of sleep must be above 0."""
+    body = f'{MASTER}<host id="n" speed="{speeds}" pstate="{start}"/>'
+    assert read(tmp_path, body, strict=True, energy=False).platform.initial_pstates.tolist() == [start]
+    for options in ({"strict": True}, {"energy": False}):
+        with pytest.raises(InputError, match="must be above 0"):
+            read(tmp_path, body, **options)
+    other = body.replace(f'pstate="{start}"', f'pstate="{1 - start}"')
+    with pytest.raises(InputError, match=f"the speed of its P-state {1 - start} must be above 0"):
+        read(tmp_path, other, strict=True, energy=False)
+
+
+def test_storage_hosts_are_sorted_by_name_and_follow_the_compute_hosts(tmp_path):
+    store = '<host id="{}" speed="1f" pstate="{}"><prop id="role" value="storage"/></host>'
+    body = store.format("s9", 0) + '<host id="z" speed="2f,1f"/>' + store.format("s10", 0)
+    found = read(tmp_path, MASTER + body)
+    assert (found.storage.names, found.machines.names) == (("s10", "s9"), ("z", "s10", "s9"))
+    assert [found.machines.kind(host).speeds_flops for host in range(3)] == [(2.0, 1.0), (1.0,), (1.0,)]
+    assert read(tmp_path, MASTER + body, natural_order=True).storage.names == ("s9", "s10")
+
+
 def with_properties(cores=1, **properties):
     lines = "".join(f'<prop id="{name}" value="{value}"/>' for name, value in properties.items())
     return f'{MASTER}<host id="n" speed="2f, 1f" core="{cores}">{lines}</host>'

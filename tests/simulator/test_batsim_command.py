@@ -206,13 +206,19 @@ def test_the_master_host_is_told_once(tmp_path, capfd, role, arguments, code, te
     assert text in told
 
 
-def test_powers_that_batsim_would_not_find_are_told(tmp_path):
+def test_powers_that_batsim_would_not_find_are_refused(tmp_path, capfd):
+    """Batsim 4.2.1 aborts at the first submission, with exit code 134; without -E it runs."""
     write_files(tmp_path, [job("a")])
     platform = tmp_path / "platform.xml"
     platform.write_text(platform.read_text().replace("wattage_per_state", "watt_per_state"))
-    done = run(tmp_path, "-E", "--timeout", "0.3")
-    assert done.stderr.count("note: host 'n000' has its powers only under the name used by Batsim 4.0") == 1
-    assert "note:" not in run(tmp_path, "--timeout", "0.3").stderr
+    assert exit_code(*command(tmp_path, "-E")[3:]) == 2
+    told = capfd.readouterr().err
+    assert "platform.xml:1: host 'n000' has no wattage_per_state, and Batsim 4.2 aborts" in told
+    assert "add it beside watt_per_state, which only Batsim 4.0 reads, or run without -E" in told
+    assert written(tmp_path) == []
+    with Serving(InOrder()) as serving:
+        done = run(tmp_path, port=serving.port)
+    assert (done.returncode, "note:" in done.stderr) == (0, False)
 
 
 def test_the_execution_context(tmp_path):

@@ -77,3 +77,42 @@ def test_a_scheduler_that_never_finishes_registration_ends_in_a_deadlock(tmp_pat
     result = simulation(tmp_path, [job("a")], options=DYNAMIC).run(scheduler)
     assert (result.ending, result.succeeded, result.waiting) == (Ending.DEADLOCK, 1, ())
     assert not any(isinstance(event, e.SimulationEnds) for event in scheduler.events)
+
+
+def test_a_machine_that_is_away_cannot_leave_again(tmp_path: Path) -> None:
+    run = with_events(tmp_path, (12, "unavailable"), (20, "unavailable"))
+    with pytest.raises(
+        InputError, match=r"machine 1 unavailable was requested .* already in UNAVAILABLE state"
+    ):
+        run.run(Scripted([]))
+
+
+def test_a_profile_cannot_be_registered_twice(tmp_path: Path) -> None:
+    profile = d.RegisterProfile(0, "w0", "w", {"type": "delay", "delay": 3})
+    with pytest.raises(DecisionRefused, match="profile 'w' already existed in workload 'w0'"):
+        simulation(tmp_path, [job("a")], options=DYNAMIC).run(Scripted([profile]))
+
+
+def test_what_is_registered_has_six_decimals(tmp_path: Path) -> None:
+    """Batsim 4.2.1 prints it so before it reads it."""
+    options = SimulationOptions(
+        energy=False, dynamic_jobs=True, acknowledge_dynamic_jobs=True, forward_profiles=True
+    )
+    profile = {"type": "delay", "delay": 2.00000049, "n": 28668754235.099922}
+    told = {"res": 1, "profile": "p", "subtime": 1.23456789, "walltime": 9.87654321, "x": [0.123456789]}
+    register = [d.RegisterProfile(0, "dyn", "p", profile), d.RegisterJob(0, "dyn!x", told)]
+    start = d.ExecuteJob(0, "dyn!x", HostSet.of([0]))
+    scheduler = Scripted([*register, d.FinishRegistration(0)], [d.RejectJob(0, "w0!a"), start])
+    simulation(tmp_path, [job("a")], options=options).run(scheduler)
+    submitted = next(x for x in scheduler.events if isinstance(x, e.JobSubmitted) and x.job.id == "dyn!x")
+    assert submitted.profile == {"type": "delay", "delay": 2.0, "n": float("28668754235.099918")}
+    request = submitted.job
+    assert (request.subtime, request.walltime, request.extras) == (1.234568, 9.876543, {"x": [0.123457]})
+    ended = next(x for x in scheduler.events if isinstance(x, e.JobCompleted))
+    assert ended.timestamp == 2.0
+
+
+def test_a_registered_delay_below_a_millionth_is_none(tmp_path: Path) -> None:
+    profile = d.RegisterProfile(0, "dyn", "p", {"type": "delay", "delay": 4e-7})
+    with pytest.raises(DecisionRefused, match="'delay' is 4e-07, expected a strictly positive number"):
+        simulation(tmp_path, [job("a")], options=DYNAMIC).run(Scripted([profile]))

@@ -122,19 +122,98 @@ def test_only_the_first_submission_of_all_workloads_is_measured_and_comes_later(
     assert [events[:3] for _, events in told(scheduler) if "p" in events] == [["p", "+a"], ["+c", "p", "+b"]]
 
 
-def test_without_energy_a_late_decision_comes_after_all_else_of_its_time(tmp_path):
-    """The reply was there before the submission of d was waited for."""
+@pytest.mark.parametrize("energy", [True, False])
+def test_a_late_decision_comes_in_the_order_in_which_waits_began(tmp_path, energy):
+    """The reply waits from 5 s on, the submission of d from 7 s on: as tried with a real Batsim 4.2.1."""
     platform, first = write_files(tmp_path, [job("a", 5)])
     second = tmp_path / "second.json"
     second.write_text(json.dumps({**json.loads(first.read_text()), "jobs": [job("c", 7), job("d", 10)]}))
     workloads = [read_workload(first, "w0"), read_workload(second, "w1")]
-    options = SimulationOptions(energy=False, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
+    options = SimulationOptions(energy=energy, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
     late = d.RegisterJob(10, "w0!x", {"subtime": 10, "res": 1, "profile": "w"})
     scheduler = Scripted([], [late])
     Simulation(read_simgrid_platform(platform), workloads, (), options).run(scheduler)
     assert told(scheduler)[1:] == [
         (5.0, ["+a"]),
-        (10.0, ["+c", "+d", "+x", "no_more_static_job_to_submit"]),
+        (10.0, ["+c", "+x", "+d", "no_more_static_job_to_submit"]),
+    ]
+
+
+@pytest.mark.parametrize(("energy", "words"), [(True, ["+x", "-a"]), (False, ["-a", "+x"])])
+def test_a_late_decision_comes_before_an_end_that_is_metered(tmp_path, energy, words):
+    """A runs from 5 to 10 s, the reply waits from 6 to 10 s: as tried with a real Batsim 4.2.1."""
+    five = {"type": "parallel_homogeneous", "cpu": 5e8, "com": 0}
+    start = d.ExecuteJob(5, "w0!a", HostSet.of([0]))
+    late = d.RegisterJob(10, "w0!x", {"subtime": 10, "res": 1, "profile": "w"})
+    scheduler = Scripted([], [start], [late])
+    options = SimulationOptions(energy=energy, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
+    simulation(tmp_path, [job("a", 5), job("b", 6)], {"w": five}, options=options).run(scheduler)
+    assert told(scheduler)[3] == (10.0, ["no_more_static_job_to_submit", *words])
+
+
+def rows(folder, name):
+    return (folder / f"out_{name}.csv").read_text().splitlines()[1:]
+
+
+class SwitchesOff(InOrder):
+    """Starts a at once; the submission of b makes it switch machine 1 off, the end of a lets it start b."""
+
+    def decide(self, now):
+        newest = self.messages[-1].events
+        if now == 4 and any(isinstance(event, e.JobSubmitted) for event in newest):
+            return [d.SetResourceState(now, HostSet.of([1]), 2)]
+        return [] if now == 4 else super().decide(now)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words", "wattmin_w", "states"),
+    [
+        (2, ["-a", "ResourceStateChanged"], (230, 120), ["6,0,0,1,1,0", "6,1,0,0,1,0"]),
+        (4, ["ResourceStateChanged", "-a"], (340, 340), ["6,0,0,1,3,0", "6,1,0,0,3,0"]),
+    ],
+)
+def test_a_transition_ends_before_a_job_unless_all_hosts_are_metered(
+    tmp_path, hosts, words, wattmin_w, states
+):
+    """Both ends meter their own hosts; of two hosts none is left for the job, of four two are."""
+    profiles = {"w": {"type": "delay", "delay": 5}}
+    scheduler = SwitchesOff()
+    simulation(tmp_path, [job("a", 1), job("b", 4)], profiles, files=True, fast=hosts).run(scheduler)
+    assert (6.0, words) in told(scheduler)
+    at_6 = [row.split(",") for row in rows(tmp_path, "consumed_energy") if row.startswith("6.0")]
+    assert [(row[2], float(row[3])) for row in at_6[:2]] == [("e", wattmin_w[0]), ("p", wattmin_w[1])]
+    assert [row for row in rows(tmp_path, "machine_states") if row.startswith("6,")][:2] == states
+
+
+def test_a_late_request_comes_before_the_end_of_a_transition(tmp_path):
+    """Machine 1 is asleep at 2 s, when machine 2 is asked to sleep: as tried with a real Batsim 4.2.1."""
+    off = d.SetResourceState(0, HostSet.of([1]), 2)
+    late = [d.SetResourceState(2, HostSet.of([2]), 2), d.ExecuteJob(2, "w0!a", HostSet.of([0]))]
+    profiles = {"w": {"type": "delay", "delay": 5}}
+    simulation(tmp_path, [job("a", 1)], profiles, files=True).run(Scripted([off], late))
+    assert rows(tmp_path, "pstate_changes") == ["0,0-3,0", "0,1,-2", "2,2,-2", "2,1,2", "4,2,2"]
+    energy = [row.split(",") for row in rows(tmp_path, "consumed_energy")]
+    assert [(float(row[0]), row[2], float(row[3])) for row in energy] == [
+        (0, "p", 440),
+        (2, "p", 340),
+        (2, "p", 350),
+        (2, "s", 350),
+        (4, "p", 240),
+        (7, "e", 240),
+    ]
+
+
+def test_an_event_is_played_at_the_number_as_read(tmp_path):
+    """Rounded to six decimals it would come with the submission at 10 s."""
+    platform, workload = write_files(tmp_path, [job("a", 10)])
+    (tmp_path / "events.txt").write_text('{"type":"p","timestamp":9.9999996,"power":1}')
+    files = Inputs(platform, [workload], [tmp_path / "events.txt"])
+    scheduler = InOrder()
+    simulation_from_files(files, SimulationOptions(forward_unknown_events=True)).run(scheduler)
+    assert told(scheduler)[1:4] == [
+        (10.0, ["p"]),
+        (10.0, ["no_more_external_event_to_occur", "+a", "no_more_static_job_to_submit"]),
+        (20.0, ["-a"]),
     ]
 
 
