@@ -189,7 +189,7 @@ class Arrivals:
             raise InputError(None, f"{event.where}: Cannot get machine {ids[-1]}: it does not exist")
         states = world.table.states[machines.mode[ids]]
         if event.kind == "machine_unavailable":
-            if (states == UNAVAILABLE).any():
+            if world.fallible is None and (states == UNAVAILABLE).any():  # one that is broken may be there
                 host = int(ids[states == UNAVAILABLE][0])
                 raise InputError(
                     None,

@@ -360,7 +360,9 @@ def _without_return(world: SmallWorld, witness: Witness) -> SmallWorld | None:
     outages = [*world.outages]
     start_s, _, hosts = outages[min(due)[1]]
     outages[min(due)[1]] = (start_s, math.inf, hosts)
-    return world.but(outages=tuple(outages))
+    gone = {*HostSet.parse(hosts)}  # and cannot leave again
+    kept = [one for one in outages if one[0] <= start_s or gone.isdisjoint(HostSet.parse(one[2]))]
+    return world.but(outages=tuple(kept))
 
 
 def _without_leaving_now(world: SmallWorld, witness: Witness) -> SmallWorld | None:

@@ -112,7 +112,7 @@ def test_a_platform_with_too_few_powers_loads_without_energy():
 
 def test_storage_hosts_are_kept_apart():
     found = read_simgrid_platform(FOLDER / "platforms/cluster512_pfs.xml")
-    assert len(found.storage) == 1
+    assert found.storage.size == 1
     assert found.latency.master_s > 0
 
 
