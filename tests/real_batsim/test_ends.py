@@ -43,18 +43,16 @@ def test_a_time_that_the_daemon_does_not_accept(tmp_path: Path) -> None:
 
 
 def many_jobs(tmp_path: Path) -> Path:
-    return write_jobs(tmp_path / "w.json", [10.0 * n for n in range(200_000)])
+    return write_jobs(tmp_path / "w.json", [10.0 * n for n in range(20_000)])
 
 
 def in_the_middle(tmp_path: Path) -> None:
-    """Wait until the run is well under way."""
-    decisions = tmp_path / "out" / "run_schedule.csv.part"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not decisions.exists():
-        if (tmp_path / "out" / "run_jobs.csv").exists():
-            break
+    """Wait until Batsim has written of some jobs."""
+    jobs = tmp_path / "out" / "run_jobs.csv"
+    deadline = time.monotonic() + 240
+    while not (jobs.exists() and jobs.stat().st_size > 10_000):
+        assert time.monotonic() < deadline, "Batsim has not begun"
         time.sleep(0.01)
-    time.sleep(1.0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
