@@ -215,11 +215,13 @@ class Daemon:
     def dismiss(self, reason: str) -> bool:
         """End a simulator that still runs after serving has failed: answer its next message accordingly.
 
-        Waits up to `_FAREWELL_S` for that message. Returns whether the simulator may still run: it will then
-        wait for a reply forever, and the user should know. A further SIGINT raises KeyboardInterrupt.
+        Waits up to `_FAREWELL_S` for that message; after a signal, also for the first message of a simulator
+        that has only connected so far, since Batsim connects before it reads its files. Returns whether the
+        simulator may still run: it will then wait for a reply forever, and the user should know. A further
+        SIGINT raises KeyboardInterrupt.
         """
         deadline_s = time.monotonic() + _FAREWELL_S
-        while self._is_running:
+        while self._is_running or (self.stopping and not self._peers.begun and self._connections):
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return True
@@ -227,12 +229,22 @@ class Daemon:
             if self._monitor in ready:
                 with contextlib.suppress(PeerError):  # it has gone: there is nothing left to end
                     self._note_connections()
-            if self._socket in ready and self._peers.is_simulators(frames := self._take()):
-                message = None
-                with contextlib.suppress(PeerError):
-                    message = self._peers.talk.decode(frames[-1])
-                self._say_farewell(reason, ended=_reports_end(message))
+            if self._socket in ready:
+                self._dismiss_sender(self._take(), reason)
         return False
+
+    def _dismiss_sender(self, frames: list[bytes], reason: str) -> None:
+        """Answer a message after serving has failed: the simulator's, or the first one of a simulator."""
+        if not self._peers.begun:
+            refusal = self._peers.dismissal(frames, reason)
+            if refusal is not None:
+                with contextlib.suppress(zmq.ZMQError):  # it has left
+                    self._socket.send_multipart(refusal, zmq.NOBLOCK)
+        elif self._peers.is_simulators(frames):
+            message = None
+            with contextlib.suppress(PeerError):
+                message = self._peers.talk.decode(frames[-1])
+            self._say_farewell(reason, ended=_reports_end(message))
 
     def _say_farewell(self, reason: str, *, ended: bool) -> None:
         """Send the simulator a reply that ends it, if that can be sent.

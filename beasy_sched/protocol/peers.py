@@ -101,6 +101,16 @@ class Peers:
         """Whether a message is the simulator's that is being served."""
         return self._peer is not None and frames[0] == self._peer
 
+    def dismissal(self, frames: Frames, reason: str) -> list[bytes] | None:
+        """Return the frames that end a simulator that has not begun; None for who awaits no answer."""
+        if not _has_envelope(frames):
+            return None
+        try:
+            farewell = meet(frames[-1], self._hosts).farewell
+        except ProtocolError:
+            return _framed(frames[0], NOT_A_BEGIN)
+        return _framed(frames[0], farewell(reason))
+
     def reply(self, raw: bytes) -> list[bytes]:
         """Return the frames of a reply to the simulator."""
         return _framed(self._peer or b"", raw)

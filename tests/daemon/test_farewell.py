@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,19 @@ def test_a_simulation_that_has_ended_is_not_aborted(tmp_path: Path) -> None:
         daemon.signal(signal.SIGTERM)
         assert json.loads(peer.ask(END))["events"] == []
         assert daemon.wait() == 1
+
+
+def test_a_simulator_that_has_only_connected(tmp_path: Path) -> None:
+    """Batsim connects first, and may then read its files for long."""
+    with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
+        assert daemon.endpoint
+        time.sleep(1.0)  # for the connection, and for the daemon to notice it
+        daemon.signal(signal.SIGTERM)
+        while "wrote" not in daemon.stderr:
+            pass
+        assert reason_of(peer.ask(BEGIN)) == "stopped by SIGTERM"
+        peer.socket.close()  # as Batsim does when it aborts
+        daemon.failed("stopped by SIGTERM")
 
 
 def test_nobody_else_is_told(tmp_path: Path) -> None:
