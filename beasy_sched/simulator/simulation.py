@@ -330,13 +330,14 @@ class Simulation:
             else:
                 others.append(action)
         at_once, later = self._by_round(others)
+        held = self._end_later(later)
         woken, sends = partial(self._woken, put=mailbox.put), False
         if arrives:
             sends = mailbox.receive(at_once, self._may_send, woken)
         else:
             for action in at_once:
                 woken(action)
-        self._wake_later(later)
+        self._send_later(later, held)
         if not sends:
             mailbox.put_rest()
         self._execution.charge_late_metering()
@@ -365,7 +366,8 @@ class Simulation:
         at_once, later = self._by_round(ended)
         for action in at_once:
             self._woken(action, world.mailbox.put)
-        self._wake_later(later)
+        if later:
+            self._send_later(later, self._end_later(later))
         self._execution.charge_late_metering()
 
     def _by_round(self, ended: Sequence[Action]) -> tuple[list[Action], list[tuple[int, Action]]]:
@@ -403,23 +405,27 @@ class Simulation:
                 metered.update((ids if action.subject.task is not None else ids[:1]).tolist())
         return world.machines.size - len(metered)
 
-    def _wake_later(self, later: Sequence[tuple[int, Action]]) -> None:
-        """Handle the ends of actions that are sent in later rounds."""
-        if not later:
-            return
-        mailbox, held = self.world.mailbox, dict[int, list[Item]]()
+    def _end_later(self, later: Sequence[tuple[int, Action]]) -> dict[int, list[Item]]:
+        """Handle the ends of actions that are sent in later rounds; return the items of jobs, by action."""
+        held: dict[int, list[Item]] = {}
         for _, action in later:
             if action.kind == SWITCH:
                 self._power_states.leave_transition(*action.subject)
         for _, action in later:
             if action.kind == LEAF:
                 self._woken(action, held.setdefault(action.number, []).append)
+        for _, action in later:
+            if action.kind == SWITCH:
+                self._power_states.arrived(*action.subject)
+        return held
+
+    def _send_later(self, later: Sequence[tuple[int, Action]], held: dict[int, list[Item]]) -> None:
+        """Send what `_end_later` has handled, in the order of the rounds."""
+        mailbox = self.world.mailbox
         for number, action in sorted(later, key=itemgetter(0)):
             put = mailbox.put
             if mailbox.has_latency and number >= ANSWERED:
                 put = partial(mailbox.put_late, number=number)
-            if action.kind == SWITCH:
-                self._power_states.arrived(*action.subject)
             if action.kind != LEAF:
                 self._woken(action, put)
             for item in held.get(action.number, ()):

@@ -164,9 +164,8 @@ class Anything:
         name = f"p{self._registered}"
         told = {"subtime": now, "res": rng.randint(1, 2), "profile": name, "walltime": 50}
         profile = {**WORK, "cpu": rng.randint(1, 9) * 1e8}
-        new = [d.RegisterProfile(now, "dyn", name, profile)] if self._registered <= 2 else []
         return [
-            *new,
+            d.RegisterProfile(now, "dyn", name, profile),
             d.RegisterJob(now, f"dyn!{self._registered}", {"id": f"dyn!{self._registered}", **told}),
         ]
 
