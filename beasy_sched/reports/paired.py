@@ -284,8 +284,21 @@ def difference_table(title: str, sample: ComparedPolicies, against: str) -> Text
     )
     if count == 1:
         note = f"{executions_text(sample)} of the same days and noise: no interval, no test."
+    elif too_few := _too_few(count, unit):
+        note += f" {too_few}"
     head = ("Policy", "Measure", "Difference", "p", "As good", "Verdict")
     return TextTable(f"Less {against}: {title}", head, rows, ("Difference", "p", "As good"), note)
+
+
+def _too_few(count: int, unit: str) -> str:
+    """Return a sentence where so few clusters cannot give a verdict, whatever the differences; else ""."""
+    if (least_p := 2.0 / 2**count) < SIGNIFICANT:
+        return ""
+    needed = next(more for more in range(count, _EXACT_UP_TO) if 2.0 / 2**more < SIGNIFICANT)
+    remedy = f"--seeds {needed} or more, with as many seeds in the scenario"
+    if unit == "days":
+        remedy = f"a scenario of {needed} or more pairs of days ([[tuples]]); more seeds do not lower p"
+    return f"No verdict is possible with {count}: p cannot be below {least_p:.4g}. Use {remedy}."
 
 
 def paired_tables(blocks: Mapping[Block, ComparedPolicies], against: str) -> Iterator[TextTable]:

@@ -111,6 +111,25 @@ def test_sizes_of_a_sweep_are_blocks_and_what_is_not_known_is_no_measure():
     ]
 
 
+@pytest.mark.parametrize(
+    ("days", "seeds", "told"),
+    [
+        (3, 2, "No verdict is possible with 3: p cannot be below 0.25. Use a scenario of 6"),
+        (5, 2, "p cannot be below 0.0625. Use a scenario of 6 or more pairs"),
+        (6, 1, None),
+        (1, 5, "p cannot be below 0.0625. Use --seeds 6 or more"),
+        (1, 6, None),
+    ],
+)
+def test_a_table_tells_where_no_verdict_is_possible(days, seeds, told):
+    one = hand_runs().query("tuple == 1 and seed == 7")
+    runs = pd.concat(one.assign(tuple=day, seed=seed) for day in range(days) for seed in range(seeds))
+    _, differences = paired_tables(blocks_of(runs, resamples=50), "a")
+    finished = differences.rows[0]
+    assert (finished[-1] == "better") is (told is None)  # b is 2 points better in every execution
+    assert told in differences.note if told else "No verdict" not in differences.note
+
+
 def test_verdicts_need_interval_and_test():
     assert PairedDifference(2.0, 1.0, 3.0, 0.01, 1.0, higher_is_better=True).verdict == "better"
     assert PairedDifference(2.0, 1.0, 3.0, 0.01, 1.0, higher_is_better=False).verdict == "worse"
