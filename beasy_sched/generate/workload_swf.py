@@ -23,8 +23,12 @@ OUTSIDE: Final = "outside the time window"
 WAITING_SUBMIT_S: Final = 0.1
 """When jobs are submitted that already wait at the window's start: after those that run."""
 _EXAMPLES: Final = 5
+PARTIAL: Final = (2, 3, 4)
+"""Statuses of rows that hold one part of a job that was suspended: not its last, its last (it completed),
+and its last (it failed)."""
 _ALWAYS: Final = (
     "job_number",
+    "status",
     "submit_s",
     "run_s",
     "allocated_processors",
@@ -85,6 +89,7 @@ def read_rows(reader: SwfReader, options: SwfOptions) -> Rows:
     columns = {name: np.concatenate([part[:, i] for part in parts]) for i, name in enumerate(positions)}
     _report_findings(report, reader.findings)
     rows = Rows(columns, report)
+    _count_jobs_once(rows, options)
     rows.keep(rows["submit_s"] >= 0, "no submission time")
     origin = 0.0 if options.absolute else first
     start = first if options.start_s is None else options.start_s + origin
@@ -97,6 +102,40 @@ def read_rows(reader: SwfReader, options: SwfOptions) -> Rows:
     rows["submit_s"] = np.round(rows["submit_s"] - start, 6)
     rows.window_s, rows.start_s = end - start, start
     return rows
+
+
+def _count_jobs_once(rows: Rows, options: SwfOptions) -> None:
+    """Use the row of the whole job where a trace also has rows of its parts, otherwise join the parts.
+
+    The definition of field 11 (status) recommends one or the other, never both. Parts are used where their
+    statuses are asked for.
+    """
+    if not set(PARTIAL).isdisjoint(options.keep.get("status", ())):
+        return
+    partial = np.isin(rows["status"], PARTIAL) & (rows["job_number"] >= 0)
+    if not partial.any():
+        return
+    described = np.isin(rows["job_number"], rows["job_number"][~partial])
+    rows.keep(~(partial & described), "part of a job that also has a row for the whole (status 2, 3 or 4)")
+    _join_parts(rows)
+
+
+def _join_parts(rows: Rows) -> None:
+    """Make one row of the parts of each job: its first part, with the run time of all of them."""
+    partial = np.isin(rows["status"], PARTIAL) & (rows["job_number"] >= 0)
+    places = partial.nonzero()[0]
+    _, first, job = np.unique(rows["job_number"][places], return_index=True, return_inverse=True)
+    if len(first) == len(places):
+        return
+    run_s = np.maximum(rows["run_s"][places], 0.0)
+    rows["run_s"][places[first]] = np.bincount(job, weights=run_s)
+    later = np.ones(len(places), dtype=np.bool_)
+    later[first] = False
+    whole = np.ones(rows.count, dtype=np.bool_)
+    whole[places[later]] = False
+    joined = int(np.count_nonzero(np.bincount(job) > 1))
+    rows.note(f"{counted(joined, 'job')} of which the trace has parts only: their run times were added")
+    rows.keep(whole, "part that was added to the first part of its job")
 
 
 def _carry_over(rows: Rows, start: float) -> None:

@@ -105,6 +105,30 @@ def test_dropped_rows_are_counted(
     assert made.report.examples.get(reason, ["line 3"]) == ["line 3"]
 
 
+def test_a_suspended_job_counts_once(tmp_path: Path) -> None:
+    """The rows of its parts (status 2, 3, 4) are omitted where it has a row for the whole."""
+    parts = [{"number": 1, "run": 60, "status": 2}, {"number": 1, "submit": -1, "run": 40, "status": 3}]
+    path = trace(tmp_path, {"number": 1, "run": 120, "status": 1}, *parts, {"number": 2, "status": 0})
+    made = convert(path)
+    assert made.ids == ["1", "2"]
+    assert made.run_s.tolist() == [120.0, 100.0]
+    reason = "part of a job that also has a row for the whole (status 2, 3 or 4)"
+    assert made.report.dropped == {reason: 2}
+    assert made.report.examples == {reason: ["line 3", "line 4"]}
+    only = convert(path, keep={"status": frozenset({2, 3})})  # who asks for the parts gets them
+    assert only.run_s.tolist() == [60.0]
+    assert only.report.dropped == {"no submission time": 1, "other status": 2}
+
+
+def test_parts_without_a_row_for_the_whole_are_one_job(tmp_path: Path) -> None:
+    rows = ({"run": 60, "status": 2}, {"submit": -1, "run": 30, "status": 2}, {"submit": -1, "status": 4})
+    made = convert(trace(tmp_path, {"number": 7}, *({"number": 3, **row} for row in rows), {"status": 3}))
+    assert made.ids == ["7", "3", "5"]
+    assert made.run_s.tolist() == [100.0, 190.0, 100.0]
+    assert made.report.dropped == {"part that was added to the first part of its job": 2}
+    assert made.report.notes[0] == "1 job of which the trace has parts only: their run times were added"
+
+
 def test_nothing_left_is_an_error_with_the_reasons(tmp_path: Path) -> None:
     path = trace(tmp_path, {"run": 0}, {"run": -1})
     with pytest.raises(InputError, match="no job is left of 2: 1 no run time; 1 run time 0"):
