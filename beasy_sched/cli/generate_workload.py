@@ -79,7 +79,8 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _missing(text: str) -> float | Literal["drop", "none"]:
+def missing_walltime(text: str) -> float | Literal["drop", "none"]:
+    """Read the rule for jobs without a walltime. Raises ValueError."""
     if text == "drop" or text == "none":
         return "drop" if text == "drop" else "none"
     try:
@@ -188,7 +189,7 @@ class _ForTrace(CommandOptions):
     missing_walltime: float | Literal["drop", "none"] = option_of(
         SwfOptions,
         "missing_walltime",
-        type=parsed(_missing),
+        type=parsed(missing_walltime),
         metavar="RULE",
         default=f"{SwfOptions.missing_walltime:g}",
     )

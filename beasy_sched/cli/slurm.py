@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 
 from beasy_sched.cli import LazyGroup
 from beasy_sched.cli.findings_table import show_findings
 from beasy_sched.cli.generate import write_platform
-from beasy_sched.cli.generate_workload import CommonOptions, reference_speed_of, write_workload
+from beasy_sched.cli.generate_workload import (
+    CommonOptions,
+    missing_walltime,
+    reference_speed_of,
+    write_workload,
+)
 from beasy_sched.cli.options import (
     CommandOptions,
     option,
@@ -76,6 +81,10 @@ class _ImportOptions(CommandOptions):
     start: str | None = option_of(HistoryOptions, "from_s", "--from", **_DATE)
     end: str | None = option_of(HistoryOptions, "to_s", "--to", **_DATE)
     partition: str | None = option_of(HistoryOptions, "partition", "-P", metavar="NAME")
+    cluster: str | None = option_of(HistoryOptions, "cluster", metavar="NAME")
+    missing_walltime: float | Literal["drop", "none"] = option_of(
+        HistoryOptions, "missing_walltime", type=parsed(missing_walltime), metavar="RULE"
+    )
     file: Path | None = option(
         "Instead of asking Slurm, read what 'sacct --json' or 'sacct -P' has printed into this file."
     )
@@ -105,7 +114,7 @@ def import_(given: _ImportOptions) -> None:
 
     \b
     A text has to have the columns JobID, State, Submit, Start, End, NNodes, Timelimit, in any order, and may
-    have Partition, Elapsed and NodeList:
+    have Partition, Elapsed, NodeList and Cluster:
       SLURM_TIME_FORMAT=%s sacct -P -X -a -S 2026-01-01 -o \\
           JobID,Partition,State,Submit,Start,End,Elapsed,Timelimit,NNodes,NodeList > jobs.txt
     Times without SLURM_TIME_FORMAT=%s are taken for local ones of this machine (TZ=Europe/Berlin sets it).
@@ -123,7 +132,7 @@ def import_(given: _ImportOptions) -> None:
         raise click.UsageError("Give --from DATE, to ask Slurm, or --file FILE.")
     else:
         cluster = Slurm()
-        source, data = "sacct --json", cluster.history(given.start, given.end, given.partition)
+        source, data = "sacct --json", cluster.history(given.start, given.end, given.partition, given.cluster)
         given.hosts = given.hosts or len(of_partition(cluster.nodes(), given.partition))
     options = made_of(HistoryOptions, vars(given), from_s=from_s, to_s=to_s)
     made = workload_from_history(read_history(data, source), options, source)

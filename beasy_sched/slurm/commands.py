@@ -147,13 +147,17 @@ class Slurm:
         asked = ("--noheader", "--parsable2", "show", "user", user, "format=AdminLevel")
         return self._text("sacctmgr", *asked).strip()
 
-    def history(self, start: str, end: str | None = None, partition: str | None = None) -> bytes:
+    def history(
+        self, start: str, end: str | None = None, partition: str | None = None, cluster: str | None = None
+    ) -> bytes:
         """What ``sacct --json`` prints of all users' jobs that ran, or waited, between two times.
 
-        ``start`` and ``end`` are times as Slurm takes them (``2026-01-01``, ``now-30days``).
+        ``start`` and ``end`` are times as Slurm takes them (``2026-01-01``, ``now-30days``); ``cluster`` is
+        another one than this machine's.
         """
         until = [] if end is None else [f"--endtime={end}"]
         of = [] if partition is None else [f"--partition={partition}"]
+        of += [] if cluster is None else [f"--clusters={cluster}"]
         return self._run(["sacct", "--json", "--allusers", f"--starttime={start}", *until, *of])
 
     # --- what changes it ------------------------------------------------------------------------------------

@@ -12,16 +12,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.declared import HOSTS, Means
+from beasy_sched.declared import HOSTS, Means, Range
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import as_text, in_file
+from beasy_sched.generate.random_streams import to_microseconds
 from beasy_sched.generate.workload import GeneratedWorkload, ProfileType, Report
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.slurm.records import (
@@ -69,6 +70,8 @@ class PastJob(Struct, frozen=True, gc=False):
     """How long it has run, without the time in which it was suspended; None where that is not known."""
     nodes: str = ""
     """Names of the nodes that it had, in Slurm's short form; empty where they are not known."""
+    cluster: str = ""
+    """Name of its cluster; empty where that is not known."""
 
     @property
     def run_s(self) -> float | None:
@@ -120,6 +123,20 @@ class HistoryOptions:
     partition: Annotated[
         str | None, Means("partition whose jobs are taken", "Take the jobs of this partition only.")
     ] = None
+    cluster: Annotated[
+        str | None,
+        Means(
+            "cluster whose jobs are taken",
+            "Take the jobs of this cluster only: where sacct lists those of several (-L, -M).",
+        ),
+    ] = None
+    missing_walltime: Annotated[
+        float | Literal["drop", "none"],
+        Means(
+            "walltime of jobs without a time limit: a multiple of the run time, 'none' (no limit) or 'drop'",
+            range=Range(1, 1e6),
+        ),
+    ] = "none"
     hosts: Annotated[
         int | None,
         Means(
@@ -174,6 +191,7 @@ class _Accounted(Struct):
     array: _Array = msgspec.field(default_factory=_Array)
     het: _Het = msgspec.field(default_factory=_Het)
     partition: str | None = ""
+    cluster: str | None = ""
     allocation_nodes: AnyNumber = 0
     nodes: str | None = ""
 
@@ -210,6 +228,7 @@ def _past_job(row: _Accounted) -> PastJob:
         partition=row.partition or "",
         elapsed_s=number_of(times.elapsed),
         nodes=row.nodes or "",
+        cluster=row.cluster or "",
     )
 
 
@@ -286,6 +305,7 @@ _COLUMNS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "Partition": ("partition", str),
     "Elapsed": ("elapsed_s", _elapsed),
     "NodeList": ("nodes", str),
+    "Cluster": ("cluster", str),
 }
 """Columns that are read, each with its field of `PastJob` and what reads a cell."""
 REQUIRED: Final = ("JobID", "State", "Submit", "Start", "End", "NNodes", "Timelimit")
@@ -333,9 +353,13 @@ def _read_text(text: str, source: PathLike) -> History:
 def workload_from_history(history: History, options: HistoryOptions, source: PathLike) -> GeneratedWorkload:
     """Make a workload of the jobs that ran; what is left out is dropped from ``history``, and counted.
 
-    Jobs are sorted by submission, and the first one is at 0. Raises InputError where no job is left.
+    Jobs are sorted by submission, and the first one is at 0. Raises InputError where no job is left, and
+    where the jobs of several clusters are mixed.
     """
+    _choose_cluster(history, options.cluster, source)
     _drop_what_did_not_run(history, options)
+    if options.missing_walltime == "drop":
+        history.drop("without a time limit", lambda job: job.limit_s is None)
     site = _site(history, options)
     jobs = sorted(history.jobs, key=lambda job: (job.submit_s or 0.0, numbers_in(job.id)))
     report = history.report
@@ -346,19 +370,59 @@ def workload_from_history(history: History, options: HistoryOptions, source: Pat
     submit = np.array([(job.submit_s or 0.0) - first for job in jobs])
     local = datetime.fromtimestamp(first, timezone.utc).astimezone()
     _note(report, jobs, local)
+    run_s = np.array([job.run_s for job in jobs], dtype=np.float64)
     return GeneratedWorkload(
         nb_res=site,
         window_s=options.to_s - first if math.isfinite(options.to_s) else float(submit.max()),
         ids=[job.id for job in jobs],
         submit_s=submit,
-        run_s=np.array([job.run_s for job in jobs], dtype=np.float64),
+        run_s=run_s,
         hosts=np.array([job.node_count for job in jobs], dtype=np.int64),
-        walltime_s=np.array([math.nan if job.limit_s is None else job.limit_s for job in jobs]),
+        walltime_s=_walltimes_s(history.report, jobs, run_s, options.missing_walltime),
         reference_speed_flops=options.reference_speed_flops,
         profile_type=options.profile_type,
         report=report,
         midnight_s=-float(local.hour * 3600 + local.minute * 60 + local.second),
     )
+
+
+def _choose_cluster(history: History, cluster: str | None, source: PathLike) -> None:
+    """Keep the jobs of ``cluster``. Raises InputError where it is None and there are several clusters.
+
+    Job ids are unique within one cluster only.
+    """
+    found = Counter(job.cluster for job in history.jobs)
+    if cluster is not None:
+        if cluster not in found:
+            known = ", ".join(sorted(filter(None, found))) or "none: the table has no column Cluster"
+            raise InputError(source, f"no job of cluster {cluster!r}; clusters in it: {known}")
+        history.drop("of other clusters", lambda job: job.cluster != cluster)
+    elif len(found) > 1:
+        told = ", ".join(f"{name or 'unknown'} ({counted(count, 'job')})" for name, count in found.items())
+        raise InputError(
+            source,
+            f"contains the jobs of {len(found)} clusters, {told}: their job ids overlap; choose one with"
+            " --cluster NAME",
+        )
+
+
+def _walltimes_s(
+    report: Report, jobs: Sequence[PastJob], run_s: FloatArray, rule: float | Literal["drop", "none"]
+) -> FloatArray:
+    """Return time limits, s: NaN for none; jobs without one get a multiple of their run times where asked."""
+    limits_s = np.array([math.nan if job.limit_s is None else job.limit_s for job in jobs])
+    missing = np.isnan(limits_s)
+    if not missing.any():
+        return limits_s
+    found = f"{counted(int(missing.sum()), 'job')} without a time limit"
+    if isinstance(rule, str):
+        report.notes.append(
+            f"{found}: no walltime. 'beasy' and 'bid-price' plan their energy up to the end of the plan;"
+            " --missing-walltime 2 sets twice the run time, --missing-walltime drop omits them"
+        )
+        return limits_s
+    report.notes.append(f"{found}: their walltime is {rule:g} x the run time")
+    return to_microseconds(np.where(missing, run_s * rule, limits_s))
 
 
 def _drop_what_did_not_run(history: History, options: HistoryOptions) -> None:
@@ -367,6 +431,7 @@ def _drop_what_did_not_run(history: History, options: HistoryOptions) -> None:
     history.drop("without a time of submission", lambda job: not 0 <= (job.submit_s or -1) <= LATEST_S)
     history.drop("submitted before the start", lambda job: (job.submit_s or 0.0) < options.from_s)
     history.drop("submitted at or after the end", lambda job: (job.submit_s or 0.0) >= options.to_s)
+    _warn_of_one_id_twice(history)
     last = {job.id: index for index, job in enumerate(history.jobs)}
     again = {id(job) for index, job in enumerate(history.jobs) if last[job.id] != index}
     history.drop("earlier run of a job that was requeued", lambda job: id(job) in again)
@@ -377,6 +442,23 @@ def _drop_what_did_not_run(history: History, options: HistoryOptions) -> None:
     history.drop("run time 0", lambda job: job.run_s == 0)
     history.drop("no run time", lambda job: job.run_s is None or not 0 < job.run_s <= LATEST_S)
     history.drop("no number of nodes", lambda job: job.node_count < 1)
+
+
+def _warn_of_one_id_twice(history: History) -> None:
+    """Warn where a job seems to have run twice at one time: an id that two clusters have."""
+    ends_s: dict[str, float] = {}
+    overlapping: list[str] = []
+    for job in sorted(history.jobs, key=lambda job: job.start_s or math.inf):
+        if job.start_s is not None and job.end_s is not None:
+            if job.start_s < ends_s.get(job.id, -math.inf):
+                overlapping.append(job.place)
+            ends_s[job.id] = max(job.end_s, ends_s.get(job.id, -math.inf))
+    if overlapping:
+        history.report.warnings.append(
+            f"{counted(len(overlapping), 'row')} of a job that ran at the same time as an earlier row of the"
+            f" same id ({', '.join(overlapping[:_EXAMPLES])}): are these jobs of several clusters? Add the"
+            " column Cluster to the table, and use --cluster NAME"
+        )
 
 
 def _site(history: History, options: HistoryOptions) -> int:
@@ -430,8 +512,5 @@ def _note(report: Report, jobs: Sequence[PastJob], local: datetime) -> None:
         f"time 0 is {local.isoformat()}, the first submission: [time] start of a site; for 'generate power',"
         f" --start '{utc:%Y-%m-%d %H:%M:%S}' (UTC)"
     )
-    unlimited = sum(job.limit_s is None for job in jobs)
-    if unlimited:
-        report.notes.append(f"{counted(unlimited, 'job')} without a time limit: no walltime")
     ends = Counter(job.state for job in jobs)
     report.notes.append("ended as: " + ", ".join(f"{count} {state}" for state, count in ends.most_common()))

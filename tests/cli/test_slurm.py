@@ -72,6 +72,19 @@ def test_import_of_a_file_has_the_words_of_generate_workload(tmp_path: Path, cap
     assert "no job is left of 12: 12 submitted before the start" in capfd.readouterr().err
 
 
+def test_import_of_jobs_without_a_limit_and_of_one_cluster(programs: Path, tmp_path: Path, capfd: Capture):
+    call = ["slurm", "import", "--file", str(ANSWERS / "sacct-22.05.json"), "-o", "-", "-q"]
+    assert exit_code(*call, "--missing-walltime", "drop") == 0
+    jobs = json.loads(capfd.readouterr().out)["jobs"]
+    assert jobs
+    assert all("walltime" in job for job in jobs)
+    assert exit_code(*call, "--missing-walltime", "1d") == 2
+    assert "'1d' is not 'drop', 'none' or a multiple of the run time" in capfd.readouterr().err
+    assert exit_code("slurm", "import", "--from", "2026-11-01", "--cluster", "nowhere", "-o", "-") == 2
+    assert "--clusters=nowhere" in (tmp_path / "asked").read_text()
+    assert "no job of cluster 'nowhere'" in capfd.readouterr().err
+
+
 def test_import_needs_a_source(capfd: Capture):
     assert exit_code("slurm", "import", "-o", "-") == 2
     assert "Give --from DATE, to ask Slurm, or --file FILE." in capfd.readouterr().err

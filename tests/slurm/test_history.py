@@ -164,6 +164,46 @@ def test_of_a_requeued_job_the_last_run_counts():
     assert workload.report.dropped == {"earlier run of a job that was requeued": 1}
 
 
+def test_jobs_of_two_clusters_are_not_mixed():
+    """Job ids are unique within a cluster only: of one id, the last run would count."""
+    with_name = HEAD.replace("\n", "|Cluster\n")
+    text = with_name + "".join(row(1).replace("\n", f"|{name}\n") for name in "ab")
+    rows = [sacct_row(cluster="a"), sacct_row(cluster="b", allocation_nodes=5)]
+    for data in (text, answer("jobs", rows)):
+        with pytest.raises(InputError, match=r"2 clusters, a \(1 job\), b \(1 job\).*--cluster NAME"):
+            made(data)
+        with pytest.raises(InputError, match="no job of cluster 'c'; clusters in it: a, b"):
+            made(data, cluster="c")
+        one = made(data, cluster="b")
+        assert one.report.dropped == {"of other clusters": 1}
+        assert one.size == 1
+    assert made(answer("jobs", rows), cluster="b").hosts.tolist() == [5]
+    with pytest.raises(InputError, match="clusters in it: none: the table has no column Cluster"):
+        made(HEAD + row(), cluster="b")
+
+
+def test_runs_of_one_id_at_one_time_are_warned_of():
+    (warning,) = made(HEAD + row() + row(Partition="gpu", Start=3000)).report.warnings[:1]
+    assert "(line 3): are these jobs of several clusters? Add the column Cluster" in warning
+    assert not made(HEAD + row(State="REQUEUED") + row(Start=5600, End=6000)).report.warnings
+
+
+@pytest.mark.parametrize(
+    ("rule", "walltimes", "note"),
+    [
+        ("none", [None, 7200], "1 job without a time limit: no walltime. 'beasy' and 'bid-price' plan"),
+        (2.0, [7200, 7200], "1 job without a time limit: their walltime is 2 x the run time"),
+        ("drop", [7200], None),
+    ],
+)
+@pytest.mark.parametrize("limit", ["UNLIMITED", "Partition_Limit", ""])
+def test_jobs_without_a_time_limit(rule, walltimes, note, limit):
+    workload = made(HEAD + row(1, Timelimit=limit) + row(2), missing_walltime=rule)
+    assert [None if math.isnan(each) else each for each in workload.walltime_s.tolist()] == walltimes
+    assert any(each.startswith(note) for each in workload.report.notes) if note else workload.size == 1
+    assert workload.report.dropped == ({} if note else {"without a time limit": 1})
+
+
 def test_jobs_that_shared_nodes_are_told():
     workload = made(HEAD + "".join(row(n, NodeList="n1", NNodes=1) for n in range(1, 4)))
     (warning,) = workload.report.warnings
