@@ -119,6 +119,28 @@ class RunInputs(KnownInputs):
         return self.policy is not None and self.platform is not None and bool(self.workloads)
 
     @cached_property
+    def submit_s(self) -> FloatArray:
+        """Submission times of the jobs of all workloads, s."""
+        return np.concatenate([np.zeros(0), *(workload.jobs.subtime_s for workload in self.workloads)])
+
+    @cached_property
+    def walltime_s(self) -> FloatArray:
+        """Walltimes of the same jobs, s; infinite without one."""
+        return np.concatenate([np.zeros(0), *(workload.jobs.walltime_s for workload in self.workloads)])
+
+    @property
+    def planned_s(self) -> float | None:
+        """How far ahead a plan reaches at most, s; None without a site.
+
+        Plans that are made during the run cover a window and the next one.
+        """
+        if self.site is None:
+            return None
+        if self.plans is not None and self.replan is None:
+            return min(self.plans.end_s, self.site.window_s * self.windows) - self.plans.start_s
+        return self.site.window_s * (1 if self.replan is None else min(self.windows, 2))
+
+    @cached_property
     def due_jobs(self) -> list[DueJob]:
         """The jobs that have a deadline; those whose members cannot be read are left out."""
         found = [DueJob(job.subtime_s, job.walltime_s, job.terms) for job in self.came]
@@ -278,8 +300,7 @@ def _machines(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def _workload(inputs: RunInputs) -> Iterator[Finding]:
-    jobs, platform, end_s = inputs.jobs, inputs.platform, inputs.end_s
-    submit_s = np.concatenate([np.zeros(0), *(workload.jobs.subtime_s for workload in inputs.workloads)])
+    jobs, platform, end_s, submit_s = inputs.jobs, inputs.platform, inputs.end_s, inputs.submit_s
     if inputs.site is not None and end_s is not None and (late := int(np.count_nonzero(submit_s >= end_s))):
         wanted = max(math.ceil((float(submit_s.max()) + 1) / inputs.site.window_s), 1)
         yield odd(

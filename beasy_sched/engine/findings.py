@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
 from beasy_sched.findings import Finding, fails, odd
 from beasy_sched.model.jobs import Job, Terms
@@ -57,6 +58,21 @@ class KnownInputs:
     """Policy of the run; None where the scheduler's side is not known, so that the run may have a site."""
     came: Sequence[Job] = ()
     """Jobs with a deadline that came, where the workloads are not seen."""
+
+    @property
+    def submit_s(self) -> FloatArray:
+        """Submission times of the jobs, s; empty where they are not known before the run."""
+        return np.zeros(0)
+
+    @property
+    def walltime_s(self) -> FloatArray:
+        """Walltimes of the same jobs, s; infinite without one."""
+        return np.zeros(0)
+
+    @property
+    def planned_s(self) -> float | None:
+        """How far ahead a plan reaches at most, s; None without a site."""
+        return None if self.site is None else self.site.window_s
 
     @cached_property
     def due_jobs(self) -> list[DueJob]:

@@ -19,12 +19,13 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.declared import HOSTS, Means, Range
+from beasy_sched.declared import HOSTS, Means
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import as_text, in_file
 from beasy_sched.generate.random_streams import to_microseconds
 from beasy_sched.generate.workload import GeneratedWorkload, ProfileType, Report
 from beasy_sched.limits import LATEST_S, shortened
+from beasy_sched.numbers import Range
 from beasy_sched.slurm.records import (
     AnswerError,
     AnyNames,

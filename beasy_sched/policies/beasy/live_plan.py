@@ -29,6 +29,7 @@ from beasy_sched.model.jobs import Job
 from beasy_sched.policies.beasy.sleep_bound import KeptOn, SleepBound
 from beasy_sched.policies.beasy.speed_prices import SpeedPrices
 from beasy_sched.policies.beasy.speeds import ROUNDING_J
+from beasy_sched.policies.long_jobs import BEYOND, LongJobs, planned_length_s
 from beasy_sched.policies.planned.follower import battery_j, offline_plans
 from beasy_sched.policies.planned.job_table import JobHosts, JobTable
 from beasy_sched.policies.planned.ladder import Ladder
@@ -39,6 +40,8 @@ from beasy_sched.policies.risk import CalibratedRisk
 from beasy_sched.remembered import Remembered
 from beasy_sched.units import TIME_TOLERANCE_S
 
+LongJobsRule = Literal["plan", "set-aside"]
+"""What is done with jobs that no plan can hold to their end."""
 WindowEnd = Literal["walltime", "work"]
 """What a job must be able to do before the last known window ends: reach its walltime, or do its work."""
 ENERGY_TOLERANCE_J = 1e-6
@@ -297,6 +300,11 @@ class _Held:
     total_flops: float
     """Work that the job is assumed to need on each host (Eq. 3.29), flops."""
 
+    @property
+    def end(self) -> int:
+        """The step up to which the job holds its servers."""
+        return self.first + len(self.before)
+
 
 class _HeldJobs:
     """What stays the same of several running jobs while they run."""
@@ -339,7 +347,13 @@ class LivePlan:
     """The working plan, with what running jobs hold of it."""
 
     def __init__(
-        self, view: View, *, idle_power: bool, user_error: float, window_end: WindowEnd = "walltime"
+        self,
+        view: View,
+        *,
+        idle_power: bool,
+        user_error: float,
+        window_end: WindowEnd = "walltime",
+        long_jobs: LongJobsRule = "plan",
     ) -> None:
         """Copy the plans of ``view``; see `Beasy`'s options for the others."""
         self.cells = CellEnergies(view.power_model, idle_power=idle_power)
@@ -363,6 +377,10 @@ class LivePlan:
         self._beyond_plan = (-1, 0.0)
         """Number of a step, and the energy that servers draw in it beyond the plan, J."""
         self._user_error = user_error
+        self.long_jobs = LongJobs(planned_length_s(view) if long_jobs == "plan" else math.inf)
+        """Jobs that no plan can hold to their end."""
+        self._long_held: dict[str, None] = {}
+        """Ids of those of them that run."""
         self.by_work = window_end == "work"
         """Whether a job must only do its work before the last known window ends."""
         self.fastest = view.platform.fastest_of_kind[view.platform.kind_of]
@@ -416,6 +434,36 @@ class LivePlan:
         """Return the steps of several times, each as `end_step` does."""
         steps = np.ceil((times_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
         return steps.astype(np.intp)
+
+    def counted_s(self, view: View, step: int, walltime_s: FloatArray) -> FloatArray:
+        """Return the walltimes that the plan counts with for jobs that start now in ``step``, s.
+
+        They are the jobs' own, except for long jobs: the longest run of such jobs, at most to the horizon;
+        where that is not known, the rest of the window, or as long as one has run, if that is longer.
+        """
+        is_long = self.long_jobs.among(walltime_s)
+        if not any_of(is_long):
+            return walltime_s
+        return np.where(is_long, self._long_s(view, step), walltime_s)
+
+    def counted_of(self, view: View, step: int, job: Job) -> float:
+        """Return the walltime that the plan counts with for one job, as `counted_s` does, s."""
+        return self._long_s(view, step) if self.long_jobs.includes(job) else job.walltime_s
+
+    def _long_s(self, view: View, step: int) -> float:
+        plan, expected_s = self.plan, self.long_jobs.expected_s
+        if expected_s == math.inf:
+            expected_s = max(plan.start_of(plan.window_end(step)) - view.now, self.long_jobs.longest_s)
+        return min(expected_s, plan.start_of(plan.horizon(step)) - view.now)
+
+    def open_end(self, view: View, step: int, job: Job) -> int | None:
+        """The step up to which ``job`` is planned for whenever it starts, as nothing tells how long it runs.
+
+        None for a job of which that is known.
+        """
+        if not self.long_jobs.includes(job) or self.long_jobs.expected_s < math.inf:
+            return None
+        return self.end_step(view.now + self._long_s(view, step))
 
     def most_s(self, view: View, step: int, walltime_s: FloatArray) -> FloatArray:
         """Return the longest time that jobs of these walltimes take if the window's end demands it, s.
@@ -487,7 +535,8 @@ class LivePlan:
 
     def _last_end_step(self, view: View, step: int) -> int:
         """The step by which every waiting job would have ended that can still end before the plan does."""
-        walltimes_s, end_s = view.queue.walltime_s[view.queue.places()], self.plan.end_s
+        walltimes_s = self.counted_s(view, step, view.queue.walltime_s[view.queue.places()])
+        end_s = self.plan.end_s
         in_time = view.now + self.most_s(view, step, walltimes_s) <= end_s + TIME_TOLERANCE_S
         ends_s = np.minimum(view.now + walltimes_s[in_time], end_s)
         return self.end_step(float(ends_s.max(initial=view.now)))
@@ -554,12 +603,50 @@ class LivePlan:
         self.until[hosts] = end
         self.ends_s[hosts] = view.now + job.walltime_s
         reference_flops = float(self.ladder.reference_flops[hosts].min())
-        total_flops = job.walltime_s * reference_flops * self._user_error
-        end_s = view.now + job.walltime_s
+        walltime_s = self.counted_of(view, step, job)
+        total_flops = walltime_s * reference_flops * self._user_error
+        end_s = view.now + walltime_s
         if self.by_work:
             end_s = min(end_s, self.plan.end_s)
         self.comings += 1
         self._held[job.id] = _Held(job, hosts, step, before, placement.faster, end_s, total_flops)
+        if self.long_jobs.includes(job):
+            self._long_held[job.id] = None
+
+    def keep_long_jobs(self, step: int) -> None:
+        """Plan the servers of running long jobs on: to the end of the window, or until they may have ended.
+
+        There is no energy test: these jobs run, and compensation makes up for what that takes.
+        """
+        for held in [self._held[job_id] for job_id in self._long_held]:
+            end = self._end_of_long(held, step)
+            if end > held.end:
+                self._keep(held, end)
+
+    def _end_of_long(self, held: _Held, step: int) -> int:
+        """The step up to which a running long job is to hold its servers."""
+        plan, start_s, expected_s = self.plan, held.job.start_s, self.long_jobs.expected_s
+        if expected_s == math.inf:
+            latest_s = plan.start_of(plan.window_end(step))
+        elif held.end > step:
+            return held.end
+        else:
+            run_s = plan.start_of(step) - start_s
+            latest_s = start_s + (expected_s if run_s < expected_s else BEYOND * run_s)
+        latest_s = min(latest_s, start_s + held.job.walltime_s)
+        return min(max(self.end_step(latest_s), step + 1), plan.horizon(step))
+
+    def _keep(self, held: _Held, end: int) -> None:
+        """Let a running job hold its servers up to step ``end``, in the states that they are planned in."""
+        plan, hosts, first = self.plan, held.hosts, held.end
+        before = plan.states[first:end, hosts]
+        asleep = self.cells.asleep(before, hosts)
+        plan.set_states(hosts, first, end, kept_on(before, asleep, plan.before(first)[hosts]))
+        held.before = np.concatenate((held.before, before))
+        held.total_flops *= (plan.start_of(end) - held.job.start_s) / (held.end_s - held.job.start_s)
+        held.end_s = plan.start_of(end)
+        self.until[hosts] = end
+        self.comings += 1
 
     def settle_ends(self, view: View, step: int) -> None:
         """Free the servers of jobs that have ended; `give_back` handles those that no other job takes."""
@@ -571,6 +658,7 @@ class LivePlan:
             gone = [key for key in known if key not in running]
         for key in gone:
             held = known.pop(key)
+            self._long_held.pop(key, None)
             self.comings += 1
             self.until[held.hosts] = 0
             self.ends_s[held.hosts] = -np.inf

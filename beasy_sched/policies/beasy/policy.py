@@ -19,15 +19,24 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, all_of
 from beasy_sched.engine.actions import NO_FACTS, Action, Compensate, FactDict, Postpone, Start
+from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import headroom_j, sleep, spent_facts
+from beasy_sched.findings import Finding
 from beasy_sched.model.host_states import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.planner.plan import BOUNDS_LEVEL
-from beasy_sched.policies.beasy.live_plan import EnergyTest, LivePlan, Placement, Promise, WindowEnd
+from beasy_sched.policies.beasy.live_plan import (
+    EnergyTest,
+    LivePlan,
+    LongJobsRule,
+    Placement,
+    Promise,
+    WindowEnd,
+)
 from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
-from beasy_sched.policies.beasy.words import BEASY_WORDS, TOO_RISKY
+from beasy_sched.policies.beasy.words import BEASY_WORDS, NO_WALLTIME, TOO_RISKY
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,
     PLAN_CANNOT_PAY,
@@ -42,6 +51,7 @@ from beasy_sched.policies.easy import (
     reservation_facts,
     smallest_size,
 )
+from beasy_sched.policies.long_jobs import never_started
 from beasy_sched.policies.planned.follower import CurrentWindow, PlanFollower, enter_window, ready_s
 from beasy_sched.policies.planned.rest import compensation_j
 from beasy_sched.policies.risk import CalibratedRisk
@@ -112,13 +122,28 @@ class BeasyPass(EasyPass):
         """Leave out a job whose run time does not depend on speed and that can only end in time by speed."""
         if job.computes or not self._is_hurried(job):
             return True
-        if self.view.wants_reason(job, SET_ASIDE):
-            self.actions.append(Postpone(job, SET_ASIDE, self._late_facts(job)))
+        rule = SET_ASIDE if math.isfinite(job.walltime_s) else NO_WALLTIME
+        if self.view.wants_reason(job, rule):
+            self.actions.append(Postpone(job, rule, self._late_facts(job)))
         return False
 
     def _is_hurried(self, job: Job) -> bool:
         """Whether ``job``, started now, could reach its walltime only after the last known window."""
-        return self.view.now + job.walltime_s > self.live.plan.end_s + TIME_TOLERANCE_S
+        return self.view.now + self._walltime_of_s(job) > self.live.plan.end_s + TIME_TOLERANCE_S
+
+    @cached_property
+    def _walltime_s(self) -> FloatArray:
+        """Walltimes that the plan counts with for the waiting jobs, by place, s."""
+        return self.live.counted_s(self.view, self.step, self.view.queue.walltime_s)
+
+    def _walltime_of_s(self, job: Job) -> float:
+        """Walltime that the plan counts with for ``job``, s."""
+        return self.live.counted_of(self.view, self.step, job)
+
+    def _end_from(self, job: Job, start_s: float) -> int:
+        """The step up to which ``job`` is planned for if it starts at ``start_s``."""
+        open_end = self.live.open_end(self.view, self.step, job)
+        return self.live.end_step(start_s + self._walltime_of_s(job)) if open_end is None else open_end
 
     def _late_facts(self, job: Job) -> FactDict:
         why: FactDict = {"window_end_s": self.live.plan.end_s, "waited_s": self.view.now - job.subtime_s}
@@ -134,17 +159,18 @@ class BeasyPass(EasyPass):
         return places if self._all_in_time else places[self._in_time(places)]
 
     def _in_time(self, places: Places) -> BoolArray:
-        most_s = self.live.most_s(self.view, self.step, self.view.queue.walltime_s[places])
+        most_s = self.live.most_s(self.view, self.step, self._walltime_s[places])
         return np.asarray(self.view.now + most_s <= self.live.plan.end_s + TIME_TOLERANCE_S)
 
     def _set_aside(self, late: Places) -> None:
         """Report jobs that have become late since the last pass."""
         queue, end_s, since_s = self.view.queue, self.live.plan.end_s, self._last_pass_s
-        most_s = self.live.most_s(self.view, self.step, queue.walltime_s[late])
+        most_s = self.live.most_s(self.view, self.step, self._walltime_s[late])
         was_in_time = since_s + most_s <= end_s + TIME_TOLERANCE_S
         for place in late[was_in_time | (queue.subtime_s[late] >= since_s)].tolist():
             job = queue.at(place)
-            self.actions.append(Postpone(job, SET_ASIDE, self._late_facts(job)))
+            rule = SET_ASIDE if math.isfinite(job.walltime_s) else NO_WALLTIME
+            self.actions.append(Postpone(job, rule, self._late_facts(job)))
 
     # --- starts -------------------------------------------------------------------------------------------
 
@@ -171,7 +197,7 @@ class BeasyPass(EasyPass):
         if len(ids) < job.res:
             return False
         plan = self.live.plan
-        end = min(self.live.end_step(self.view.now + job.walltime_s), plan.steps) - self.step
+        end = min(self._end_from(job, self.view.now), plan.steps) - self.step
         if self._risk is not None and job.computes:
             left_j = self.live.least_left_j(self.view, self.step, self._risk)
             if left_j[min(end, len(left_j)) - 1] < 0.0:
@@ -220,6 +246,8 @@ class BeasyPass(EasyPass):
         why |= spent_facts(self.view, before_j)
         if self._dangerous:
             why["dangerous"] = 1
+        if self.live.long_jobs.includes(job):
+            why["long_job"] = 1
         if placement.woken:
             why |= {"server_steps_changed": placement.woken, "needed_j": placement.needed_j}
         if placement.asleep is not None:
@@ -262,7 +290,7 @@ class BeasyPass(EasyPass):
         """
         queue, plan = self.view.queue, self.live.plan
         ids = self.free_mask().nonzero()[0]
-        ends = np.minimum(self.live.end_steps(self.view.now + queue.walltime_s[places]), plan.steps)
+        ends = np.minimum(self.live.end_steps(self.view.now + self._walltime_s[places]), plan.steps)
         asleep = np.sort(plan.asleep_steps(ids, self.step, ends[:, None]), axis=1).cumsum(axis=1)
         res = queue.res[places]
         payable = self._payable(asleep[np.arange(len(places)), res - 1], res)
@@ -277,7 +305,9 @@ class BeasyPass(EasyPass):
     def _until(self, job: Job) -> int:
         """The step up to which the plan is searched for servers for ``job``."""
         plan = self.live.plan
-        return min(plan.horizon(self.step) + self.live.rows_of(job.walltime_s), plan.steps)
+        if (open_end := self.live.open_end(self.view, self.step, job)) is not None:
+            return open_end
+        return min(plan.horizon(self.step) + self.live.rows_of(self._walltime_of_s(job)), plan.steps)
 
     def _is_still_promised(self, job: Job) -> bool:
         """Whether the servers last promised to ``job`` can still take it when promised: it has a reservation.
@@ -290,7 +320,9 @@ class BeasyPass(EasyPass):
         start_s = last.start_s + TIME_TOLERANCE_S
         awake_s = start_s - live.longest_wake_s  # whoever is planned on then has woken by ``start_s``
         first = math.floor((awake_s - plan.start_s) / plan.step_s)
-        end = math.ceil((start_s + job.walltime_s - plan.start_s) / plan.step_s)
+        end = math.ceil((start_s + self._walltime_of_s(job) - plan.start_s) / plan.step_s)
+        if (open_end := live.open_end(self.view, self.step, job)) is not None:
+            end = open_end
         if not (self.step < first and end <= self._until(job)) or not live.has_on(last.hosts, first, end):
             return False
         free = live.ends_s[last.hosts] <= start_s
@@ -355,14 +387,20 @@ class BeasyPass(EasyPass):
         """
         view, live, plan = self.view, self.live, self.live.plan
         host, begin, end = plan.runs_on(self.step, self._until(job), first_before)
-        most_s = live.most_s(view, self.step, np.array([job.walltime_s]))[0]
+        walltime_s = self._walltime_of_s(job)
+        most_s = live.most_s(view, self.step, np.array([walltime_s]))[0]
         long = (end - begin) * plan.step_s >= most_s - 2.0 * TIME_TOLERANCE_S
+        if (
+            open_end := live.open_end(view, self.step, job)
+        ) is not None:  # from any step on
+            walltime_s = most_s = plan.step_s
+            long = end >= open_end
         if np.count_nonzero(long) < job.res:
             return None
         host, begin, end = host[long], begin[long], end[long]
         on_s = np.where(begin > self.step, live.on_s[host], 0.0)
         opens_s = np.maximum(plan.start_s + begin * plan.step_s + on_s, earliest_s[host])
-        needed_s = np.where(end == plan.steps, most_s, job.walltime_s)
+        needed_s = np.where(end == plan.steps, most_s, walltime_s)
         closes_s = plan.start_s + end * plan.step_s - needed_s + TIME_TOLERANCE_S
         fits = opens_s <= closes_s
         if not view.all_available:
@@ -387,7 +425,7 @@ class BeasyPass(EasyPass):
         if math.isfinite(promise.start_s):
             plan = self.live.plan
             first = int((promise.start_s - plan.start_s + TIME_TOLERANCE_S) / plan.step_s)
-            end = self.live.end_step(promise.start_s + promise.job.walltime_s)
+            end = self._end_from(promise.job, promise.start_s)
             self._promised = max(first - self.step, 0), end - self.step
         super().fill(promise)
 
@@ -418,6 +456,10 @@ class BeasyOptions(Options, frozen=True):
     window_end: WindowEnd = "walltime"
     """Whether a job must be able to end within the known windows by its walltime, or by its work: what fits
     into its walltime at the reference speed (Eq. 3.29), done at full speed (Eq. 3.28)."""
+    long_jobs: LongJobsRule = "plan"
+    """What is done with a job that has no walltime, or one longer than all that is planned: ``plan`` it up to
+    the end of the window, and once 20 such jobs have ended, for their longest run; or ``set-aside``, so that
+    it never starts."""
 
 
 class Beasy(Policy):
@@ -432,6 +474,10 @@ class Beasy(Policy):
     options_type = BeasyOptions
     options: BeasyOptions
 
+    def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
+        """Report jobs that cannot start."""
+        return [*never_started(inputs, self.name, self.options.long_jobs == "plan")]
+
     def begin(self, view: View) -> None:
         """Copy the plan."""
         options = self.options
@@ -440,6 +486,7 @@ class Beasy(Policy):
             idle_power=options.idle_power,
             user_error=options.user_error,
             window_end=options.window_end,
+            long_jobs=options.long_jobs,
         )
         self._follower = PlanFollower(view, self.live.plan)
         self._window: CurrentWindow | None = None
@@ -469,6 +516,7 @@ class Beasy(Policy):
         window = self._window = enter_window(view, self.live.plan, step, self._window, expected, level)
         self.live.plan.set_production(step, view.budget.renew_w)
         self.live.settle_ends(view, step)
+        self.live.keep_long_jobs(step)
         self._seen = (-1, -1)
         if not view.power_actions_allowed:
             return ()
@@ -531,10 +579,12 @@ class Beasy(Policy):
         """
         queue, live, step_s = view.queue, self.live, self.live.plan.step_s
         places = (queue.res <= most_hosts).nonzero()[0]
-        walltime_s = queue.walltime_s[places]
+        own_s = queue.walltime_s[places]
+        walltime_s = live.counted_s(view, step, own_s)
         most_s = live.most_s(view, step, walltime_s)
         in_time = np.ceil((live.longest_wake_s + most_s) / step_s) <= steps_left
         in_time &= walltime_s < np.inf
+        in_time |= live.long_jobs.among(own_s)
         places, walltime_s = places[in_time], walltime_s[in_time]
         if not len(places):
             return
@@ -550,6 +600,7 @@ class Beasy(Policy):
         """Run Algorithm 1 if something has changed, and put idle servers to sleep that pay for starts."""
         if self._risk is not None:
             self._risk.look()
+        self.live.long_jobs.learn(view.ended)
         step = self.live.plan.step_at(view.now)
         if step is None or self._window is None:
             return ()

@@ -9,11 +9,10 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.policies.long_jobs import ENOUGH_JOBS
 
 _BINS: Final = 2048
 """Resolution of the table of survival, as a share of the walltime."""
-ENOUGH_JOBS: Final = 20
-"""Run times after which the longest is trusted: the next is longer with a probability of 1 in 21."""
 _PRIOR_JOBS, _PRIOR_SHARE = 3, 0.7
 """Jobs that count beside those that have ended, and the share of their walltimes that they need."""
 _ARRIVALS_KEPT: Final = 400

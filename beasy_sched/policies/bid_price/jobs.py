@@ -6,22 +6,19 @@ Before a job has hosts it is counted on a mean server; afterwards, on its hosts.
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.engine.policy import View
-from beasy_sched.model.jobs import Job, JobQueue, JobState
-from beasy_sched.policies.bid_price.estimators import ENOUGH_JOBS, RunTimes, SeenArrivals
+from beasy_sched.limits import LARGEST_NUMBER
+from beasy_sched.model.jobs import Job, JobQueue
+from beasy_sched.policies.bid_price.estimators import RunTimes, SeenArrivals
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Cells
 from beasy_sched.policies.bid_price.margins import END_MARGIN_S
-
-_TELLING: Final = frozenset({JobState.FINISHED, JobState.WALLTIME_REACHED})
-"""Ends from which follows how long jobs run, or would have run at least."""
-_BEYOND: Final = 1.25
-"""A job without a walltime that has outrun all others is expected to need this multiple of its work."""
+from beasy_sched.policies.long_jobs import BEYOND, ENDS_THAT_TELL, LongJobs
 
 
 class Jobs(NamedTuple):
@@ -29,7 +26,7 @@ class Jobs(NamedTuple):
 
     hosts: FloatArray
     walltime_s: FloatArray
-    """Walltimes, and expected ones for jobs that have none."""
+    """Walltimes, and expected ones for long jobs."""
     run_s: FloatArray
     """Expected run times at each speed, s: [speed, job]."""
     surest_s: FloatArray
@@ -49,20 +46,24 @@ class Jobs(NamedTuple):
 class Expected:
     """Run times and energies of jobs, as learned from those that have ended.
 
-    A job without a walltime gets one: the longest run of such jobs, or the rest of the horizon until 20 of
-    them have ended. A job that only holds its hosts (a delay job) takes as long at every speed; it counts as
-    if its hosts computed, so that its energy is overestimated.
+    A long job, without a walltime or with one beyond all that is planned, gets one: the longest run of such
+    jobs, or the rest of the horizon until 20 of them have ended. A job that only holds its hosts (a delay
+    job) takes as long at every speed; it counts as if its hosts computed, so that its energy is
+    overestimated.
     """
 
-    def __init__(self, fleet: TwoSpeedFleet) -> None:
-        """Know nothing of the jobs on ``fleet`` yet."""
+    def __init__(self, fleet: TwoSpeedFleet, planned_s: float = math.inf) -> None:
+        """Know nothing of the jobs on ``fleet`` yet.
+
+        ``planned_s``: longest walltime that can end within what is planned, s.
+        """
         self.fleet = fleet
         self.arrivals = SeenArrivals()
         self._run_times = RunTimes(fleet.most_share)
         self._slowness: FloatArray = fleet.reference_flops / fleet.flops
         """Run times at each speed, of those at the reference speed."""
-        self._endless_s: list[float] = []
-        """What jobs without a walltime would have run at the reference speed."""
+        self._long = LongJobs(min(planned_s, LARGEST_NUMBER))
+        """Long jobs, and what they would have run at the reference speed."""
         self._rest_s = math.inf
 
     def begin_step(self, rest_s: float) -> None:
@@ -74,12 +75,12 @@ class Expected:
 
         Call it in `schedule` only, which sees each of them once.
         """
-        ended = [job for job in view.ended if job.state in _TELLING]
+        ended = [job for job in view.ended if job.state in ENDS_THAT_TELL]
         for job, done_s in zip(ended, self._done_s(view, ended).tolist(), strict=True):
-            if job.walltime_s < math.inf:
-                self._run_times.add(done_s / job.walltime_s)
+            if self._long.includes(job):
+                self._long.add(done_s)
             else:
-                self._endless_s.append(done_s)
+                self._run_times.add(done_s / job.walltime_s)
         for job in view.arrived:
             self.arrivals.add(view.now, job.res, min(job.walltime_s, self._longest_s))
 
@@ -100,9 +101,9 @@ class Expected:
 
     @property
     def _longest_s(self) -> float:
-        """What counts as the walltime of a job that has none, s."""
-        if len(self._endless_s) >= ENOUGH_JOBS:
-            return max(self._endless_s)
+        """What counts as the walltime of a long job, s."""
+        if self._long.expected_s < math.inf:
+            return self._long.expected_s
         surest = min(self._run_times.surest * self._slowness.item(Speed.THRIFTY), 1.0)
         return max(self._rest_s - END_MARGIN_S, 1.0) / surest
 
@@ -110,7 +111,7 @@ class Expected:
         self, hosts: FloatArray | IntArray, walltime_s: FloatArray, computes: BoolArray | bool = True
     ) -> Jobs:
         """Return what is expected of jobs that ask for ``hosts`` for up to ``walltime_s``."""
-        walltime_s = np.where(np.isinf(walltime_s), self._longest_s, walltime_s)
+        walltime_s = np.where(self._long.among(walltime_s), self._longest_s, walltime_s)
         slowness = np.where(computes, self._slowness[:, None], 1.0)
         run_s = walltime_s * (self._run_times.mean * slowness)
         surest_s = walltime_s * np.minimum(self._run_times.surest * slowness[Speed.THRIFTY], 1.0)
@@ -148,8 +149,8 @@ class Expected:
             return np.zeros(len(cells)), np.zeros(len(cells))
         done_s, run_s = self._done_s(view, jobs), view.now - np.array([job.start_s for job in jobs])
         walltime_s = np.array([job.walltime_s for job in jobs])
-        longest_s = np.maximum(self._longest_s, _BEYOND * done_s)
-        walltime_s = np.where(np.isinf(walltime_s), longest_s, walltime_s)
+        longest_s = np.maximum(self._longest_s, BEYOND * done_s)
+        walltime_s = np.where(self._long.among(walltime_s), np.minimum(longest_s, walltime_s), walltime_s)
         pace = [fleet.hosts_flops(job.hosts.ids, speed) / fleet.reference_flops if job.computes else 1.0
                 for job in jobs]  # fmt: skip
         rate, done = (np.array(pace) / walltime_s)[:, None], (done_s / walltime_s)[:, None]

@@ -25,6 +25,7 @@ from beasy_sched.policies.bid_price.jobs import Expected
 from beasy_sched.policies.bid_price.step import Step, StepMaker
 from beasy_sched.policies.bid_price.words import BID_PRICE_WORDS
 from beasy_sched.policies.easy import WANTED, break_even_s, sleep_after
+from beasy_sched.policies.long_jobs import planned_length_s
 from beasy_sched.policies.risk import CalibratedRisk
 
 RATIONED: Final = "energy is rationed"
@@ -71,7 +72,7 @@ class BidPrice(Policy):
         if view.site is None:
             raise ConfigError("the policy requires a site: pass --site FILE")
         self._fleet = TwoSpeedFleet(view.platform, view.power_model)
-        self._expected = Expected(self._fleet)
+        self._expected = Expected(self._fleet, planned_length_s(view))
         foresight = Foresight(view, view.site, self.options.production)
         options = self.options
         self._risk = None if options.risk is None else CalibratedRisk(options.risk, view)
