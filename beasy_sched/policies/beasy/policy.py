@@ -390,9 +390,7 @@ class BeasyPass(EasyPass):
         walltime_s = self._walltime_of_s(job)
         most_s = live.most_s(view, self.step, np.array([walltime_s]))[0]
         long = (end - begin) * plan.step_s >= most_s - 2.0 * TIME_TOLERANCE_S
-        if (
-            open_end := live.open_end(view, self.step, job)
-        ) is not None:  # from any step on
+        if (open_end := live.open_end(view, self.step, job)) is not None:  # from any step on
             walltime_s = most_s = plan.step_s
             long = end >= open_end
         if np.count_nonzero(long) < job.res:
