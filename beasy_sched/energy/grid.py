@@ -22,8 +22,6 @@ from beasy_sched.energy.storage import require, require_not_negative
 from beasy_sched.errors import ConfigError
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY, TIME_TOLERANCE_S
 
-MOST_PER_KWH: Final = 10.0
-"""Largest credible price per kWh, in any currency that prices are quoted in."""
 _PUBLISHED_HOUR: Final = 13
 """Local hour from which the prices of the next day are known, as on the European day-ahead markets."""
 

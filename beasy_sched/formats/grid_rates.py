@@ -6,12 +6,15 @@
 - Electricity Maps: "Carbon Intensity gCO2eq/kWh (direct)" or "(LCA)"; EIA-based: "avg_CI";
 - Nord Pool: one column without times;
 - ``time,value``: times without an offset are UTC, those of a column ``time_s`` simulated seconds.
+
+Units are those of `beasy_sched.formats.units`, in the column's name or stated beside the file.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
@@ -22,10 +25,12 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.energy.calendar import Calendar
-from beasy_sched.energy.grid import MOST_PER_KWH, Signal
+from beasy_sched.energy.grid import Signal
 from beasy_sched.errors import InputError
+from beasy_sched.formats.currencies import Currency, currency_named
 from beasy_sched.formats.decoding import csv_line, csv_rows
-from beasy_sched.formats.table import Table, parse_table, read_table_text
+from beasy_sched.formats.table import NOTHING, Table, parse_table, read_table_text
+from beasy_sched.formats.units import RateUnit, UnitError, carbon_unit, price_unit, rate_in_name
 from beasy_sched.formats.weather_exports import entsoe_times, is_entsoe_header
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, counted
 
@@ -52,17 +57,23 @@ class RateQuantity:
     name: str
     columns: re.Pattern[str]
     """Names of columns that hold the quantity."""
-    largest: float
-    """Largest credible value of the quantity, per kWh."""
+    unit: Callable[[str, str | None], RateUnit]
+    """Unit that a text states, on a site with that currency (None: unknown). Raises UnitError."""
+    example: str
+    """Unit that messages name."""
 
 
-PRICE: Final = RateQuantity("price", re.compile(r"price|precio|preis|prix|per_[km]wh", re.I), MOST_PER_KWH)
-CARBON: Final = RateQuantity(
-    "carbon", re.compile(r"carbon intensity|avg_ci$|carbon_g|g_per_kwh|gco2", re.I), _MOST_G_PER_KWH
+PRICE: Final = RateQuantity(
+    "price", re.compile(r"price|precio|preis|prix|per_[km]wh", re.I), price_unit, "EUR/MWh"
 )
-_UNIT: Final = re.compile(r"(?:/|per[ _]?|_)([km])wh", re.I)
-_BARE_UNITS: Final = {"avg_ci": "k", "precio_da": "m", "precio_ida": "m"}
-"""Units (of kWh or MWh) of columns that do not state theirs."""
+CARBON: Final = RateQuantity(
+    "carbon",
+    re.compile(r"carbon intensity|avg_ci$|carbon_g|g_per_kwh|gco2", re.I),
+    lambda unit, currency: carbon_unit(unit),
+    "g/kWh",
+)
+_BARE_UNITS: Final = {"avg_ci": "g/kWh", "precio_da": "EUR/MWh", "precio_ida": "EUR/MWh"}
+"""Units of columns whose names do not state them."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +86,22 @@ class RateFile:
     """Column that holds the quantity; needed where several might."""
     unit: str | None = None
     """Unit such as ``EUR/MWh``, where the column does not state it."""
+    currency: str | None = None
+    """Currency of the site; None where it states none."""
     gaps: RateGaps = RateGaps.REFUSE
     start: datetime | None = None
     """Moment of the first value, for a file without times."""
 
 
-def read_rate(source: RateFile, calendar: Calendar) -> Signal:
+class GridRate(NamedTuple):
+    """A price or a carbon intensity over simulated time, per kWh."""
+
+    signal: Signal
+    currency: str | None
+    """Currency of a price: the site's, or the file's where the site states none."""
+
+
+def read_rate(source: RateFile, calendar: Calendar) -> GridRate:
     """Read a price or a carbon intensity over simulated time; ``calendar`` tells what time 0 is.
 
     Values are per kWh; hours at the end that have none yet are left out. Raises InputError that names file,
@@ -88,16 +109,32 @@ def read_rate(source: RateFile, calendar: Calendar) -> Signal:
     """
     text = _plain_text(read_table_text(source.path), source.path)
     table = parse_table(source.path, text, lambda cells: _is_header(cells, source))
+    source = replace(source, currency=_currency(table, source))
     column = _column(table, source)
-    unit_kwh = _unit_kwh(table, column, source)
+    unit = _unit(table, column, source)
     times = _times(table, source, calendar)
-    values = table.numbers(column) / unit_kwh
-    _check_size(table, values, column, source.quantity)
+    values = table.numbers(column) / unit.in_one
+    _check_size(table, values, column, unit.currency)
     known = np.flatnonzero(times.exists & ~np.isnan(values))
     if len(known) < 2:
         raise InputError(table.path, f"has {len(known)} values in column {column!r}, expected at least 2")
     rows = np.flatnonzero(times.exists[: known[-1] + 1])
-    return _signal(replace(table, lines=table.lines[rows]), times, rows, values[rows], source)
+    signal = _signal(replace(table, lines=table.lines[rows]), times, rows, values[rows], source)
+    return GridRate(signal, source.currency or (unit.currency.name if unit.currency else None))
+
+
+def _currency(table: Table, source: RateFile) -> str | None:
+    """The site's currency, or else that of the table's column "Currency"; refuses rows in another one."""
+    column = next((name for name in table.names if name.lower() == "currency"), None)
+    if column is None or source.quantity is not PRICE:
+        return source.currency
+    texts = table.texts(column)
+    stated = [(row, text) for row, text in enumerate(texts) if text.lower() not in NOTHING]
+    meant = source.currency or (stated[0][1] if stated else None)
+    for row, text in stated:
+        if meant is not None and currency_named(text) != currency_named(meant):
+            raise table.error(row, f"{column}: found {text!r}, expected prices in {meant} only")
+    return meant
 
 
 def _plain_text(text: str, path: Path) -> str:
@@ -111,15 +148,30 @@ def _plain_text(text: str, path: Path) -> str:
 
 
 def _is_header(cells: list[str], source: RateFile) -> bool:
-    named = source.column in cells or any(map(source.quantity.columns.search, cells))
+    named = source.column in cells or any(_holds(cell, source) for cell in cells)
     return named or (len(cells) == 2 and cells[0].lower() in ("time", "time_s", "timestamp", "datetime"))
+
+
+def _holds(column: str, source: RateFile) -> bool:
+    """Whether a column holds the quantity, by its name or the unit in it."""
+    if source.quantity.columns.search(column):
+        return True
+    stated = rate_in_name(column)
+    return stated is not None and stated[0] != "/" and _parsed(stated, source) is not None
+
+
+def _parsed(unit: str, source: RateFile) -> RateUnit | None:
+    try:
+        return source.quantity.unit(unit, source.currency)
+    except UnitError:
+        return None
 
 
 def _column(table: Table, source: RateFile) -> str:
     if source.column is not None:
         table.texts(source.column)  # raises where the file has no such column
         return source.column
-    found = [name for name in table.names if source.quantity.columns.search(name)]
+    found = [name for name in table.names if _holds(name, source)]
     if not found and len(table.names) == 2:
         return table.names[1]
     if len(found) != 1:
@@ -132,25 +184,43 @@ def _column(table: Table, source: RateFile) -> str:
     return found[0]
 
 
-def _unit_kwh(table: Table, column: str, source: RateFile) -> float:
-    """The energy (kWh) that the column's values are for."""
-    found = _UNIT.search(source.unit or column)
-    prefix = found[1].lower() if found else _BARE_UNITS.get(column.lower()) if source.unit is None else None
-    if prefix is None:
-        given = f"unit {source.unit!r}" if source.unit else f"column {column!r} does not state its unit"
+def _unit(table: Table, column: str, source: RateFile) -> RateUnit:
+    """The unit of the column's values, from its name or beside the file; refuses two that differ."""
+    stated = rate_in_name(column) or _BARE_UNITS.get(column.lower())
+    given, quantity = source.unit, source.quantity
+    if given is None and stated is None:
+        example = quantity.example
         raise InputError(
-            table.path, f'{given}: expected one per kWh or per MWh, such as unit = "EUR/MWh" beside its file'
+            table.path,
+            f"column {column!r} does not state its unit: expected it in the name, as in {column} [{example}], or"
+            f' beside the file: {quantity.name} = {{ file = "...", unit = "{example}" }}',
         )
-    return 1000.0 if prefix == "m" else 1.0
+    try:
+        unit = quantity.unit(given or stated or "", source.currency)
+    except UnitError as error:
+        where = f"{quantity.name}.unit" if given else f"column {column!r}"
+        raise InputError(table.path, f"{where}: {error}") from None
+    if given is not None and stated is not None:
+        own = replace(source, currency=unit.currency.name if unit.currency else None)
+        other = _parsed(stated, own) or _parsed(stated, replace(source, currency=None))
+        if other is not None and other != unit:
+            raise InputError(
+                table.path, f"column {column!r} is in {stated}, but its unit is given as {given!r}"
+            )
+    return unit
 
 
-def _check_size(table: Table, values: FloatArray, column: str, quantity: RateQuantity) -> None:
-    wrong = np.abs(values) > quantity.largest
+def _check_size(table: Table, values: FloatArray, column: str, currency: Currency | None) -> None:
+    if currency is None:
+        largest, unit, what = _MOST_G_PER_KWH, "g", "carbon intensity"
+    else:
+        largest, unit, what = currency.most_per_kwh, currency.name, "price"
+    wrong = np.abs(values) > largest
     if wrong.any():
         at = int(np.argmax(wrong))
         raise table.error(
             at,
-            f"{column}: {values[at]:g} per kWh is no {quantity.name} (at most {quantity.largest:g}):"
+            f"{column}: {values[at]:g} {unit} per kWh is not a credible {what} (at most {largest:g}):"
             " is it in another unit?",
         )
 

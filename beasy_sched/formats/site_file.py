@@ -20,7 +20,7 @@ from beasy_sched.energy.battery_life import (
     data_sheet_cell,
 )
 from beasy_sched.energy.calendar import Calendar
-from beasy_sched.energy.grid import MOST_PER_KWH, Export, Foreseen, Grid, Known, Tariff, tariff_table
+from beasy_sched.energy.grid import Export, Foreseen, Grid, Known, Tariff, tariff_table
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
 from beasy_sched.energy.storage import (
     NO_BATTERY,
@@ -33,6 +33,7 @@ from beasy_sched.energy.storage import (
     require,
 )
 from beasy_sched.errors import ConfigError, PathLike
+from beasy_sched.formats.currencies import currency_named
 from beasy_sched.formats.reading import in_file, package_text, parse_toml, read_text
 from beasy_sched.structs import as_type
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w, kwh_to_j
@@ -89,7 +90,7 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
         battery_life = None
         if file.battery is not None and file.battery.life is not None:
             with _named(file.battery.life, "battery.life"):
-                battery_life = _battery_life(file.battery.life, file.grid)
+                battery_life = _battery_life(file.battery.life, grid)
         with _named(file.load, "load"):
             require(0 <= file.load.base_kw < _LARGEST_KW, "base_kw", file.load.base_kw, _KW_EXPECTED)
     return Site(
@@ -179,7 +180,7 @@ class _GridSection(_Section, frozen=True, kw_only=True):
     export: Export = Grid.export
     export_limit_kw: float = math.inf
     feed_in_per_kwh: float = Grid.feed_in_per_kwh
-    currency: str = Grid.currency
+    currency: str | None = None
     price: str | _Rate | None = None
     carbon: str | _Rate | None = None
     tariff: tuple[_Row, ...] = ()
@@ -266,10 +267,11 @@ def _check_battery(section: _Battery) -> None:
 
 
 _MOST_YEARS: Final = 100.0
-_MOST_BATTERY_PRICE: Final = 1e5
+_MOST_FOR_CAPACITY: Final = 1e4
+"""Largest price of a kWh of capacity, in times the largest credible price of a kWh."""
 
 
-def _battery_life(section: _Life, grid: _GridSection | None) -> BatteryLife:
+def _battery_life(section: _Life, grid: Grid | None) -> BatteryLife:
     """Return how the battery ages. Raises FieldError, and ConfigError where the extra is not installed."""
     if section.chemistry is None and section.cycles is None:
         field = "" if section.price_per_kwh is None else ".price_per_kwh"
@@ -278,14 +280,14 @@ def _battery_life(section: _Life, grid: _GridSection | None) -> BatteryLife:
             " cycles = [[80, 4000], [100, 2500]] (depth of discharge in %, cycles) and calendar_years = 15"
         )
     model = _chemistry(section) if section.cycles is None else _data_sheet(section, section.cycles)
-    price = section.price_per_kwh
-    expected = f"at least 0 and at most {_MOST_BATTERY_PRICE:g} for a kWh of capacity"
-    require(price is None or 0 <= price <= _MOST_BATTERY_PRICE, "price_per_kwh", price, expected)
     expected = "between 0 and 60 degrees Celsius, where the model holds"
     require(0 <= section.temperature_c <= 60, "temperature_c", section.temperature_c, expected)
     currency = section.currency or (BatteryLife.currency if grid is None else grid.currency)
     expected = "" if grid is None else f"{grid.currency}, the currency of [grid]"
     require(grid is None or currency == grid.currency, "currency", currency, expected)
+    price, most = section.price_per_kwh, _MOST_FOR_CAPACITY * currency_named(currency).most_per_kwh
+    expected = f"at least 0 and at most {most:g} {currency} for a kWh of capacity"
+    require(price is None or 0 <= price <= most, "price_per_kwh", price, expected)
     check_installed()
     return BatteryLife(model, section.temperature_c, price, currency)
 
@@ -373,19 +375,35 @@ def _calendar(section: _Time) -> Calendar | None:
 def _grid(section: _GridSection, calendar: Calendar | None, folder: Path) -> Grid:
     if section.tariff and section.price is not None:
         raise ConfigError("grid.price: found both a tariff and a price file, expected one of them")
-    price = _rate(section.price, "price", calendar, folder)
-    if section.tariff:
-        table = tariff_table(_tariff_row(place, row) for place, row in enumerate(section.tariff))
-        price = Foreseen(Tariff(table, _required(calendar, "tariff")))
+    price, currency = _price(section, calendar, folder)
+    require(
+        abs(section.feed_in_per_kwh) <= currency_named(currency).most_per_kwh,
+        "feed_in_per_kwh",
+        section.feed_in_per_kwh,
+        _price_expected(currency),
+    )
+    carbon = None if section.carbon is None else _rate(section.carbon, "carbon", section, calendar, folder)
     return Grid(
         import_limit_w=kw_to_w(section.import_limit_kw),
         export=section.export,
         export_limit_w=kw_to_w(section.export_limit_kw),
         feed_in_per_kwh=section.feed_in_per_kwh,
-        currency=section.currency,
+        currency=currency,
         price=price,
-        carbon=_rate(section.carbon, "carbon", calendar, folder),
+        carbon=None if carbon is None else carbon[0],
     )
+
+
+def _price(section: _GridSection, calendar: Calendar | None, folder: Path) -> tuple[Foreseen | None, str]:
+    """Return the import price, and the currency of all prices."""
+    currency = section.currency or Grid.currency
+    if section.tariff:
+        table = tariff_table(_tariff_row(place, row, currency) for place, row in enumerate(section.tariff))
+        return Foreseen(Tariff(table, _required(calendar, "tariff"))), currency
+    if section.price is None:
+        return None, currency
+    price, of_file = _rate(section.price, "price", section, calendar, folder)
+    return price, of_file or currency
 
 
 def _required(calendar: Calendar | None, field: str) -> Calendar:
@@ -397,20 +415,32 @@ def _required(calendar: Calendar | None, field: str) -> Calendar:
     return calendar
 
 
-def _rate(given: str | _Rate | None, field: str, calendar: Calendar | None, folder: Path) -> Foreseen | None:
-    """Read a price or a carbon intensity; a file's name is relative to the site file's folder."""
-    if given is None:
-        return None
+def _rate(
+    given: str | _Rate, field: str, section: _GridSection, calendar: Calendar | None, folder: Path
+) -> tuple[Foreseen, str | None]:
+    """Read a price or a carbon intensity, and its currency; file names are relative to the site file's folder."""
     from beasy_sched.formats.grid_rates import CARBON, PRICE, RateFile, RateGaps, read_rate
 
     rate = _Rate(file=given) if isinstance(given, str) else given
     known = _required(calendar, field)
-    quantity = PRICE if field == "price" else CARBON
-    source = RateFile(folder / rate.file, quantity, rate.column, rate.unit, RateGaps(rate.gaps), rate.start)
-    return Foreseen(read_rate(source, known), known, rate.known)
+    source = RateFile(
+        folder / rate.file,
+        PRICE if field == "price" else CARBON,
+        rate.column,
+        rate.unit,
+        section.currency,
+        RateGaps(rate.gaps),
+        rate.start,
+    )
+    read = read_rate(source, known)
+    return Foreseen(read.signal, known, rate.known), read.currency
 
 
-def _tariff_row(place: int, row: _Row) -> tuple[tuple[int, ...], tuple[int, int], float]:
+def _price_expected(currency: str) -> str:
+    return f"at most {currency_named(currency).most_per_kwh:g} {currency} per kWh (is it in another unit?)"
+
+
+def _tariff_row(place: int, row: _Row, currency: str) -> tuple[tuple[int, ...], tuple[int, int], float]:
     where = f"tariff[{place}]"
     if wrong := [month for month in row.months if not 1 <= month <= 12]:
         raise ConfigError(f"grid.{where}.months: found {wrong[0]}, expected months from 1 to 12")
@@ -420,9 +450,7 @@ def _tariff_row(place: int, row: _Row) -> tuple[tuple[int, ...], tuple[int, int]
             f"grid.{where}.hours: found {list(row.hours)}, expected two different hours from 0 to 24,"
             " the first one before 24"
         )
-    if not abs(row.per_kwh) <= MOST_PER_KWH:
-        raise ConfigError(
-            f"grid.{where}.per_kwh: found {row.per_kwh:g}, expected at most {MOST_PER_KWH:g} per kWh"
-            " (is it per MWh?)"
-        )
+    if not abs(row.per_kwh) <= currency_named(currency).most_per_kwh:
+        expected = _price_expected(currency)
+        raise ConfigError(f"grid.{where}.per_kwh: found {row.per_kwh:g}, expected {expected}")
     return row.months, row.hours, row.per_kwh

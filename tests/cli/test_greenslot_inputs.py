@@ -133,7 +133,7 @@ CASES: list[Case] = [
         "prices per MWh read as per kWh",
         lambda f: (f.grid('price = "p.csv"'), f.rates("p.csv", "price_per_kwh", [41.5] * 24)),
         (),
-        ("p.csv:2", "price_per_kwh: 41.5 per kWh is no price (at most 10): is it in another unit?"),
+        ("p.csv:2", "price_per_kwh: 41.5 USD per kWh is not a credible price (at most 10): is it in another"),
     ),
     (
         "a negative import limit",

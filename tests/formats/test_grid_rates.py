@@ -22,7 +22,7 @@ def calendar(text="2022-01-01T00:00:00+01:00", zone="Europe/Paris"):
 def rate(tmp_path, text, quantity=PRICE, at=None, **how):
     path = tmp_path / "rates.csv"
     path.write_text(text, encoding="utf-8")
-    return read_rate(RateFile(path, quantity, **how), at or calendar())
+    return read_rate(RateFile(path, quantity, **how), at or calendar()).signal
 
 
 def hours(signal):
@@ -130,7 +130,10 @@ def test_gaps(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("time_s,price_per_kwh\n0,51\n3600,50\n", "rates.csv:2: price_per_kwh: 51 per kWh is no price"),
+        (
+            "time_s,price_per_kwh\n0,51\n3600,50\n",
+            "rates.csv:2: price_per_kwh: 51 USD per kWh is not a credible",
+        ),
         ("time_s,price\n0,51\n3600,50\n", "column 'price' does not state its unit"),
         ("time_s,price_per_kwh\n0,1\n", "has 1 values in column"),
         ("time_s,price_per_kwh\n0,1\n3600,1\n3600,2\n", "rates.csv:4: is not later than line 3"),
@@ -167,7 +170,7 @@ def test_a_unit_beside_the_file(tmp_path, unit):
 def test_real_files(name, quantity, start, zone, how, count):
     if not REAL.is_dir():
         pytest.skip("no real prices beside the project (../shared/data)")
-    signal = read_rate(RateFile(REAL / name, quantity, **how), calendar(start, zone))
+    signal = read_rate(RateFile(REAL / name, quantity, **how), calendar(start, zone)).signal
     assert len(signal.values) == count
     assert signal.times_s[0] == 0
     assert set(np.diff(signal.times_s)) == {HOUR}

@@ -236,7 +236,11 @@ def test_prices_and_carbon_from_files_beside_the_site_file(tmp_path):
         ("hours = [9, 23]", "hours = [8, 23]", "grid.tariff: month 1 has two prices from 8:00 on"),
         ("hours = [9, 23]", "hours = [9, 25]", "grid.tariff[0].hours: found [9, 25], expected"),
         ("hours = [9, 23]", "months = [0]", "grid.tariff[0].months: found 0, expected months from 1 to 12"),
-        ("per_kwh = 0.13", "per_kwh = 13", "grid.tariff[0].per_kwh: found 13, expected at most 10 per kWh"),
+        (
+            "per_kwh = 0.13",
+            "per_kwh = 13",
+            "grid.tariff[0].per_kwh: found 13, expected at most 10 USD per kWh",
+        ),
         ('start = "2010-07-12T09:00:00-04:00"', "", "time.zone: requires time.start"),
         ("09:00:00-04:00", "09:00:00", "found 2010-07-12T09:00:00, expected a time with its offset"),
         ("09:00:00-04:00", "09:00:00-05:00", "has another offset from UTC than America/New_York"),
