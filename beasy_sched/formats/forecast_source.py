@@ -47,13 +47,8 @@ from beasy_sched.formats.solar_history import (
     read_solar_history,
     word_classes,
 )
-from beasy_sched.formats.table import (
-    Table,
-    parse_table,
-    power_factor,
-    read_table_text,
-    unit_in_name,
-)
+from beasy_sched.formats.table import Table, parse_table, read_table_text
+from beasy_sched.formats.units import UnitError, power_unit, unit_in_name
 from beasy_sched.structs import as_type
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w
 
@@ -183,7 +178,10 @@ def read_forecast_file(path: PathLike, start: datetime | None = None) -> IssuedT
     levels = by_level = scheme = None
     if names and is_spread(names[0]):
         found = read_quantiles(
-            table, names, lambda name, power_w: _check_rows(table, name, issued_s, valid_s, power_w)
+            table,
+            names,
+            lambda name: table.numbers(name) * _unit_w(table, name, unit_in_name(name) or "W"),
+            lambda name, power_w: _check_rows(table, name, issued_s, valid_s, power_w),
         )
         levels, by_level, values = found.levels, found.power_w, found.at(0.5)
     elif len(names) == 1:
@@ -233,12 +231,23 @@ def _values(table: Table, name: str) -> tuple[FloatArray, ConditionScheme | None
         return word_classes(table, name), scheme
     if scheme is not None:
         return number_classes(table, name, table.numbers(name), scheme), scheme
-    factor = power_factor(unit_in_name(name) or name)
-    if factor is None:
+    stated = unit_in_name(name)
+    if stated is None:
         known = ", ".join(CONDITION_COLUMNS)
         expected = f"a power with its unit (W, kW, MW), or one of {known}"
         raise InputError(table.path, f"column {name!r} is not known, expected {expected}")
-    return table.numbers(name) * factor, None
+    return table.numbers(name) * _unit_w(table, name, stated), None
+
+
+def _unit_w(table: Table, name: str, unit: str) -> float:
+    """W in one unit of a column of powers; refuses energies and shares, which no forecast file has."""
+    try:
+        of_column = power_unit(unit)
+    except UnitError as error:
+        raise InputError(table.path, f"column {name!r}: {error}") from None
+    if not of_column.is_power:
+        raise InputError(table.path, f"column {name!r} is in {unit}: expected powers in W, kW or MW")
+    return of_column.worth
 
 
 def _check_rows(

@@ -189,11 +189,11 @@ def _unit(table: Table, column: str, source: RateFile) -> RateUnit:
     stated = rate_in_name(column) or _BARE_UNITS.get(column.lower())
     given, quantity = source.unit, source.quantity
     if given is None and stated is None:
-        example = quantity.example
+        example, beside = quantity.example, f'{{ file = "...", unit = "{quantity.example}" }}'
         raise InputError(
             table.path,
-            f"column {column!r} does not state its unit: expected it in the name, as in {column} [{example}], or"
-            f' beside the file: {quantity.name} = {{ file = "...", unit = "{example}" }}',
+            f"column {column!r} does not state its unit: expected it in the name, as in {column} [{example}],"
+            f" or beside the file: {quantity.name} = {beside}",
         )
     try:
         unit = quantity.unit(given or stated or "", source.currency)

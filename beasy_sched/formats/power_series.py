@@ -1,7 +1,8 @@
 """Files of power or weather that a user may bring: their formats, and the power of each step.
 
 Plain CSV files have a column of values, and a column of times or none. The unit comes from the column's
-name (``Solar [MW]``, ``power (W)``, ``pv_kw``) or from the user. Times are UTC dates, seconds since 1970, or
+name (``Solar [MW]``, ``power (W)``, ``energy_kwh``) or from the user; the energy of a row is divided by the
+time between rows. Times are UTC dates, seconds since 1970, or
 seconds from the start; an interval's value is its mean from its time on, or up to it where the column is
 called ``period_end``.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,18 +26,16 @@ from beasy_sched.formats.quantile_columns import check_values, is_spread, read_q
 from beasy_sched.formats.reading import is_number, read_text
 from beasy_sched.formats.table import (
     DELIMITERS,
-    PER_UNIT,
     POWER,
-    POWER_UNITS,
     DateOrder,
     Table,
     TimeSeries,
+    equal_row_s,
     on_grid,
     parse_table,
-    power_factor,
     read_table_text,
-    unit_in_name,
 )
+from beasy_sched.formats.units import EXPECTED_POWER, PowerUnit, UnitError, power_unit, unit_in_name
 from beasy_sched.formats.weather_exports import (
     is_entsoe_header,
     is_nasa_header,
@@ -46,11 +46,14 @@ from beasy_sched.formats.weather_exports import (
 )
 from beasy_sched.limits import LATEST_S
 from beasy_sched.protocol.notices import POWER_FIELD, is_power
+from beasy_sched.units import SECONDS_PER_DAY
 
 _START_NAMES = ("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)")
 _END_NAMES = ("period_end", "periodend")
 TIME_NAMES = _START_NAMES + _END_NAMES
 """What columns of times are called, in lower case."""
+_COUNTER_FROM_S = SECONDS_PER_DAY
+"""Time over which no energy of rows rises all along."""
 EPOCH_FROM_S = 3e8
 """Numbers from here on are seconds since 1970 (mid-1979), not since the file's start."""
 
@@ -92,8 +95,9 @@ def parse_power_csv(
 ) -> TimeSeries:
     """Read one column of power. Raises InputError with line or column and cause.
 
-    ``unit`` (W, kW, MW, GW or per-unit) is needed where the column's name has none; ``interval_s`` where
-    the file has no times. A per-unit column is the power of a capacity of 1 W.
+    ``unit`` (W, kW, MW, GW; Wh, kWh, MWh for the energy of each row; per-unit or %) is needed where the
+    column's name has none; ``interval_s`` where the file has no times. A column of shares is the power of a
+    capacity of 1 W.
     """
     table = parse_table(path, text, is_csv_header)
     return _one_column(table, column, unit, interval_s, date_order)
@@ -108,12 +112,35 @@ def _one_column(
 ) -> TimeSeries:
     path = table.path
     name = choose_column(path, value_columns(table), column)
-    factor, per_unit = _unit(path, name, unit)
-    values = table.numbers(name) * factor
-    series = _series(table, {POWER: values}, interval_s, date_order)
-    if per_unit and np.nanmax(values, initial=0.0) > 2.0:
+    of_column = _unit(path, name, unit)
+    times = _row_times(table, interval_s, date_order)
+    values = _watts(table, name, of_column, times.seconds)
+    series = _series(table, {POWER: values}, times)
+    if of_column.per_unit and np.nanmax(values, initial=0.0) > 2.0:
         raise InputError(path, f"{name} reaches {np.nanmax(values):g} per unit of capacity: wrong unit?")
-    return replace(series, capacity_w=1.0) if per_unit else series
+    return replace(series, capacity_w=1.0) if of_column.per_unit else series
+
+
+def _watts(table: Table, name: str, unit: PowerUnit, times_s: IntArray) -> FloatArray:
+    """A column as powers, W; of the energy of each row, by the time between rows."""
+    values = table.numbers(name)
+    if not unit.of_rows:
+        return values * unit.worth
+    _check_no_counter(table, name, values, times_s)
+    return values * unit.watts(equal_row_s(table, times_s))
+
+
+def _check_no_counter(table: Table, name: str, values: FloatArray, times_s: IntArray) -> None:
+    """Raise InputError for values that rise over a whole day or more and never fall, as a meter's counter."""
+    known = values[np.argsort(times_s, kind="stable")]
+    known = known[~np.isnan(known)]
+    lasts_s = float(np.ptp(times_s)) if len(times_s) else 0.0
+    if len(known) > 2 and lasts_s >= _COUNTER_FROM_S and known[-1] > known[0] and np.all(np.diff(known) >= 0):
+        raise InputError(
+            table.path,
+            f"{name} never falls, from {known[0]:g} to {known[-1]:g}: is it a meter's counter? expected the"
+            " energy of each row, which is the difference of two readings",
+        )
 
 
 def value_columns(table: Table) -> list[str]:
@@ -122,39 +149,52 @@ def value_columns(table: Table) -> list[str]:
     return [name for name in table.names if name != time_name]
 
 
-def _series(
-    table: Table,
-    columns: Mapping[str, FloatArray],
-    interval_s: int | None,
-    date_order: DateOrder | None = None,
-) -> TimeSeries:
-    """The columns on a grid of the table's times, or of rows of ``interval_s`` where it has none."""
+class _RowTimes(NamedTuple):
+    """Times of a table's rows."""
+
+    seconds: IntArray
+    dated: bool
+    """Whether they are dates, and not seconds from the file's start."""
+    notes: tuple[str, ...]
+
+
+def _row_times(table: Table, interval_s: int | None, date_order: DateOrder | None = None) -> _RowTimes:
+    """The table's times, or those of rows of ``interval_s`` where it has none."""
     time_name = time_column(table)
     if time_name is not None:
-        times, dated, notes = column_times(table, time_name, date_order)
-    elif interval_s is not None:
-        times, dated, notes = np.arange(len(table.rows), dtype=np.int64) * interval_s, False, ()
-    else:
+        return _RowTimes(*column_times(table, time_name, date_order))
+    if interval_s is None:
         raise InputError(table.path, "has no column of times: give the length of its rows with --interval")
-    series = on_grid(table, times, columns, dated=dated, notes=notes)
+    return _RowTimes(np.arange(len(table.rows), dtype=np.int64) * interval_s, False, ())
+
+
+def _series(table: Table, columns: Mapping[str, FloatArray], times: _RowTimes) -> TimeSeries:
+    """The columns on a grid of the rows' times."""
+    series = on_grid(table, times.seconds, columns, dated=times.dated, notes=times.notes)
+    time_name = time_column(table)
     if time_name is not None and time_name.lower() in _END_NAMES and series.start_s is not None:
         series = replace(series, start_s=series.start_s - series.interval_s)
     return series
 
 
-def _unit(path: PathLike, name: str, unit: str | None) -> tuple[float, bool]:
-    """Watts in one of the column's unit, and whether it is per unit of capacity."""
-    known = ", ".join([*POWER_UNITS, PER_UNIT])
+def _unit(path: PathLike, name: str, unit: str | None) -> PowerUnit:
+    """The unit of a column, from its name or the user; refuses two that differ."""
     stated = unit_in_name(name)
-    chosen = stated or unit
-    if chosen is None:
-        raise InputError(path, f"column {name!r} does not state its unit: give --unit ({known})")
-    if stated is not None and unit is not None and power_factor(unit) != POWER_UNITS[stated]:
+    if stated is None and unit is None:
+        raise InputError(path, f"column {name!r} does not state its unit: give --unit ({EXPECTED_POWER})")
+    given = None if unit is None else _parsed(path, "--unit", unit)
+    own = given if stated is None else _parsed(path, f"column {name!r}", stated)
+    assert own is not None
+    if given is not None and given != own:
         raise InputError(path, f"column {name!r} is in {stated}, but --unit says {unit}")
-    factor = power_factor(chosen)
-    if factor is None:
-        raise InputError(path, f"unknown unit {chosen!r}, expected one of {known}")
-    return factor, chosen.lower() not in POWER_UNITS
+    return own
+
+
+def _parsed(path: PathLike, where: str, unit: str) -> PowerUnit:
+    try:
+        return power_unit(unit)
+    except UnitError as error:
+        raise InputError(path, f"{where}: {error}") from None
 
 
 def time_column(table: Table) -> str | None:
@@ -219,14 +259,19 @@ def read_demand(
     if len(names) < 2 or not any(map(is_spread, names)):
         series = _one_column(table, None, unit, interval_s)
         return _in_steps(series, series.columns[POWER], steps, step_s), None
-    for name in names if unit is not None else ():
-        _unit(path, name, unit)  # refuses another one
-    unit_w = power_factor(unit or "W") or 1.0
-    found = read_quantiles(table, names, partial(check_values, table), unit_w)
+    times = _row_times(table, interval_s)
+
+    def powers_w(name: str) -> FloatArray:
+        of_column = _unit(path, name, unit or unit_in_name(name) or "W")
+        if of_column.per_unit:
+            raise InputError(path, f"column {name!r}: expected a demand in W, kW or MW, or in Wh, kWh or MWh")
+        return _watts(table, name, of_column, times.seconds)
+
+    found = read_quantiles(table, names, powers_w, partial(check_values, table))
     if not found.levels[0] <= 0.5 <= found.levels[-1]:
         expected = "expected the median (p50), or quantiles on both sides of it"
         raise InputError(path, f"columns are {', '.join(table.names)}: {expected}")
-    series = _series(table, {str(row): power_w for row, power_w in enumerate(found.power_w)}, interval_s)
+    series = _series(table, {str(row): power_w for row, power_w in enumerate(found.power_w)}, times)
     rows = Quantiles(found.levels, np.stack([*series.columns.values()]))
     quantiles = rows.mapped(lambda power_w: _in_steps(series, power_w, steps, step_s))
     return quantiles.at(0.5), quantiles

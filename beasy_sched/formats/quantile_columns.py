@@ -12,15 +12,19 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError
 from beasy_sched.forecast.quantiles import Quantiles
-from beasy_sched.formats.table import POWER_UNITS, Table
+from beasy_sched.formats.table import Table
+from beasy_sched.formats.units import unit_in_name
 
-_SPREAD: Final = re.compile(r"(p|m|member[ _]?)(\d+(?:\.\d+)?)(?:[ _]*[\[(]?(w|kw|mw|gw)[\])]?)?")
+_SPREAD: Final = re.compile(
+    r"(p|m|member[ _]?)(\d+(?:\.\d+)?)([ _]*[\[(]?\s*[a-z]+\s*[\])]?)?", re.IGNORECASE
+)
 """A column of a quantile (its percentage) or of a member of an ensemble (its number), with its unit."""
 
 
 def is_spread(name: str) -> bool:
     """Whether a column is one of a quantile or of a member, by its name."""
-    return _SPREAD.fullmatch(name.lower()) is not None
+    found = _SPREAD.fullmatch(name)
+    return found is not None and (found[3] is None or unit_in_name(found[3].strip(" _")) is not None)
 
 
 def check_values(table: Table, name: str, values: FloatArray) -> None:
@@ -34,15 +38,18 @@ def check_values(table: Table, name: str, values: FloatArray) -> None:
 
 
 def read_quantiles(
-    table: Table, names: Sequence[str], check: Callable[[str, FloatArray], None], unit_w: float = 1.0
+    table: Table,
+    names: Sequence[str],
+    powers_w: Callable[[str], FloatArray],
+    check: Callable[[str, FloatArray], None],
 ) -> Quantiles:
     """Return the quantiles of each row, from columns of quantiles or of members.
 
-    ``check`` is called with each column's name and powers (W); ``unit_w`` is W in one unit of columns whose
-    name states none. Raises InputError with the line or the columns, and the cause.
+    ``powers_w`` returns the powers (W) of a column; ``check`` is called with each column's name and powers.
+    Raises InputError with the line or the columns, and the cause.
     """
-    parts = [_SPREAD.fullmatch(name.lower()) for name in names]
-    kinds = {part[1] == "p" if part else None for part in parts}
+    parts = [_SPREAD.fullmatch(name) if is_spread(name) else None for name in names]
+    kinds = {part[1].lower() == "p" if part else None for part in parts}
     if len(kinds) > 1 or len(names) < 2:
         raise InputError(
             table.path,
@@ -50,8 +57,8 @@ def read_quantiles(
             " at least two of one kind",
         )
     columns = []
-    for name, part in zip(names, parts, strict=True):
-        power_w = table.numbers(name) * (POWER_UNITS[part[3]] if part and part[3] else unit_w)
+    for name in names:
+        power_w = powers_w(name)
         check(name, power_w)
         columns.append(power_w)
     if kinds == {False}:

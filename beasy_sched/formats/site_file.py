@@ -418,7 +418,7 @@ def _required(calendar: Calendar | None, field: str) -> Calendar:
 def _rate(
     given: str | _Rate, field: str, section: _GridSection, calendar: Calendar | None, folder: Path
 ) -> tuple[Foreseen, str | None]:
-    """Read a price or a carbon intensity, and its currency; file names are relative to the site file's folder."""
+    """Read a price or a carbon intensity, and its currency; the file is beside the site file."""
     from beasy_sched.formats.grid_rates import CARBON, PRICE, RateFile, RateGaps, read_rate
 
     rate = _Rate(file=given) if isinstance(given, str) else given

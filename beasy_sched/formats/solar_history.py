@@ -59,6 +59,7 @@ from beasy_sched.formats.table import (
     parse_table,
     read_table_text,
 )
+from beasy_sched.formats.units import cover_share, share_in_name
 from beasy_sched.formats.weather_exports import is_entsoe_header, is_nasa_header, is_ninja_header
 from beasy_sched.units import SECONDS_PER_HOUR
 
@@ -88,7 +89,7 @@ def read_solar_history(
     """Read training data; `SolarHistory.scaled_to` then fits it to the site's panels.
 
     ``column`` and ``conditions`` name the columns of a plain CSV file (``column`` also ENTSO-E's), ``unit``
-    is for a column whose name has none (W, kW, MW, GW or per-unit). Rows finer than an hour are averaged.
+    is for a column whose name has none (see `parse_power_csv`). Rows finer than an hour are averaged.
     Raises InputError with line, column and cause.
     """
     text = read_table_text(path)
@@ -165,7 +166,7 @@ def _condition_column(table: Table, name: str) -> _Conditions:
     """Conditions by row of the file: what a column holds follows from its name and cells."""
     lower = name.lower()
     if "cloud" in lower:
-        shares = table.numbers(name) / (100.0 if "%" in name else 1.0)
+        shares = table.numbers(name) * cover_share(share_in_name(name) or "fraction")
         number_classes(table, name, shares, CLOUD_COVER)
         return _Conditions(CLOUD_COVER, shares)
     if "clearness" in lower:

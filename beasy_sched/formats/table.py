@@ -1,8 +1,8 @@
 """Tables in text files as people leave them, and the series of weather or power that they hold.
 
-Tables have comment lines, spreadsheet damage, odd line ends; their cells numbers, units of power and
-irradiance as files and users write them, and dates, in ISO form or as spreadsheets write them (D/M/Y, M/D/Y,
-Y/M/D). Every reader of weather or power returns a series on a regular grid of times.
+Tables have comment lines, spreadsheet damage, odd line ends; their cells numbers, and dates, in ISO form or
+as spreadsheets write them (D/M/Y, M/D/Y, Y/M/D). Every reader of weather or power returns a series on a
+regular grid of times.
 """
 
 from __future__ import annotations
@@ -179,45 +179,6 @@ def _stripped(cells: list[str]) -> list[str]:
     return cells
 
 
-POWER_UNITS = {"w": 1.0, "kw": 1e3, "mw": 1e6, "gw": 1e9}
-"""Watts in one of each; the names in lower case."""
-PER_UNIT = "per-unit"
-"""Power as a fraction of the capacity: in watts, the power of 1 W of capacity."""
-IRRADIANCE_UNITS = {
-    "w/m2": 1.0,
-    "wh/m2": 1.0,
-    "w-hr/m2": 1.0,
-    "kw/m2": 1e3,
-    "kwh/m2": 1e3,
-    "kw-hr/m2": 1e3,
-    "mj/hr": 1e6 / 3600.0,
-    "mj/m2": 1e6 / 3600.0,
-}
-"""W/m2 in one of each, over an hour; the names as `plain_unit` makes them."""
-
-_BRACKETED = re.compile(r"[\[(]\s*([kMG]?W)\s*[\])]", re.IGNORECASE)
-_SUFFIX = re.compile(r"[_ ]([kMG]?W)$", re.IGNORECASE)
-
-
-def plain_unit(text: str) -> str:
-    """A unit in lower case and without decoration: ``kW/m²`` (or ``kW/m^2``, ``kW/m??``) to ``kw/m2``."""
-    unit = text.strip().lower().replace("^", "").replace("²", "2").replace("â2", "2")
-    return re.sub(r"/m(\?+|\ufffd+)?$", "/m2", unit).replace("/m2/hour", "/m2").replace("/m2/hr", "/m2")
-
-
-def unit_in_name(column: str) -> str | None:
-    """The power unit stated in a column's name: ``Solar [MW]``, ``power (W)``, ``pv_kw``."""
-    match = _BRACKETED.search(column) or _SUFFIX.search(column)
-    return match[1].lower() if match else None
-
-
-def power_factor(unit: str) -> float | None:
-    """Watts in one ``unit`` (`PER_UNIT` counts as 1); None for an unknown unit."""
-    if unit.strip().lower() in (PER_UNIT, "pu", "p.u."):
-        return 1.0
-    return POWER_UNITS.get(unit.strip().lower())
-
-
 _CLOCK = r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.0*)?)?\s*([AaPp][Mm])?)?"
 _YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})" + _CLOCK + r"\s*(Z|UTC|[+-]\d{2}:?\d{2})?$")
 _YEAR_LAST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})" + _CLOCK + r"$")
@@ -374,6 +335,8 @@ def on_grid(
     if len(back := np.flatnonzero(np.diff(times_s) < 0)):
         notes += (f"rows are not in order of time (first at line {table.lines[back[0] + 1]}): sorted",)
     order, repeats = _without_repeats(table, times_s, columns, order)
+    if len(order) < 2:
+        raise InputError(table.path, "has one time only, expected at least 2")
     interval, slots = _grid(table, times_s, order, dated)
     size = int(slots[-1]) + 1
     lines = np.zeros(size, dtype=np.int64)
@@ -384,6 +347,29 @@ def on_grid(
         gridded[name][slots] = values[order]
     start = int(times_s[order[0]]) if dated else None
     return TimeSeries(table.path, interval, gridded, lines, start, notes=notes + repeats)
+
+
+def _usual_interval_s(times_s: IntArray) -> int:
+    """Return the most frequent distance of ascending times, s; of at least two."""
+    sizes, counts = np.unique(np.diff(times_s), return_counts=True)
+    return int(sizes[np.argmax(counts)])
+
+
+def equal_row_s(table: Table, times_s: IntArray) -> int:
+    """Return the time that each row lasts, s, for values that are the energy of a row.
+
+    Raises InputError, naming the line, where rows of another length begin: two distances in a row that are
+    equal, and not the usual one. A single longer distance is a row that is missing.
+    """
+    times, rows = np.unique(times_s, return_index=True)
+    if len(times) < 2:
+        raise InputError(table.path, f"has {counted(len(times), 'row')} of data, expected at least 2")
+    gaps, usual_s = np.diff(times), _usual_interval_s(times)
+    others = np.flatnonzero((gaps[1:] == gaps[:-1]) & (gaps[1:] != usual_s))
+    if len(others):
+        found = f"rows are {gaps[others[0]]} s apart here, but most are {usual_s} s apart"
+        raise table.error(int(rows[others[0]]), f"{found}: expected energies of rows of one length")
+    return usual_s
 
 
 def _without_repeats(
@@ -409,8 +395,7 @@ def _grid(table: Table, times_s: IntArray, order: IndexArray, dated: bool) -> tu
     """The spacing of the grid (s) and the slot on it of each row in ``order``."""
     times = times_s[order]
     gaps = np.diff(times)
-    sizes, counts = np.unique(gaps, return_counts=True)
-    interval = int(sizes[np.argmax(counts)])
+    interval = _usual_interval_s(times)
     if interval > _LONGEST_INTERVAL_S:
         raise InputError(table.path, f"has a row every {interval / 3600:g} h, expected hourly rows or finer")
     start = int(times[0]) if dated else None

@@ -189,14 +189,16 @@ def unit_in_name(column: str) -> str | None:
     words = re.split(r"[\s_.]+", _BRACKETED.sub(" ", column).strip())
     for count in (2, 1):
         last = " ".join(words[-count:])
-        if len(words) >= count and _is_of_power(last) and _is_of_values(words, len(words) - count):
+        before = words[: -count or None]
+        if len(words) >= count and _is_of_power(last) and before[-1:] != ["per"]:
             return last
     if glued := _GLUED.search(column.strip()):
         return glued[1]
     energies = (
         word
         for place, word in enumerate(words)
-        if len(word) > 1 and word.lower().endswith("wh") and _is_of_values(words, place)
+        if word.lower().endswith("wh")
+        and not re.fullmatch(r"\d+|per", (words[place - 1] if place else "").lower())
     )
     return next((word for word in energies if _worth(ENERGY_J, word) is not None), None)
 
@@ -204,12 +206,6 @@ def unit_in_name(column: str) -> str | None:
 def _is_of_power(unit: str) -> bool:
     """Whether a text is a unit of power or energy, or one that must not be taken for it."""
     return _power_unit(unit) is not None or folded(unit) in _REASONS or bool(_MILLI.fullmatch(unit.strip()))
-
-
-def _is_of_values(words: list[str], place: int) -> bool:
-    """Whether a unit in a name is that of the values: not a size as in ``2.5 MW``, nor ``per MWh``."""
-    before = words[place - 1] if place else ""
-    return not before[-1:].isdigit() and before.lower() != "per"
 
 
 # --- money and mass per energy ------------------------------------------------------------------------------
@@ -353,6 +349,13 @@ def temperature_c(unit: str) -> tuple[float, float]:
     if found is None:
         raise _unknown(unit, "°C, °F or K")
     return found
+
+
+def share_in_name(column: str) -> str | None:
+    """Return the unit of a share in a column's name, such as ``cloud cover (%)`` or ``cloud_cover_pct``."""
+    words = re.split(r"[\s_\[\]()]+", column[:_LONGEST_NAME])
+    named = next((word for word in words if folded(word) in {**SHARES, **_OKTAS}), None)
+    return named or ("%" if "%" in column else None)
 
 
 def cover_share(unit: str) -> float:

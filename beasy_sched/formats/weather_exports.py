@@ -18,10 +18,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,23 +34,30 @@ from beasy_sched.formats.table import (
     CLOUD_COVER_SHARE,
     FLAGGED,
     IRRADIANCE,
-    IRRADIANCE_UNITS,
     POWER,
-    POWER_UNITS,
     TEMPERATURE,
     WIND_SPEED,
     DateOrder,
     Table,
     TimeSeries,
+    equal_row_s,
     on_grid,
     parse_moment,
     parse_table,
-    plain_unit,
     time_text,
+)
+from beasy_sched.formats.units import (
+    UnitError,
+    cover_share,
+    irradiance_w_m2,
+    power_unit,
+    speed_m_s,
+    temperature_c,
     unit_in_name,
 )
 from beasy_sched.limits import LARGEST_NUMBER
 from beasy_sched.numbers import number_in
+from beasy_sched.units import SECONDS_PER_HOUR
 
 _NINJA_UNITS = {
     "electricity": "kW",
@@ -58,15 +65,19 @@ _NINJA_UNITS = {
     "irradiance_diffuse": "kW/m2",
     "radiation_surface": "W/m2",
     "wind_speed": "m/s",
+    "temperature": "°C",
+    "cloud_cover": "fraction",
 }
 """The quantities, and the units of exports that do not say, or that say "unknown" (version 1.4)."""
+_NINJA_COLUMNS = ("electricity", "irradiance_direct", "irradiance_diffuse", "radiation_surface", "wind_speed")
+"""The columns of which one at least makes a file an export."""
 MOST_OVER_CAPACITY = 1.2
 """Largest share of its capacity that a plant's power may reach."""
 
 
 def is_ninja_header(cells: list[str]) -> bool:
     """Whether a header line is that of a ninja export; such a line may be commented out."""
-    return cells[0].lstrip("# ") == "time" and any(cell in _NINJA_UNITS for cell in cells[1:])
+    return cells[0].lstrip("# ") == "time" and any(cell in _NINJA_COLUMNS for cell in cells[1:])
 
 
 def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) -> TimeSeries:
@@ -100,35 +111,57 @@ def _ninja_columns(table: Table, units: dict[str, Any]) -> dict[str, FloatArray]
     columns = {}
     names = table.names
     if "electricity" in names:
-        factor = _ninja_factor(table, units, "electricity", POWER_UNITS)
+        factor = _ninja_unit(table, units, "electricity", _power_w)
         columns[POWER] = table.numbers("electricity") * factor
     parts: list[str] = [name for name in ("irradiance_direct", "irradiance_diffuse") if name in names]
     if len(parts) < 2:
         parts = ["radiation_surface"] if "radiation_surface" in names else []
     if parts:
-        irradiances = [table.numbers(n) * _ninja_factor(table, units, n, IRRADIANCE_UNITS) for n in parts]
+        irradiances = [table.numbers(n) * _ninja_unit(table, units, n, _hourly_w_m2) for n in parts]
         columns[IRRADIANCE] = np.sum(irradiances, axis=0)
     if "wind_speed" in names:
-        factor = _ninja_factor(table, units, "wind_speed", {"m/s": 1.0})
+        factor = _ninja_unit(table, units, "wind_speed", speed_m_s)
         columns[WIND_SPEED] = table.numbers("wind_speed") * factor
-    for name, ours in (
-        ("temperature", TEMPERATURE),
-        ("missing", FLAGGED),
-        ("cloud_cover", CLOUD_COVER_SHARE),
-    ):
-        if name in names:
-            columns[ours] = table.numbers(name)
+    if "temperature" in names:
+        factor, offset = _ninja_unit(table, units, "temperature", temperature_c)
+        columns[TEMPERATURE] = table.numbers("temperature") * factor + offset
+    if "cloud_cover" in names:
+        factor = _ninja_unit(table, units, "cloud_cover", cover_share)
+        columns[CLOUD_COVER_SHARE] = table.numbers("cloud_cover") * factor
+    if "missing" in names:
+        columns[FLAGGED] = table.numbers("missing")
     return columns
 
 
-def _ninja_factor(table: Table, units: dict[str, Any], name: str, known: dict[str, float]) -> float:
+Converted = TypeVar("Converted")
+
+
+def _ninja_unit(
+    table: Table, units: dict[str, Any], name: str, convert: Callable[[str], Converted]
+) -> Converted:
+    """A column's conversion, by the unit that the export states for it, or by the usual one."""
     unit = str(units.get(name, "unknown"))
-    if unit.lower() == "unknown":
-        unit = _NINJA_UNITS[name]
-    factor = known.get(plain_unit(unit))
-    if factor is None:
-        raise InputError(table.path, f"{name} is in {unit!r}, expected one of {', '.join(known)}")
-    return factor
+    return _converted(table, name, _NINJA_UNITS[name] if unit.lower() == "unknown" else unit, convert)
+
+
+def _converted(table: Table, name: str, unit: str, convert: Callable[[str], Converted]) -> Converted:
+    try:
+        return convert(unit)
+    except UnitError as error:
+        raise InputError(table.path, f"{name}: {error}") from None
+
+
+def _power_w(unit: str) -> float:
+    """W in one unit of power, or of energy in an hour. Raises UnitError."""
+    found = power_unit(unit)
+    if found.per_unit:
+        raise UnitError(f"unit {unit!r}: expected W, kW or MW")
+    return found.watts(SECONDS_PER_HOUR)
+
+
+def _hourly_w_m2(unit: str) -> float:
+    """W/m2 in one unit of irradiance, or of irradiation in an hour."""
+    return irradiance_w_m2(unit, SECONDS_PER_HOUR)
 
 
 def _longitude_deg(stated: object) -> float | None:
@@ -263,15 +296,17 @@ def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) 
     speed = wind_column or next((name for name in _WIND_COLUMNS if name in table.names), None)
     columns: dict[str, FloatArray] = {}
     if _IRRADIANCE_COLUMN in table.names:
-        columns[IRRADIANCE] = _nasa_column(table, _IRRADIANCE_COLUMN) * _nasa_irradiance_factor(table)
+        factor = _nasa_unit(table, _IRRADIANCE_COLUMN, "W/m2", _hourly_w_m2)
+        columns[IRRADIANCE] = _nasa_column(table, _IRRADIANCE_COLUMN) * factor
     if speed is not None:
-        columns[WIND_SPEED] = _nasa_column(table, speed)
+        columns[WIND_SPEED] = _nasa_column(table, speed) * _nasa_unit(table, speed, "m/s", speed_m_s)
     if not columns:
         found = ", ".join(table.names[4:])
         expected = f"{_IRRADIANCE_COLUMN} for sun, or {' or '.join(_WIND_COLUMNS)} for wind"
         raise InputError(path, f"has neither irradiance nor wind speed: found {found}; add {expected}")
     if "T2M" in table.names:
-        columns[TEMPERATURE] = _nasa_column(table, "T2M")
+        factor, offset = _nasa_unit(table, "T2M", "C", temperature_c)
+        columns[TEMPERATURE] = _nasa_column(table, "T2M") * factor + offset
     columns.update(_nasa_conditions(table))
     times = _nasa_times(table)
     shift_h, notes = _nasa_shift_h(table)
@@ -303,23 +338,22 @@ def _nasa_conditions(table: Table) -> dict[str, FloatArray]:
     if "ALLSKY_KT" in table.names:
         columns[CLEARNESS_INDEX] = _nasa_column(table, "ALLSKY_KT")
     if "CLOUD_AMT" in table.names:
-        columns[CLOUD_COVER_SHARE] = _nasa_column(table, "CLOUD_AMT") / 100.0
+        columns[CLOUD_COVER_SHARE] = _nasa_column(table, "CLOUD_AMT") * _nasa_unit(
+            table, "CLOUD_AMT", "%", cover_share
+        )
     if _CLEAR_SKY_COLUMN in table.names:
-        factor = _nasa_irradiance_factor(table, _CLEAR_SKY_COLUMN)
+        factor = _nasa_unit(table, _CLEAR_SKY_COLUMN, "W/m2", _hourly_w_m2)
         columns[CLEAR_SKY] = _nasa_column(table, _CLEAR_SKY_COLUMN) * factor
     return columns
 
 
-def _nasa_irradiance_factor(table: Table, name: str = _IRRADIANCE_COLUMN) -> float:
-    """W/m2 in one of the export's irradiance unit; W/m2 where the header block is missing."""
+def _nasa_unit(table: Table, name: str, usual: str, convert: Callable[[str], Converted]) -> Converted:
+    """A column's conversion, by the unit in the header block; by the usual one where the block is missing."""
     for line in table.preamble:
         if line.split()[:1] == [name]:
             match = re.search(r"\(([^()]*)\)\s*$", line)
-            factor = IRRADIANCE_UNITS.get(plain_unit(match[1])) if match else None
-            if factor is None:
-                raise InputError(table.path, f"{name} is in an unknown unit: {line.strip()!r}")
-            return factor
-    return 1.0
+            return _converted(table, name, match[1] if match else line.strip(), convert)
+    return convert(usual)
 
 
 def _nasa_times(table: Table) -> IntArray:
@@ -370,8 +404,12 @@ def is_entsoe_header(cells: list[str]) -> bool:
 def parse_entsoe(path: PathLike, text: str, column: str) -> TimeSeries:
     """Read the generation of one full column name. Raises InputError with line and cause."""
     table = parse_table(path, text, is_entsoe_header)
-    values = table.numbers(column) * POWER_UNITS[unit_in_name(column) or "mw"]
+    unit = _converted(table, column, unit_in_name(column) or "MW", power_unit)
+    if unit.per_unit:
+        raise InputError(path, f"column {column!r} is a share: expected powers in MW")
     times, exists = entsoe_times(table)
+    row_s = equal_row_s(replace(table, lines=table.lines[exists]), times[exists]) if unit.of_rows else 1
+    values = table.numbers(column) * unit.watts(row_s)
     for at in np.flatnonzero(~exists & ~np.isnan(values)).tolist():
         message = "has a value for an hour that the change to summer time skips"
         raise table.error(at, f"{message}: are its times local at all?")

@@ -15,7 +15,8 @@ from beasy_sched.formats.batsim_versions import event_from_batsim5, is_generic_e
 from beasy_sched.formats.decoding import Malformed, csv_line, decode_json
 from beasy_sched.formats.power_series import EPOCH_FROM_S, TIME_NAMES, is_csv_header
 from beasy_sched.formats.reading import is_number, not_utf8
-from beasy_sched.formats.table import DELIMITERS, NOTHING, POWER_UNITS, parse_moment, unit_in_name
+from beasy_sched.formats.table import DELIMITERS, NOTHING, parse_moment
+from beasy_sched.formats.units import UnitError, power_unit, unit_in_name
 from beasy_sched.limits import LARGEST_ENERGY_J, LARGEST_POWER_W, LATEST_S, shortened
 from beasy_sched.numbers import ANY_NUMBER, Range, found_text
 from beasy_sched.protocol.notices import (
@@ -92,10 +93,11 @@ def _no_power(fields: Mapping[str, Any]) -> str:
 
 
 def _power_factor(column: str) -> float | None:
-    if column == _NINJA_POWER:
-        return POWER_UNITS["kw"]
-    unit = unit_in_name(column)
-    return None if unit is None else POWER_UNITS[unit]
+    try:
+        unit = power_unit("kW" if column == _NINJA_POWER else unit_in_name(column) or "")
+    except UnitError:
+        return None
+    return unit.worth if unit.is_power else None
 
 
 def _outside(ranges: Mapping[str, Range]) -> Callable[[Mapping[str, Any]], str]:

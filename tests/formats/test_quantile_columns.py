@@ -11,18 +11,33 @@ from beasy_sched.formats.table import parse_table
 @pytest.mark.parametrize(
     ("name", "spread"),
     [
-        *[(name, True) for name in ("p10", "P2.5", "p10_kw", "p10 [kW]", "m1", "member 3", "m12 (MW)")],
-        *[(name, False) for name in ("p", "power", "p10%", "pv_kw", "kW", "m1_kva", "time", "")],
+        *[
+            (name, True)
+            for name in (
+                "p10",
+                "P2.5",
+                "p10_kw",
+                "p10 [kW]",
+                "m1",
+                "member 3",
+                "m12 (MW)",
+                "p10 (kWh)",
+                "m1_kva",
+            )
+        ],
+        *[(name, False) for name in ("p", "power", "p10%", "pv_kw", "kW", "m1_pv", "time", "")],
     ],
 )
 def test_names(name, spread):
     assert is_spread(name) is spread
 
 
-def test_each_column_has_its_unit_or_the_one_given():
+def test_quantiles_are_those_of_the_powers_of_their_columns():
     table = parse_table("f.csv", "p90,p10_w,p50_mw\n3,500,0.002\n", lambda cells: True)
     checked = {}
-    found = read_quantiles(table, table.names, checked.__setitem__, 1e3)
+    watts = {"p90": 1e3, "p10_w": 1.0, "p50_mw": 1e6}
+    powers_w = lambda name: table.numbers(name) * watts[name]  # noqa: E731
+    found = read_quantiles(table, table.names, powers_w, checked.__setitem__)
     assert found.levels.tolist() == [0.1, 0.5, 0.9]
     assert found.power_w.tolist() == [[500.0], [2000.0], [3000.0]]
     assert {name: powers.tolist() for name, powers in checked.items()} == {

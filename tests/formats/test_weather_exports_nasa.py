@@ -81,7 +81,7 @@ def test_an_unstated_time_standard_is_assumed_and_noted():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"unit": "langley"}, "ALLSKY_SFC_SW_DWN is in an unknown unit"),
+        ({"unit": "langley"}, "ALLSKY_SFC_SW_DWN: unit 'langley': expected W/m2, kW/m2"),
         (
             {"rows": "YEAR,MO,DY,HR,RH2M\n2020,6,22,10,5\n"},
             "has neither irradiance nor wind speed: found RH2M",

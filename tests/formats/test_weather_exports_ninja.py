@@ -146,7 +146,7 @@ def header(**params):
         ),
         (
             "# Units: electricity in hp\ntime,electricity\n" + rows(["1", "5"]),
-            "electricity is in 'hp', expected",
+            "electricity: unit 'hp' is not one of the units of electric power: expected W, kW",
         ),
         ("time,electricity\n", "has 0 rows of data, expected at least 2"),
     ],

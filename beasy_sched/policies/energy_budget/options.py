@@ -18,6 +18,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.engine.policy import Options
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, odd
+from beasy_sched.formats.units import UnitError, energy_j
 from beasy_sched.limits import LARGEST_ENERGY_J
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState
 from beasy_sched.model.hosts import HostIds
@@ -25,8 +26,7 @@ from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, parse_duration
 
-_JOULES: Final = {"j": 1.0, "kj": 1e3, "mj": 1e6, "gj": 1e9, "wh": 3.6e3, "kwh": 3.6e6, "mwh": 3.6e9}
-_AMOUNT: Final = re.compile(r"\s*([0-9.eE+-]+?)\s*(%|[kKmMgG]?[jJ]|[kKmM]?[wW][hH])\s*")
+_AMOUNT: Final = re.compile(r"\s*([0-9.eE+-]+?)\s*(%|[a-zA-Z][a-zA-Z -]*)")
 
 Shutdown = Literal["none", "opportunistic"]
 Allocation = Literal["any", "contiguous"]
@@ -106,13 +106,15 @@ def read_period(options: EnergyBudgetOptions) -> BudgetPeriod | None:
 
 def _amount(budget: float | str) -> tuple[float, bool]:
     """Return the amount and whether it is a share."""
-    found = _AMOUNT.fullmatch(budget) if isinstance(budget, str) else None
-    text, unit = (found[1], found[2].lower()) if found else (str(budget), "")
+    found = _AMOUNT.fullmatch(budget.strip()) if isinstance(budget, str) else None
+    text, unit = (found[1], found[2]) if found else (str(budget), "")
     try:
-        value = float(text)
+        value, unit_j = float(text), energy_j(unit) if unit not in ("", "%") else 1.0
+    except UnitError as error:
+        raise ConfigError(f"budget: found {budget!r}: {error}") from None
     except ValueError:
-        value = math.nan
-    too_much = value < math.inf and value * _JOULES.get(unit, 1.0) > LARGEST_ENERGY_J
+        value, unit_j = math.nan, 1.0
+    too_much = value < math.inf and value * unit_j > LARGEST_ENERGY_J
     if not value >= 0 or too_much or (not unit and 1 < value < math.inf):
         raise ConfigError(
             f'budget: found {budget!r}, expected a share such as 0.6 or "60%", or an energy such as'
@@ -120,7 +122,7 @@ def _amount(budget: float | str) -> tuple[float, bool]:
         )
     if unit == "%":
         return value / 100, True
-    return (value * _JOULES[unit], False) if unit else (value, True)
+    return (value * unit_j, False) if unit else (value, True)
 
 
 def _duration(name: str, value: float | str) -> float:
