@@ -127,9 +127,9 @@ def grid_file(text: str, quantity: RateQuantity, near: datetime, hours: int) -> 
     """
     given = _given(text)
     path, zone = Path(given.file), _zone(given)
-    source = RateFile(path, quantity, given.column, given.unit, given.gaps, given.start)
+    source = RateFile(path, quantity, given.column, given.unit, gaps=given.gaps, start=given.start)
     calendar = Calendar(_LONG_AGO.replace(tzinfo=zone), zone)
-    first, last = (calendar.local(at_s) for at_s in read_rate(source, calendar).span_s)
+    first, last = (calendar.local(at_s) for at_s in read_rate(source, calendar).signal.span_s)
     weeks = [*_weeks(first, last, hours)]
     covered = f"it covers {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} ({given.zone})"
     if not weeks:
