@@ -42,17 +42,16 @@ class CallLead:
         ``sources`` is the number of workloads.
         """
         self._is_known = message_delay_s is not None
+        self.is_needed = message_delay_s is None or message_delay_s > 0.0
+        """Whether the network has latency, or may have some; calls then come first in a reply.
+
+        If not, the lead stays, and what is noted changes nothing."""
         self._delay_s = ASSUMED_S if message_delay_s is None else message_delay_s
         self._sources = sources
         self._replied_s = math.inf
         self._requests = 0
         self.lead_s = MOMENT_S
         """Lead for calls in the reply to the present message, s."""
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether the network has latency, or may have some; calls then come first in a reply."""
-        return not self._is_known or self._delay_s > 0.0
 
     def count(self, parts: int) -> None:
         """Set the lead for a message after which Batsim has ``parts`` jobs, switches, calls and kills."""

@@ -177,16 +177,19 @@ class Session:
         self._decisions, self._arrived = [], []
         self._apply(message)
         if not self.ended:
-            self._lead.count(self._parts())
+            if self._lead.is_needed:
+                self._lead.count(self._parts())
             self._decide()
-        self._lead.replied(message.now, len(self._decisions))
+        if self._lead.is_needed:
+            self._lead.replied(message.now, len(self._decisions))
         return d.Reply(message.now, self._decisions)
 
     def _apply(self, message: e.Message) -> None:
         """Apply all events of a message, in their order."""
         before_s = self._check(message)
         self.now = now = message.now
-        self._lead.heard(now)
+        if self._lead.is_needed:
+            self._lead.heard(now)
         self._busy_loop.hear(message)
         apply_event = self._apply_event
         earliest_s, latest_s = before_s - TIME_TOLERANCE_S, now + TIME_TOLERANCE_S
@@ -552,8 +555,6 @@ class Session:
 
     def _parts(self) -> int:
         """Return how many jobs, switches, calls and kills are under way in the simulator."""
-        if not self._lead.is_needed:
-            return 0
         switching = int(np.count_nonzero(self.cluster.state >= SWITCHING_OFF))
         return len(self.cluster.running) + switching + self._calls.pending + len(self._kills.jobs)
 

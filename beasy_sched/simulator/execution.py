@@ -101,12 +101,12 @@ KILLED_TASK, KILLED_DELAY, OUT_OF_TIME, BROKEN = -2, -1, -1, 1
 class Execution:
     """Moves jobs through their lives, with their rates and powers; who may run where is in `requests`."""
 
-    __slots__ = ("_energy", "_free_slots", "_late", "_sharing", "_world", "shared_unevenly")
+    __slots__ = ("_energy", "_free_slots", "_sharing", "_world", "late", "shared_unevenly")
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._free_slots: list[int] = []
-        self._late: list[SimJob] = []
+        self.late: list[SimJob] = []
         """Composed jobs whose task has just followed a delay."""
         self._sharing = world.options.compute_sharing
         self._energy = world.options.energy
@@ -264,7 +264,7 @@ class Execution:
             job.limit = clock.limit(LEAF, job.run, job.wall_left)
         composed = job.stack is not None and self._energy and not self._sharing
         if composed and job.power_w != before_w and self._metered_at(job) < self._world.now:
-            self._late.append(job)
+            self.late.append(job)
 
     def _metered_at(self, job: SimJob) -> float:
         """Return when the hosts of a job were last metered, s."""
@@ -275,13 +275,12 @@ class Execution:
 
         Only the allocation's first host is metered then; the others are charged the task's load from
         their last metering on, unless something else in the same step of SimGrid has had all hosts metered.
-        Call it at the end of each step.
+        Call it at the end of each step that leaves such jobs `late`.
         """
-        if self._late:
-            late, self._late = self._late, []
-            for job in late:
-                if job.task is not None:
-                    self._charge_late(job, job.task.used_on(job.size))
+        late, self.late = self.late, []
+        for job in late:
+            if job.task is not None:
+                self._charge_late(job, job.task.used_on(job.size))
 
     def _charge_late(self, job: SimJob, used: FloatArray) -> None:
         world = self._world

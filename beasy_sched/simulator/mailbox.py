@@ -49,7 +49,7 @@ class Mailbox:
     goes out as one message. What others put into the mailbox in that step comes after this look.
     """
 
-    __slots__ = ("_awaited", "_clock", "_late", "_routes", "items")
+    __slots__ = ("_awaited", "_clock", "_late", "_routes", "has_latency", "items")
 
     def __init__(self, clock: StepClock, latency: Latency | None = None) -> None:
         self._clock = clock
@@ -60,13 +60,10 @@ class Mailbox:
         self._late: list[tuple[int, Item]] = []
         self._routes: list[tuple[float, float]] | None = None
         """Latency (s) and rate (bytes/s) of each host's route, the master's last; None: no time."""
+        self.has_latency = latency is not None
+        """Whether items take time."""
         if latency is not None:
             self._routes = list(zip(latency.route_s.tolist(), latency.bytes_per_s.tolist(), strict=True))
-
-    @property
-    def has_latency(self) -> bool:
-        """Whether items take time."""
-        return self._routes is not None
 
     def is_quiet(self) -> bool:
         """Return whether nothing is under way, so that the server would take an item at once."""

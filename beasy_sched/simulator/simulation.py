@@ -298,7 +298,8 @@ class Simulation:
         while True:
             if mailbox.items:
                 sends = mailbox.take(self._may_send, self._woken_by_zero_step)
-                self._execution.charge_late_metering()
+                if self._execution.late:
+                    self._execution.charge_late_metering()
                 if sends:
                     return self._told()
             elif self._ready and world.outbox:
@@ -340,7 +341,8 @@ class Simulation:
         self._send_later(later, held)
         if not sends:
             mailbox.put_rest()
-        self._execution.charge_late_metering()
+        if self._execution.late:
+            self._execution.charge_late_metering()
         return sends
 
     def _may_send(self) -> bool:
@@ -368,7 +370,8 @@ class Simulation:
             self._woken(action, world.mailbox.put)
         if later:
             self._send_later(later, self._end_later(later))
-        self._execution.charge_late_metering()
+        if self._execution.late:
+            self._execution.charge_late_metering()
 
     def _by_round(self, ended: Sequence[Action]) -> tuple[list[Action], list[tuple[int, Action]]]:
         """Divide what has ended into what is sent at once, and the others with the rounds of their sending.
@@ -442,7 +445,8 @@ class Simulation:
         if kind == LEAF:
             if self._execution.leaf_ended(subject, action):
                 self.world.tell_end(subject)
-            self._execution.charge_late_metering()
+            if self._execution.late:
+                self._execution.charge_late_metering()
         elif kind == ARRIVAL:
             subject.woken(alone=True)
         elif kind == CALL:
