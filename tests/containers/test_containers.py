@@ -101,23 +101,26 @@ def test_beasy_makes_its_plan(containers: Containers) -> None:
         assert containers.left() == []
 
 
-@pytest.mark.parametrize("killed", ["scheduler", "batsim"])
-def test_one_side_is_killed(containers: Containers, killed: str) -> None:
-    """In the middle of a run; `down` ends a Batsim that podman-compose leaves."""
+@pytest.mark.parametrize(("killed", "by"), [("scheduler", "KILL"), ("scheduler", "TERM"), ("batsim", "KILL")])
+def test_one_side_is_killed(containers: Containers, killed: str, by: str) -> None:
+    """In the middle of a run; `down` ends a Batsim whose scheduler could not end it any more."""
     folder = days(containers.place, jobs=20_000)
     up = containers.compose("up", "--exit-code-from", "scheduler", DATA=folder)
     growing = folder / ".run_decisions.jsonl.part"
     wait_until(lambda: growing.exists() and growing.stat().st_size > 0, "the run begins")
     assert up.poll() is None
     assert podman("healthcheck", "run", containers.name("scheduler")).strip() in ("", "healthy")
-    podman("kill", containers.name(killed))
+    podman("kill", "--signal", by, containers.name(killed))
     assert up.wait(PATIENCE_S) != 0
     said = containers.log.read_text()
     assert "refused" not in said  # as the health check would be that connected
     if killed == "batsim":
         wait_until(lambda: not state(containers.name("scheduler"))["Running"], "the scheduler ends")
         assert state(containers.name("scheduler"))["ExitCode"] == 1
-        assert "the simulator disconnected" in (folder / "run_summary.json").read_text()
+        assert "the simulator disconnected" in (folder / "run_failed_summary.json").read_text()
+    elif by == "TERM":
+        wait_until(lambda: not state(containers.name("batsim"))["Running"], "Batsim ends")
+        assert "the scheduler has ended: stopped by SIGTERM" in containers.log.read_text()
     assert containers.compose("down", DATA=folder).wait(PATIENCE_S) == 0
     assert containers.left() == []
 
