@@ -233,9 +233,7 @@ class Folder:
             for name, content in result.files.items():
                 self._write(place / name, content)
             with self._held("runs", run) as held:
-                for inner, name in [*held.files()]:  # of the same run, when it failed
-                    if (inner.path / name).relative_to(held.path).as_posix() not in result.files:
-                        inner.remove(name)
+                held.clear(keep=result.files)  # of the same run, when it failed
         elif keep == "trace" and TRACE in result.files:
             self._write(self.path / "traces" / f"{run}.csv", result.files[TRACE])
         ended = Ended(row, result.wall_s, result.cpu_s, result.trace)

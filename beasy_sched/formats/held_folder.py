@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from beasy_sched.errors import InputError, PathLike
@@ -121,15 +121,18 @@ class HeldFolder:
             with HeldFolder(name, self) as inner:
                 yield from inner.files()
 
-    def clear(self) -> None:
-        """Remove everything in the folder. Raises OSError."""
+    def clear(self, keep: Collection[str] = ()) -> None:
+        """Remove everything in the folder but the files to ``keep``, relative to it. Raises OSError."""
         for name, is_folder in self._entries():
-            if not is_folder:
+            if not is_folder and name not in keep:
                 self.remove(name)
+            if not is_folder:
                 continue
+            within = [path.removeprefix(f"{name}/") for path in keep if path.startswith(f"{name}/")]
             with HeldFolder(name, self) as inner:
-                inner.clear()
-            self.remove_empty(name)
+                inner.clear(within)
+            if not within:
+                self.remove_empty(name)
 
     def remove_empty(self, name: str) -> None:
         """Remove an empty folder from this one. Raises OSError."""

@@ -53,10 +53,10 @@ def simulation(inputs: Path, prefix: Path, *further: str) -> list[str]:
     return ["simulate", *files, "--windows", "4", "--policy", "easy", "-q", "-e", str(prefix), *further]
 
 
-def killed(inputs: Path, prefix: Path) -> int:
+def killed(inputs: Path, prefix: Path, *further: str) -> int:
     """Start a run, kill it after the end of its first window at the earliest, and return the exit code."""
-    prefix.parent.mkdir(parents=True)
-    command = [sys.executable, "-c", SLOW, *simulation(inputs, prefix)]
+    prefix.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-c", SLOW, *simulation(inputs, prefix, *further)]
     process = subprocess.Popen(command)
     part = prefix.with_name(f".{prefix.name}_summary.json.part")
     while process.poll() is None and not (part.exists() and part.stat().st_size):
@@ -147,3 +147,24 @@ def test_a_file_shorter_than_it_was_is_told(inputs: Path, tmp_path: Path, capsys
     (tmp_path / "cut/.run_jobs.csv.part").write_text("")
     assert call("recover", tmp_path / "cut/run") == 2
     assert "is shorter than the" in capsys.readouterr().err
+
+
+def test_plans_made_before_it_was_killed_are_recovered(inputs: Path, tmp_path: Path):
+    """Until then they are hidden, and those of an earlier run stay; the next run removes what is left."""
+    pytest.importorskip("highspy")
+    prefix, old = tmp_path / "cut/run", tmp_path / "cut/run_plans/0000.msgpack"
+    replan = ("--replan", "window", "--replan-workload", str(inputs / "w.json"))
+    replan += ("--replan-production", str(inputs / "e.txt"))
+    old.parent.mkdir(parents=True)
+    old.write_text("old")
+    assert killed(inputs, prefix, *replan) == -9
+    assert old.read_text() == "old"
+    assert call("recover", prefix) == 0
+    assert old.read_text() == "old"
+    assert (tmp_path / "cut/run_failed_plans/0000.msgpack").exists()
+    assert (tmp_path / "cut/run_failed_plans.csv").exists()
+    assert not [*(tmp_path / "cut").rglob(".*")]
+    assert killed(inputs, prefix, *replan) == -9
+    assert (tmp_path / "cut/.run_plans.part").is_dir()
+    assert call(*simulation(inputs, prefix)) == 0
+    assert not [path for path in (tmp_path / "cut").rglob("*") if "plans" in path.name or path.name[0] == "."]

@@ -17,7 +17,6 @@ ALLOWED = {
     ("formats/held_folder.py", "open"): "the same, relative to their folder",
     ("campaigns/folder.py", "open"): "the lock of a campaign",
     ("campaigns/workers.py", "open"): "the mark of a worker that lives",
-    ("comparisons/policy_run.py", "open"): "writes the log of a run",
     ("bundles/comparing.py", "csv.reader"): "bytes that have been read",
     ("bundles/software.py", "read_text"): "the metadata of installed packages",
     ("cli/__init__.py", "open"): "the null device",

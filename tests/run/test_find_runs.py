@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.run.results import find_runs
+from beasy_sched.run.results import find_prefix, find_runs
 
 
 def made(folder: Path, *names: str) -> None:
@@ -53,3 +53,16 @@ def test_no_run(tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"holds no run|is not a run: there is neither nothing_summary.json"):
         find_runs([tmp_path / place])
+
+
+def test_what_a_failed_run_had_done_is_no_further_run_of_a_folder(tmp_path: Path) -> None:
+    made(tmp_path, "out/a_summary.json", "out/a_failed_summary.json", "out/b_failed_summary.json")
+    assert found(tmp_path, "out") == {"a": "out/a", "b_failed": "out/b_failed"}
+    assert found(tmp_path, "out/a_failed") == {"a_failed": "out/a_failed"}
+    made(tmp_path, "log/a_decisions.jsonl", "log/a_failed_decisions.jsonl")
+    assert find_prefix(tmp_path / "log") == str(tmp_path / "log" / "a")
+    for find in (lambda place: find_runs([place]), find_prefix):
+        with pytest.raises(
+            InputError, match=r"has no results, since the run failed: what it had done is \S*b_failed"
+        ):
+            find(tmp_path / "out" / "b")
