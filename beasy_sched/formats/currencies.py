@@ -46,7 +46,7 @@ _NAMES: Final[dict[str, tuple[str, str]]] = {
     "HUF": ("ft forint", ""),
     "RON": ("lei leu", "ban bani"),
     "BGN": ("лв lv leva", "st stotinki"),
-    "TRY": ("tl ₺ lira", "kr krş kuruş kurus"),
+    "TRY": ("tl ₺ lira", "krş kuruş kurus"),
     "RUB": ("₽ руб rur", "kop коп"),
     "UAH": ("₴ грн", "kop коп"),
     "CNY": ("¥ 元 rmb yuan", "fen 分 jiao*10 角*10"),

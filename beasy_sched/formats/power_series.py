@@ -262,7 +262,7 @@ def read_demand(
     times = _row_times(table, interval_s)
 
     def powers_w(name: str) -> FloatArray:
-        of_column = _unit(path, name, unit or unit_in_name(name) or "W")
+        of_column = _unit(path, name, unit or (None if unit_in_name(name) else "W"))
         if of_column.per_unit:
             raise InputError(path, f"column {name!r}: expected a demand in W, kW or MW, or in Wh, kWh or MWh")
         return _watts(table, name, of_column, times.seconds)

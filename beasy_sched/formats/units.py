@@ -19,7 +19,7 @@ from beasy_sched.formats.currencies import (
     currency_named,
     folded,
 )
-from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_HOUR
+from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 
 class UnitError(ValueError):
@@ -73,6 +73,13 @@ _TEMPERATURES: Final = {
     **dict.fromkeys(("f", "degf", "fahrenheit"), (5 / 9, -160 / 9)),
     **dict.fromkeys(("k", "kelvin"), (1.0, -273.15)),
 }
+_TIMES_S: Final = {
+    **dict.fromkeys(("h", "hr", "hour"), SECONDS_PER_HOUR),
+    **dict.fromkeys(("hh", "halfhour"), SECONDS_PER_HOUR / 2),
+    **dict.fromkeys(("qh", "quarterhour"), SECONDS_PER_HOUR / 4),
+    **dict.fromkeys(("min", "mins", "minutes"), SECONDS_PER_MINUTE),
+}
+_TIMED: Final = re.compile(rf"(\d{{0,3}})({'|'.join(_TIMES_S)})")
 _PEAK: Final = _with_prefixes("wp", "wpeak", "wdc", "wac", long="wattpeak", worth=1.0)
 """Capacity of panels, in W: the denominators of specific yields."""
 _REASONS: Final = {
@@ -162,8 +169,9 @@ def _power_unit(unit: str) -> PowerUnit | None:
 def _power_ratio(above: str, below: str) -> PowerUnit | None:
     """Return the unit of ``MWh/h`` (a power) or of ``kW/kWp`` and ``kWh/kWp`` (of a capacity)."""
     energy, power = _worth(ENERGY_J, above), _worth(POWER_W, above)
-    if folded(below) in ("h", "hr", "hour"):
-        return None if energy is None else PowerUnit(energy / SECONDS_PER_HOUR)
+    if timed := _TIMED.fullmatch(folded(below)):
+        lasts_s = float(timed[1] or 1) * _TIMES_S[timed[2]]
+        return None if energy is None or not lasts_s else PowerUnit(energy / lasts_s)
     capacity = _worth({**POWER_W, **_PEAK}, below)
     if capacity is None or (energy is None and power is None):
         return None
@@ -172,8 +180,8 @@ def _power_ratio(above: str, below: str) -> PowerUnit | None:
 
 
 _BRACKETED: Final = re.compile(r"[\[(]([^\[\]()]*)[\])]")
-_GLUED: Final = re.compile(r"(?<=[a-z])([kKMG]Wh?|Wh)$")
-"""A unit at the end of a name in camel case: ``PowerKW``, ``energyKWh``."""
+_GLUED: Final = re.compile(r"(?:(?<=[a-z])[KMG]Wh?|(?<=[a-jl-z])Wh)$")
+"""A unit at the end of a name in camel case: ``PowerKW``, ``energyKWh``; not ``peakW``."""
 
 
 def unit_in_name(column: str) -> str | None:
@@ -193,7 +201,7 @@ def unit_in_name(column: str) -> str | None:
         if len(words) >= count and _is_of_power(last) and before[-1:] != ["per"]:
             return last
     if glued := _GLUED.search(column.strip()):
-        return glued[1]
+        return glued[0]
     energies = (
         word
         for place, word in enumerate(words)

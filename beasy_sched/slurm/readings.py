@@ -16,7 +16,7 @@ from beasy_sched.formats.decoding import Malformed, csv_line, decode_json
 from beasy_sched.formats.power_series import EPOCH_FROM_S, TIME_NAMES, is_csv_header
 from beasy_sched.formats.reading import is_number, not_utf8
 from beasy_sched.formats.table import DELIMITERS, NOTHING, parse_moment
-from beasy_sched.formats.units import UnitError, power_unit, unit_in_name
+from beasy_sched.formats.units import UnitError, cover_share, power_unit, share_in_name, unit_in_name
 from beasy_sched.limits import LARGEST_ENERGY_J, LARGEST_POWER_W, LATEST_S, shortened
 from beasy_sched.numbers import ANY_NUMBER, Range, found_text
 from beasy_sched.protocol.notices import (
@@ -41,6 +41,8 @@ _SHOWN: Final = 60
 """Characters of a line that a message repeats."""
 _FRACTION: Final = re.compile(r"(:\d\d)[.,]\d+")
 """The seconds of a date, and their fraction."""
+_CHARGE: Final = re.compile(r"(?i)\bsoc(?![a-z])|state of charge|charge level")
+"""Names of columns with a state of charge."""
 _NINJA_POWER: Final = "electricity"
 """Column of Renewables.ninja with the power, kW."""
 
@@ -100,6 +102,17 @@ def _power_factor(column: str) -> float | None:
     return unit.worth if unit.is_power else None
 
 
+def _percent_factor(column: str) -> float | None:
+    """Percent in one unit of a column with the state of charge, such as ``SoC [%]`` or ``soc (p.u.)``."""
+    unit = share_in_name(column)
+    return 100.0 * cover_share(unit) if unit is not None and _CHARGE.search(column) else None
+
+
+def _names_a_quantity(column: str) -> bool:
+    """Whether a text is a column's name, of whatever quantity: the numbers below it are in its unit."""
+    return unit_in_name(column) is not None or _CHARGE.search(column) is not None
+
+
 def _outside(ranges: Mapping[str, Range]) -> Callable[[Mapping[str, Any]], str]:
     """Return what tells what is wrong with fields of which one at least has to be there."""
 
@@ -131,7 +144,7 @@ BATTERY: Final = Quantity(
     "percent",
     (HYDROGEN_FIELD,),
     _outside({SOC_FIELD: Range(0, 100), HYDROGEN_FIELD: Range(0)}),
-    lambda column: None,
+    _percent_factor,
     None,
     "going on with the run's own balance",
 )
@@ -198,10 +211,10 @@ class LineReader:
             return None
         elif self._columns is not None:
             found, time = self._of_row(text, self._columns)
-        elif is_number(text):
-            found, time = {self._quantity.field: float(text)}, None
         elif self._unknown_header:
             raise Damaged("header", self._unknown_header)
+        elif is_number(text):
+            found, time = {self._quantity.field: float(text)}, None
         else:
             raise Damaged("text", f"found {shortened(text, _SHOWN)!r}, expected {self._expected}")
         if problem := self._quantity.problem(found):
@@ -244,7 +257,8 @@ class LineReader:
             values.setdefault(self._quantity.field, stated[0])
         if values and (len(stated) < 2 or self._quantity.field in values):
             return _Columns(delimiter, len(names), values, time)
-        if (time is None and not stated) or self._columns is not None:
+        unnamed = time is None and not stated and not any(map(_names_a_quantity, names))
+        if unnamed or self._columns is not None:
             return None
         told, field = shortened(", ".join(names), 200), self._quantity.field
         self._unknown_header = (

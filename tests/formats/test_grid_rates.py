@@ -174,3 +174,151 @@ def test_real_files(name, quantity, start, zone, how, count):
     assert len(signal.values) == count
     assert signal.times_s[0] == 0
     assert set(np.diff(signal.times_s)) == {HOUR}
+
+
+def column(name, *values):
+    return f"time,{name}\n" + "".join(
+        f"2022-01-01 {hour:02}:00,{value}\n" for hour, value in enumerate(values)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "currency", "unit"),
+    [
+        ("price [ct/kWh]", "EUR", None),
+        ("price [Cent/kWh]", "EUR", None),
+        ("price [EURct/kWh]", "EUR", None),
+        ("price [p/kWh]", "GBP", None),
+        ("price [¢/kWh]", "USD", None),
+        ("price [øre/kWh]", "NOK", None),
+        ("price", "EUR", "ct/kWh"),
+        ("price [ct/kWh]", "EUR", "Cent/kWh"),
+    ],
+)
+def test_prices_in_the_currency_s_minor_unit(tmp_path, name, currency, unit):
+    signal = rate(tmp_path, column(name, "4.00", "4.05", "-1"), currency=currency, unit=unit)
+    assert signal.values.tolist() == [0.04, 0.0405, -0.01]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "unit"),
+    [
+        ("carbon [kg/kWh]", 0.4, None),
+        ("carbon [kg/MWh]", 400, None),
+        ("carbon [g/kWh]", 400, None),
+        ("carbon [t/MWh]", 0.4, None),
+        ("carbon [lb/MWh]", 881.84904873951, None),
+        ("intensity", 0.4, "kgCO2/kWh"),
+    ],
+)
+def test_carbon_in_any_unit_of_mass(tmp_path, name, value, unit):
+    signal = rate(tmp_path, column(name, value, value), CARBON, unit=unit)
+    assert signal.values.tolist() == pytest.approx([400, 400], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "message"),
+    [
+        (
+            "price [foo/kWh]",
+            {},
+            "column 'price [foo/kWh]': unit 'foo/kWh': expected money per energy, such as",
+        ),
+        (
+            "price",
+            {"unit": "foo/kWh"},
+            "price.unit: unit 'foo/kWh': expected money per energy, such as EUR/MWh",
+        ),
+        ("price [EUR/MW]", {}, "column 'price [EUR/MW]': unit 'EUR/MW': expected money per energy"),
+        ("price [INR/MWh]", {"currency": "EUR"}, "'INR/MWh' is not one of EUR, the site's currency: convert"),
+        (
+            "price [INR/MWh]",
+            {"currency": "EUR", "unit": "EUR/MWh"},
+            "column 'price [INR/MWh]' is in INR/MWh, but its unit is given as 'EUR/MWh'",
+        ),
+        (
+            "price_per_kwh",
+            {"unit": "EUR/MWh"},
+            "column 'price_per_kwh' is in /kwh, but its unit is given as 'EUR/MWh'",
+        ),
+        ("price [kr/kWh]", {}, "unit 'kr/kWh' may be one of SEK, NOK, DKK, ISK: set currency in [grid]"),
+        (
+            "price",
+            {},
+            "column 'price' does not state its unit: expected it in the name, as in price [EUR/MWh]",
+        ),
+    ],
+)
+def test_units_of_prices_that_are_refused(tmp_path, name, how, message):
+    with pytest.raises(InputError) as told:
+        rate(tmp_path, column(name, 1, 1), **how)
+    assert message in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "carbon [ton/MWh]",
+            "column 'carbon [ton/MWh]': unit 'ton/MWh': expected mass per energy, such as g/kWh",
+        ),
+        ("carbon_g_per_kwh (gC/kWh)", "unit 'gC/kWh': expected mass per energy"),
+        ("carbon intensity", "column 'carbon intensity' does not state its unit"),
+    ],
+)
+def test_units_of_carbon_that_are_refused(tmp_path, name, message):
+    with pytest.raises(InputError) as told:
+        rate(tmp_path, column(name, 1, 1), CARBON)
+    assert message in str(told.value)
+
+
+def test_a_name_with_brackets_of_another_kind_takes_the_unit_beside_the_file(tmp_path):
+    text = column("price (import/export)", 50, 51)
+    assert rate(tmp_path, text, unit="EUR/MWh").values.tolist() == [0.05, 0.051]
+
+
+def test_the_column_is_found_by_its_unit(tmp_path):
+    text = "time,Volume [MWh],Elspot [NOK/MWh],CO2 [kg/MWh]\n0,1,500,20\n3600,1,400,30\n"
+    assert rate(tmp_path, text.replace("time", "time_s"), currency="NOK").values.tolist() == [0.5, 0.4]
+    assert rate(tmp_path, text.replace("time", "time_s"), CARBON).values.tolist() == [20, 30]
+
+
+def test_yen_and_the_largest_price_of_each_currency(tmp_path):
+    signal = rate(tmp_path, column("price [JPY/kWh]", 15, 200), currency="JPY")
+    assert signal.values.tolist() == [15, 200]
+    wrong = [("JPY", 15_000, 1000), ("EUR", 51, 10), ("AUD", 51, 25), ("Taler", 2e6, 1e6)]
+    for currency, value, most in wrong:
+        with pytest.raises(InputError) as told:
+            rate(tmp_path, column("price_per_kwh", 1, value), currency=currency)
+        message = f"{value:g} {currency} per kWh is not a credible price (at most {most:g})"
+        assert message in str(told.value)
+    assert rate(tmp_path, column("RRP [$/MWh]", 20_300, -1000), currency="AUD").values.tolist() == [20.3, -1]
+    with pytest.raises(InputError, match="400000 g per kWh is not a credible carbon intensity"):
+        rate(tmp_path, column("carbon [g/kWh]", 400_000, 1), CARBON)
+
+
+@pytest.mark.parametrize(
+    ("name", "stated", "code"),
+    [
+        ("price [EUR/MWh]", None, "EUR"),
+        ("price_per_kwh", None, "USD"),
+        ("price_per_kwh", "SEK", "SEK"),
+        ("price [$/MWh]", None, "USD"),
+    ],
+)
+def test_the_currency_of_a_site_that_states_none_is_the_file_s(tmp_path, name, stated, code):
+    path = tmp_path / "rates.csv"
+    path.write_text(column(name, 1, 1))
+    assert read_rate(RateFile(path, PRICE, currency=stated), calendar()).currency == code
+
+
+def test_a_column_of_currencies(tmp_path):
+    text = "time_s,Price[Currency/MWh],Currency\n0,50,GBP\n3600,51,\n7200,52,GBP\n"
+    path = tmp_path / "rates.csv"
+    path.write_text(text)
+    read = read_rate(RateFile(path, PRICE), calendar())
+    assert (read.currency, read.signal.values.tolist()) == ("GBP", [0.05, 0.051, 0.052])
+    with pytest.raises(InputError, match=r"rates.csv:2: Currency: found 'GBP', expected prices in EUR only"):
+        rate(tmp_path, text, currency="EUR")
+    with pytest.raises(InputError, match=r"rates.csv:4: Currency: found 'EUR', expected prices in GBP only"):
+        rate(tmp_path, text.replace("52,GBP", "52,EUR"))

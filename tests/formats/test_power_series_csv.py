@@ -99,3 +99,100 @@ def test_what_is_wrong_is_told(text, options, message):
     with pytest.raises(InputError) as error:
         read(text, **options)
     assert message in str(error.value)
+
+
+def quarters(name, values, step=900):
+    return f"time,{name}\n" + "".join(f"{step * row},{value}\n" for row, value in enumerate(values))
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "per_row", "step_s"),
+    [
+        ("energy_kwh", None, 0.25, 900),
+        ("energy (Wh)", None, 250, 900),
+        ("PV [MWh]", None, 0.0005, 1800),
+        ("energy [kJ]", None, 300, 300),
+        ("energy_MJ", None, 3.6, 3600),
+        ("energy", "kWh", 1, 3600),
+        ("energy_kwh", "KWH", 0.25, 900),
+    ],
+)
+def test_the_energy_of_each_row_is_divided_by_its_length(name, unit, per_row, step_s):
+    series = read(quarters(name, [0, per_row, 2 * per_row], step_s), unit=unit)
+    assert series.columns[POWER].tolist() == pytest.approx([0, 1000, 2000])
+
+
+def test_energy_without_times_goes_by_the_interval():
+    assert read("energy_kwh\n1\n0\n", interval_s=1800).columns[POWER].tolist() == [2000, 0]
+
+
+def test_a_share_of_the_capacity_in_percent_or_as_yield():
+    assert read(quarters("pv [%]", [0, 50])).columns[POWER].tolist() == [0, 0.5]
+    series = read(quarters("yield [kWh/kWp]", [0, 0.125]))
+    assert (series.columns[POWER].tolist(), series.capacity_w) == ([0, 0.5], 1)
+    with pytest.raises(InputError, match=r"pv reaches 50 per unit of capacity: wrong unit\?"):
+        read(quarters("pv", [0, 50]), unit="per-unit")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("energy_kwh", {"unit": "kw"}, "column 'energy_kwh' is in kwh, but --unit says kw"),
+        (
+            "energy",
+            {},
+            "give --unit (W, kW, MW or GW; Wh, kWh or MWh for the energy of each row; per-unit or %)",
+        ),
+        (
+            "pv (kVA)",
+            {},
+            "column 'pv (kVA)': unit 'kVA' is apparent power, from which the power does not follow",
+        ),
+        (
+            "pv_kwp",
+            {"unit": "kW"},
+            "column 'pv_kwp': unit 'kwp' is a plant's capacity, not its power: expected",
+        ),
+        ("pv [mW]", {}, "column 'pv [mW]': unit 'mW' has thousandths (write MW for millions): expected"),
+        ("pv", {"unit": "mW"}, "--unit: unit 'mW' has thousandths (write MW for millions): expected"),
+    ],
+)
+def test_units_that_are_refused(name, options, message):
+    with pytest.raises(InputError) as error:
+        read(quarters(name, [1, 2]), **options)
+    assert message in str(error.value)
+
+
+def test_rows_of_two_lengths_have_no_power():
+    """As in a year in which a market changes from hours to quarters of an hour."""
+    times = [*range(0, 4 * 3600, 3600), *range(4 * 3600, 8 * 3600, 900)]
+    text = "time,pv_kwh\n" + "".join(f"{at},1\n" for at in times)
+    with pytest.raises(InputError) as error:
+        read(text)
+    message = (
+        "f.csv:2: rows are 3600 s apart here, but most are 900 s apart: expected energies of rows of one"
+    )
+    assert str(error.value) == f"{message} length"
+    assert len(read(text.replace("kwh", "kw"))) == 32  # powers have gaps there
+    gone = quarters("pv_kwh", [1, 2, 3, 4, 5]).replace("1800,3\n", "")
+    assert read(gone).columns[POWER].tolist() == pytest.approx(
+        [4000, 8000, float("nan"), 16000, 20000], nan_ok=True
+    )
+
+
+def test_a_meter_s_counter_is_no_energy_of_rows():
+    counter = [1000 + row // 2 for row in range(97)]
+    with pytest.raises(
+        InputError, match=r"total_kwh never falls, from 1000 to 1048: is it a meter's counter\?"
+    ):
+        read(quarters("total_kwh", counter))
+    read(quarters("total_kwh", counter[:40]))  # a morning may rise all along
+    read(quarters("total_kwh", [5] * 97))  # a steady demand
+    read(quarters("total_kw", counter))
+
+
+def test_rows_of_one_time_only():
+    with pytest.raises(InputError, match="has one time only, expected at least 2"):
+        read("time,p_kw\n0,1\n0,1\n")
+    with pytest.raises(InputError, match="has 1 row of data, expected at least 2"):
+        read("time,p_kwh\n0,1\n")

@@ -50,6 +50,11 @@ def test_one_power_per_step_has_no_quantiles(tmp_path, lines, unit):
         (["time,p90,p10_w,p50 [kW]", "0,900,100,0.5", "300,800,0,0.7"], None),
         (["p10,p50,p90", "0.1,0.5,0.9", "0,0.7,0.8"], "kW"),
         (["p90_kw,p10,p50", "0.9,0.1,0.5", "0.8,0,0.7"], "kW"),
+        (
+            ["time,p90_wh,p10,p50 [kWh]", "0,75,100,0.0416666666666667", "300,66.6666667,0,0.0583333333333"],
+            None,
+        ),
+        (["time,p90,p10,p50", "0,270,30,150", "300,240,0,210"], "kJ"),
         (["time,p10,p50,p90", "300,0,700,800", "0,100,500,900"], "W"),
     ],
 )
@@ -108,6 +113,12 @@ def test_each_quantile_becomes_steps_as_one_column_does(tmp_path_factory, rows, 
         (["p0,p50", "1,2", "1,2"], None, "p0 and p50: expected percentages above 0, below 100"),
         (["p10,p40", "1,2", "1,2"], None, "columns are p10, p40: expected the median (p50), or quantiles on"),
         (["time,p60,p90", "0,1,2", "300,1,2"], None, "columns are time, p60, p90: expected the median"),
+        (
+            ["p10,p90", "1,2", "1,2"],
+            "%",
+            "column 'p10': expected a demand in W, kW or MW, or in Wh, kWh or MWh",
+        ),
+        (["p10_kva,p90_kva", "1,2", "1,2"], None, "column 'p10_kva': unit 'kva' is apparent power"),
         (["p10_kw,p90_kw", "1,2", "1,2"], "MW", "column 'p10_kw' is in kw, but --unit says MW"),
         (
             ["p10,p90", "1,2", "1,2"],

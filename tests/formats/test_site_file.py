@@ -381,3 +381,32 @@ def test_a_missing_or_binary_file_is_told_plainly(tmp_path):
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="is not UTF-8 text"):
         read_site(tmp_path / "binary.toml")
+
+
+def priced(tmp_path, name, value, grid=""):
+    rows = "".join(f"{3600 * hour},{value}\n" for hour in range(3))
+    (tmp_path / "prices.csv").write_text(f"time_s,{name}\n{rows}")
+    text = f'[time]\nstart = "2024-01-01T00:00:00+00:00"\n[grid]\nprice = "prices.csv"\n{grid}'
+    return parse_site(text, tmp_path / "site.toml").grid
+
+
+def test_all_prices_are_in_the_currency_of_the_price_file_unless_the_site_states_one(tmp_path):
+    assert priced(tmp_path, "price [EUR/MWh]", 50).currency == "EUR"
+    assert priced(tmp_path, "price_per_kwh", 0.05).currency == "USD"
+    grid = priced(tmp_path, "price [ct/kWh]", 4, 'currency = "€"\n')
+    assert (grid.currency, grid.price.rate.values.tolist()) == ("€", [0.04] * 3)
+    with pytest.raises(InputError, match=r"unit 'INR/MWh' is not one of EUR, the site's currency"):
+        priced(tmp_path, "price [INR/MWh]", 50, 'currency = "EUR"\n')
+
+
+def test_a_feed_in_price_is_per_kwh(tmp_path):
+    assert priced(tmp_path, "price [JPY/kWh]", 15, "feed_in_per_kwh = 16\n").feed_in_per_kwh == 16
+    with pytest.raises(InputError, match=r"grid\.feed_in_per_kwh: found 60, expected at most 10 EUR per kWh"):
+        priced(tmp_path, "price [EUR/MWh]", 50, "feed_in_per_kwh = 60\n")
+
+
+def test_tariffs_go_by_the_currency():
+    yen = GRID.replace("[grid]", '[grid]\ncurrency = "JPY"').replace("per_kwh = 0.13", "per_kwh = 31.5")
+    assert parse_site(yen).grid.price.rate.per_kwh.max() == 31.5
+    with pytest.raises(InputError, match=r"per_kwh: found 31500, expected at most 1000 JPY per kWh"):
+        parse_site(yen.replace("31.5", "31500"))

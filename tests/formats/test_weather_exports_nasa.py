@@ -58,6 +58,19 @@ def test_irradiance_units(unit, factor):
     np.testing.assert_allclose(series.columns[IRRADIANCE], [0.5 * factor, np.nan, 0.25 * factor])
 
 
+def test_units_of_wind_and_temperature():
+    header = HEADER.replace("(m/s)", "(mph)").replace("(C)", "(F)")
+    text = header.format(standard="UTC", longitude=0, unit="W/m^2") + ROWS
+    series = parse_nasa_power("f.csv", text)
+    np.testing.assert_allclose(series.columns[WIND_SPEED], [5.0 * 0.44704, 5.5 * 0.44704, np.nan])
+    np.testing.assert_allclose(series.columns[TEMPERATURE], [-20 / 3, -55 / 9, -50 / 9])
+    for stated in ("(m/s)", "(C)"):
+        with pytest.raises(InputError, match=r"(WS50M|T2M): unit 'foo': expected "):
+            parse_nasa_power(
+                "f.csv", text.replace("(mph)", "(m/s)").replace("(F)", "(C)").replace(stated, "(foo)")
+            )
+
+
 @pytest.mark.parametrize(
     ("standard", "longitude", "name", "start"),
     [

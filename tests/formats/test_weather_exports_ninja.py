@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, TEMPERATURE, WIND_SPEED
+from beasy_sched.formats.table import CLOUD_COVER_SHARE, FLAGGED, IRRADIANCE, POWER, TEMPERATURE, WIND_SPEED
 from beasy_sched.formats.weather_exports import ninja_lines, parse_ninja
 
 START = 1559347200  # 2019-06-01
@@ -172,3 +172,43 @@ def test_a_column_line_that_is_commented_out_above_dates_of_a_spreadsheet():
     assert series.time_text(0) == "2019-01-01 00:00"
     assert series.time_text(len(series) - 1) == "2019-03-03 07:00"
     assert series.columns[POWER][1] == pytest.approx(1000 / 240)
+
+
+def test_stated_units_are_converted():
+    units = {
+        "electricity": "Wh",
+        "irradiance_direct": "kJ/m2",
+        "irradiance_diffuse": "W/m2",
+        "wind_speed": "km/h",
+    }
+    units |= {"temperature": "°F", "cloud_cover": "%"}
+    text = (
+        "# "
+        + json.dumps({"units": units})
+        + "\ntime,"
+        + ",".join(units)
+        + "\n"
+        + rows(["500,360,50,36,77,40"] * 2)
+    )
+    columns = parse_ninja("f.csv", text).columns
+    found = [columns[name][0] for name in (POWER, IRRADIANCE, WIND_SPEED, TEMPERATURE, CLOUD_COVER_SHARE)]
+    assert found == pytest.approx([500, 150, 10, 25, 0.4])
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("electricity", "per-unit"),
+        ("electricity", "kVA"),
+        ("radiation_surface", "kWh/m2/day"),
+        ("wind_speed", "Beaufort"),
+        ("temperature", "R"),
+        ("cloud_cover", "tenths"),
+    ],
+)
+def test_units_of_exports_that_are_refused(name, unit):
+    names = dict.fromkeys(("time", "electricity", name))
+    row = ",".join("1" for _ in list(names)[1:])
+    text = "# " + json.dumps({"units": {name: unit}}) + "\n" + ",".join(names) + "\n" + rows([row] * 2)
+    with pytest.raises(InputError, match=f"f.csv: {name}: unit '{unit}'.*: expected"):
+        parse_ninja("f.csv", text)

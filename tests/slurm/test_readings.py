@@ -89,6 +89,7 @@ def test_small_times_count_from_the_epoch_if_there_is_one() -> None:
         ),
         ("\ufefftime\tpower_w", "2026-05-28 20:26:40\t1000"),
         ("power_w", "1000"),
+        ("time,pv_kw,energy_kwh,humidity [%]", "2026-05-28 20:26:40,1.0,5,60"),
     ],
 )
 def test_tables_name_the_power_or_state_its_unit(lines: tuple[str, ...]) -> None:
@@ -113,6 +114,9 @@ def test_some_lines_say_nothing(line: str) -> None:
     ("lines", "kind", "message"),
     [
         (("cloudy",), "text", "found 'cloudy', expected a number (W), or a JSON object"),
+        (("pv_kwh", "5"), "header", "found the columns pv_kwh: call the one that counts power_available, or"),
+        (("time,pv_kva", "2026-05-28 20:26:40,5"), "header", "found the columns time, pv_kva: call the one"),
+        (("p [mW]", "5"), "header", "found the columns p [mW]: call the one that counts power_available"),
         (("12,5",), "text", "found '12,5', expected a number (W)"),
         (("-5",), "value", "found power_available -5.0, expected watts, 0 to 1e+15, in '-5'"),
         (("nan",), "value", "found power_available nan, expected watts"),
@@ -164,6 +168,8 @@ def test_what_is_no_text_is_damaged() -> None:
         (('{"soc_pct": 61.2, "hydrogen_kg": 3}',), {"soc_pct": 61.2, "hydrogen_kg": 3.0}),
         (('{"hydrogen_kg": 3}',), {"hydrogen_kg": 3.0}),
         (("time,soc_pct", "2026-05-28 20:26:40,0"), {"soc_pct": 0.0}),
+        (("time,SoC [%]", "2026-05-28 20:26:40,80"), {"soc_pct": 80.0}),
+        (("SoC (p.u.)", "0.8"), {"soc_pct": 80.0}),
     ],
 )
 def test_the_storage_says_its_levels(lines: tuple[str, ...], fields: dict[str, float]) -> None:
@@ -176,8 +182,14 @@ def test_the_storage_says_its_levels(lines: tuple[str, ...], fields: dict[str, f
         ("101", "found soc_pct 101.0, expected a number from 0 to 100"),
         ('{"hydrogen_kg": -1}', "found hydrogen_kg -1, expected a number, 0 or more"),
         ('{"power_available": 5}', "found neither soc_pct nor hydrogen_kg"),
+        ("soc", "found the columns soc: call the one that counts soc_pct, or state the unit of one alone"),
         ("full", "found 'full', expected a number (percent), or a JSON object or a table with soc_pct"),
     ],
 )
 def test_levels_that_cannot_be_are_damaged(line: str, message: str) -> None:
     assert message in damage(line, quantity=BATTERY)[1]
+
+
+def test_numbers_below_a_name_without_a_unit_are_not_percent() -> None:
+    kind, message = damage("soc", "0.8", quantity=BATTERY)
+    assert (kind, message[:21]) == ("header", "found the columns soc")
