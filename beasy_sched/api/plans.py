@@ -86,7 +86,8 @@ def plan(
         minimum_on_s: minimum time that a server stays on after waking, seconds.
         forecast_step_s: plan for the demand's mean over so long, s, a multiple of the site's step; 0: for
             its mean over each step.
-        unit: unit of CSV columns whose name states none: ``"W"``, ``"kW"`` or ``"MW"``.
+        unit: unit of CSV columns whose name states none: ``"W"``, ``"kW"``, ``"MW"``, or ``"kWh"`` for the
+            energy of each row.
         time_limit_s: stop each search after this time, s; the plan then depends on the machine.
         progress: called with the share that is done, 0 to 1.
 

@@ -104,7 +104,9 @@ class _PowerOptions(CommandOptions):
     pv_column: str | None = option("Column of a CSV or ENTSO-E file, or a part of its name.", metavar="NAME")
     wind_column: str | None = option("The same for wind; for NASA POWER, for example WS10M.", metavar="NAME")
     unit: str | None = option(
-        "Unit of a CSV column whose name states none: W, kW, MW, GW or per-unit.", metavar="UNIT"
+        "Unit of a CSV column whose name states none: W, kW, MW, GW; Wh, kWh, MWh for the energy of each "
+        "row; per-unit or %.",
+        metavar="UNIT",
     )
     interval: int | None = option(
         "Time between rows of a CSV file without times, seconds.", type=Whole(1, 86_400 * 366), metavar="S"

@@ -109,7 +109,10 @@ class _PlanOptions(CommandOptions):
     load_uncertainty_pct: tuple[float, float] = _uncertainty_option("load")
     renew_uncertainty_pct: tuple[float, float] = _uncertainty_option("renew")
     minimum_on_s: float = option_of(PlanOptions, "minimum_on_s", "--minimum-on", metavar="S")
-    unit: str | None = option("Unit of CSV columns whose name states none: W, kW or MW.", metavar="UNIT")
+    unit: str | None = option(
+        "Unit of CSV columns whose name states none: W, kW, MW, or kWh for the energy of each row.",
+        metavar="UNIT",
+    )
     time_limit_s: float | None = option_of(PlanOptions, "time_limit_s", "--time-limit", metavar="S")
     master_host: str = InputOptions.master_host
 

@@ -86,11 +86,11 @@ class RateFile:
     """Column that holds the quantity; needed where several might."""
     unit: str | None = None
     """Unit such as ``EUR/MWh``, where the column does not state it."""
-    currency: str | None = None
-    """Currency of the site; None where it states none."""
     gaps: RateGaps = RateGaps.REFUSE
     start: datetime | None = None
     """Moment of the first value, for a file without times."""
+    currency: str | None = None
+    """Currency of the site; None where it states none."""
 
 
 class GridRate(NamedTuple):

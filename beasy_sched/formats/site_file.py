@@ -428,9 +428,9 @@ def _rate(
         PRICE if field == "price" else CARBON,
         rate.column,
         rate.unit,
-        section.currency,
         RateGaps(rate.gaps),
         rate.start,
+        section.currency,
     )
     read = read_rate(source, known)
     return Foreseen(read.signal, known, rate.known), read.currency

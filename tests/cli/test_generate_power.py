@@ -253,3 +253,23 @@ def test_sites_without_the_prices_wanted(priced_site, capfd, text, days, expecte
     assert (code, out) == (2, "")
     assert expected in err
     assert str(priced_site) in err
+
+
+def test_energy_of_quarters_becomes_power(tmp_path, capfd):
+    """A quarter of a kWh in each quarter of an hour is 1 kW; the message for a bare name offers both."""
+    quarters = [f"2019-06-01 {row // 4:02}:{row % 4 * 15:02},{(row % 3) / 8:g}\n" for row in range(96)]
+    power, file = tmp_path / "p.txt", tmp_path / "kwh.csv"
+    options = ("--pv", file, "--pv-kw", 1, "--pv-capacity-kw", 1, "--days", 1, "--dt", 900, "-o", power)
+    for name, more in (("energy_kwh", ()), ("energy", ("--unit", "kWh"))):
+        file.write_text(f"time,{name}\n{''.join(quarters)}")
+        code, _, told = run(capfd, *options, *more)
+        assert (code, "12.000 kWh, peak 1.000 kW" in told) == (0, True), told
+        written = [event["power_available"] for event in events(power.read_text())]
+        assert written[:3] == pytest.approx([0.0, 500.0, 1000.0])
+    code, _, told = run(capfd, *options)
+    assert code == 2
+    assert "give --unit (W, kW, MW or GW; Wh, kWh or MWh for the energy of each row; per-unit or %)" in told
+    file.write_text(f"time,energy_kwh\n{''.join(quarters)}")
+    code, _, told = run(capfd, *options, "--unit", "kw")
+    assert code == 2
+    assert "column 'energy_kwh' is in kwh, but --unit says kw" in told
