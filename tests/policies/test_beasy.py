@@ -98,9 +98,68 @@ def test_a_job_that_cannot_end_inside_the_window_is_set_aside_and_blocks_nobody(
     assert started(talk.at(2.0, submitted(2.0, "short", 1, 170.0))) == [("short", "0")]
 
 
-def test_a_job_without_a_walltime_is_set_aside():
+@pytest.mark.parametrize("walltime", [None, 121.0, 1e6])
+def test_a_job_that_no_plan_can_hold_is_planned_up_to_the_end_of_the_plan(walltime):
+    """It starts where the plan has its server on, or can pay for it; or it is set aside, by the option."""
+    aside = talk_of([ON], [ON], options={"long_jobs": "set-aside"})
+    assert started(aside.at(1.0, submitted(1.0, "long", 1, walltime))) == []
     talk = talk_of([ON], [ON])
-    assert started(talk.at(1.0, submitted(1.0, "endless", 1, None))) == []
+    assert started(talk.at(1.0, submitted(1.0, "long", 1, walltime))) == [("long", "0")]
+    unpaid = talk_of([ON], [Z])
+    assert started(unpaid.at(1.0, submitted(1.0, "long", 1, walltime))) == []
+    paid = talk_of([ON, ON], [ON, Z], [Z, Z], [Z, Z])
+    assert started(paid.at(1.0, submitted(1.0, "long", 1, None))) == []  # three steps, of which one is paid
+    paid = talk_of([ON, ON], [ON, Z], [ON, Z], [Z, Z])
+    assert started(paid.at(1.0, submitted(1.0, "long", 1, None))) == [("long", "0")]
+    assert plan(paid)[0] == "1111"
+
+
+def test_a_long_job_counts_with_the_longest_of_twenty_runs():
+    """The plan has the server asleep from the third step on, which nothing can pay for."""
+    talk = talk_of([ON], [ON], *[[Z]] * 8)
+    live = talk.policy.live
+    for number in range(19):
+        live.long_jobs.add(30.0 + number)
+    assert started(talk.at(1.0, submitted(1.0, "a", 1, None))) == []
+    live.long_jobs.add(50.0)
+    assert started(talk.at(2.0, submitted(2.0, "b", 1, 1e6))) == [("a", "0")]  # by arrival: it counts last
+    assert live.until.tolist() == [1]
+
+
+def test_a_long_job_that_runs_on_keeps_its_server():
+    """In the next window, whose plan has it asleep; when it ends, the server is asleep again."""
+    site = small_battery(soc_pct=50.0, capacity_j=1e7, steps=2)
+    platform = Platform((FAST,), np.zeros(1, dtype=np.intp), ("n000",))
+    plans = plans_of(site, platform, [np.full((2, 1), ON, np.int8), np.full((2, 1), Z, np.int8)])
+    talk = Talk(
+        Beasy({"compensate": False}), count=1, site=site, plans=plans, windows=2, energy=EnergySource.MODEL
+    )
+    talk.at(0.0, production(0.0, 100.0))
+    assert started(talk.at(1.0, submitted(1.0, "long", 1, None))) == [("long", "0")]
+    assert plan(talk) == ["11.."]
+    talk.at(60.0, production(60.0, 100.0))
+    assert not only(d.SetResourceState, talk.at(120.0, production(120.0, 100.0)))
+    assert plan(talk) == ["1111"]
+    assert talk.policy.live.until.tolist() == [4]
+    asleep = talk.at(130.0, completed(130.0, "long", "0"))
+    assert plan(talk) == ["11.."]
+    assert only(d.SetResourceState, asleep)
+
+
+@pytest.mark.parametrize("longest_s", [50.0, 70.0])
+def test_a_long_job_that_outruns_all_others_keeps_its_server(longest_s):
+    talk = talk_of([ON], [ON], *[[Z]] * 8)
+    live = talk.policy.live
+    for _ in range(20):
+        live.long_jobs.add(longest_s)
+    assert started(talk.at(1.0, submitted(1.0, "a", 1, None))) == [("a", "0")]
+    for step in range(1, 8):
+        talk.at(60.0 * step, production(60.0 * step, 100.0))
+        assert live.until[0] > step
+        assert plan(talk)[0][: step + 1] == "1" * (step + 1)
+    left_s = live.running_jobs(talk.session.view).left_s
+    assert np.isfinite(left_s).all()
+    assert (left_s > 0.0).all()
 
 
 def test_the_longest_slowdown_goes_first_and_the_smallest_size_fills_in():
@@ -134,7 +193,7 @@ def test_a_known_next_window_is_part_of_the_verification():
     for windows, starts in ((1, []), (2, [("a", "0")])):
         plans = plans_of(site, platform, [states] * windows)
         options = {"site": site, "plans": plans, "windows": windows, "energy": EnergySource.MODEL}
-        talk = Talk(Beasy({"compensate": False}), count=1, **options)
+        talk = Talk(Beasy({"compensate": False, "long_jobs": "set-aside"}), count=1, **options)
         talk.at(0.0, production(0.0, 100.0))
         assert started(talk.at(1.0, submitted(1.0, "a", 1, 200.0))) == starts
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from talk import Talk, completed, only, production, small_battery, submitted
-from worlds import plans_of, random_world, run
+from worlds import plans_of, random_world
 
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.model import decisions as d
@@ -28,7 +28,7 @@ QUICK = ServerKind(
     full_w=(200.0, 100.0, 70.0, 5.0, 60.0, 80.0),
     sleeps=(SleepState(3, 4, 5),),
 )
-BY_WORK = {"window_end": "work"}
+BY_WORK = {"window_end": "work", "long_jobs": "set-aside"}
 
 
 def talk_of(states: list[int], options: dict[str, Any], *, idle: int = 2, **site: Any) -> Talk:
@@ -52,6 +52,9 @@ def started(decisions: list[d.Decision]) -> list[str]:
     [
         (230.0, {}, True),
         (231.0, {}, False),
+        (241.0, {"long_jobs": "set-aside"}, False),
+        (241.0, {}, True),  # no plan reaches so far: up to its end
+        (None, {}, True),
         (231.0, BY_WORK, True),
         (410.0, BY_WORK, True),  # 50 s at the reference speed, 360 at twice that: 230 s
         (411.0, BY_WORK, False),
@@ -66,7 +69,8 @@ def test_which_jobs_may_start_ten_seconds_into_a_window_of_240(
     talk = talk_of([1, 1, 1, 1], options)
     assert bool(started(talk.at(10.0, submitted(10.0, "a", 1, walltime)))) is starts
     if not starts:
-        assert "ends after the last window" in [rule for _, _, _, _, rule in talk.log]
+        told = "ends after the last window" if walltime else "no walltime to plan with"
+        assert told in [rule for _, _, _, _, rule in talk.log]
 
 
 def test_its_server_is_at_full_speed_from_the_next_step_on() -> None:
@@ -117,5 +121,5 @@ def test_compensation_slows_a_job_no_further_than_the_window_allows() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_where_no_speed_exceeds_the_reference_both_are_the_same(seed: int) -> None:
     world = random_world(np.random.default_rng(seed))
-    by_walltime = run(world, "beasy").decisions
+    by_walltime = run_world(world, Beasy({"long_jobs": "set-aside"})).decisions
     assert run_world(world, Beasy(BY_WORK)).decisions == by_walltime

@@ -58,10 +58,10 @@ class Week:
     site: Site
     plans: PlanStore
 
-    def run(self, policy: str, plans: PlanStore | None = None) -> Done:
+    def run(self, policy: str, plans: PlanStore | None = None, **how: str) -> Done:
         witness = Witness(self.platform)
         options = SessionOptions(site=self.site, plans=plans or self.plans, windows=3)
-        session = Session(make_policy(policy), options, witness.log)
+        session = Session(make_policy(policy, how), options, witness.log)
         done = Done(session, witness, [], {})
 
         def decide(message: Message) -> Reply:
@@ -203,7 +203,7 @@ def test_the_summary_counts_by_window(done: Done) -> None:
 def test_beasy_looks_into_the_windows_that_it_knows(week: Week) -> None:
     """With the first window's plan alone it starts nothing that could run past that; with all, it does."""
     for count in (1, 3):
-        known = week.run("beasy", PlanStore([*week.plans][:count]))
+        known = week.run("beasy", PlanStore([*week.plans][:count]), long_jobs="set-aside")
         ends = [
             job["start_s"] + job["walltime_s"] for job in known.outcomes().values() if job["start_s"] >= 0
         ]

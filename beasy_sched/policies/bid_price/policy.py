@@ -13,9 +13,11 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from beasy_sched.engine.actions import Action, CallAt, Compensate, FactDict, SetPState
+from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import by_target, wake
 from beasy_sched.errors import ConfigError
+from beasy_sched.findings import Finding
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.policies.bid_price.admission import BidPass
@@ -25,7 +27,7 @@ from beasy_sched.policies.bid_price.jobs import Expected
 from beasy_sched.policies.bid_price.step import Step, StepMaker
 from beasy_sched.policies.bid_price.words import BID_PRICE_WORDS
 from beasy_sched.policies.easy import WANTED, break_even_s, sleep_after
-from beasy_sched.policies.long_jobs import planned_length_s
+from beasy_sched.policies.long_jobs import never_started, planned_length_s
 from beasy_sched.policies.risk import CalibratedRisk
 
 RATIONED: Final = "energy is rationed"
@@ -66,6 +68,10 @@ class BidPrice(Policy):
         super().__init__(options)
         if not 0.0 <= self.options.patience < math.inf:
             raise ConfigError(f"patience: found {self.options.patience!r}, expected a number of at least 0")
+
+    def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
+        """Report jobs that cannot start."""
+        return [*never_started(inputs, self.name, long_ones_start=True)]
 
     def begin(self, view: View) -> None:
         """Lay out powers and speeds; nothing is known of the jobs yet."""
