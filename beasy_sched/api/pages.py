@@ -98,6 +98,7 @@ def explain(
     at: float | str | None = None,
     killed: bool = False,
     longest_waits: int | None = None,
+    host: int | None = None,
 ) -> Story:
     """Explain a run in plain words: why jobs waited, started or were killed, and what servers did.
 
@@ -109,22 +110,26 @@ def explain(
         at: explain the step that contains this moment: seconds, or a text such as ``"1d6h"``.
         killed: explain all kills.
         longest_waits: explain so many of the longest waits.
+        host: explain when this host, by its id, was on, asleep or lost, and why.
 
     Returns a text that shows itself; its ``data`` has all that is known. Raises ConfigError and InputError.
     """
+    from beasy_sched.reports.explain_host import explain_host
     from beasy_sched.reports.explain_job import explain_job
     from beasy_sched.reports.explain_rules import parse_moment
     from beasy_sched.reports.explain_run import explain_killed, explain_run, explain_waits
     from beasy_sched.reports.explain_time import explain_time
 
-    if sum((job is not None, at is not None, killed, longest_waits is not None)) > 1:
-        raise ConfigError("explain: give one of job, at, killed and longest_waits")
+    if sum((job is not None, at is not None, killed, longest_waits is not None, host is not None)) > 1:
+        raise ConfigError("explain: give one of job, at, killed, longest_waits and host")
     if longest_waits is not None and longest_waits < 1:
         raise ConfigError(f"longest_waits: found {longest_waits}, expected at least 1")
     prefix = find_prefix(place_of(run))
     if job is not None:
         return explain_job(prefix, str(job))
     check_same_run(prefix)
+    if host is not None:
+        return explain_host(prefix, host)
     if longest_waits is not None:
         return explain_waits(prefix, longest_waits)
     if at is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from beasy_sched.cli.options import COUNT, CommandOptions, option, parsed, with_options
+from beasy_sched.cli.options import COUNT, CommandOptions, Whole, option, parsed, with_options
 
 if TYPE_CHECKING:
     from beasy_sched.reports.story import Story
@@ -38,6 +38,9 @@ class _ExplainOptions(CommandOptions):
         type=COUNT,
         metavar="[N]",
     )
+    host: int | None = option(
+        "Explain when this host, by its id, was on, asleep or lost, and why.", type=Whole(0), metavar="ID"
+    )
     as_json: bool = option("Print everything as JSON.", "--json")
 
 
@@ -59,13 +62,21 @@ def explain(given: _ExplainOptions, run: str) -> None:
     beasy-sched explain out/run --at 1d6h
     beasy-sched explain out/run --killed
     beasy-sched explain out/run --longest-waits 50
+    beasy-sched explain out/run --host 3
     """  # fmt: skip
     from beasy_sched.api.pages import explain as explained
 
-    asked = (given.job is not None, given.at is not None, given.killed, given.longest_waits is not None)
-    if sum(asked) > 1:
-        raise click.UsageError("give one of --job ID, --at TIME, --killed and --longest-waits")
-    story = explained(run, job=given.job, at=given.at, killed=given.killed, longest_waits=given.longest_waits)
+    one_of = (given.job, given.at, given.killed or None, given.longest_waits, given.host)
+    if sum(each is not None for each in one_of) > 1:
+        raise click.UsageError("give one of --job ID, --at TIME, --killed, --longest-waits and --host ID")
+    story = explained(
+        run,
+        job=given.job,
+        at=given.at,
+        killed=given.killed,
+        longest_waits=given.longest_waits,
+        host=given.host,
+    )
     if given.as_json:
         click.echo(json.dumps(story.data, indent=2))
     else:

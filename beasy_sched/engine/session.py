@@ -21,6 +21,7 @@ from beasy_sched.engine.actions import (
     CallAt,
     Compensate,
     DecisionLog,
+    FactDict,
     Facts,
     Kill,
     MeasureEnergy,
@@ -45,6 +46,7 @@ from beasy_sched.engine.measuring import Measuring
 from beasy_sched.engine.notes import Notes
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power import Asking, Open, Over, PowerSide, SessionOptions
+from beasy_sched.engine.words import STILL_WAITING
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model import decisions as d
@@ -649,6 +651,14 @@ class Session:
         for job in self._waiting():
             waited = {"waited_s": self.now - job.subtime_s}
             self._refuse(job, JobState.POSTPONED, _OVER, waited)
+
+    def log_still_waiting(self) -> None:
+        """Log the jobs that still wait when a run ends early: nothing else has a record of them."""
+        for job in self._waiting():
+            facts: FactDict = {"waited_s": self.now - job.subtime_s, "hosts_asked": job.res}
+            if job.walltime_s < math.inf:
+                facts["walltime_s"] = job.walltime_s
+            self._notes.log(self.now, "waiting", STILL_WAITING, facts, job)
 
     def _waiting(self) -> list[Job]:
         """All jobs that have not started, queued or held for others."""

@@ -37,8 +37,17 @@ _SHED: Final = (
 QUEUED: Final = ""
 """Key of the words for a job that waits without a rule of its own: others are before it."""
 
+NO_REASON: Final = "no reason given"
+"""Key of the words for a job that waits while nobody is before it, and whose policy gives no reason."""
+STILL_WAITING: Final = "still waiting"
+"""The rule of the lines for jobs that wait when a run ends early."""
+
 ENGINE_WORDS: Final[Sentences] = {
     ("postpone", QUEUED): Words(of_jobs="others were before them in the queue"),
+    ("postpone", NO_REASON): Words(of_jobs="the policy gave no reason"),
+    ("waiting", STILL_WAITING): Words(
+        "It never started: the run ended early[, after {waited_s} of waiting]."
+    ),
     ("postpone", "waits for jobs that never come"): Words(of_jobs="depend on jobs that were never submitted"),
     ("start", "runs already"): Words("It was started before this run began, which took it over."),
     ("kill", ""): Words(of_jobs="not by the scheduler"),

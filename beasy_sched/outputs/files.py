@@ -306,6 +306,8 @@ class RunFiles:
         policy's results that cannot be written.
         """
         failures = Failures()
+        if self.log is not None:
+            session.log_still_waiting()
         if self._trace is not None and session.power is not None:
             power = session.power
             self._keep(failures, self._trace, TRACE, lambda: self._new_rows(power))

@@ -18,8 +18,10 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.run_summary import found_summary
 from beasy_sched.policies.easy import SET_ASIDE
 from beasy_sched.policies.planned.follower import PLANNED
+from beasy_sched.policies.registry import OURS
 from beasy_sched.reports.explain_rules import clock, count, energy, in_short, span
 from beasy_sched.reports.story import (
     AT_ONCE_S,
@@ -58,8 +60,8 @@ def explain_job(prefix: str, name: str) -> Story:
         "submitted_s": life.came_s,
         "started_s": None if start is None else start.time,
         "ended_s": None if row is None else row.end_s,
-        "hosts_asked": row and row.res,
-        "walltime_s": row and row.walltime_s,
+        "hosts_asked": row.res if row else life.waits_on and life.waits_on.facts.get("hosts_asked"),
+        "walltime_s": row.walltime_s if row else life.waits_on and life.waits_on.facts.get("walltime_s"),
         "final_state": row and row.final_state,
         "energy_j": row and row.energy_j,
         "others_started_while_it_waited": life.others,
@@ -99,13 +101,20 @@ def _chapters(life: Life) -> list[Chapter]:
 
 
 def _arrival(life: Life) -> str:
+    if life.row is None and life.waits_on is not None:
+        hosts, limit_s = (life.waits_on.facts.get(name) for name in ("hosts_asked", "walltime_s"))
+        return _asked(float(hosts or 0), None if limit_s is None else float(limit_s))
     if life.row is None:
         asked = "" if life.start is None else f"It ran on {named_hosts(life.start.host_set())}. "
         return f"It was submitted. {asked}(There is no jobs.csv beside the log: only Batsim knows more.)"
+    return _asked(life.row.res, life.row.walltime_s)
+
+
+def _asked(hosts: float, walltime_s: float | None) -> str:
     limit = "without a walltime"
-    if life.row.walltime_s is not None:
-        limit = f"for {span(life.row.walltime_s)} at most (its walltime)"
-    return f"It was submitted, and asked for {count(life.row.res, 'host')} {limit}."
+    if walltime_s is not None:
+        limit = f"for {span(walltime_s)} at most (its walltime)"
+    return f"It was submitted, and asked for {count(hosts, 'host')} {limit}."
 
 
 def _terms(life: Life) -> Iterator[Entry]:
@@ -184,9 +193,12 @@ def _waiting(life: Life) -> list[Entry]:
         if len(holders) > 5:
             names = f"{len(holders):,} jobs one after the other, {holders[0]} first and {holders[-1]} last"
         entries.insert(0, Entry(f"Before it in the queue: {names}.", life.came_s))
+    if not entries:
+        entries.append(Entry("The policy gave no reason for the wait.", life.came_s))
     if life.others:
         went = f"Meanwhile {count(life.others, 'other job')} started"
-        entries.append(Entry(f"{went}; {life.came_later} of them had been submitted later."))
+        later = "" if life.came_later is None else f"; {life.came_later} of them had been submitted later"
+        entries.append(Entry(f"{went}{later}."))
     return entries
 
 
@@ -218,7 +230,8 @@ def _running(life: Life) -> list[Entry]:
 
 
 def _end(life: Life) -> list[Entry]:
-    entries = entries_of((each for each in life.own if each.kind in ("kill", "reject")), life.teller)
+    ends = (each for each in life.own if each.kind in ("kill", "reject", "waiting"))
+    entries = entries_of(ends, life.teller)
     row = life.row
     if row is None:
         return entries or [Entry("The decision log does not say how it ended: it was not killed.")]
@@ -263,8 +276,8 @@ class Life:
     own: list[LogLine]
     others: int = 0
     """Number of jobs that started while this one waited."""
-    came_later: int = 0
-    """Number of jobs that started while this one waited and had come after it."""
+    came_later: int | None = 0
+    """Number of jobs that started while this one waited and had come after it; None where it is not known."""
     holders: list[str] = field(default_factory=list)
     """Jobs that had a reservation before this one's turn, in the order in which they got them."""
     deadline: DeadlineRow | None = None
@@ -289,6 +302,11 @@ class Life:
         """The line that starts the job; None where there is none."""
         return next((each for each in self.own if each.kind == "start"), None)
 
+    @property
+    def waits_on(self) -> LogLine | None:
+        """The line that says that the job still waited when the run ended early; None where there is none."""
+        return next((each for each in self.own if each.kind == "waiting"), None)
+
     def drop_changes_of_killed(self) -> None:
         """Leave out what changed when the job was killed: that is told with the kill."""
         killed_s = next((each.time for each in self.own if each.kind == "kill"), np.inf)
@@ -299,7 +317,7 @@ class Life:
         """Time at which the job was submitted, s."""
         if self.row is not None:
             return self.row.subtime_s
-        first = self.start or self.own[0]
+        first = self.start or self.waits_on or self.own[0]
         return first.time - float(first.facts.get("waited_s") or 0.0)
 
     @property
@@ -344,7 +362,9 @@ class _Lives:
         teller = teller_of(prefix)
         self.told = {row.id: Life(row.id, row, [], teller=teller) for row in rows}
         """The jobs that are told of, by their ids."""
-        self._queue, self._running = _WaitingLine(), _Running()
+        summary = found_summary(prefix)
+        of_ours = summary is None or summary.settings.policy in OURS
+        self._queue, self._running = _WaitingLine(of_ours), _Running()
         for number, (glance, whole) in enumerate(glance_over(prefix)):
             job, kind = glance.job, glance.kind
             life = self.told.get(job)
@@ -357,7 +377,7 @@ class _Lives:
                     self._queue.turns.setdefault(job, number)
             if life is not None or self._running.is_concerned(kind):
                 self._running.take(kind, glance, life, whole)
-        self._queue.close()
+        self._queue.close(prefix)
         self._add_deadlines(prefix)
 
     def _add_deadlines(self, prefix: str) -> None:
@@ -382,11 +402,15 @@ class _Lives:
 class _WaitingLine:
     """Who started when, and who had a reservation when."""
 
-    def __init__(self) -> None:
+    def __init__(self, of_ours: bool) -> None:
+        """``of_ours``: whether the run's policy is one of ours, whose facts hold submission times."""
+        self._of_ours = of_ours
         self.turns: dict[str, int] = {}
         """The line that started or killed a job that is told of."""
         self._numbers, self._times_s, self._came_s = array("q"), array("d"), array("d")
         """Line, time and time of submission (s; NaN where it is not known) of each start."""
+        self._unknown: dict[str, int] = {}
+        """Place among the starts of each job whose time of submission its policy does not tell."""
         self._reserved: dict[str, float] = {}
         """Time since which each job has a reservation, s."""
         self._gone: dict[str, float] = {}
@@ -394,7 +418,9 @@ class _WaitingLine:
 
     def take(self, number: int, kind: str, line: Glance) -> None:
         if kind == "start":
-            waited_s = line.facts.waited_s
+            waited_s = line.facts.waited_s if self._of_ours else None
+            if waited_s is None:
+                self._unknown[line.job] = len(self._numbers)
             self._numbers.append(number)
             self._times_s.append(line.time)
             self._came_s.append(math.nan if waited_s is None else line.time - waited_s)
@@ -404,8 +430,12 @@ class _WaitingLine:
         elif kind == "postpone" and line.rule != SET_ASIDE:
             self._reserved.setdefault(line.job, line.time)
 
-    def close(self) -> None:
-        """Make arrays of what was taken."""
+    def close(self, prefix: str) -> None:
+        """Make arrays of what was taken, and look up what policies do not tell in ``jobs.csv``."""
+        if self._unknown:
+            for row in read_jobs(prefix):
+                if (place := self._unknown.get(row.id)) is not None:
+                    self._came_s[place] = row.subtime_s
         self._starts = np.array(self._numbers), np.array(self._times_s), np.array(self._came_s)
         self._names = [*self._reserved]
         self._since_s: FloatArray = np.array([*self._reserved.values()], dtype=np.float64)
@@ -425,7 +455,8 @@ class _WaitingLine:
             until = int(np.searchsorted(times_s, life.end_s, "right"))
         since = min(int(np.searchsorted(times_s, life.came_s)), until)
         life.others = until - since
-        life.came_later = int((came_s[since:until] > life.came_s).sum())
+        others_s = came_s[since:until]
+        life.came_later = None if np.isnan(others_s).any() else int((others_s > life.came_s).sum())
 
 
 class _Running:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from beasy_sched.engine.words import QUEUED
+from beasy_sched.engine.words import NO_REASON, QUEUED, STILL_WAITING
 from beasy_sched.errors import InputError
 from beasy_sched.formats.run_files import TRACE, path_of
 from beasy_sched.formats.run_summary import RunSummary, found_summary, value_at
@@ -171,7 +172,10 @@ class _Waiting:
 
     def __init__(self, rows: Mapping[str, JobRow]) -> None:
         self._rows = rows
-        self._reasons: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        self._reasons: dict[str, list[tuple[float, str]]] = {}
+        """Reasons of jobs that wait: the first is that for the time before any was given."""
+        self._blocked_until_s = -math.inf
+        """Time at which a job with a reason last left the queue, s."""
         self.ended: list[Wait] = []
         """Waits that are over, but for those of no time."""
 
@@ -179,27 +183,40 @@ class _Waiting:
         """Note what a line says of the wait of its job."""
         kind = line.kind
         if kind == "postpone":
-            self._reasons[line.job].append((line.time, line.rule))
-        elif kind in ("start", "reject") and line.job:
+            self._begin(line).append((line.time, line.rule))
+        elif kind in ("start", "reject", "waiting") and line.job:
             self._end(line)
 
+    def _begin(self, line: LogLine) -> list[tuple[float, str]]:
+        """Return the reasons of a line's job; the first is that for the time before any was given."""
+        if line.job not in self._reasons:
+            row = self._rows.get(line.job)
+            came_s = line.time - float(line.facts.get("waited_s") or 0.0) if row is None else row.subtime_s
+            others_wait = bool(self._reasons) or self._blocked_until_s >= came_s
+            self._reasons[line.job] = [(came_s, QUEUED if others_wait else NO_REASON)]
+        return self._reasons[line.job]
+
     def _end(self, line: LogLine) -> None:
-        row, reasons = self._rows.get(line.job), self._reasons.pop(line.job, [])
-        came_s = line.time - float(line.facts.get("waited_s") or 0.0)
-        if row is not None:
-            came_s = row.subtime_s
-        elif reasons:
-            came_s = min(came_s, reasons[0][0])
+        has_reasons = line.job in self._reasons
+        row, reasons = self._rows.get(line.job), self._begin(line)
+        came_s = reasons[0][0]
+        del self._reasons[line.job]
+        if has_reasons:
+            self._blocked_until_s = line.time
         if line.time - came_s <= AT_ONCE_S:
             return
         by_rule_s: dict[str, float] = defaultdict(float)
-        moments = [(came_s, QUEUED), *reasons, (line.time, "")]
+        moments = [*reasons, (line.time, "")]
         for (from_s, rule), (until_s, _) in pairwise(moments):
             by_rule_s[rule] += max(until_s - from_s, 0.0)
-        hosts = row.res if row is not None else len(line.host_set()) or None
+        asked = line.facts.get("hosts_asked")
+        hosts = len(line.host_set()) or (int(asked) if isinstance(asked, int | float) else None)
+        hosts = row.res if row is not None else hosts
         found = {rule: length_s for rule, length_s in by_rule_s.items() if length_s > 0.0}
         refused_for = None if line.kind == "start" else line.rule
-        self.ended.append(Wait(line.job, came_s, line.time, refused_for, hosts, found or {QUEUED: 0.0}))
+        self.ended.append(
+            Wait(line.job, came_s, line.time, refused_for, hosts, found or {reasons[0][1]: 0.0})
+        )
 
 
 def _tight_moments(
@@ -296,7 +313,8 @@ def _why_waited(run: RunStory) -> Iterator[Entry]:
 
 def _wait_entry(run: RunStory, wait: Wait) -> Entry:
     hosts = "" if wait.hosts is None else f", {count(wait.hosts, 'host')}"
-    ends = {None: ", started", RUN_OVER: " and never started; the run ended"}
+    over = " and never started; the run ended"
+    ends = {None: ", started", RUN_OVER: over, STILL_WAITING: over}
     end = f"{ends.get(wait.refused_for, ' and was refused')} at {clock(wait.ended_s)}"
     parts = sorted(wait.by_rule_s.items(), key=lambda item: -item[1])
     whys = [

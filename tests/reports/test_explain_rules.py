@@ -23,7 +23,7 @@ from worlds import (
 
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.session import RUNS, WITHDRAWN
-from beasy_sched.engine.words import ENGINE_WORDS
+from beasy_sched.engine.words import ENGINE_WORDS, STILL_WAITING
 from beasy_sched.policies.registry import OURS, make_policy, policy_class
 from beasy_sched.reports.explain_rules import in_short, sentence
 from beasy_sched.testing.grids import WorldGrid, forecast_of
@@ -50,6 +50,7 @@ BUDGET = '{"budget": 0.4, "period_end": 600, "shutdown": "opportunistic"}'
 CASES = [
     *((policy, "{}") for policy in OURS),
     ("beasy", '{"risk": 0.05}'),
+    ("beasy", '{"long_jobs": "set-aside"}'),
     ("energybud", BUDGET),
     ("energybud", BUDGET.replace("}", ', "reservation": "strict"}')),
     ("powercap", BUDGET),
@@ -149,7 +150,9 @@ def test_every_sentence_is_of_a_rule_that_some_policy_names() -> None:
     assert sentence(*withdrawn, {"waited_s": 5.0}) == told
     runs = ("start", RUNS)  # so does this
     assert sentence(*runs, {}) == "It was started before this run began, which took it over."
-    assert said | {no_hosts, withdrawn, runs} == RULES
+    waiting = ("waiting", STILL_WAITING)  # and this, runs that end early
+    assert sentence(*waiting, {"waited_s": 5.0}).endswith("ended early, after 5 s of waiting.")
+    assert said | {no_hosts, withdrawn, runs, waiting} == RULES
 
 
 @pytest.mark.parametrize(
