@@ -114,7 +114,7 @@ def test_results_that_cannot_be_had(folder: Path, results: str, told: str) -> No
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert told in done.stderr
-    summary = json.loads((folder / "out_summary.json").read_text("utf-8"))
+    summary = json.loads((folder / "out_failed_summary.json").read_text("utf-8"))
     assert any(told in warning for warning in summary["warnings"])
     assert summary["jobs"]["finished"] == 80
 

@@ -239,7 +239,7 @@ def test_ctrl_c_ends_it_in_order(site: SmallSite, tmp_path: Path) -> None:
     assert "\x1b[?25h" in text
     assert "beasy-sched: stopped by SIGINT" in text
     assert "Traceback" not in text
-    assert (tmp_path / "run_summary.json").exists()
+    assert (tmp_path / "run_failed_summary.json").exists()
 
 
 def test_a_daemon_is_shown_too(site: SmallSite, tmp_path: Path) -> None:
