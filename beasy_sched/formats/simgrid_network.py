@@ -374,6 +374,8 @@ class Network:
         middle = zone.local(near[depth].name, far[depth].name)
         latency_s = middle.add_to(links, latency_s)
         first, last = middle.gateways
+        if first not in self._zone_of or last not in self._zone_of:
+            raise UnsupportedNetwork(f"no route from zone {near[depth].name!r} to zone {far[depth].name!r}")
         if first != source:
             latency_s = self._collect(source, first, links, latency_s)
         return latency_s if last == target else self._collect(last, target, links, latency_s)

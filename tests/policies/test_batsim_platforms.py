@@ -219,7 +219,12 @@ def test_a_recording_is_replayed_with_the_file(
 def test_check_tells_that_the_daemon_needs_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "own.xml").write_text(IN_BATSIMS_STYLE)
+    route = (
+        '<link id="backbone" bandwidth="1.25GBps" latency="500us"/><zoneRoute src="cluster_compute"'
+        ' dst="cluster_master" gw_src="hostcluster_compute_router" gw_dst="master_hostcluster_master_router">'
+        '<link_ctn id="backbone"/></zoneRoute></zone>'
+    )
+    (tmp_path / "own.xml").write_text(IN_BATSIMS_STYLE.replace("</zone>", route))
     assert exit_code("check", "-p", str(tmp_path / "own.xml"), "-m", "none") == 0
     assert "serve needs" in capsys.readouterr().out
     assert exit_code("check", "-p", str(small_site(tmp_path).platform)) == 0
