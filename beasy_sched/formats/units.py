@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from beasy_sched.formats.currencies import (
+    CURRENCIES,
     DEFAULT_CURRENCY,
     Currency,
     currencies_with,
@@ -220,7 +221,12 @@ def _is_of_power(unit: str) -> bool:
 
 _RATIO: Final = re.compile(r"(?P<above>.*?)(?:\s*/\s*|(?:^|[\s_])per[\s_]+)(?P<below>[^/]+)", re.IGNORECASE)
 _SUBSTANCE: Final = re.compile(r"co2(equivalents?|equiv|eq|e)?$")
-_UNDERSCORED: Final = re.compile(r"(?P<above>.*?)[\s_](?P<below>[A-Za-z-]+)")
+_AMONG_WORDS: Final = re.compile(
+    r"(?:/\s*|(?<![a-z])per[\s_]+)(?P<below>[kmgt]?wh(?:r|el?)?|[kmgt]?j|[a-z]*watt[\s-]?hours?)(?![a-z])",
+    re.IGNORECASE,
+)
+"""An energy that a name's words are for."""
+_UNDERSCORED: Final = re.compile(r".*?[\s_](?P<below>[A-Za-z-]+)")
 _NO_UNIT: Final = re.compile(r"(prices?|tariff|cost|rate|preis|prix|precio|pris)$", re.IGNORECASE)
 """Words in front of "per kWh" that name the quantity, and no unit of money."""
 
@@ -303,15 +309,20 @@ def _is_per_energy(ratio: str) -> bool:
 
 
 def _rate_after_words(text: str) -> str | None:
-    ratio = _RATIO.fullmatch(text.strip()) or _UNDERSCORED.fullmatch(text.strip())
-    if ratio is None or _worth(ENERGY_J, ratio["below"].replace("_", " ")) is None:
+    text = text.strip()
+    found = _AMONG_WORDS.search(text) or _UNDERSCORED.fullmatch(text)
+    if found is None or _worth(ENERGY_J, found["below"]) is None:
         return None
-    energy, before = ratio["below"].strip(" _"), re.split(r"[\s_]+", ratio["above"].strip(" _"))
+    energy, before = found["below"], re.split(r"[\s_]+", text[: found.start("below")].rstrip(" _/"))
+    if before[-1].lower() == "per":
+        del before[-1]
     for count in (3, 2, 1):
         above = " ".join(before[-count:])
         if len(before) >= count and _is_money_or_mass(above):
             return f"{above}/{energy}"
-    return f"/{energy}" if not before[-1] or _NO_UNIT.search(before[-1]) else f"{before[-1]}/{energy}"
+    after = re.split(r"[\s_]+", text[found.end() :])
+    above = next((word for word in after if word.upper() in CURRENCIES), before[-1] if before else "")
+    return f"/{energy}" if not above or _NO_UNIT.search(above) else f"{above}/{energy}"
 
 
 def _is_money_or_mass(text: str) -> bool:

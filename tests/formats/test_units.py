@@ -75,6 +75,11 @@ from beasy_sched.formats.units import (
         ("price_per_kwh", "CLP", 1.0),
         ("Electricity_price_MWh", "EUR", 1e-3),
         ("per_kwh", "EUR", 1.0),
+        ("price_per_MWh_EUR", "EUR", 1e-3),
+        ("Price EUR/MWh incl. VAT", "EUR", 1e-3),
+        ("Deutschland/Luxemburg [€/MWh] Originalauflösungen", "EUR", 1e-3),  # SMARD
+        ("PUN INDEX GME (€/MWh)", "EUR", 1e-3),
+        ("Price in EUR cents per kWh", "EUR", 0.01),
         ("price [Taler/kWh]", "Taler", 1.0),
     ],
 )
@@ -101,6 +106,7 @@ def test_prices(column, currency, one_is_per_kwh):
         ("intensity tCO2-e/MWh", 1000.0),  # AEMO
         ("Average emissions (t CO2-e / MWh)", 1000.0),
         ("carbon [kg/kWh]", 1000.0),
+        ("gCO2/kWh direct", 1.0),
         ("carbon [kg/MWh]", 1.0),
         ("kgCO2e per kWh", 1000.0),
         ("carbon [g/MWh]", 1e-3),
@@ -186,6 +192,8 @@ def test_what_must_not_be_taken_for_power(column, message):
     ("unit", "currency", "message"),
     [
         ("foo/kWh", "EUR", "unit 'foo/kWh': expected money per energy, such as EUR/MWh or ct/kWh"),
+        (rate_in_name("price_per_MWh_INR"), "EUR", "unit 'INR/MWh' is not one of EUR, the site's currency"),
+        (rate_in_name("price_foo_per_kwh"), "EUR", "unit 'foo/kwh': expected money per energy"),
         ("EUR/MW", "EUR", "unit 'EUR/MW': expected money per energy"),
         ("EUR/MW/h", "EUR", "unit 'EUR/MW/h': expected money per energy"),
         ("EUR", "EUR", "unit 'EUR': expected money per energy"),
