@@ -69,7 +69,7 @@ from beasy_sched.declared import made_of
 from beasy_sched.errors import Interrupted
 from beasy_sched.formats.site_file import DEFAULT_SITE
 from beasy_sched.generate.workload import ArrivalShape
-from beasy_sched.outputs.tables import Contender, comparison_lines, conditions
+from beasy_sched.outputs.tables import Contender, comparison_lines, conditions, own_warnings
 from beasy_sched.outputs.verdict import verdict
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.units import parse_duration
@@ -475,6 +475,8 @@ def _show_table(comparison: Comparison, contenders: Sequence[Contender]) -> None
     if said := " ".join(verdict(contenders)):
         print_text(said, indent="")
         click.echo()
+    for label, text in own_warnings(contenders):
+        print_text(f"warning: {label}: {text}")
     print_text(f"The days: {comparison.days.in_words}")
     print_text(f"The site: {'; '.join(conditions(contenders)) or 'no run is complete'}")
     for each in comparison.policies:

@@ -507,6 +507,17 @@ def conditions(contenders: Sequence[Contender]) -> list[str]:
     return list(found)
 
 
+def own_warnings(contenders: Sequence[Contender]) -> list[tuple[str, str]]:
+    """List the warnings that not all runs have, each with the label of its policy."""
+    runs = {each.policy: each.summary.warnings for each in contenders if each.summary is not None}
+    return [
+        (label, text)
+        for label, warnings in runs.items()
+        for text in warnings
+        if not all(text in others for others in runs.values())
+    ]
+
+
 def main_rows(summary: RunSummary) -> list[Row]:
     """Return the rows of a short table of one run: its state and levels, and the figures of a comparison."""
     problem = Contender("", summary).problem

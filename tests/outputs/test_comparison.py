@@ -19,6 +19,7 @@ from beasy_sched.outputs.tables import (
     comparison_lines,
     comparison_markdown,
     conditions,
+    own_warnings,
     summary_rows,
 )
 
@@ -215,3 +216,12 @@ def test_conditions_are_those_of_all_runs():
         "800 jobs on 50 servers", "guard shed, with veto", "battery from 50 % to a target of 50 %",
     ]  # fmt: skip
     assert "guard none, without veto" in conditions([Contender("a", summary()), Contender("b", other)])
+
+
+def test_warnings_that_not_all_runs_have() -> None:
+    """Those of all are about the days, which are checked before."""
+    warned = [["of the days", "2 jobs cannot start"], ["of the days"]]
+    runs = [made_up(complete=True, **told(), warnings=warnings) for warnings in warned]
+    contenders = [Contender("beasy", runs[0]), Contender("easy", runs[1]), Contender("failed", None, "why")]
+    assert own_warnings(contenders) == [("beasy", "2 jobs cannot start")]
+    assert own_warnings(contenders[:1]) == []
