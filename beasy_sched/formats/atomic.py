@@ -18,10 +18,11 @@ import os
 import signal
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.earlier import has_replaced, will_replace
@@ -470,11 +471,20 @@ def signals_wait() -> Iterator[None]:
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    handlers, arrived = dict[int, Any](), list[int]()
+    if threading.current_thread() is threading.main_thread():  # another thread may be given the signal
+        handlers = {n: h for n in ENDING_SIGNALS if (h := signal.getsignal(n)) not in (None, signal.SIG_IGN)}
     try:
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+        for number in handlers:
+            signal.signal(number, lambda number, _: arrived.append(number))
         yield
     finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number in arrived:
+            signal.raise_signal(number)
 
 
 @contextlib.contextmanager

@@ -26,6 +26,7 @@ ALLOWED = {
     ("formats/swf.py", "io.TextIOWrapper"): "the text of a stream",
     ("outputs/recording.py", "msgpack.Unpacker"): "a stream that has been opened",
     ("protocol/wire.py", "msgspec.json.Decoder"): "messages",
+    ("protocol/farewell.py", "msgspec.json.decode"): "the last reply",
     ("slurm/journal.py", "open"): "appends to a file in its folder",
     ("protocol/batsim5_wire.py", "msgspec.json.decode"): "messages",
     ("protocol/batsim5_terms.py", "msgspec.json.decode"): "texts in messages",
