@@ -20,10 +20,10 @@ from beasy_sched.cli.options import (
     Whole,
     noting_prefix,
     option,
-    progress_bar,
     tell,
     with_options,
 )
+from beasy_sched.cli.progress import progress_bar
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.reading import read_bytes, read_text

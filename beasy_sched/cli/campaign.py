@@ -20,16 +20,15 @@ from beasy_sched.cli.options import (
     FOLDER,
     CommandOptions,
     Whole,
-    counting,
     option,
     parsed,
-    progress_bar,
     tell,
     tell_written,
     width,
     with_options,
     written_option,
 )
+from beasy_sched.cli.progress import ProgressOptions, counting, progress_bar
 from beasy_sched.declared import check_choice
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_error
 from beasy_sched.units import parse_duration
@@ -118,7 +117,8 @@ class WorkerOptions(ExecutorOptions):
         "--allow-policy",
         metavar="MODULE:CLASS",
     )
-    quiet: bool = option("No progress bar, no summary.", "-q")
+    quiet: bool = ProgressOptions.quiet
+    verbose: bool = ProgressOptions.verbose
 
 
 class _RunOptions(WorkerOptions, PartOption):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from beasy_sched.cli.campaign import JobsOption, unless_stopped
-from beasy_sched.cli.options import FOLDER, CommandOptions, counting, option, progress_bar, with_options
+from beasy_sched.cli.options import FOLDER, CommandOptions, again, option, with_options
+from beasy_sched.cli.progress import ProgressOptions, counting, progress_bar
 from beasy_sched.errors import Interrupted
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ class _RerunOptions(CommandOptions):
     allowed: tuple[str, ...] = option(
         "Allow the bundle to bring this policy's code.", "--allow-policy", metavar="MODULE:CLASS"
     )
-    quiet: bool = option("No progress bar; report only differences.", "-q")
+    quiet: bool = again(ProgressOptions.quiet, help="No progress; report only differences.")
+    verbose: bool = ProgressOptions.verbose
 
 
 @click.command()

@@ -33,16 +33,15 @@ from beasy_sched.cli.options import (
     SectionedCommand,
     Whole,
     again,
-    counting,
     known_policies,
     option,
     option_of,
     parsed,
-    progress_bar,
     tell,
     width,
     with_options,
 )
+from beasy_sched.cli.progress import Bars, ProgressOptions, counting, progress_bar
 from beasy_sched.comparisons.commands import Commands
 from beasy_sched.comparisons.days import (
     HOSTS,
@@ -72,7 +71,7 @@ from beasy_sched.generate.workload import ArrivalShape
 from beasy_sched.outputs.tables import Contender, comparison_lines, conditions, own_warnings
 from beasy_sched.outputs.verdict import verdict
 from beasy_sched.run.settings import RunSettings
-from beasy_sched.units import parse_duration
+from beasy_sched.units import counted, parse_duration
 
 INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 """A file that is there."""
@@ -155,6 +154,8 @@ class _WhatRuns(JobsOption):
     )
     no_report: bool = option("Do not write the HTML report.")
     markdown: bool = option("Print the table in Markdown.")
+    quiet: bool = again(ProgressOptions.quiet, help="No progress, no hints: the results only.")
+    verbose: bool = ProgressOptions.verbose
 
 
 class _OnScenarios(CommandOptions):
@@ -244,18 +245,18 @@ def compare(
     slots = min(what.jobs, len(comparison.policies))
     processes = Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)
     with contextlib.closing(processes) as executor:
-        commands = Commands(main, executor, tell)
+        commands = Commands(main, executor, tell, quiet=what.quiet)
         inputs = comparison.prepare(commands)
         comparison.show_runs(inputs, commands, single=single)
         if single:
             compared = Compared([comparison.run_one(inputs, commands)], inputs)
         else:
-            with _Progress(len(comparison.policies), slots) as progress:
+            with _Progress(len(comparison.policies), slots, quiet=what.quiet) as progress:
                 compared = comparison.run_all(inputs, commands, progress)
         report = None
         if compared.stop is None and not what.no_report:
             report = comparison.write_report(compared, commands)
-    _show(comparison, compared, report, single=single, markdown=what.markdown)
+    _show(comparison, compared, report, what, single=single)
     if compared.stop is not None:
         raise compared.stop
     context.exit(int(any(contender.problem for contender in compared.contenders)))
@@ -319,17 +320,19 @@ def _compare_scenarios(
         files=OwnFiles(weather, days.swf, days.cores_per_host, days.max_run_s),
         most_seeds=shown.most_seeds,
     )
-    with unless_stopped("the same command"), progress_bar("runs") as report:
+    with unless_stopped("the same command"), progress_bar("runs", quiet=what.quiet) as report:
         executor = executor_of(where, what.jobs)
         outcome = comparison.run(executor, counting(report), retry_failed=where.retry_failed, part=where.part)
-    tell(f"{outcome.runs} runs, {outcome.executed} executed now, {outcome.failed} failed")
+    if not what.quiet:
+        tell(f"{counted(outcome.runs, 'run')}, {outcome.executed} executed now, {outcome.failed} failed")
     tell_warnings(outcome)
     if outcome.left:
-        tell(f"{outcome.left} runs are left to other parts; the one that ends last prints the tables")
+        are = "run is" if outcome.left == 1 else "runs are"
+        tell(f"{outcome.left} {are} left to other parts; the one that ends last prints the tables")
     else:
         how = TableOptions(markdown=what.markdown, figure=shown.figure, measures=shown.measures)
         show_paired(comparison.results(), how)
-        if not what.markdown:
+        if not (what.markdown or what.quiet):
             print_text(f"Files in {out}: the tables in {TABLE_NAME}; the runs in {RUNS}/runs.parquet")
     context.exit(int(outcome.failed > 0))
 
@@ -338,7 +341,7 @@ _WITH_SCENARIOS: Final = (*get_type_hints(_OnScenarios), *get_type_hints(_Where)
 """Parameters that only comparisons on scenarios have."""
 _OF_SCENARIOS: Final = {
     "scenarios", "policies", "out", "quick", "jobs", "markdown", "swf", "cores_per_host", "max_run_s",
-    "ninja_pv", "ninja_wind", *_WITH_SCENARIOS,
+    "ninja_pv", "ninja_wind", "quiet", "verbose", *_WITH_SCENARIOS,
 }  # fmt: skip
 """Parameters that comparisons on scenarios have."""
 
@@ -448,21 +451,24 @@ def _given(context: click.Context, names: Sequence[str]) -> list[str]:
 
 
 def _show(
-    comparison: Comparison, compared: Compared, report: Path | None, *, single: bool, markdown: bool
+    comparison: Comparison, compared: Compared, report: Path | None, what: _WhatRuns, *, single: bool
 ) -> None:
     """Print the results and what to do next; at the very end the name of the report."""
     if single:  # its run has printed its summary
         print_text(f"The days: {comparison.days.in_words}")
-        _list_files(comparison, compared, f"results in {comparison.policies[0].folder_name}/run_*")
+        results = f"results in {comparison.policies[0].folder_name}/run_*"
     else:
         if compared.stop is None:
             comparison.write_table(compared.contenders, report)
-        if markdown:
+        if what.markdown:
             click.echo(comparison.table(compared.contenders), nl=False)
             return
         _show_table(comparison, compared.contenders)
         table = f"the table in {TABLE_NAME}; " if compared.stop is None else ""
-        _list_files(comparison, compared, f"{table}results in POLICY/run_*")
+        results = f"{table}results in POLICY/run_*"
+    if what.quiet:
+        return
+    _list_files(comparison, compared, results)
     _show_hints(comparison)
     if report is not None:
         print_text(f"Charts, in any browser: {report}")
@@ -502,36 +508,38 @@ def _show_hints(comparison: Comparison) -> None:
 class _Progress(contextlib.AbstractContextManager["_Progress"]):
     """Prints a line for each policy that ends; on a terminal, above a bar that names the running ones."""
 
-    def __init__(self, total: int, jobs: int) -> None:
-        from rich.console import Console
+    def __init__(self, total: int, jobs: int, *, quiet: bool) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
 
         self._title = f"{total} policies, {jobs} concurrently:"
+        self._total, self._ended = total, 0
         columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        hidden = not sys.stderr.isatty()
-        self._bar = Bar(*columns, console=Console(stderr=True), transient=True, disable=hidden)
-        self._task = self._bar.add_task("", total=total)
+        self._bars = Bars(*columns, where=self._where, quiet=quiet)
+        self._task = self._bars.rich.add_task("", total=total)
         self._running: list[str] = []
 
     def __enter__(self) -> _Progress:
-        tell(self._title)
-        self._bar.start()
+        self._bars.say(self._title)
+        self._bars.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._bars.__exit__(*_)
+
+    def _where(self) -> str:
+        return f"  {self._ended} of {self._total} policies have ended; running: {', '.join(self._running)}"
 
     def began(self, policy: str) -> None:
         """Note that a policy started."""
         self._running.append(policy)
-        self._bar.update(self._task, description=", ".join(self._running))
+        self._bars.rich.update(self._task, description=", ".join(self._running))
 
     def ended(self, policy: str, story: str) -> None:
         """Note that a policy ended, and report it."""
         self._running.remove(policy)
-        self._bar.console.print(f"  {story}", highlight=False, markup=False, emoji=False, soft_wrap=True)
-        self._bar.update(self._task, advance=1, description=", ".join(self._running))
+        self._ended += 1
+        self._bars.say(f"  {story}")
+        self._bars.rich.update(self._task, advance=1, description=", ".join(self._running))
 
 
 def print_text(text: str, *, indent: str = "  ") -> None:

@@ -15,16 +15,16 @@ from beasy_sched.cli.options import (
     CommandOptions,
     Number,
     SectionedCommand,
-    counting,
+    again,
     option,
     option_of,
     output_option,
     parsed,
-    progress_bar,
     tell,
     with_options,
     write_output,
 )
+from beasy_sched.cli.progress import ProgressOptions, counting, progress_bar
 from beasy_sched.declared import HOSTS, default_of, made_of, meaning_of
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
@@ -163,7 +163,8 @@ class CommonOptions(CommandOptions):
         type=parsed(clock_s),
         metavar="HH:MM",
     )
-    quiet: bool = option("Print warnings only.", "-q")
+    quiet: bool = again(ProgressOptions.quiet, help="Print warnings only.")
+    verbose: bool = ProgressOptions.verbose
 
 
 class _ForTrace(CommandOptions):

@@ -9,6 +9,7 @@ from typing import Literal
 
 import click
 
+from beasy_sched.cli import HelpfulGroup
 from beasy_sched.cli.campaign import JobsOption, unless_stopped
 from beasy_sched.cli.options import (
     COUNT,
@@ -17,11 +18,11 @@ from beasy_sched.cli.options import (
     CommandOptions,
     Number,
     option,
-    progress_bar,
     tell_written,
     with_options,
     written_option,
 )
+from beasy_sched.cli.progress import ProgressOptions, progress_bar
 from beasy_sched.policies.learned.features import FEATURES
 from beasy_sched.policies.learned.model import Model, read_model
 
@@ -67,10 +68,11 @@ class _LearnOptions(CommandOptions):
         "A feature that it does not see; repeat it for several.", type=click.Choice(FEATURES), multiple=True
     )
     jobs: int = JobsOption.jobs
-    quiet: bool = option("No progress bar, no summary.", "-q")
+    quiet: bool = ProgressOptions.quiet
+    verbose: bool = ProgressOptions.verbose
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=HelpfulGroup, invoke_without_command=True)
 @with_options(_LearnOptions)
 @click.pass_context
 def learn(context: click.Context, given: _LearnOptions) -> None:

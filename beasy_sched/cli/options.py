@@ -1,4 +1,4 @@
-"""What commands share: kinds of options, the options of a run, the progress bar."""
+"""What commands share: kinds of options, the options of a run."""
 
 from __future__ import annotations
 
@@ -493,26 +493,3 @@ def exporting(address: str | None, policy: str, *, quiet: bool = False) -> Itera
         if not quiet:
             tell(f"metrics at {page.url}")
         yield metrics
-
-
-def counting(report: Callable[[float], None] | None) -> Callable[[int, int], None] | None:
-    """What is called with how many are done and how many there are, for a bar that takes the share."""
-    return None if report is None else lambda done, total: report(done / total if total else 0.0)
-
-
-@contextmanager
-def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[float], None] | None]:
-    """Show a bar on the standard error while the block runs.
-
-    Yields what is called with the share that is done, 0 to 1; None where the standard error is no terminal.
-    """
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=1.0)
-        yield lambda share: progress.update(task, completed=share)

@@ -18,11 +18,11 @@ from beasy_sched.cli.options import (
     option,
     option_of,
     parsed,
-    progress_bar,
     tell_written,
     with_options,
     written_option,
 )
+from beasy_sched.cli.progress import ProgressOptions, progress_bar
 from beasy_sched.declared import made_of
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.file_set import together
@@ -121,7 +121,8 @@ class _Exports(CommandOptions):
     figure: Path | None = written_option("Draw the plan (PNG, SVG or PDF).")
     export_json: Path | None = written_option("Also write everything as JSON.")
     export_csv: Path | None = written_option("Also write one row per step as CSV.")
-    quiet: bool = option("No progress bar, no summary.", "-q")
+    quiet: bool = ProgressOptions.quiet
+    verbose: bool = ProgressOptions.verbose
 
 
 @click.group(cls=HelpfulGroup, invoke_without_command=True)

@@ -9,10 +9,10 @@ import click
 from beasy_sched.cli.options import (
     CommandOptions,
     option,
-    progress_bar,
     with_options,
     written_option,
 )
+from beasy_sched.cli.progress import ProgressOptions, progress_bar
 from beasy_sched.units import some_of
 
 _MOST_NAMED = 5
@@ -24,7 +24,8 @@ class _ReportOptions(CommandOptions):
         "The plan that the runs followed: marks its dangerous steps and the storages' limits."
     )
     title: str | None = option("Heading of the page (default: the runs' names).", metavar="TEXT")
-    quiet: bool = option("No progress bar, no message about what was written.", "-q")
+    quiet: bool = ProgressOptions.quiet
+    verbose: bool = ProgressOptions.verbose
 
 
 @click.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import click
@@ -14,16 +13,15 @@ from beasy_sched.cli.options import (
     exporting,
     option,
     prefix_option,
-    progress_bar,
     settings_of,
     tell_written,
     watching,
     with_options,
 )
+from beasy_sched.cli.progress import ProgressOptions, progress_bar
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.errors import RunIncomplete
 from beasy_sched.formats.run_files import OF_BATSIM, OF_SCHEDULER
-from beasy_sched.units import format_duration
 
 
 class _SimulateOptions(InputOptions):
@@ -38,8 +36,8 @@ class _SimulateOptions(InputOptions):
         (*OF_BATSIM, *OF_SCHEDULER),
     )
     as_json: bool = option("Print the summary as JSON.", "--json")
-    verbose: bool = option("Also tell how long the simulation took.", "-v")
-    quiet: bool = option("No progress bar, no summary, no warnings.", "-q")
+    quiet: bool = again(ProgressOptions.quiet, help="No progress, no summary, no warnings.")
+    verbose: bool = ProgressOptions.verbose
 
 
 @click.command()
@@ -79,7 +77,6 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
             click.echo(f"warning: {text}", err=True)
             told.append(text)
 
-    began_s = time.perf_counter()
     with (
         exporting(how.metrics, how.policy, quiet=given.quiet) as metrics,
         watching(how.watch, how.policy) as watch,
@@ -92,13 +89,10 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
         )
     for text in summary.warnings:
         warn(text)
-    took_s = time.perf_counter() - began_s
     if given.as_json:
         click.echo(summary.to_json())
     elif not given.quiet:
         print_summary(summary)
     tell_written(*files.written, quiet=given.quiet)
-    if given.verbose:
-        click.echo(f"{format_duration(summary.end_s or 0.0)} simulated in {took_s:.2f} s", err=True)
     if not summary.complete:
         raise RunIncomplete(f"the run is not complete: {summary.error or 'it ended early'}")

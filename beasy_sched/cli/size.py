@@ -18,12 +18,11 @@ from beasy_sched.cli.options import (
     CommandOptions,
     Number,
     Whole,
-    counting,
     option,
     parsed,
-    progress_bar,
     with_options,
 )
+from beasy_sched.cli.progress import counting, progress_bar
 from beasy_sched.declared import check_choice
 from beasy_sched.errors import ConfigError
 from beasy_sched.numbers import ANY_NUMBER

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -29,6 +28,7 @@ from beasy_sched.cli.compare import (
 from beasy_sched.cli.options import (
     FOLDER,
     Whole,
+    again,
     known_policies,
     option,
     option_of,
@@ -37,6 +37,7 @@ from beasy_sched.cli.options import (
     width,
     with_options,
 )
+from beasy_sched.cli.progress import Bars, ProgressOptions
 from beasy_sched.comparisons.commands import Commands
 from beasy_sched.comparisons.side_by_side import PATIENCE_S
 from beasy_sched.comparisons.year import (
@@ -55,6 +56,7 @@ from beasy_sched.formats.file_set import together
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
 from beasy_sched.outputs.tables import comparison_lines
+from beasy_sched.units import counted
 
 _QUICK_DAYS: Final = 6
 _MOST_DAYS: Final = 3660
@@ -100,6 +102,8 @@ class _YearOptions(SharedOptions, JobsOption):
     out: Path = option(
         "Output folder.", "-o", "--out", "--output", type=FOLDER, default=Path("out/year"), metavar="DIR"
     )
+    quiet: bool = again(ProgressOptions.quiet, help="No progress, no hints: the results only.")
+    verbose: bool = ProgressOptions.verbose
 
 
 @click.command()
@@ -113,16 +117,19 @@ def year(context: click.Context, given: _YearOptions) -> None:
     chosen = _chosen(given)
     slots = min(given.jobs, len(chosen.policies))
     with contextlib.closing(Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)) as executor:
-        commands = Commands(main, executor, tell)
+        commands = Commands(main, executor, tell, quiet=given.quiet)
         inputs = chosen.prepare(commands)
-        tell(f"{chosen.days} days on {chosen.servers} servers, a plan for each of {inputs.windows} windows")
-        with _Bars(chosen.out) as bars:
+        commands.say(
+            f"{counted(chosen.days, 'day')} on {counted(chosen.servers, 'server')}, a plan for each of"
+            f" {counted(inputs.windows, 'window')}"
+        )
+        with _Bars(chosen.out, quiet=given.quiet) as bars:
             contenders, stop = chosen.run(inputs, commands, bars)
     for line in ("", *comparison_lines(contenders, width(100)), ""):
         click.echo(line)
     if ended := [each.policy for each in contenders if each.failure is None]:
-        _show_months(chosen, ended, written=stop is None)
-    tell(f"{time.monotonic() - began_s:.0f} s")
+        _show_months(chosen, ended, written=stop is None, quiet=given.quiet)
+    commands.say(f"{time.monotonic() - began_s:.0f} s")
     if stop is not None:
         raise stop
     context.exit(int(len(ended) < len(contenders)))
@@ -153,7 +160,7 @@ def _chosen(given: _YearOptions) -> Year:
     return made_of(Year, vars(given) | settled)
 
 
-def _show_months(chosen: Year, policies: Sequence[str], *, written: bool) -> None:
+def _show_months(chosen: Year, policies: Sequence[str], *, written: bool, quiet: bool) -> None:
     """Print the table by month; write it and the picture, unless the comparison was stopped."""
     from beasy_sched.reports.months import draw_year, month_lines
     from beasy_sched.reports.run_data import read_run_data
@@ -167,6 +174,8 @@ def _show_months(chosen: Year, policies: Sequence[str], *, written: bool) -> Non
         with together():
             write_atomic(chosen.out / _TABLE, "\n".join(month_lines(runs)) + "\n")
             write_atomic(chosen.out / _PICTURE, draw_year(runs, title))
+    if quiet:
+        return
     print_text(
         "fin., killed: percent of the jobs submitted in the month that finished, or started but did not; "
         "low: lowest charge of the battery; H2: hydrogen at the end of the month."
@@ -184,31 +193,36 @@ def explain_command(run: Path, days: int) -> str:
 class _Bars(contextlib.AbstractContextManager["_Bars"]):
     """A line for each policy that ends; on a terminal, a bar for each that runs."""
 
-    def __init__(self, folder: Path) -> None:
-        from rich.console import Console
-        from rich.progress import Progress, TextColumn, TimeElapsedColumn
+    def __init__(self, folder: Path, *, quiet: bool) -> None:
+        from rich.progress import TextColumn, TimeElapsedColumn
 
         self._folder = folder
         columns = (TextColumn("  {task.description}"), _ShareColumn(), TimeElapsedColumn())
-        hidden = not sys.stderr.isatty()
-        self._bars = Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
+        self._bars = Bars(*columns, where=self._where, quiet=quiet)
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> _Bars:
-        self._bars.start()
+        self._bars.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bars.stop()
+        self._bars.__exit__(*_)
+
+    def _where(self) -> str:
+        shares = [f"{name} {_share_in(self._file_of(name)):.0%}" for name in [*self._tasks]]
+        return f"  {', '.join(shares) or 'no policy runs'}"
+
+    def _file_of(self, policy: str) -> Path:
+        return self._folder / policy / SHARE
 
     def began(self, policy: str) -> None:
         """Add a policy's bar."""
-        self._tasks[policy] = self._bars.add_task(policy, share=self._folder / policy / SHARE)
+        self._tasks[policy] = self._bars.rich.add_task(policy, share=self._file_of(policy))
 
     def ended(self, policy: str, story: str) -> None:
         """Replace a policy's bar by a line."""
-        self._bars.remove_task(self._tasks.pop(policy))
-        self._bars.console.print(f"  {policy}: {story}", highlight=False, markup=False, soft_wrap=True)
+        self._bars.rich.remove_task(self._tasks.pop(policy))
+        self._bars.say(f"  {policy}: {story}")
 
 
 class _ShareColumn(ProgressColumn):
@@ -218,7 +232,11 @@ class _ShareColumn(ProgressColumn):
 
     def render(self, task: RichTask) -> ProgressBar:
         """Read the share."""
-        share = 0.0
-        with contextlib.suppress(OSError, ValueError, BeasyError):
-            share = float(read_bytes(task.fields["share"]))
-        return ProgressBar(total=1.0, completed=share, width=40)
+        return ProgressBar(total=1.0, completed=_share_in(task.fields["share"]), width=40)
+
+
+def _share_in(path: Path) -> float:
+    """Read the share that a run has done; 0 where it has written none."""
+    with contextlib.suppress(OSError, ValueError, BeasyError):
+        return float(read_bytes(path))
+    return 0.0

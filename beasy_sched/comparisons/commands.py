@@ -36,10 +36,17 @@ class Commands:
     program: Program
     executor: Executor
     tell: Tell
+    quiet: bool = False
+    """Whether neither commands nor notes are told, nor what commands have made."""
+
+    def say(self, text: str) -> None:
+        """Tell a note, unless it is to be quiet."""
+        if not self.quiet:
+            self.tell(text)
 
     def show(self, arguments: Sequence[str]) -> None:
         """Tell a command as a user would type it."""
-        self.tell(f"$ beasy-sched {shlex.join(arguments)}")
+        self.say(f"$ beasy-sched {shlex.join(arguments)}")
 
     def run(self, *arguments: str, shown: bool = True) -> int:
         """Execute a command; return its exit code. Raises StepFailed where a signal ended it."""
@@ -55,7 +62,7 @@ class Commands:
         files = [arguments[[*arguments].index("-o") + 1] for arguments in commands]
         try:
             for arguments in commands:
-                words = ("generate", *arguments)
+                words = ("generate", *arguments, *(("-q",) if self.quiet else ()))
                 self.show(words)
                 name = f"'beasy-sched generate {arguments[0]}'"
                 if code := int(self.call(_execute_without_names, (self.program, words), name)):

@@ -240,7 +240,7 @@ class GeneratedDays(DayOptions):
                 ("power", *power, "-o", files.forecast_power),
                 ("power", *power, "--case", self.production, "-o", files.power),
             )
-        commands.tell(f"site: {files.site}, a window of {site.window_s / SECONDS_PER_HOUR:g} h")
+        commands.say(f"site: {files.site}, a window of {site.window_s / SECONDS_PER_HOUR:g} h")
         plan = self._plan(files, commands) if self.planned else None
         if plan is None:
             remove_old((files.plan, files.figure))  # of an earlier comparison
@@ -276,7 +276,7 @@ class GeneratedDays(DayOptions):
         picture = ["--figure", files.figure] if is_installed("matplotlib") else []  # of the extra plot
         outputs = ["-o", files.plan, *picture, "-q"]
         if commands.run("plan", "-p", files.platform, "--site", files.site, *forecast, *outputs):
-            commands.tell("no plan for this window (see above); continuing without one")
+            commands.say("no plan for this window (see above); continuing without one")
             return None
         if not picture:
             remove_old([files.figure])  # of another plan

@@ -72,7 +72,7 @@ class GreenslotDays:
             lines = _write_week(files, site)
             commands.generate(("platform", "--servers", f"greenslot-xeon:{NODES}", "-o", files.platform))
         for line in lines:
-            commands.tell(line)
+            commands.say(line)
         inputs = DayInputs(
             files.platform,
             [files.workload],
