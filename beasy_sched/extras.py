@@ -39,16 +39,27 @@ def require(module: str, install: str, needed_for: str) -> None:
 def import_problem(error: Exception, module: str, install: str, needed_for: str) -> ConfigError:
     """Return what to tell of an ``error`` that importing ``module`` raised.
 
-    ``install`` is what to give to pip, such as ``beasy-sched[plan]``; ``needed_for`` begins the message, such
-    as "planning". Where the package is not installed, the message names ``install``; where it is installed
+    ``install`` is the extra, such as ``beasy-sched[plan]``, or a package that is none of ours; ``needed_for``
+    begins the message, such as "planning". The message says how to install it; where the package is installed
     but cannot be imported, it tells the import's own error, too.
     """
     package = module.partition(".")[0]
     needs = f"{needed_for} {'need' if needed_for.endswith('s') else 'needs'} {package}"
     if isinstance(error, ModuleNotFoundError) and error.name == package:
-        return ConfigError(f"{needs}: pip install '{install}'")
+        return ConfigError(f"{needs}: {pip_words(install)}")
     what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
     return ConfigError(
-        f"{needs}, which is installed but cannot be imported ({what}): "
-        f"pip install --force-reinstall '{install}'"
+        f"{needs}, which is installed but cannot be imported ({what}): {pip_words(install, again=True)}"
     )
+
+
+def pip_words(install: str, *, again: bool = False) -> str:
+    """Say how to install, or install again, an extra such as ``beasy-sched[plan]``, or another package.
+
+    Extras are those of a clone of the project, or of its wheel.
+    """
+    pip = "pip install --force-reinstall" if again else "pip install"
+    name, bracket, extra = install.partition("[")
+    if name != "beasy-sched" or not bracket:
+        return f"{pip} '{install}'"
+    return f"{pip} '.[{extra}' in a clone of beasy-sched, or {pip} 'FILE.whl[{extra}' with its wheel"

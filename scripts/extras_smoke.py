@@ -219,7 +219,7 @@ def done(command: list[str], codes: tuple[int, ...] = (0,)) -> None:
 def refused(command: list[str], extra: str) -> None:
     """Run a command, which must name the extra that it needs."""
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    told = f"pip install 'beasy-sched[{extra}]'" in ended.stderr
+    told = f"pip install '.[{extra}]'" in ended.stderr
     if ended.returncode == 0 or not told or (command[0] == beasy()[0] and "Traceback" in ended.stderr):
         raise SystemExit(f"{command} does not name [{extra}] ({ended.returncode}):\n{ended.stderr}")
 

@@ -8,7 +8,7 @@
         check_policy(Widest, runs=100)
 
 The project tests its own policies in this way. Nothing but the project itself is required; policies that
-follow a plan need `pip install 'beasy-sched[plan]'`, with which the plans are made.
+follow a plan need the extra `plan` (in a clone: ``pip install '.[plan]'``), with which the plans are made.
 """
 
 from beasy_sched.testing.checking import PolicyCheck, PolicyCheckFailed, check_policy

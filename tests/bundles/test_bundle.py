@@ -460,7 +460,7 @@ def test_a_missing_extra_is_named(
         lambda name, *rest: None if name == "rocrate" else found(name, *rest),
     )
     assert exit_code("campaign", "bundle", str(ended), "-o", str(tmp_path / "bundle")) == 2
-    assert capfd.readouterr().err.endswith("a bundle needs rocrate: pip install 'beasy-sched[bundle]'\n")
+    assert "a bundle needs rocrate: pip install '.[bundle]' in a clone" in capfd.readouterr().err
     assert not [*tmp_path.iterdir()]
 
 

@@ -297,7 +297,7 @@ def test_two_scenarios_of_one_name_are_refused(tmp_path):
 
 def test_what_is_not_installed_is_named_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ConfigError, match=r"pip install 'beasy-sched\[data\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[data\]'"):
         run_campaign(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -360,7 +360,7 @@ def test_a_wrong_life_is_refused(old, new, message):
 
 def test_the_extra_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setattr("beasy_sched.extras.is_installed", lambda module: False)
-    with pytest.raises(InputError, match=r"battery life needs rainflow: pip install 'beasy-sched\[life\]'"):
+    with pytest.raises(InputError, match=r"battery life needs rainflow: pip install '\.\[life\]'"):
         parse_site(LIFE)
 
 

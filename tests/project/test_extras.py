@@ -11,7 +11,7 @@ import pytest
 from project.shell import ROOT
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.extras import load_optional
+from beasy_sched.extras import load_optional, pip_words
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -44,8 +44,8 @@ def test_a_package_is_returned(packages: Path):
 
 
 def test_a_missing_package_is_named_with_its_extra():
-    assert told_of() == "planning needs a_solver: pip install 'beasy-sched[plan]'"
-    assert told_of("a_solver.part") == "planning needs a_solver: pip install 'beasy-sched[plan]'"
+    how = "pip install '.[plan]' in a clone of beasy-sched, or pip install 'FILE.whl[plan]' with its wheel"
+    assert told_of() == told_of("a_solver.part") == f"planning needs a_solver: {how}"
     with pytest.raises(ConfigError, match="reports need a_solver: pip"):
         load_optional("a_solver", "beasy-sched[report]", "reports")
 
@@ -62,7 +62,8 @@ def test_a_broken_package_is_not_said_to_be_missing(packages: Path, code: str, e
     (packages / "a_solver.py").write_text(code)
     assert told_of() == (
         f"planning needs a_solver, which is installed but cannot be imported ({error}): "
-        "pip install --force-reinstall 'beasy-sched[plan]'"
+        "pip install --force-reinstall '.[plan]' in a clone of beasy-sched, or "
+        "pip install --force-reinstall 'FILE.whl[plan]' with its wheel"
     )
 
 
@@ -83,6 +84,19 @@ def test_every_optional_import_names_an_extra_that_there_is():
         named |= set(re.findall(r"beasy-sched\[(\w+)\]", text))
     assert named <= {*EXTRAS} - TOOLS
     assert {*EXTRAS} - TOOLS <= named
+
+
+def test_the_project_is_installed_from_a_clone_or_a_wheel():
+    """No message and no page says to install it by its bare name."""
+    places = ("beasy_sched", "docs", "scripts")
+    files = [path for place in places for path in (ROOT / place).rglob("*") if path.is_file()]
+    texts = [(path, path.read_bytes()) for path in [*files, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]]
+    found = re.compile(rb"pip install[^\n|]*?['\" ]beasy-sched\b")
+    assert [str(path) for path, text in texts if path.suffix != ".pyc" and found.search(text)] == []
+
+
+def test_other_packages_come_from_where_they_are():
+    assert pip_words("their-package") == "pip install 'their-package'"
 
 
 def test_what_highspy_imports_is_installed_on_old_pythons():

@@ -292,7 +292,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, site: Small
     out, err = capfd.readouterr()
     assert out == ""
     assert "pip install" in err
-    assert "'beasy-sched[metrics]'" in err
+    assert "'.[metrics]' in a clone" in err
     assert len(err.splitlines()) == 1
 
 

@@ -85,7 +85,7 @@ def test_what_is_not_installed_is_named(
     prefix = write_run(tmp_path / "a")
     monkeypatch.setitem(sys.modules, name, None)
     assert exit_code("report", prefix, "-o", str(tmp_path / "r.html")) == 2
-    assert f"reports need {name}: pip install 'beasy-sched[report]'" in capsys.readouterr().err
+    assert f"reports need {name}: pip install '.[report]'" in capsys.readouterr().err
 
 
 def test_the_terminal_is_no_place_for_a_report(
