@@ -74,8 +74,8 @@ def parse_duration(text: str) -> float:
 
 
 def counted(count: int, noun: str) -> str:
-    """Write a number of things: ``1 row``, ``2 rows``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """Write a number of things: ``1 row``, ``2,000 rows``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def some_of(names: Sequence[str], most: int) -> str:

@@ -13,6 +13,7 @@ from beasy_sched.campaigns.size import NoiseAnswer, PolicyAnswer, Row, SizeAnswe
 from beasy_sched.campaigns.size_balance import BalanceAnswer
 from beasy_sched.campaigns.size_life import cells_of, new_sizes, years_text
 from beasy_sched.outputs.tables import aligned, widths_of
+from beasy_sched.units import counted
 
 _MOST_TOLD: Final = 5
 _WIDTH: Final = 80
@@ -135,10 +136,12 @@ def _remarks(answer: PolicyAnswer, question: SizeQuestion) -> Iterator[str]:
         yield f"{label}: the same in {len(odd) - _MOST_TOLD} more noises; --json has them all"
     if any(noise.found.rung == 0 for noise in answer.noises) and len(sizes) > 1:
         count = sum(noise.found.rung == 0 for noise in answer.noises)
-        yield f"{label}: in {count} noises the smallest size tried already suffices: try a lower --from"
+        tried = "the smallest size tried already suffices: try a lower --from"
+        yield f"{label}: in {counted(count, 'noise')} {tried}"
     failed = [row for noise in answer.noises for row in noise.probes.values() if row["status"] != "ok"]
     if failed:
-        yield f"{label}: {len(failed)} runs failed, which counts as not met: {failed[0]['error']:.160}"
+        which = f"{counted(len(failed), 'run')} failed, which counts as not met"
+        yield f"{label}: {which}: {failed[0]['error']:.160}"
 
 
 def _heading(question: SizeQuestion, how: str) -> Iterator[str]:
@@ -146,8 +149,9 @@ def _heading(question: SizeQuestion, how: str) -> Iterator[str]:
     yield from _wrapped(f"{axis.name}: {axis.title} with which {question.goal.text}")
     period_h = question.scenario.windows * question.scenario.parsed_site().window_s / 3600.0
     yield from _wrapped(
-        f"scenario {question.scenario.name}, {period_h:g} h, {how}; {len(question.sizes)} sizes from"
-        f" {question.sizes[0]:g} to {question.sizes[-1]:g}"
+        f"scenario {question.scenario.name}, {period_h:g} h, {how};"
+        f" {counted(len(question.sizes), 'size')} from"
+        f" {question.sizes[0]:g} to {question.sizes[-1]:g} {axis.unit}".rstrip()
     )
     yield ""
 

@@ -31,7 +31,7 @@ from beasy_sched.cli.options import (
 from beasy_sched.cli.progress import ProgressOptions, counting, progress_bar
 from beasy_sched.declared import check_choice
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, machine_error
-from beasy_sched.units import parse_duration
+from beasy_sched.units import counted, parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.campaigns.campaign import Outcome
@@ -428,7 +428,12 @@ def executor_of(how: ExecutorOptions, jobs: int) -> Executor:
 def tell_warnings(outcome: Outcome | SizeAnswer) -> None:
     """Say what runs warned of."""
     for text, count in outcome.warnings.items():
-        tell(f"warning: {count} of {outcome.executed} runs: {text}")
+        tell(f"warning: {count} of {counted(outcome.executed, 'run')}: {text}")
+
+
+def left_text(runs: int) -> str:
+    """Say how many runs other parts of a campaign have to execute."""
+    return f"{counted(runs, 'run')} {'is' if runs == 1 else 'are'} left to other parts"
 
 
 def _tell(outcome: Outcome, quiet: bool) -> None:
@@ -439,12 +444,12 @@ def _tell(outcome: Outcome, quiet: bool) -> None:
         for line in result_lines(outcome.folder) if not outcome.left else ():
             click.echo(line)
     if outcome.failed:
-        which = f"{outcome.failed} of {outcome.runs} runs failed"
+        which = f"{outcome.failed} of {counted(outcome.runs, 'run')} failed"
         click.echo(f"{which}; to see why: beasy-sched campaign status {outcome.folder}", err=True)
     if not quiet:
-        ran = f"{outcome.executed} runs" if outcome.executed else "nothing was left to run"
+        ran = counted(outcome.executed, "run") if outcome.executed else "nothing was left to run"
         wrote = f"wrote {outcome.folder / 'runs.parquet'}"
-        rest = f"{outcome.left} runs are left to other parts" if outcome.left else wrote
+        rest = left_text(outcome.left) if outcome.left else wrote
         click.echo(f"{ran}; {rest}", err=True)
     if outcome.failed:
         sys.exit(1)

@@ -22,6 +22,7 @@ from beasy_sched.cli.campaign import (
     PartOption,
     TableOptions,
     executor_of,
+    left_text,
     show_paired,
     tell_warnings,
     unless_stopped,
@@ -327,8 +328,7 @@ def _compare_scenarios(
         tell(f"{counted(outcome.runs, 'run')}, {outcome.executed} executed now, {outcome.failed} failed")
     tell_warnings(outcome)
     if outcome.left:
-        are = "run is" if outcome.left == 1 else "runs are"
-        tell(f"{outcome.left} {are} left to other parts; the one that ends last prints the tables")
+        tell(f"{left_text(outcome.left)}; the one that ends last prints the tables")
     else:
         how = TableOptions(markdown=what.markdown, figure=shown.figure, measures=shown.measures)
         show_paired(comparison.results(), how)

@@ -40,6 +40,7 @@ from beasy_sched.limits import MOST_HOSTS, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
 from beasy_sched.numbers import Range
+from beasy_sched.units import counted
 
 _COMMANDS = {
     "platform": __name__,
@@ -140,7 +141,7 @@ def write_platform(platform: Platform, output: str, *, quiet: bool) -> None:
     write_output(output, platform_xml(platform))
     if quiet:
         return
-    tell(f"{output}: {platform.size} hosts")
+    tell(f"{output}: {counted(platform.size, 'host')}")
     for index, kind in enumerate(platform.kinds):
         hosts = HostSet.of(host for host in range(platform.size) if platform.kind_of[host] == index)
         states = f"computing P-states {HostSet.of(kind.computing)}"

@@ -57,7 +57,7 @@ from beasy_sched.generate.power import (
     wind_production,
 )
 from beasy_sched.protocol.notices import CARBON_FIELD, PRICE_FIELD, SUN_FIELD
-from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S, j_to_kwh, kw_to_w, w_to_kw
+from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S, counted, j_to_kwh, kw_to_w, w_to_kw
 
 
 def _moment(text: str) -> int:
@@ -250,7 +250,7 @@ def _print_figures(
     """Print energy, peak, mean and capacity factor of each plant, of all, and of what was written."""
     total = np.sum(powers, axis=0)
     installed_w = sum(production.installed_w for production, _ in placed)
-    click.echo(f"{options.output}: {len(total)} steps of {options.dt:g} s", err=True)
+    click.echo(f"{options.output}: {counted(len(total), 'step')} of {options.dt:g} s", err=True)
     for (production, window), power_w in zip(placed, powers, strict=True):
         since = "" if window.start_s is None else f", from {time_text(window.start_s, 0)} UTC"
         size = f"of {w_to_kw(production.installed_w):g} kW{since}"

@@ -453,7 +453,7 @@ def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[st
     report = made.report
     speed = made.reference_speed_flops / 1e9
     lines = [
-        f"{output}: {_extent(made)} for {made.nb_res} hosts" + _load(made),
+        f"{output}: {_extent(made)} for {counted(made.nb_res, 'host')}" + _load(made),
         f"  reference speed: {speed:g} Gflops ({speed_source})",
         *(f"  {note}" for note in report.notes),
     ]

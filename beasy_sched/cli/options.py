@@ -50,6 +50,18 @@ class _Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         except ValueError as error:
             return self.fail(str(error), param, ctx)
 
+    @property
+    def _is_unlimited(self) -> bool:
+        return self.range in (ANY_NUMBER, ANY_WHOLE)
+
+    def get_metavar(self, *args: Any, **named: Any) -> str | None:
+        """Return what stands for a value in the help, where that is not click's: a number without limits."""
+        return ("INTEGER" if self.range.whole else "FLOAT") if self._is_unlimited else None
+
+    def _describe_range(self) -> str:
+        """Return the range for the help: nothing where there are no limits, of which click writes x<=None."""
+        return "" if self._is_unlimited else str(super()._describe_range())  # type: ignore[misc]
+
 
 class Number(_Number, click.FloatRange):
     """An option's number: finite, and in a range."""

@@ -26,6 +26,7 @@ from beasy_sched.cli.progress import counting, progress_bar
 from beasy_sched.declared import check_choice
 from beasy_sched.errors import ConfigError
 from beasy_sched.numbers import ANY_NUMBER
+from beasy_sched.units import counted
 
 if TYPE_CHECKING:
     from beasy_sched.campaigns.scenario import Scenario
@@ -172,7 +173,7 @@ def _tell(answer: SizeAnswer, given: _SizeOptions, quiet: bool) -> None:
     _show(size_json(answer) if given.as_json else None, [*size_lines(answer)])
     if not quiet:
         tell_warnings(answer)
-        click.echo(f"{answer.executed} runs executed; all are in {given.out}", err=True)
+        click.echo(f"{counted(answer.executed, 'run')} executed; all are in {given.out}", err=True)
     sys.exit(int(any(math.isinf(each.median) for each in answer.policies)))
 
 

@@ -20,6 +20,7 @@ from beasy_sched.model.platform import POWERS_PROPERTY, SPEEDS_PROPERTY, Platfor
 from beasy_sched.planner.forecast import full_draw_w
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
+from beasy_sched.units import counted as counted  # for policies, too
 
 SHORT_RUN_SHARE = 0.02
 """Jobs whose median run time is a smaller share of their walltime do not belong to the platform's speed."""
@@ -102,7 +103,7 @@ def missing_powers(platform: Platform) -> Finding | None:
     if not count:
         return None
     name = platform.names[int(np.argmax(without))]
-    which = f"the {count} hosts have" if count == size else f"{count} of {size} hosts have"
+    which = f"the {counted(count, 'host')} have" if count == size else f"{count} of {size} hosts have"
     which = which if size > 1 else "the host has"
     return odd(
         "no-powers",
@@ -233,8 +234,3 @@ def hours(time_s: float | None) -> str:
 def kw(power_w: float) -> str:
     """A power in words, in kW."""
     return f"{w_to_kw(power_w):.4g} kW"
-
-
-def counted(count: int, what: str) -> str:
-    """A number of things in words."""
-    return f"{count:,} {what}{'s' * (count != 1)}"

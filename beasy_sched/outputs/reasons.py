@@ -13,6 +13,7 @@ from typing import Final
 from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.policies.registry import words_for
+from beasy_sched.units import counted
 
 _DONE: Final = {"postponed": "postpone", "rejected": "reject", "killed": "kill"}
 
@@ -31,6 +32,9 @@ def in_words(outcome: str, rule: str, hosts: int | None = None, own: Sentences |
     key = _DONE[outcome], rule
     told = chain([own[key]] if own and key in own else (), words_for(*key))
     words = next((each.of_jobs for each in told if each.of_jobs), rule or "no reason was given")
+    words = words.replace(
+        "the {hosts} hosts", "all hosts" if hosts is None else f"the {counted(hosts, 'host')}"
+    )
     return words.replace("{hosts}", "all" if hosts is None else f"{hosts:,}")
 
 

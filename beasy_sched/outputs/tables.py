@@ -169,11 +169,11 @@ def _site_rows(site: SitePart, energy: EnergyPart, *, unlimited: bool) -> list[R
         levels = (battery.soc_start_pct, battery.soc_lowest_pct, battery.soc_final_pct)
         rows += [
             ("state of charge: start, lowest, final", f"{', '.join(f'{pct:.2f}' for pct in levels)} %"),
-            ("  final less target", f"{battery.soc_distance_points:+.2f} points"),
+            ("  final, off target", f"{battery.soc_distance_points:+.2f} points"),
         ]
     if (tank := site.hydrogen) is not None:
         hydrogen = f"{tank.hydrogen_final_kg:.3f} kg ({round(tank.hydrogen_distance_kg, 3) + 0.0:+.3f})"
-        rows.append(("hydrogen, final (less target)", hydrogen))
+        rows.append(("hydrogen, final (off target)", hydrogen))
     energies_kwh = {
         "energy produced": energy.production,
         "energy consumed": energy.consumed,
@@ -399,7 +399,7 @@ COMPARISON_COLUMNS = (
     Column("rejected_pct", ("re-", "jected"), "rejected", "%", "jobs", "rejected", where_any=True),
     Column("soc_final_pct", ("final", "SoC"), "final SoC", "%", "site", "soc_final_pct",
            where_known=True),
-    Column("soc_distance_points", ("off", "target"), "final SoC less target", "points",
+    Column("soc_distance_points", ("off", "target"), "final SoC, off target", "points",
            "site", "soc_distance_points", signed=True, where_known=True),
     Column("wasted_kwh", ("", "wasted"), "wasted energy", "kWh", "energy_kwh", "wasted"),
     Column("curtailed_kwh", ("cur-", "tailed"), "curtailed energy", "kWh",

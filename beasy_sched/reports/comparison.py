@@ -121,7 +121,8 @@ def comparison_html(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRo
         lines.append(f'<tr data-place="{number}"><th scope="row">{_name(group)}</th>{cells}</tr>')
     lines.append("</tbody></table></div>\n")
     if any(best):
-        lines.append(f'<p class="note">{BEST_MARK} best of its column. Click on a head to sort.</p>\n')
+        marked = f"{BEST_MARK} best of its column; several have it where they are equally good."
+        lines.append(f'<p class="note">{marked} Click on a head to sort.</p>\n')
     return "\n".join(lines)
 
 

@@ -197,9 +197,18 @@ def _waiting(life: Life) -> list[Entry]:
         entries.append(Entry("The policy gave no reason for the wait.", life.came_s))
     if life.others:
         went = f"Meanwhile {count(life.others, 'other job')} started"
-        later = "" if life.came_later is None else f"; {life.came_later} of them had been submitted later"
-        entries.append(Entry(f"{went}{later}."))
+        entries.append(Entry(f"{went}{_later(life.came_later, life.others)}."))
     return entries
+
+
+def _later(later: int | None, others: int) -> str:
+    """Say how many of the jobs that started before this one had been submitted later, if that is known."""
+    if later is None:
+        return ""
+    if others == 1:
+        return f"; it had {'' if later else 'not '}been submitted later"
+    which = {0: "none", others: "all"}.get(later, f"{later:,}")
+    return f"; {which} of them had been submitted later"
 
 
 def _start(life: Life) -> list[Entry]:

@@ -269,11 +269,11 @@ _MEASURES: Final = (
     _Measure(ComparedColumn("deadlines kept", "%", Better.HIGH), _kept_pct),
     _Measure(ComparedColumn("lowest charge", "%", Better.HIGH), _part("site", "soc_lowest_pct")),
     _Measure(
-        ComparedColumn("final less target", "points", Better.NOT_NEGATIVE, SOC_POINTS_DIGITS, signed=True),
+        ComparedColumn("charge off target", "points", Better.NOT_NEGATIVE, SOC_POINTS_DIGITS, signed=True),
         _part("site", "soc_distance_points"),
     ),
     _Measure(
-        ComparedColumn("hydrogen less target", "kg", Better.NOT_NEGATIVE, HYDROGEN_KG_DIGITS, signed=True),
+        ComparedColumn("hydrogen off target", "kg", Better.NOT_NEGATIVE, HYDROGEN_KG_DIGITS, signed=True),
         _part("site", "hydrogen_distance_kg"),
     ),
     _Measure(ComparedColumn("self-sufficient", "%", Better.HIGH), own_share_pct),

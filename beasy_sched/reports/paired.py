@@ -287,7 +287,7 @@ def difference_table(title: str, sample: ComparedPolicies, against: str) -> Text
     elif too_few := _too_few(count, unit):
         note += f" {too_few}"
     head = ("Policy", "Measure", "Difference", "p", "As good", "Verdict")
-    return TextTable(f"Less {against}: {title}", head, rows, ("Difference", "p", "As good"), note)
+    return TextTable(f"Differences from {against}: {title}", head, rows, ("Difference", "p", "As good"), note)
 
 
 def _too_few(count: int, unit: str) -> str:

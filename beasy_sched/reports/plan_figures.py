@@ -61,7 +61,7 @@ def plan_figure(plans: PlanStore, suffix: str = ".png") -> Any:
 def _title(plans: PlanStore) -> str:
     factors = [plan.power.relax_factor for plan in plans]
     if max(factors) < 5e-5:
-        return "Offline plan: the whole demand is met (rf = 0)"
+        return "Offline plan: the whole demand is met"
     shown = ", ".join(f"{100 * factor:.1f} %" for factor in factors)
     where = "" if len(factors) == 1 else ", by window"
     return f"Offline plan: up to {shown} of a step's demand is not met (relax factor rf{where})"

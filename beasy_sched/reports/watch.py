@@ -220,7 +220,7 @@ _FLOWS: Final = {
 def _powers(side: PowerSide) -> Iterator[tuple[str, str]]:
     """What arrives now, and where power went in the last step."""
     arriving = "" if side.budget is None else f"{power(side.budget.renew_w)} of sun and wind"
-    yield "Power now", arriving or "no step is open"
+    yield "Power now", arriving or "not known yet"
     if side.trace:
         record = side.trace[-1].record
         flows = [

@@ -469,19 +469,19 @@ def _site(history: History, options: HistoryOptions) -> int:
     largest = max((job.node_count for job in history.jobs), default=1)
     if options.hosts is not None:
         site = options.hosts
-        history.drop(f"larger than the site ({site} hosts)", lambda job: job.node_count > site)
+        history.drop(f"larger than the site ({counted(site, 'host')})", lambda job: job.node_count > site)
     else:
         site = max(len(nodes), largest)
         report.notes.append(
-            f"hosts: the {len(nodes)} nodes on which these jobs ran"
+            f"hosts: {counted(len(nodes), 'node')}, on which these jobs ran"
             if len(nodes) == site
             else f"hosts: as many as the largest job had, {largest} (the table has no NodeList)"
         )
     most = _most_at_once(history.jobs)
     if most > site:
         report.warnings.append(
-            f"at one time, jobs held {most} nodes, more than {site}: they shared nodes; here, each has its"
-            " nodes for itself, and the load is higher than it was"
+            f"at one time, jobs held {counted(most, 'node')}, more than {site}: they shared nodes; here, each"
+            " has its nodes for itself, and the load is higher than it was"
         )
     return site
 

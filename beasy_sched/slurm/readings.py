@@ -26,6 +26,7 @@ from beasy_sched.protocol.notices import (
     SUN_FIELD,
     power_problem,
 )
+from beasy_sched.units import counted
 
 SOC_FIELD: Final = "soc_pct"
 """Field with the battery's state of charge, percent of its capacity."""
@@ -270,7 +271,9 @@ class LineReader:
         """Return the fields of a row, and its time. Raises Damaged."""
         cells = [cell.strip() for cell in csv_line(text, columns.delimiter)]
         if len(cells) != columns.width:
-            message = f"{shortened(text, _SHOWN)!r} has {len(cells)} values, expected {columns.width}"
+            message = (
+                f"{shortened(text, _SHOWN)!r} has {counted(len(cells), 'value')}, expected {columns.width}"
+            )
             raise Damaged("row", message)
         found: dict[str, float] = {}
         for field, (at, factor) in columns.values.items():

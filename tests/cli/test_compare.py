@@ -188,7 +188,7 @@ def test_scenarios_with_differences_from_one_policy(tmp_path: Path) -> None:
     place = next(n for n, row in enumerate(rows) if row[0] == "Mine" and len(row) == 6)
     assert rows[place][2].startswith("+0.00 [+0.00, +0.00]")
     assert rows[place][4:] == ["100 %", ""]
-    assert "Less easy: small" in text
+    assert "Differences from easy: small" in text
     again = run(*command, "--markdown", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert ", 0 executed now" in again.stderr
@@ -243,8 +243,8 @@ def test_a_campaign_is_compared_after_the_fact(tmp_path: Path, capfd: Capture) -
     command = ("campaign", "compare", out, "--against", "easy")
     assert exit_code(*command, "--policy", "follow-plan", "--markdown", "--figure", str(figure)) == 0
     text = capfd.readouterr().out
-    titles = [line for line in text.splitlines() if line.startswith("### Less easy: ")]
-    assert titles[0] == "### Less easy: small, battery_kwh 1, guard kill-all without veto"
+    titles = [line for line in text.splitlines() if line.startswith("### Differences from easy: ")]
+    assert titles[0] == "### Differences from easy: small, battery_kwh 1, guard kill-all without veto"
     assert len(titles) == 4  # two sizes, two guard settings
     assert "workload-reactive" not in text
     assert figure.read_text("utf-8").startswith("<?xml")

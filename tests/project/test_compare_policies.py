@@ -113,7 +113,7 @@ def test_a_comparison_and_once_more(
     assert compare(chosen) == 0
     out, told = capsys.readouterr()
     assert "2 runs, 2 executed" in told
-    for title in ("Means: tiny cases", "What could be had: tiny cases", "Less easy: tiny cases"):
+    for title in ("Means: tiny cases", "What could be had: tiny cases", "Differences from easy: tiny cases"):
         assert title in out
     assert "It proves nothing." in out
     tables, _, origin = out.partition("2 runs; noise: seed")
@@ -138,7 +138,7 @@ def test_all_cases_in_short(tmp_path: Path):
     done = run(SCRIPT, "--quick", "--policies", ",".join(names), cwd=tmp_path, timeout_s=280)
     assert done.returncode == 0, done.stderr
     for title in ("critical cases", "demand forecast 30 % too high", "production up to twice as far off"):
-        assert f"Less beasy: {title}" in done.stdout
+        assert f"Differences from beasy: {title}" in done.stdout
     assert (tmp_path / "out/comparison-quick/figures/comparison.pdf").exists()
 
 

@@ -45,7 +45,7 @@ def test_a_trial_from_end_to_end(tmp_path: Path):
     assert done.returncode == 0, done.stderr
     for text in (done.stdout, (tmp_path / "out/tables.md").read_text()):
         assert "Means: average cases" in text
-        assert "Less full: variations" in text
+        assert "Differences from full: variations" in text
         assert "Preferred actions" in text
     names = {path.stem for path in (tmp_path / "out" / "figures").glob("*.png")}
     assert {"learning-curves", "learning-average", "learning-critical", "learning-variations"} == names

@@ -89,7 +89,7 @@ def test_names_are_escaped() -> None:
 
 
 def test_all_that_are_shown_as_the_best_are_marked() -> None:
-    points = ComparedColumn("final less target", "points", Better.NOT_NEGATIVE, 1, signed=True)
+    points = ComparedColumn("charge off target", "points", Better.NOT_NEGATIVE, 1, signed=True)
     values = {"on it": [-7e-15, 1.0], "above": [38.7, 2.0], "below": [-30.01, 3.0]}
     rows = [ComparedRow(name, each) for name, each in values.items()]
     text = comparison_html([points, column(Better.LOW)], rows, "run")

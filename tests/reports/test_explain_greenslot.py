@@ -91,7 +91,7 @@ def test_a_job_in_the_middle_of_a_workflow(tmp_path: Path) -> None:
                     That costs 0.0125 EUR (100 Wh from the grid, 200 Wh from the sun), the least
                     of 94 possible starts. The earliest of them, at 00:30:00, would cost 0.025
                     EUR.
-          Meanwhile 2 other jobs started; 0 of them had been submitted later.
+          Meanwhile 2 other jobs started; none of them had been submitted later.
 
         Start
           01:00:00  It started on 1 host (0). It was planned to start now, because that was

@@ -90,7 +90,7 @@ def test_a_job_that_was_backfilled_and_killed(tmp_path: Path) -> None:
 
         Waiting: 3 min 40 s
           00:00:30  Before it in the queue: w0!b.
-          Meanwhile 1 other job started; 0 of them had been submitted later.
+          Meanwhile 1 other job started; it had not been submitted later.
 
         Start
           00:04:10  It started on 1 host (1). It was backfilled ahead of w0!d; 1 host free. It may
@@ -113,7 +113,7 @@ def test_a_job_that_never_started(tmp_path: Path) -> None:
 
         Waiting
           00:00:30  Before it in the queue: w0!b.
-          Meanwhile 2 other jobs started; 0 of them had been submitted later.
+          Meanwhile 2 other jobs started; none of them had been submitted later.
 
         End
           00:10:00  The run ended before it could start, after 9 min 30 s of waiting.
@@ -131,7 +131,7 @@ def test_without_jobs_csv(tmp_path: Path) -> None:
 
         Waiting: 3 min 40 s
           00:00:30  Before it in the queue: w0!b.
-          Meanwhile 1 other job started; 0 of them had been submitted later.
+          Meanwhile 1 other job started; it had not been submitted later.
 
         Start
           00:04:10  It started on 1 host (1). It was backfilled ahead of w0!d; 1 host free. It may

@@ -60,7 +60,7 @@ def test_a_job_that_never_starts_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     text = str(story)
     assert "00:00:00  It was submitted, and asked for 2 hosts for 1 min 40 s at most (its walltime)." in text
     assert "The policy gave no reason for the wait." in text
-    assert "Meanwhile 2 other jobs started; 2 of them had been submitted later." in text
+    assert "Meanwhile 2 other jobs started; all of them had been submitted later." in text
     assert "It never started: the run ended early, after 1 min 10 s of waiting." in text
     assert (story.data["submitted_s"], story.data["started_s"]) == (0.0, None)
     assert "asked for 2 hosts without a walltime" in str(explain(run, job="endless"))
@@ -81,7 +81,7 @@ def test_times_of_submission_are_those_of_the_table_of_jobs(
     jobs = [job("a", 0), job("b", 0), job("first", 1), job("second", 2), job("third", 3), job("fourth", 4)]
     run = simulated(tmp_path, monkeypatch, jobs, facts)
     text = str(explain(run, job="first"))
-    assert "Meanwhile 3 other jobs started; 3 of them had been submitted later." in text
+    assert "Meanwhile 3 other jobs started; all of them had been submitted later." in text
     assert "The policy gave no reason for the wait." in text
     assert {each["rule"] for each in explain(run).data["waiting"]} == {"no reason given"}
 

@@ -99,7 +99,7 @@ def test_the_best_of_runs(tmp_path: Path) -> None:
     runs = [run_of(tmp_path, name, site=site, energy_kwh=kwh) for name, (site, kwh) in changes.items()]
     columns, rows = compared([*runs, read_run_data("none", write_run(tmp_path / "none", summary=None))])
     best = {c.title: found for c, found in zip(columns, best_values(columns, rows), strict=True) if found}
-    assert best == {"final less target": {0.0, 40.0}, "self-sufficient": {100.0}}
+    assert best == {"charge off target": {0.0, 40.0}, "self-sufficient": {100.0}}
 
 
 def test_with_a_grid_the_share_is_told_and_not_judged(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_figures_that_runs_are_compared_by(tmp_path: Path) -> None:
         if value is not None
     }
     assert shown == {
-        "finished": "25.00", "killed": "25.00", "lowest charge": "45.00", "final less target": "+10.0",
+        "finished": "25.00", "killed": "25.00", "lowest charge": "45.00", "charge off target": "+10.0",
         "self-sufficient": "100.00", "curtailed": "0.10", "wasted": "0.40", "slowdown": "1.50",
         "mean wait": "20",
     }  # fmt: skip

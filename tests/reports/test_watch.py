@@ -123,7 +123,7 @@ def test_after_the_planned_time(site: SmallSite, plan: Path) -> None:
     lines = picture(session, "easy", 0.0, None, deque())
     assert isinstance(session.power.plans, PlanStore)
     assert ("Plan", "nothing is planned for this time") in lines
-    assert ("Power now", "no step is open") in lines
+    assert ("Power now", "not known yet") in lines
 
 
 def watched(site: SmallSite, prefix: Path, watch: Watch | None) -> None:

@@ -103,7 +103,7 @@ def test_tables():
     assert alone.rows == []
     assert means.title == "Means: average cases, guard kill-all without veto"
     assert means.rows[1][:2] == ("b", "99.50")
-    assert differences.title == "Less a: average cases, guard kill-all without veto"
+    assert differences.title == "Differences from a: average cases, guard kill-all without veto"
     assert [row[0] for row in differences.rows] == ["b", *[""] * (len(COMPARED) - 1)]
     assert differences.rows[0][1] == "finished jobs [points]"
     assert "3 pairs of days" in differences.note

@@ -197,9 +197,9 @@ def test_tables(results):
     tables = [*case_tables(results)]
     titles = [table.title for table in tables]
     assert titles[:3] == [
-        "Means: average cases", "Less random: average cases", "Less last: average cases",
+        "Means: average cases", "Differences from random: average cases", "Differences from last: average cases",
     ]  # fmt: skip
-    assert titles[-1] == "Less full: variations"
+    assert titles[-1] == "Differences from full: variations"
     assert tables[0].rows[0][:2] == ("q-learning", tables[0].rows[0][1])
     assert [row[0] for row in tables[0].rows[:3]] == ["q-learning", "last", "bandit"]
     differences = {row[0]: row[1] for row in lead_table("here", results["average"], "random").rows}
