@@ -85,7 +85,7 @@ def test_fate(name: str) -> None:
     assert any(f"{fate.no_request} jobs have no requested" in note for note in report.notes) == (
         fate.no_request > 0
     )
-    assert any(f"more than 18 fields in {fate.long_rows} rows" in text for text in report.warnings) == (
+    assert any(f"more than 18 fields in {fate.long_rows:,} rows" in text for text in report.warnings) == (
         fate.long_rows > 0
     )
     assert len(set(made.ids)) == made.size

@@ -59,7 +59,7 @@ def test_the_python_lines_run(place: Path):
 def test_the_policies_that_are_shown_exist():
     shown = re.findall(r"^\| `([\w-]+)` \|", README.partition("## Policies")[2].partition("\n## ")[0], re.M)
     done = run(sys.executable, "-m", "beasy_sched", "policies")
-    compared = re.findall(r"^([a-z-]+) +[\d.]+ ", README.partition("## See what")[0], re.M)
+    compared = re.findall(r"^([a-z-]+) +\d+\.\d ", README.partition("## See what")[0], re.M)
     assert len(compared) == 9
     assert {*shown} >= {*compared, "easy", "greenslot"}
     assert {*shown} < {line.split()[0] for line in done.stdout.splitlines()}
