@@ -31,6 +31,7 @@ from beasy_sched.formats.table import (
     Table,
     TimeSeries,
     equal_row_s,
+    is_date,
     on_grid,
     parse_table,
     read_table_text,
@@ -92,15 +93,16 @@ def parse_power_csv(
     unit: str | None = None,
     interval_s: int | None = None,
     date_order: DateOrder | None = None,
+    clip_negative: bool | None = None,
 ) -> TimeSeries:
     """Read one column of power. Raises InputError with line or column and cause.
 
     ``unit`` (W, kW, MW, GW; Wh, kWh, MWh for the energy of each row; per-unit or %) is needed where the
     column's name has none; ``interval_s`` where the file has no times. A column of shares is the power of a
-    capacity of 1 W.
+    capacity of 1 W. ``clip_negative`` is as for `on_grid`.
     """
     table = parse_table(path, text, is_csv_header)
-    return _one_column(table, column, unit, interval_s, date_order)
+    return _one_column(table, column, unit, interval_s, date_order, clip_negative)
 
 
 def _one_column(
@@ -109,13 +111,14 @@ def _one_column(
     unit: str | None,
     interval_s: int | None,
     date_order: DateOrder | None = None,
+    clip_negative: bool | None = None,
 ) -> TimeSeries:
     path = table.path
     name = choose_column(path, value_columns(table), column)
     of_column = _unit(path, name, unit)
     times = _row_times(table, interval_s, date_order)
     values = _watts(table, name, of_column, times.seconds)
-    series = _series(table, {POWER: values}, times)
+    series = _series(table, {POWER: values}, times, clip_negative)
     if of_column.per_unit and np.nanmax(values, initial=0.0) > 2.0:
         raise InputError(path, f"{name} reaches {np.nanmax(values):g} per unit of capacity: wrong unit?")
     return replace(series, capacity_w=1.0) if of_column.per_unit else series
@@ -144,9 +147,9 @@ def _check_no_counter(table: Table, name: str, values: FloatArray, times_s: IntA
 
 
 def value_columns(table: Table) -> list[str]:
-    """The names of all columns but that of times."""
+    """The names of all columns but that of times, and that of the numbers of rows (unnamed)."""
     time_name = time_column(table)
-    return [name for name in table.names if name != time_name]
+    return [name for name in table.names if name and name != time_name]
 
 
 class _RowTimes(NamedTuple):
@@ -168,9 +171,13 @@ def _row_times(table: Table, interval_s: int | None, date_order: DateOrder | Non
     return _RowTimes(np.arange(len(table.rows), dtype=np.int64) * interval_s, False, ())
 
 
-def _series(table: Table, columns: Mapping[str, FloatArray], times: _RowTimes) -> TimeSeries:
+def _series(
+    table: Table, columns: Mapping[str, FloatArray], times: _RowTimes, clip_negative: bool | None = None
+) -> TimeSeries:
     """The columns on a grid of the rows' times."""
-    series = on_grid(table, times.seconds, columns, dated=times.dated, notes=times.notes)
+    series = on_grid(
+        table, times.seconds, columns, dated=times.dated, notes=times.notes, clip_negative=clip_negative
+    )
     time_name = time_column(table)
     if time_name is not None and time_name.lower() in _END_NAMES and series.start_s is not None:
         series = replace(series, start_s=series.start_s - series.interval_s)
@@ -198,8 +205,13 @@ def _parsed(path: PathLike, where: str, unit: str) -> PowerUnit:
 
 
 def time_column(table: Table) -> str | None:
-    """The name of the column of times, if there is one."""
-    return next((name for name in table.names if name.lower() in TIME_NAMES), None)
+    """The name of the column of times, if there is one; an unnamed first column of dates is one, too.
+
+    That is how `DataFrame.to_csv` writes an index.
+    """
+    named = next((name for name in table.names if name.lower() in TIME_NAMES), None)
+    index_of_times = named is None and table.names[0] == "" and table.rows and is_date(table.rows[0][0])
+    return "" if index_of_times else named
 
 
 def column_times(
@@ -343,23 +355,32 @@ def read_weather_file(
     unit: str | None = None,
     interval_s: int | None = None,
     date_order: DateOrder | None = None,
+    clip_negative: bool | None = None,
 ) -> TimeSeries:
     """Read a Renewables.ninja, NASA POWER, ENTSO-E or plain CSV file (gzip or not).
 
     ``column`` names the power column of the latter two, or the wind speed column of a NASA POWER file;
-    ``unit`` and ``interval_s`` are for plain CSV. Raises InputError with line or column and cause.
+    ``unit`` and ``interval_s`` are for plain CSV; ``clip_negative`` is as for `on_grid`. Raises InputError with line or column and cause.
     """
     text = read_table_text(path)
     if not text.strip():
         raise InputError(path, "is empty")
     if header := find_header(text, is_entsoe_header):
         names = [name for name in header if name != "Area" and name[:3] != "MTU"]
-        return parse_entsoe(path, text, choose_column(path, names, column))
+        return parse_entsoe(path, text, choose_column(path, names, column), clip_negative)
     if find_header(text, is_nasa_header):
         return parse_nasa_power(path, text, column)
     if column is None and find_header(text, is_ninja_header):
         return parse_ninja(path, text, date_order)
-    return parse_power_csv(path, text, column=column, unit=unit, interval_s=interval_s, date_order=date_order)
+    return parse_power_csv(
+        path,
+        text,
+        column=column,
+        unit=unit,
+        interval_s=interval_s,
+        date_order=date_order,
+        clip_negative=clip_negative,
+    )
 
 
 def find_header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:

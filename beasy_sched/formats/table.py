@@ -210,6 +210,13 @@ def parse_moment(text: str) -> int | None:
     return moment + ahead_s if zone[0] == "-" else moment - ahead_s
 
 
+def is_date(text: str) -> bool:
+    """Whether a text is a date, with a time of day or without, in any order of its parts."""
+    return parse_moment(text) is not None or any(
+        _year_last(text.strip(), o)[0] is not None for o in DateOrder
+    )
+
+
 def _year_last(text: str, order: DateOrder) -> tuple[int | None, bool]:
     """The moment, and whether it had to be read in the other order."""
     match = _YEAR_LAST.match(text)
@@ -290,6 +297,8 @@ class TimeSeries:
     """Height above the ground of the wind speed, where the file states it."""
     longitude_deg: float | None = None
     """Longitude, degrees east of Greenwich, where the file states it."""
+    latitude_deg: float | None = None
+    """Latitude, degrees north, where the file states it."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -317,19 +326,28 @@ def on_grid(
     *,
     dated: bool = True,
     notes: tuple[str, ...] = (),
+    clip_negative: bool | None = None,
 ) -> TimeSeries:
     """Sort the rows of ``table`` by time and put them on a grid of their most frequent spacing.
 
     Rows that are missing become NaN. Raises InputError, naming the line, for times that repeat with
     other values, that are off the grid, or that leave most of the grid empty, and for values that no
-    power, irradiance or wind speed can have.
+    power, irradiance or wind speed can have. ``clip_negative`` counts negative power as 0, with a note; None
+    where the user has no option for that.
     """
     if len(times_s) < 2:
         raise InputError(table.path, f"has {counted(len(times_s), 'row')} of data, expected at least 2")
+    if clip_negative and POWER in columns:
+        clipped, told = _clipped(table, columns[POWER])
+        columns, notes = {**columns, POWER: clipped}, notes + told
     for name, values in columns.items():
         low, high = _PLAUSIBLE.get(name, (-np.inf, np.inf))
         for at in np.flatnonzero((values < low) | (values > high)).tolist():
             limit = "must not be negative" if values[at] < 0 else f"at most {high:g} is possible: wrong unit?"
+            if name == POWER and values[at] < 0 and clip_negative is False:
+                limit += (
+                    " (--clip-negative counts negative power as 0, such as an inverter's own demand at night)"
+                )
             raise table.error(at, f"{name} is {values[at]:g}, {limit}")
     order = np.argsort(times_s, kind="stable")
     if len(back := np.flatnonzero(np.diff(times_s) < 0)):
@@ -347,6 +365,21 @@ def on_grid(
         gridded[name][slots] = values[order]
     start = int(times_s[order[0]]) if dated else None
     return TimeSeries(table.path, interval, gridded, lines, start, notes=notes + repeats)
+
+
+def _clipped(table: Table, power_w: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return power without its negative values, and a note; refuse those beyond the positive ones."""
+    negative = power_w < 0
+    if not negative.any():
+        return power_w, ()
+    at = int(np.nanargmin(power_w))
+    least_w, most_w = float(power_w[at]), float(np.nanmax(power_w))
+    if -least_w > most_w:
+        raise table.error(
+            at, f"{POWER} falls to {least_w:g} and reaches {most_w:g} only: has it the other sign?"
+        )
+    count = counted(int(np.count_nonzero(negative)), "negative value")
+    return np.where(negative, 0.0, power_w), (f"{count} counted as 0 (the least is {least_w:g} W)",)
 
 
 def _usual_interval_s(times_s: IntArray) -> int:

@@ -94,9 +94,13 @@ def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) 
         raise InputError(path, f"{message}: is the column in another unit?")
     series = on_grid(table, times, columns, notes=notes)
     params = header.get("params", {})
-    longitude_deg = _longitude_deg(params.get("lon"))
-    technology = _ninja_technology(table)
-    series = replace(series, capacity_w=capacity_w, technology=technology, longitude_deg=longitude_deg)
+    series = replace(
+        series,
+        capacity_w=capacity_w,
+        technology=_ninja_technology(table),
+        longitude_deg=degrees(params.get("lon"), 360.0),
+        latitude_deg=degrees(params.get("lat"), 90.0),
+    )
     made_until = params.get("date_to", "")
     wanted_s = parse_moment(str(made_until))
     if wanted_s is None or int(times.max()) + series.interval_s > wanted_s:
@@ -164,13 +168,13 @@ def _hourly_w_m2(unit: str) -> float:
     return irradiance_w_m2(unit, SECONDS_PER_HOUR)
 
 
-def _longitude_deg(stated: object) -> float | None:
-    """A longitude, where ``stated`` is one."""
+def degrees(stated: object, most: float) -> float | None:
+    """Return a longitude or latitude of at most ``most`` degrees, where ``stated`` is one."""
     try:
-        longitude = number_in(str(stated))
+        angle = number_in(str(stated))
     except ValueError:
         return None
-    return longitude if abs(longitude) <= 360.0 else None
+    return angle if abs(angle) <= most else None
 
 
 def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
@@ -317,7 +321,8 @@ def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) 
         technology="weather",
         start_s=int(times.min()) - shift_h * 3600,
         wind_height_m=float(height[1]) if height else None,
-        longitude_deg=_nasa_longitude_deg(table),
+        longitude_deg=_nasa_place_deg(table, "Longitude", 360.0),
+        latitude_deg=_nasa_place_deg(table, "Latitude", 90.0),
         notes=(*series.notes, *notes, *([f"wind speed is {speed}"] if speed else [])),
     )
 
@@ -376,7 +381,7 @@ def _nasa_shift_h(table: Table) -> tuple[int, tuple[str, ...]]:
     standard = re.search(r"\bin (LST|UTC)\b", header) or re.search(r"_(LST|UTC)\b", name)
     if standard and standard[1] == "UTC":
         return 0, ()
-    longitude = _nasa_longitude_deg(table)
+    longitude = _nasa_place_deg(table, "Longitude", 360.0)
     if longitude is None:
         return 0, ("does not state its longitude: assuming that its hours are UTC",)
     shift = round(longitude / 15.0)
@@ -384,10 +389,10 @@ def _nasa_shift_h(table: Table) -> tuple[int, tuple[str, ...]]:
     return shift, (f"hours are local solar time, UTC{shift:+d}{assumed}",)
 
 
-def _nasa_longitude_deg(table: Table) -> float | None:
-    """The longitude of the header block."""
-    stated = re.search(r"Longitude\s+(-?\d{1,3}(?:\.\d*)?)", "\n".join(table.preamble))
-    return _longitude_deg(stated[1]) if stated else None
+def _nasa_place_deg(table: Table, name: str, most: float) -> float | None:
+    """The longitude or latitude of the header block."""
+    stated = re.search(name + r"\s+(-?\d{1,3}(?:\.\d*)?)", "\n".join(table.preamble))
+    return degrees(stated[1], most) if stated else None
 
 
 _ENTSOE_INTERVAL = re.compile(
@@ -401,8 +406,11 @@ def is_entsoe_header(cells: list[str]) -> bool:
     return any(cell.startswith("MTU") for cell in cells)
 
 
-def parse_entsoe(path: PathLike, text: str, column: str) -> TimeSeries:
-    """Read the generation of one full column name. Raises InputError with line and cause."""
+def parse_entsoe(path: PathLike, text: str, column: str, clip_negative: bool | None = None) -> TimeSeries:
+    """Read the generation of one full column name. Raises InputError with line and cause.
+
+    ``clip_negative`` is as for `on_grid`.
+    """
     table = parse_table(path, text, is_entsoe_header)
     unit = _converted(table, column, unit_in_name(column) or "MW", power_unit)
     if unit.per_unit:
@@ -413,7 +421,12 @@ def parse_entsoe(path: PathLike, text: str, column: str) -> TimeSeries:
     for at in np.flatnonzero(~exists & ~np.isnan(values)).tolist():
         message = "has a value for an hour that the change to summer time skips"
         raise table.error(at, f"{message}: are its times local at all?")
-    return on_grid(replace(table, lines=table.lines[exists]), times[exists], {POWER: values[exists]})
+    return on_grid(
+        replace(table, lines=table.lines[exists]),
+        times[exists],
+        {POWER: values[exists]},
+        clip_negative=clip_negative,
+    )
 
 
 def entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
