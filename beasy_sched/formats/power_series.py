@@ -360,7 +360,8 @@ def read_weather_file(
     """Read a Renewables.ninja, NASA POWER, ENTSO-E or plain CSV file (gzip or not).
 
     ``column`` names the power column of the latter two, or the wind speed column of a NASA POWER file;
-    ``unit`` and ``interval_s`` are for plain CSV; ``clip_negative`` is as for `on_grid`. Raises InputError with line or column and cause.
+    ``unit`` and ``interval_s`` are for plain CSV; ``clip_negative`` is as for `on_grid`.
+    Raises InputError with line or column and cause.
     """
     text = read_table_text(path)
     if not text.strip():

@@ -7,8 +7,6 @@ regular grid of times.
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
 import re
 from collections import Counter
@@ -22,7 +20,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import csv_line, csv_rows
-from beasy_sched.formats.reading import read_bytes, reading
+from beasy_sched.formats.reading import plain_bytes, read_bytes
 from beasy_sched.limits import MOST_TABLE_BYTES, shortened
 from beasy_sched.numbers import ANY_NUMBER, number_in, plain
 from beasy_sched.units import counted
@@ -119,17 +117,13 @@ class Table:
 
 
 def read_table_text(path: PathLike) -> str:
-    """The text of a file (gzip or not): UTF-8, or Latin-1 as old spreadsheets write. Raises InputError."""
-    data = read_bytes(path, most=MOST_TABLE_BYTES, what="for a table")
-    if data[:2] == b"\x1f\x8b":
-        with reading(path), gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
-            data = unpacked.read(MOST_TABLE_BYTES + 1)
-    if len(data) > MOST_TABLE_BYTES:
-        raise InputError(path, f"has more than {MOST_TABLE_BYTES >> 20} MiB of text: too much for a table")
+    """The text of a file (gzip or not): UTF-8, UTF-16, or Latin-1 as old spreadsheets write. Raises InputError."""
+    packed = read_bytes(path, most=MOST_TABLE_BYTES, what="for a table")
+    data = plain_bytes(packed, path, most=MOST_TABLE_BYTES)
     if b"\0" in data[:4096]:
         raise InputError(path, "is not a text file (a spreadsheet? save it as CSV)")
     try:
-        return data.decode("utf-8-sig")
+        return data.decode()
     except UnicodeDecodeError:
         return data.decode("latin-1")
 

@@ -187,7 +187,7 @@ def with_nights_at_zero(
     (_, latitude), (_, longitude) = place
     assert latitude is not None
     assert longitude is not None
-    middle_s = series.start_s + series.interval_s * (np.arange(len(series)) + 0.5)
+    middle_s = series.start_s + series.interval_s * (np.arange(len(series), dtype=np.float64) + 0.5)
     sine = sine_of_elevation(latitude, middle_s + longitude / 360.0 * SECONDS_PER_DAY)
     night = sine < math.sin(math.radians(LOWEST_SUN_DEG))
     columns = dict(series.columns)
@@ -515,8 +515,9 @@ def sine_of_elevation(latitude_deg: float, times_s: FloatArray) -> FloatArray:
     declination = np.radians(23.45) * np.sin(2.0 * np.pi * (284.0 + day_of_year) / 365.0)
     hour_angle = 2.0 * np.pi * (times_s % SECONDS_PER_DAY) / SECONDS_PER_DAY - np.pi
     latitude = math.radians(latitude_deg)
-    sine: FloatArray = math.sin(latitude) * np.sin(declination)
-    return sine + math.cos(latitude) * np.cos(declination) * np.cos(hour_angle)
+    by_day: FloatArray = math.sin(latitude) * np.sin(declination)
+    by_hour: FloatArray = math.cos(latitude) * np.cos(declination) * np.cos(hour_angle)
+    return by_day + by_hour
 
 
 def clear_sky_irradiance(latitude_deg: float, times_s: FloatArray) -> FloatArray:

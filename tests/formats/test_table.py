@@ -59,7 +59,8 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are():
 
 def test_gzip_byte_order_marks_and_old_encodings_are_read(tmp_path):
     path = tmp_path / "f"
-    for data in ("kW/m²".encode(), b"\xef\xbb\xbf" + "kW/m²".encode(), "kW/m²".encode("latin-1")):
+    texts = ("kW/m²".encode(), b"\xef\xbb\xbf" + "kW/m²".encode(), "kW/m²".encode("latin-1"))
+    for data in (*texts, "kW/m²".encode("utf-16"), b"\xfe\xff" + "kW/m²".encode("utf-16-be")):
         path.write_bytes(data)
         assert read_table_text(path) == "kW/m²"
         path.write_bytes(gzip.compress(data))
