@@ -45,7 +45,7 @@ from beasy_sched.formats.weather_exports import (
     parse_nasa_power,
     parse_ninja,
 )
-from beasy_sched.limits import LATEST_S
+from beasy_sched.limits import LATEST_S, listed, shortened
 from beasy_sched.protocol.notices import POWER_FIELD, is_power
 from beasy_sched.units import SECONDS_PER_DAY
 
@@ -69,7 +69,7 @@ def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
 
     Raises InputError that lists the columns.
     """
-    listing = f"its columns are: {', '.join(names)}"
+    listing = f"its columns are: {listed(names)}"
     if wanted is None:
         if len(names) == 1:
             return names[0]
@@ -226,7 +226,9 @@ def column_times(
         if seconds[0] > 1000 * EPOCH_FROM_S:
             seconds = seconds / 1000.0
         for at in np.flatnonzero(np.abs(seconds) > LATEST_S).tolist():
-            raise table.error(at, f"{name}: found {texts[at]!r}, expected a time of at most {LATEST_S:g} s")
+            raise table.error(
+                at, f"{name}: found {shortened(texts[at], 40)!r}, expected a time of at most {LATEST_S:g} s"
+            )
         return np.round(seconds).astype(np.int64), bool(seconds[0] > EPOCH_FROM_S), ()
     times, notes = table.times(name, order)
     return times, True, notes
@@ -282,7 +284,7 @@ def read_demand(
     found = read_quantiles(table, names, powers_w, partial(check_values, table))
     if not found.levels[0] <= 0.5 <= found.levels[-1]:
         expected = "expected the median (p50), or quantiles on both sides of it"
-        raise InputError(path, f"columns are {', '.join(table.names)}: {expected}")
+        raise InputError(path, f"columns are {listed(table.names)}: {expected}")
     series = _series(table, {str(row): power_w for row, power_w in enumerate(found.power_w)}, times)
     rows = Quantiles(found.levels, np.stack([*series.columns.values()]))
     quantiles = rows.mapped(lambda power_w: _in_steps(series, power_w, steps, step_s))
@@ -308,9 +310,8 @@ def _from_events(path: PathLike, steps: int | None, step_s: float, as_run: bool)
     for event in events:
         value = event.data[POWER_FIELD]
         if not is_power(value):
-            raise InputError(
-                None, f"{event.where}: {POWER_FIELD} is {value!r}, expected a power in W, 0 or more"
-            )
+            found = f"{POWER_FIELD} is {shortened(repr(value), 40)}"
+            raise InputError(None, f"{event.where}: {found}, expected a power in W, 0 or more")
     times = np.array([event.timestamp for event in events])
     powers = np.array([float(event.data[POWER_FIELD]) for event in events])
     if as_run and steps is not None:

@@ -21,7 +21,7 @@ from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import csv_line, csv_rows
 from beasy_sched.formats.reading import plain_bytes, read_bytes
-from beasy_sched.limits import MOST_TABLE_BYTES, shortened
+from beasy_sched.limits import LONGEST_NAME, MOST_TABLE_BYTES, listed, shortened
 from beasy_sched.numbers import ANY_NUMBER, number_in, plain
 from beasy_sched.units import counted
 
@@ -51,7 +51,7 @@ class Table:
     def texts(self, name: str) -> list[str]:
         """One column as text. Raises InputError where the file has no such column."""
         if name not in self.names:
-            raise InputError(self.path, f"has no column {name!r}; its columns are: {', '.join(self.names)}")
+            raise InputError(self.path, f"has no column {name!r}; its columns are: {listed(self.names)}")
         index = self.names.index(name)
         return [row[index].strip() for row in self.rows]
 
@@ -117,7 +117,7 @@ class Table:
 
 
 def read_table_text(path: PathLike) -> str:
-    """The text of a file (gzip or not): UTF-8, UTF-16, or Latin-1 as old spreadsheets write. Raises InputError."""
+    """The text of a file, gzip or not: UTF-8, UTF-16, or else Latin-1 (old spreadsheets). Raises InputError."""
     packed = read_bytes(path, most=MOST_TABLE_BYTES, what="for a table")
     data = plain_bytes(packed, path, most=MOST_TABLE_BYTES)
     if b"\0" in data[:4096]:
@@ -132,14 +132,20 @@ def parse_table(path: PathLike, text: str, is_header: Callable[[list[str]], bool
     """Find the header line (the first whose cells ``is_header`` accepts) and the rows below it.
 
     Cells may be divided by commas, semicolons (with decimal commas) or tabs; empty columns at the end
-    and empty lines are dropped. Raises InputError for rows that do not fit the header.
+    and empty lines are dropped. Raises InputError for rows that do not fit the header, and for JSON.
     """
+    if re.match(r"\s*(\{|\[\s*[\[{])", text):
+        raise InputError(path, "is JSON in a form that is not known: expected a table (CSV)", line=1)
     lines = text.splitlines()
     for number, line in enumerate(lines):
         readings = [(_stripped(csv_line(line, d)), d) for d in DELIMITERS]
         headers = [(names, d) for names, d in readings if names and is_header(names)]
         if headers:
             names, delimiter = max(headers, key=lambda header: len(header[0]))
+            if max(map(len, names)) > LONGEST_NAME:
+                begins = shortened(max(names, key=len), 40)
+                message = f"the name of a column is longer than {LONGEST_NAME} characters: {begins!r}"
+                raise InputError(path, f"{message}; expected a line that names the columns", line=number + 1)
             rows, places = _rows(path, lines, number + 1, delimiter, len(names))
             decimal_comma = delimiter == ";"
             return Table(os.fspath(path), tuple(lines[:number]), tuple(names), rows, places, decimal_comma)

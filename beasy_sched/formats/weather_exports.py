@@ -55,7 +55,7 @@ from beasy_sched.formats.units import (
     temperature_c,
     unit_in_name,
 )
-from beasy_sched.limits import LARGEST_NUMBER
+from beasy_sched.limits import LARGEST_NUMBER, listed, shortened
 from beasy_sched.numbers import number_in
 from beasy_sched.units import SECONDS_PER_HOUR
 
@@ -159,7 +159,7 @@ def _power_w(unit: str) -> float:
     """W in one unit of power, or of energy in an hour. Raises UnitError."""
     found = power_unit(unit)
     if found.per_unit:
-        raise UnitError(f"unit {unit!r}: expected W, kW or MW")
+        raise UnitError(f"unit {shortened(unit, 40)!r}: expected W, kW or MW")
     return found.watts(SECONDS_PER_HOUR)
 
 
@@ -187,7 +187,9 @@ def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
     except ValueError:
         capacity_kw = float("nan")
     if not 0 < capacity_kw < LARGEST_NUMBER:
-        raise InputError(table.path, f"states a capacity of {stated!r}, expected a number of kW > 0")
+        raise InputError(
+            table.path, f"states a capacity of {shortened(repr(stated), 40)}, expected a number of kW > 0"
+        )
     return capacity_kw * 1e3
 
 
@@ -291,7 +293,7 @@ def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) 
     """Read an export's text; ``wind_column`` chooses among several heights. Raises InputError."""
     table = parse_table(path, text, is_nasa_header)
     if table.names[:4] != _HOURLY:
-        found = ",".join(table.names[:4])
+        found = shortened(",".join(table.names[:4]))
         raise InputError(
             path, f"columns start with {found}, expected {','.join(_HOURLY)} (the hourly export)"
         )
@@ -305,7 +307,7 @@ def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) 
     if speed is not None:
         columns[WIND_SPEED] = _nasa_column(table, speed) * _nasa_unit(table, speed, "m/s", speed_m_s)
     if not columns:
-        found = ", ".join(table.names[4:])
+        found = listed(table.names[4:])
         expected = f"{_IRRADIANCE_COLUMN} for sun, or {' or '.join(_WIND_COLUMNS)} for wind"
         raise InputError(path, f"has neither irradiance nor wind speed: found {found}; add {expected}")
     if "T2M" in table.names:
@@ -369,7 +371,9 @@ def _nasa_times(table: Table) -> IntArray:
             year, month, day, hour = (int(value) for value in row)
             moment = datetime(year, month, day, hour, tzinfo=timezone.utc)
         except (ValueError, OverflowError) as error:
-            raise table.error(i, f"{','.join(table.rows[i][:4])} is not an hour: {error}") from None
+            raise table.error(
+                i, f"{shortened(','.join(table.rows[i][:4]), 40)} is not an hour: {error}"
+            ) from None
         times[i] = int(moment.timestamp())
     return times
 
@@ -440,13 +444,13 @@ def entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
         match = _ENTSOE_INTERVAL.match(text)
         if match is None:
             expected = "an interval such as '01.01.2019 00:00 - 01.01.2019 01:00 (CET)'"
-            raise table.error(i, f"found {text!r}, expected {expected}")
+            raise table.error(i, f"found {shortened(text, 60)!r}, expected {expected}")
         day, month, year, hour, minute = (int(part) for part in match.groups())
         try:
             local = datetime(year, month, day, hour, minute, tzinfo=timezone.utc)
         except ValueError as error:
             reason = f"{error}; expected day.month.year hour:minute"
-            raise table.error(i, f"found {text!r}: {reason}") from None
+            raise table.error(i, f"found {shortened(text, 60)!r}: {reason}") from None
         label = _ENTSOE_ZONE.search(text) or zone
         if label and label[1] == "UTC":
             times[i] = int(local.timestamp())
