@@ -80,7 +80,9 @@ _FLEET: Final[dict[str, Any]] = {"type": Number(0, 1e9, above=True), "metavar": 
 
 class _PowerOptions(CommandOptions):
     output: str = output_option("events file")
-    pv: str | None = option("Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file.", metavar="FILE")
+    pv: str | None = option(
+        "Sun: a file of Renewables.ninja, NASA POWER, Open-Meteo, PVGIS or ENTSO-E, or CSV.", metavar="FILE"
+    )
     wind: str | None = option("Wind: the same kinds of file.", metavar="FILE")
     pv_kw: float | None = option_of(PowerOptions, "pv_kw", default=None, **_SITE)
     wind_kw: float | None = option_of(PowerOptions, "wind_kw", default=None, **_SITE)

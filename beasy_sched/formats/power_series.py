@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,14 @@ from beasy_sched.errors import InputError, PathLike
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.batsim_events import read_external_events
 from beasy_sched.formats.decoding import csv_line
+from beasy_sched.formats.nested_tables import json_object
+from beasy_sched.formats.open_meteo import (
+    is_open_meteo,
+    is_open_meteo_header,
+    open_meteo_series,
+    parse_open_meteo,
+)
+from beasy_sched.formats.pvgis import is_pvgis, is_pvgis_header, parse_pvgis, pvgis_series
 from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
 from beasy_sched.formats.reading import is_number, read_text
 from beasy_sched.formats.table import (
@@ -37,10 +45,13 @@ from beasy_sched.formats.table import (
     read_table_text,
 )
 from beasy_sched.formats.units import EXPECTED_POWER, PowerUnit, UnitError, power_unit, unit_in_name
+from beasy_sched.formats.weather_columns import is_weather, weather_series
 from beasy_sched.formats.weather_exports import (
     is_entsoe_header,
+    is_nasa,
     is_nasa_header,
     is_ninja_header,
+    nasa_power_series,
     parse_entsoe,
     parse_nasa_power,
     parse_ninja,
@@ -178,6 +189,11 @@ def _series(
     series = on_grid(
         table, times.seconds, columns, dated=times.dated, notes=times.notes, clip_negative=clip_negative
     )
+    return _from_ends(table, series)
+
+
+def _from_ends(table: Table, series: TimeSeries) -> TimeSeries:
+    """The series, moved where its times are the ends of its intervals."""
     time_name = time_column(table)
     if time_name is not None and time_name.lower() in _END_NAMES and series.start_s is not None:
         series = replace(series, start_s=series.start_s - series.interval_s)
@@ -358,7 +374,7 @@ def read_weather_file(
     date_order: DateOrder | None = None,
     clip_negative: bool | None = None,
 ) -> TimeSeries:
-    """Read a Renewables.ninja, NASA POWER, ENTSO-E or plain CSV file (gzip or not).
+    """Read a Renewables.ninja, NASA POWER, Open-Meteo, PVGIS, ENTSO-E or plain CSV file (gzip or not).
 
     ``column`` names the power column of the latter two, or the wind speed column of a NASA POWER file;
     ``unit`` and ``interval_s`` are for plain CSV; ``clip_negative`` is as for `on_grid`.
@@ -370,10 +386,12 @@ def read_weather_file(
     if header := find_header(text, is_entsoe_header):
         names = [name for name in header if name != "Area" and name[:3] != "MTU"]
         return parse_entsoe(path, text, choose_column(path, names, column), clip_negative)
-    if find_header(text, is_nasa_header):
-        return parse_nasa_power(path, text, column)
+    if (found := _export(path, text, column)) is not None:
+        return found
     if column is None and find_header(text, is_ninja_header):
         return parse_ninja(path, text, date_order)
+    if (found := _weather_csv(path, text, column, interval_s, date_order)) is not None:
+        return found
     return parse_power_csv(
         path,
         text,
@@ -383,6 +401,55 @@ def read_weather_file(
         date_order=date_order,
         clip_negative=clip_negative,
     )
+
+
+_EXPORTS: Final = (
+    (is_nasa_header, parse_nasa_power),
+    (is_open_meteo_header, parse_open_meteo),
+    (is_pvgis_header, parse_pvgis),
+)
+"""Tables of services, by their headers."""
+_JSON_EXPORTS: Final = (
+    (is_nasa, nasa_power_series),
+    (is_open_meteo, open_meteo_series),
+    (is_pvgis, pvgis_series),
+)
+"""JSON of services, by its members."""
+
+
+def is_export(text: str) -> bool:
+    """Whether a text is an export of a service that `read_weather_file` recognises by its content alone."""
+    return text.lstrip()[:1] == "{" or any(find_header(text, is_header) for is_header, _ in _EXPORTS)
+
+
+def _export(path: PathLike, text: str, column: str | None) -> TimeSeries | None:
+    """The series of a service's export; None for other tables. Raises InputError for other JSON."""
+    if text.lstrip()[:1] != "{":
+        parse = next((parse for is_header, parse in _EXPORTS if find_header(text, is_header)), None)
+        return None if parse is None else parse(path, text, column)
+    contents = json_object(path, text)
+    read = next((read for is_one, read in _JSON_EXPORTS if is_one(contents)), None)
+    if read is None:
+        raise InputError(
+            path, "is JSON, but not of NASA POWER, Open-Meteo or PVGIS: expected them, or a table"
+        )
+    return read(path, contents, column)
+
+
+def _weather_csv(
+    path: PathLike, text: str, column: str | None, interval_s: int | None, date_order: DateOrder | None
+) -> TimeSeries | None:
+    """The weather of a plain CSV file, by the usual names of its columns; None for a file of power."""
+    if not find_header(text, is_csv_header):
+        return None
+    table = parse_table(path, text, is_csv_header)
+    names = value_columns(table)
+    names = names if column is None else [choose_column(path, names, column)]
+    if not any(map(is_weather, names)) or any(unit_in_name(name) for name in names if not is_weather(name)):
+        return None
+    times = _row_times(table, interval_s, date_order)
+    series = weather_series(table, times.seconds, names, dated=times.dated, notes=times.notes)
+    return _from_ends(table, series)
 
 
 def find_header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:

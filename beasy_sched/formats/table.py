@@ -41,12 +41,12 @@ class Table:
     names: tuple[str, ...]
     rows: list[list[str]]
     lines: IntArray
-    """1-based line of each row."""
+    """1-based line of each row, 0 where it has none."""
     decimal_comma: bool = False
 
     def error(self, row: int, message: str) -> InputError:
         """An error that names the line of a row."""
-        return InputError(self.path, message, line=int(self.lines[row]))
+        return InputError(self.path, message, line=int(self.lines[row]) or None)
 
     def texts(self, name: str) -> list[str]:
         """One column as text. Raises InputError where the file has no such column."""
@@ -117,7 +117,7 @@ class Table:
 
 
 def read_table_text(path: PathLike) -> str:
-    """The text of a file, gzip or not: UTF-8, UTF-16, or else Latin-1 (old spreadsheets). Raises InputError."""
+    """The text of a file, gzip or not: UTF-8, UTF-16, or else Latin-1. Raises InputError."""
     packed = read_bytes(path, most=MOST_TABLE_BYTES, what="for a table")
     data = plain_bytes(packed, path, most=MOST_TABLE_BYTES)
     if b"\0" in data[:4096]:

@@ -246,8 +246,8 @@ def price_unit(unit: str, site_currency: str | None) -> RateUnit:
         raise _unknown(unit, _EXPECTED_PRICE)
     if known is not None:
         raise UnitError(
-            f"unit {shortened(unit.strip(), 60)!r} is not one of {known.name}, the site's currency: convert the"
-            f' prices, or set currency = "{others[0].name}" in [grid]'
+            f"unit {shortened(unit.strip(), 60)!r} is not one of {known.name}, the site's currency: convert"
+            f' the prices, or set currency = "{others[0].name}" in [grid]'
         )
     meant = next((each for each in others if each.name == DEFAULT_CURRENCY), others[0])
     if len(others) > 1 and meant.name != DEFAULT_CURRENCY:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import Malformed, csv_line, decode_json
+from beasy_sched.formats.nested_tables import columns_table, member
 from beasy_sched.formats.table import (
     CLEAR_SKY,
     CLEARNESS_INDEX,
@@ -291,7 +292,51 @@ def is_nasa_header(cells: list[str]) -> bool:
 
 def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) -> TimeSeries:
     """Read an export's text; ``wind_column`` chooses among several heights. Raises InputError."""
-    table = parse_table(path, text, is_nasa_header)
+    return _nasa_series(parse_table(path, text, is_nasa_header), wind_column)
+
+
+def is_nasa(contents: Mapping[str, Any]) -> bool:
+    """Whether a JSON object is a NASA POWER export."""
+    return isinstance(member(contents, "properties", "parameter"), dict)
+
+
+def nasa_power_series(
+    path: PathLike, contents: Mapping[str, Any], wind_column: str | None = None
+) -> TimeSeries:
+    """Read the JSON export, hourly with times such as 2024022700, as `parse_nasa_power` does."""
+    parameters: dict[str, Any] = contents["properties"]["parameter"]
+    hours = [*next(iter(parameters.values()), ())]
+    for name, values in parameters.items():
+        if not isinstance(values, dict) or [*values] != hours:
+            raise InputError(
+                path, f"properties.parameter.{shortened(name, 40)}: expected values of the same hours"
+            )
+    wrong = next((hour for hour in hours if not re.fullmatch(r"\d{10}", hour)), None)
+    if wrong is not None or not hours:
+        found = "nothing" if wrong is None else repr(shortened(wrong, 40))
+        raise InputError(path, f"found {found}, expected hours such as 2024022700 (the hourly export)")
+    places = zip(_HOURLY, ((0, 4), (4, 6), (6, 8), (8, 10)), strict=True)
+    columns = {name: [hour[start:end] for hour in hours] for name, (start, end) in places}
+    columns |= {name: [*values.values()] for name, values in parameters.items()}
+    table = columns_table(path, columns, _nasa_header_lines(contents, parameters))
+    series = _nasa_series(table, wind_column)
+    return replace(series, notes=("is a NASA POWER export (JSON)", *series.notes))
+
+
+def _nasa_header_lines(contents: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[str]:
+    """The lines that the header block of the CSV export would have."""
+    lines = [f"in {member(contents, 'header', 'time_standard')}"]
+    point = member(contents, "geometry", "coordinates")
+    if isinstance(point, list) and len(point) > 1:
+        lines.append(f"Location: Latitude {point[1]} Longitude {point[0]}")
+    fill = member(contents, "header", "fill_value")
+    lines += [] if fill is None else [f"The value for missing data: {fill}"]
+    units = ((name, member(contents, "parameters", name, "units")) for name in parameters)
+    return [*lines, *(f"{name} ({unit})" for name, unit in units if unit)]
+
+
+def _nasa_series(table: Table, wind_column: str | None) -> TimeSeries:
+    path = table.path
     if table.names[:4] != _HOURLY:
         found = shortened(",".join(table.names[:4]))
         raise InputError(
