@@ -6,6 +6,7 @@ docs/decisions/files-limits-and-studies.md#limits has the reasons.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 MOST_HOSTS: Final = 1_000_000
@@ -86,3 +87,8 @@ MOST_BUSY_CALLS: Final = 20_000
 def shortened(text: str, longest: int = LONGEST_NAME) -> str:
     """Return ``text``, cut to ``longest`` characters and marked where it was longer."""
     return text if len(text) <= longest else f"{text[:longest]}..."
+
+
+def listed(names: Iterable[str], longest: int = LONGEST_NAME) -> str:
+    """Return names of a file for a message, on one line of at most ``longest`` characters."""
+    return shortened(" ".join(", ".join(names).split()), longest)

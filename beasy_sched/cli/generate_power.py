@@ -41,6 +41,7 @@ from beasy_sched.generate.power import (
     SYNTHETIC_START,
     FileOptions,
     Gaps,
+    Night,
     PowerOptions,
     Production,
     Route,
@@ -55,6 +56,7 @@ from beasy_sched.generate.power import (
     sun_part_w,
     synthetic_series,
     wind_production,
+    with_nights_at_zero,
 )
 from beasy_sched.protocol.notices import CARBON_FIELD, PRICE_FIELD, SUN_FIELD
 from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S, counted, j_to_kwh, kw_to_w, w_to_kw
@@ -78,7 +80,9 @@ _FLEET: Final[dict[str, Any]] = {"type": Number(0, 1e9, above=True), "metavar": 
 
 class _PowerOptions(CommandOptions):
     output: str = output_option("events file")
-    pv: str | None = option("Sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file.", metavar="FILE")
+    pv: str | None = option(
+        "Sun: a file of Renewables.ninja, NASA POWER, Open-Meteo, PVGIS or ENTSO-E, or CSV.", metavar="FILE"
+    )
     wind: str | None = option("Wind: the same kinds of file.", metavar="FILE")
     pv_kw: float | None = option_of(PowerOptions, "pv_kw", default=None, **_SITE)
     wind_kw: float | None = option_of(PowerOptions, "wind_kw", default=None, **_SITE)
@@ -90,6 +94,10 @@ class _PowerOptions(CommandOptions):
     )
     interpolation: Interpolation = option_of(FileOptions, "interpolation")
     gaps: Gaps = option_of(FileOptions, "gaps")
+    night: Night = option_of(FileOptions, "night")
+    clip_negative: bool = option(
+        "Count negative power in a CSV or ENTSO-E file, such as an inverter's own demand at night, as 0."
+    )
     route: Route = option_of(FileOptions, "route")
     pv_efficiency: float = option_of(PvPlant, "efficiency", "--pv-efficiency")
     cut_in: float = option_of(WindTurbine, "cut_in_m_s", "--cut-in")
@@ -115,7 +123,14 @@ class _PowerOptions(CommandOptions):
     date_order: DateOrder | None = option("How to read 03/04/2019. [default: whichever fits]")
     synthetic: bool = option("Generate the weather from --seed; no files needed.")
     seed: int = option_of(PowerOptions, "seed")
-    latitude: float = option_of(SyntheticWeather, "latitude_deg", "--latitude")
+    latitude: float | None = option(
+        f"Degrees north, of --night zero (default: the file's) and of synthetic weather"
+        f" (default: {SyntheticWeather.latitude_deg:g}).",
+        type=Number(-90, 90),
+    )
+    longitude: float | None = option(
+        "Degrees east, of --night zero. [default: the file's]", type=Number(-180, 180)
+    )
     cloudiness: float = option_of(SyntheticWeather, "cloudiness")
     wind_mean: float = option_of(SyntheticWeather, "wind_mean_m_s", "--wind-mean")
     write_ninja: str | None = option(
@@ -198,7 +213,7 @@ def power(options: _PowerOptions) -> None:
     told = {SUN_FIELD: sun_part_w(productions, powers, real), **(rates or {})}
     with together():
         for production in productions if options.write_ninja else ():
-            lines = export_lines(production, latitude_deg=options.latitude, seed=options.seed)
+            lines = export_lines(production, latitude_deg=_latitude_deg(options), seed=options.seed)
             write_atomic(f"{options.write_ninja}_{production.name}.csv", lines)
         if options.write_forecast:
             _write_forecast(options, options.write_forecast, placed)
@@ -270,7 +285,11 @@ def _from_files(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
     if options.write_ninja:
         raise ConfigError("--write-ninja requires --synthetic: it exports synthetic weather only")
     read = partial(
-        read_weather_file, unit=options.unit, interval_s=options.interval, date_order=options.date_order
+        read_weather_file,
+        unit=options.unit,
+        interval_s=options.interval,
+        date_order=options.date_order,
+        clip_negative=options.clip_negative,
     )
     given = (("pv", options.pv, options.pv_column), ("wind", options.wind, options.wind_column))
     for name, path, column in given:
@@ -279,6 +298,10 @@ def _from_files(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
         series = read(path, column=column)
         if options.first_time is not None and series.start_s is None:
             series = replace(series, start_s=options.first_time)
+        if name == "pv" and options.night is Night.ZERO:
+            series = with_nights_at_zero(
+                series, latitude_deg=options.latitude, longitude_deg=options.longitude
+            )
         yield name, series
 
 
@@ -289,13 +312,18 @@ def _synthetic(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
     if options.pv_kw is None and options.wind_kw is None:
         raise ConfigError("--synthetic needs the size of a plant: give --pv-kw, --wind-kw or both")
     weather = SyntheticWeather(
-        latitude_deg=options.latitude, cloudiness=options.cloudiness, wind_mean_m_s=options.wind_mean
+        latitude_deg=_latitude_deg(options), cloudiness=options.cloudiness, wind_mean_m_s=options.wind_mean
     )
     start_s = _moment(SYNTHETIC_START) if options.start is None else options.start
     series = synthetic_series(weather, seed=options.seed, start_s=start_s, hours=math.ceil(options.days * 24))
     for name, installed_kw in (("pv", options.pv_kw), ("wind", options.wind_kw)):
         if installed_kw is not None:
             yield name, series
+
+
+def _latitude_deg(options: _PowerOptions) -> float:
+    """Return the latitude of synthetic weather."""
+    return SyntheticWeather.latitude_deg if options.latitude is None else options.latitude
 
 
 def _watts(power_kw: float | None) -> float | None:

@@ -28,7 +28,7 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.declared import made_of
 from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.reading import read_plain_bytes
 from beasy_sched.generate.workload import ProfileType
 from beasy_sched.slurm.check import cluster_facts, cluster_findings, hold_script, look_at_cluster
 from beasy_sched.slurm.commands import Slurm
@@ -127,7 +127,7 @@ def import_(given: _ImportOptions) -> None:
     if to_s <= from_s:
         raise click.UsageError(f"--to {given.end} is not after --from {given.start}.")
     if given.file is not None:
-        source, data = str(given.file), read_bytes(given.file)
+        source, data = str(given.file), read_plain_bytes(given.file)
     elif given.start is None:
         raise click.UsageError("Give --from DATE, to ask Slurm, or --file FILE.")
     else:

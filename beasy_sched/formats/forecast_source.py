@@ -49,6 +49,7 @@ from beasy_sched.formats.solar_history import (
 )
 from beasy_sched.formats.table import Table, parse_table, read_table_text
 from beasy_sched.formats.units import UnitError, power_unit, unit_in_name
+from beasy_sched.limits import listed
 from beasy_sched.structs import as_type
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w
 
@@ -189,7 +190,7 @@ def read_forecast_file(path: PathLike, start: datetime | None = None) -> IssuedT
         _check_rows(table, names[0], issued_s, valid_s, values)
     else:
         expected = "issued, valid and one of values, quantiles (p10 p50 p90) or members (m1 m2 m3)"
-        raise InputError(path, f"columns are {', '.join(table.names)}: expected {expected}")
+        raise InputError(path, f"columns are {listed(table.names)}: expected {expected}")
     return IssuedTable(issued_s, valid_s, values, _interval_s(table, valid_s), scheme, levels, by_level)
 
 

@@ -32,6 +32,7 @@ from beasy_sched.formats.decoding import csv_line, csv_rows
 from beasy_sched.formats.table import NOTHING, Table, parse_table, read_table_text
 from beasy_sched.formats.units import RateUnit, UnitError, carbon_unit, price_unit, rate_in_name
 from beasy_sched.formats.weather_exports import entsoe_times, is_entsoe_header
+from beasy_sched.limits import listed, shortened
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, counted
 
 _MOST_G_PER_KWH: Final = 3000.0
@@ -133,7 +134,9 @@ def _currency(table: Table, source: RateFile) -> str | None:
     meant = source.currency or (stated[0][1] if stated else None)
     for row, text in stated:
         if meant is not None and currency_named(text) != currency_named(meant):
-            raise table.error(row, f"{column}: found {text!r}, expected prices in {meant} only")
+            raise table.error(
+                row, f"{column}: found {shortened(text, 40)!r}, expected prices in {meant} only"
+            )
     return meant
 
 
@@ -179,7 +182,7 @@ def _column(table: Table, source: RateFile) -> str:
             table.path,
             f"{len(found) or 'no'} columns seem to hold the {source.quantity.name}: choose one with"
             f' {source.quantity.name} = {{ file = "...", column = "..." }}; its columns are:'
-            f" {', '.join(table.names)}",
+            f" {listed(table.names)}",
         )
     return found[0]
 
@@ -274,7 +277,9 @@ def _days_and_hours(table: Table, day_column: str, hour_column: str, calendar: C
     whole = (hours >= 1) & (hours <= 25) & (hours == np.floor(hours))
     if not whole.all():
         at = int(np.argmin(whole))
-        raise table.error(at, f"{hour_column}: found {table.texts(hour_column)[at]!r}, expected 1 to 24")
+        raise table.error(
+            at, f"{hour_column}: found {shortened(table.texts(hour_column)[at], 40)!r}, expected 1 to 24"
+        )
     times, exists, lasting = _evenly(np.empty(len(days)))
     counts = Counter(days)
     for row, (day, hour) in enumerate(zip(days, hours.astype(int).tolist(), strict=True)):
@@ -284,7 +289,7 @@ def _days_and_hours(table: Table, day_column: str, hour_column: str, calendar: C
             )
         except ValueError:
             raise table.error(
-                row, f"{day_column}: found {day!r}, expected a day such as 2026-01-31"
+                row, f"{day_column}: found {shortened(day, 40)!r}, expected a day such as 2026-01-31"
             ) from None
         midnight = calendar.midnight(noon)
         start_s, length_s = (

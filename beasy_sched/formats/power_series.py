@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,14 @@ from beasy_sched.errors import InputError, PathLike
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.batsim_events import read_external_events
 from beasy_sched.formats.decoding import csv_line
+from beasy_sched.formats.nested_tables import json_object
+from beasy_sched.formats.open_meteo import (
+    is_open_meteo,
+    is_open_meteo_header,
+    open_meteo_series,
+    parse_open_meteo,
+)
+from beasy_sched.formats.pvgis import is_pvgis, is_pvgis_header, parse_pvgis, pvgis_series
 from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
 from beasy_sched.formats.reading import is_number, read_text
 from beasy_sched.formats.table import (
@@ -31,20 +39,24 @@ from beasy_sched.formats.table import (
     Table,
     TimeSeries,
     equal_row_s,
+    is_date,
     on_grid,
     parse_table,
     read_table_text,
 )
 from beasy_sched.formats.units import EXPECTED_POWER, PowerUnit, UnitError, power_unit, unit_in_name
+from beasy_sched.formats.weather_columns import is_weather, weather_series
 from beasy_sched.formats.weather_exports import (
     is_entsoe_header,
+    is_nasa,
     is_nasa_header,
     is_ninja_header,
+    nasa_power_series,
     parse_entsoe,
     parse_nasa_power,
     parse_ninja,
 )
-from beasy_sched.limits import LATEST_S
+from beasy_sched.limits import LATEST_S, listed, shortened
 from beasy_sched.protocol.notices import POWER_FIELD, is_power
 from beasy_sched.units import SECONDS_PER_DAY
 
@@ -68,7 +80,7 @@ def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
 
     Raises InputError that lists the columns.
     """
-    listing = f"its columns are: {', '.join(names)}"
+    listing = f"its columns are: {listed(names)}"
     if wanted is None:
         if len(names) == 1:
             return names[0]
@@ -92,15 +104,16 @@ def parse_power_csv(
     unit: str | None = None,
     interval_s: int | None = None,
     date_order: DateOrder | None = None,
+    clip_negative: bool | None = None,
 ) -> TimeSeries:
     """Read one column of power. Raises InputError with line or column and cause.
 
     ``unit`` (W, kW, MW, GW; Wh, kWh, MWh for the energy of each row; per-unit or %) is needed where the
     column's name has none; ``interval_s`` where the file has no times. A column of shares is the power of a
-    capacity of 1 W.
+    capacity of 1 W. ``clip_negative`` is as for `on_grid`.
     """
     table = parse_table(path, text, is_csv_header)
-    return _one_column(table, column, unit, interval_s, date_order)
+    return _one_column(table, column, unit, interval_s, date_order, clip_negative)
 
 
 def _one_column(
@@ -109,13 +122,14 @@ def _one_column(
     unit: str | None,
     interval_s: int | None,
     date_order: DateOrder | None = None,
+    clip_negative: bool | None = None,
 ) -> TimeSeries:
     path = table.path
     name = choose_column(path, value_columns(table), column)
     of_column = _unit(path, name, unit)
     times = _row_times(table, interval_s, date_order)
     values = _watts(table, name, of_column, times.seconds)
-    series = _series(table, {POWER: values}, times)
+    series = _series(table, {POWER: values}, times, clip_negative)
     if of_column.per_unit and np.nanmax(values, initial=0.0) > 2.0:
         raise InputError(path, f"{name} reaches {np.nanmax(values):g} per unit of capacity: wrong unit?")
     return replace(series, capacity_w=1.0) if of_column.per_unit else series
@@ -144,9 +158,9 @@ def _check_no_counter(table: Table, name: str, values: FloatArray, times_s: IntA
 
 
 def value_columns(table: Table) -> list[str]:
-    """The names of all columns but that of times."""
+    """The names of all columns but that of times, and that of the numbers of rows (unnamed)."""
     time_name = time_column(table)
-    return [name for name in table.names if name != time_name]
+    return [name for name in table.names if name and name != time_name]
 
 
 class _RowTimes(NamedTuple):
@@ -168,9 +182,18 @@ def _row_times(table: Table, interval_s: int | None, date_order: DateOrder | Non
     return _RowTimes(np.arange(len(table.rows), dtype=np.int64) * interval_s, False, ())
 
 
-def _series(table: Table, columns: Mapping[str, FloatArray], times: _RowTimes) -> TimeSeries:
+def _series(
+    table: Table, columns: Mapping[str, FloatArray], times: _RowTimes, clip_negative: bool | None = None
+) -> TimeSeries:
     """The columns on a grid of the rows' times."""
-    series = on_grid(table, times.seconds, columns, dated=times.dated, notes=times.notes)
+    series = on_grid(
+        table, times.seconds, columns, dated=times.dated, notes=times.notes, clip_negative=clip_negative
+    )
+    return _from_ends(table, series)
+
+
+def _from_ends(table: Table, series: TimeSeries) -> TimeSeries:
+    """The series, moved where its times are the ends of its intervals."""
     time_name = time_column(table)
     if time_name is not None and time_name.lower() in _END_NAMES and series.start_s is not None:
         series = replace(series, start_s=series.start_s - series.interval_s)
@@ -198,8 +221,13 @@ def _parsed(path: PathLike, where: str, unit: str) -> PowerUnit:
 
 
 def time_column(table: Table) -> str | None:
-    """The name of the column of times, if there is one."""
-    return next((name for name in table.names if name.lower() in TIME_NAMES), None)
+    """The name of the column of times, if there is one; an unnamed first column of dates is one, too.
+
+    That is how `DataFrame.to_csv` writes an index.
+    """
+    named = next((name for name in table.names if name.lower() in TIME_NAMES), None)
+    index_of_times = named is None and table.names[0] == "" and table.rows and is_date(table.rows[0][0])
+    return "" if index_of_times else named
 
 
 def column_times(
@@ -214,7 +242,9 @@ def column_times(
         if seconds[0] > 1000 * EPOCH_FROM_S:
             seconds = seconds / 1000.0
         for at in np.flatnonzero(np.abs(seconds) > LATEST_S).tolist():
-            raise table.error(at, f"{name}: found {texts[at]!r}, expected a time of at most {LATEST_S:g} s")
+            raise table.error(
+                at, f"{name}: found {shortened(texts[at], 40)!r}, expected a time of at most {LATEST_S:g} s"
+            )
         return np.round(seconds).astype(np.int64), bool(seconds[0] > EPOCH_FROM_S), ()
     times, notes = table.times(name, order)
     return times, True, notes
@@ -270,7 +300,7 @@ def read_demand(
     found = read_quantiles(table, names, powers_w, partial(check_values, table))
     if not found.levels[0] <= 0.5 <= found.levels[-1]:
         expected = "expected the median (p50), or quantiles on both sides of it"
-        raise InputError(path, f"columns are {', '.join(table.names)}: {expected}")
+        raise InputError(path, f"columns are {listed(table.names)}: {expected}")
     series = _series(table, {str(row): power_w for row, power_w in enumerate(found.power_w)}, times)
     rows = Quantiles(found.levels, np.stack([*series.columns.values()]))
     quantiles = rows.mapped(lambda power_w: _in_steps(series, power_w, steps, step_s))
@@ -296,9 +326,8 @@ def _from_events(path: PathLike, steps: int | None, step_s: float, as_run: bool)
     for event in events:
         value = event.data[POWER_FIELD]
         if not is_power(value):
-            raise InputError(
-                None, f"{event.where}: {POWER_FIELD} is {value!r}, expected a power in W, 0 or more"
-            )
+            found = f"{POWER_FIELD} is {shortened(repr(value), 40)}"
+            raise InputError(None, f"{event.where}: {found}, expected a power in W, 0 or more")
     times = np.array([event.timestamp for event in events])
     powers = np.array([float(event.data[POWER_FIELD]) for event in events])
     if as_run and steps is not None:
@@ -343,23 +372,84 @@ def read_weather_file(
     unit: str | None = None,
     interval_s: int | None = None,
     date_order: DateOrder | None = None,
+    clip_negative: bool | None = None,
 ) -> TimeSeries:
-    """Read a Renewables.ninja, NASA POWER, ENTSO-E or plain CSV file (gzip or not).
+    """Read a Renewables.ninja, NASA POWER, Open-Meteo, PVGIS, ENTSO-E or plain CSV file (gzip or not).
 
     ``column`` names the power column of the latter two, or the wind speed column of a NASA POWER file;
-    ``unit`` and ``interval_s`` are for plain CSV. Raises InputError with line or column and cause.
+    ``unit`` and ``interval_s`` are for plain CSV; ``clip_negative`` is as for `on_grid`.
+    Raises InputError with line or column and cause.
     """
     text = read_table_text(path)
     if not text.strip():
         raise InputError(path, "is empty")
     if header := find_header(text, is_entsoe_header):
         names = [name for name in header if name != "Area" and name[:3] != "MTU"]
-        return parse_entsoe(path, text, choose_column(path, names, column))
-    if find_header(text, is_nasa_header):
-        return parse_nasa_power(path, text, column)
+        return parse_entsoe(path, text, choose_column(path, names, column), clip_negative)
+    if (found := _export(path, text, column)) is not None:
+        return found
     if column is None and find_header(text, is_ninja_header):
         return parse_ninja(path, text, date_order)
-    return parse_power_csv(path, text, column=column, unit=unit, interval_s=interval_s, date_order=date_order)
+    if (found := _weather_csv(path, text, column, interval_s, date_order)) is not None:
+        return found
+    return parse_power_csv(
+        path,
+        text,
+        column=column,
+        unit=unit,
+        interval_s=interval_s,
+        date_order=date_order,
+        clip_negative=clip_negative,
+    )
+
+
+_EXPORTS: Final = (
+    (is_nasa_header, parse_nasa_power),
+    (is_open_meteo_header, parse_open_meteo),
+    (is_pvgis_header, parse_pvgis),
+)
+"""Tables of services, by their headers."""
+_JSON_EXPORTS: Final = (
+    (is_nasa, nasa_power_series),
+    (is_open_meteo, open_meteo_series),
+    (is_pvgis, pvgis_series),
+)
+"""JSON of services, by its members."""
+
+
+def is_export(text: str) -> bool:
+    """Whether a text is an export of a service that `read_weather_file` recognises by its content alone."""
+    return text.lstrip()[:1] == "{" or any(find_header(text, is_header) for is_header, _ in _EXPORTS)
+
+
+def _export(path: PathLike, text: str, column: str | None) -> TimeSeries | None:
+    """The series of a service's export; None for other tables. Raises InputError for other JSON."""
+    if text.lstrip()[:1] != "{":
+        parse = next((parse for is_header, parse in _EXPORTS if find_header(text, is_header)), None)
+        return None if parse is None else parse(path, text, column)
+    contents = json_object(path, text)
+    read = next((read for is_one, read in _JSON_EXPORTS if is_one(contents)), None)
+    if read is None:
+        raise InputError(
+            path, "is JSON, but not of NASA POWER, Open-Meteo or PVGIS: expected them, or a table"
+        )
+    return read(path, contents, column)
+
+
+def _weather_csv(
+    path: PathLike, text: str, column: str | None, interval_s: int | None, date_order: DateOrder | None
+) -> TimeSeries | None:
+    """The weather of a plain CSV file, by the usual names of its columns; None for a file of power."""
+    if not find_header(text, is_csv_header):
+        return None
+    table = parse_table(path, text, is_csv_header)
+    names = value_columns(table)
+    names = names if column is None else [choose_column(path, names, column)]
+    if not any(map(is_weather, names)) or any(unit_in_name(name) for name in names if not is_weather(name)):
+        return None
+    times = _row_times(table, interval_s, date_order)
+    series = weather_series(table, times.seconds, names, dated=times.dated, notes=times.notes)
+    return _from_ends(table, series)
 
 
 def find_header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:

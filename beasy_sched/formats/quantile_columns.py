@@ -14,6 +14,7 @@ from beasy_sched.errors import InputError
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.table import Table
 from beasy_sched.formats.units import unit_in_name
+from beasy_sched.limits import listed
 
 _SPREAD: Final = re.compile(
     r"(p|m|member[ _]?)(\d+(?:\.\d+)?)([ _]*[\[(]?\s*[a-z]+\s*[\])]?)?", re.IGNORECASE
@@ -53,7 +54,7 @@ def read_quantiles(
     if len(kinds) > 1 or len(names) < 2:
         raise InputError(
             table.path,
-            f"columns are {', '.join(table.names)}: expected quantiles (p10 p50 p90) or members (m1 m2 m3),"
+            f"columns are {listed(table.names)}: expected quantiles (p10 p50 p90) or members (m1 m2 m3),"
             " at least two of one kind",
         )
     columns = []

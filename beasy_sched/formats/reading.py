@@ -5,6 +5,7 @@ No other module opens a file to read it. JSON, CSV and MessagePack are read in `
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import gzip
@@ -137,6 +138,36 @@ def read_bytes(path: PathLike, *, most: int | None = None, what: str = "") -> by
     if len(data) > most:
         raise InputError(path, f"has more than {most >> 20} MiB of text: too much {what}")
     return data
+
+
+_ENCODINGS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""Byte order marks at the start of a text, and what they say of it."""
+
+
+def plain_bytes(data: bytes, path: PathLike, *, most: int = limits.MOST_UNPACKED_BYTES) -> bytes:
+    """Return a text file's bytes without gzip and byte order mark; UTF-16 becomes UTF-8.
+
+    Raises InputError, also for more than ``most`` unpacked bytes.
+    """
+    if data[:2] == b"\x1f\x8b":
+        with reading(path), gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
+            data = unpacked.read(most + 1)
+        if len(data) > most:
+            raise InputError(
+                path, f"has more than {most >> 20} MiB of text when unpacked: too much to be read"
+            )
+    mark = next((mark for mark in _ENCODINGS if data.startswith(mark)), None)
+    if mark is None or _ENCODINGS[mark] == "utf-8":
+        return data[len(mark or b"") :]
+    try:
+        return data.decode(_ENCODINGS[mark]).encode()
+    except UnicodeError as error:
+        raise InputError(path, f"is not the UTF-16 text that it begins as: {error}") from None
+
+
+def read_plain_bytes(path: PathLike) -> bytes:
+    """Return the bytes of a text file as `plain_bytes` does. Raises InputError."""
+    return plain_bytes(read_bytes(path), path)
 
 
 def read_lines(path: PathLike) -> Iterator[tuple[int, bytes]]:

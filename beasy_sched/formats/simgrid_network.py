@@ -246,11 +246,11 @@ class Network:
             self._give_up(f"the configuration {name!r}")
 
     def add_host(self, name: str, attributes: Mapping[str, str]) -> None:
-        """Take a host that is directly in the present zone."""
+        """Take a host that is directly in the present zone. Raises LinkError."""
         if self._zone is not None:
-            known = self._zone.hosts.setdefault(name, _Host())
+            host = self._zone.hosts.setdefault(name, _Host())
             if text := attributes.get("coordinates"):
-                known.coordinates = tuple(map(float, text.split()))
+                host.coordinates = _parse_coordinates(text)
             self._zone_of[name] = self._zone
 
     def add_cluster(self, tag: str, names: Sequence[str], attributes: Mapping[str, str]) -> None:
@@ -385,6 +385,17 @@ class Network:
         if name not in self._zone_of:
             raise UnsupportedNetwork(f"no route by way of {name!r}, which is not a host or router")
         return self._zone_of[name].path()
+
+
+def _parse_coordinates(text: str) -> tuple[float, ...]:
+    """Return the three coordinates of a host. Raises LinkError."""
+    try:
+        coordinates = tuple(map(float, text.split(" ")))
+    except ValueError:
+        coordinates = ()
+    if len(coordinates) != 3 or not all(map(math.isfinite, coordinates)):
+        raise LinkError(f"coordinates {text!r}: expected three numbers such as '0 0 0'")
+    return coordinates
 
 
 def _apart(zone: _Zone, source: str, target: str) -> bool:

@@ -419,7 +419,8 @@ class _HostReader:
             if trace in attributes:
                 raise self._fail(f"{trace}: hosts whose speed changes by a trace are not simulated")
         name = self._required(attributes, "id")
-        self._network.add_host(name, attributes)
+        with self._telling_links():
+            self._network.add_host(name, attributes)
         self._open = [self._new_host(name, attributes)]
 
     def _cluster(self, tag: str, attributes: dict[str, str]) -> None:

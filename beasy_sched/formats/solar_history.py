@@ -43,6 +43,7 @@ from beasy_sched.formats.power_series import (
     choose_column,
     find_header,
     is_csv_header,
+    is_export,
     parse_power_csv,
     read_weather_file,
     value_columns,
@@ -60,7 +61,7 @@ from beasy_sched.formats.table import (
     read_table_text,
 )
 from beasy_sched.formats.units import cover_share, share_in_name
-from beasy_sched.formats.weather_exports import is_entsoe_header, is_nasa_header, is_ninja_header
+from beasy_sched.formats.weather_exports import is_entsoe_header, is_ninja_header
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _REFERENCE_W_M2: Final = 1000.0
@@ -93,7 +94,7 @@ def read_solar_history(
     Raises InputError with line, column and cause.
     """
     text = read_table_text(path)
-    if find_header(text, is_ninja_header) or find_header(text, is_nasa_header):
+    if is_export(text) or find_header(text, is_ninja_header):
         series = read_weather_file(path)
         found = _of_export(series)
     elif find_header(text, is_entsoe_header):

@@ -7,8 +7,6 @@ regular grid of times.
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
 import re
 from collections import Counter
@@ -22,8 +20,8 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import csv_line, csv_rows
-from beasy_sched.formats.reading import read_bytes, reading
-from beasy_sched.limits import MOST_TABLE_BYTES, shortened
+from beasy_sched.formats.reading import plain_bytes, read_bytes
+from beasy_sched.limits import LONGEST_NAME, MOST_TABLE_BYTES, listed, shortened
 from beasy_sched.numbers import ANY_NUMBER, number_in, plain
 from beasy_sched.units import counted
 
@@ -43,17 +41,17 @@ class Table:
     names: tuple[str, ...]
     rows: list[list[str]]
     lines: IntArray
-    """1-based line of each row."""
+    """1-based line of each row, 0 where it has none."""
     decimal_comma: bool = False
 
     def error(self, row: int, message: str) -> InputError:
         """An error that names the line of a row."""
-        return InputError(self.path, message, line=int(self.lines[row]))
+        return InputError(self.path, message, line=int(self.lines[row]) or None)
 
     def texts(self, name: str) -> list[str]:
         """One column as text. Raises InputError where the file has no such column."""
         if name not in self.names:
-            raise InputError(self.path, f"has no column {name!r}; its columns are: {', '.join(self.names)}")
+            raise InputError(self.path, f"has no column {name!r}; its columns are: {listed(self.names)}")
         index = self.names.index(name)
         return [row[index].strip() for row in self.rows]
 
@@ -119,17 +117,13 @@ class Table:
 
 
 def read_table_text(path: PathLike) -> str:
-    """The text of a file (gzip or not): UTF-8, or Latin-1 as old spreadsheets write. Raises InputError."""
-    data = read_bytes(path, most=MOST_TABLE_BYTES, what="for a table")
-    if data[:2] == b"\x1f\x8b":
-        with reading(path), gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
-            data = unpacked.read(MOST_TABLE_BYTES + 1)
-    if len(data) > MOST_TABLE_BYTES:
-        raise InputError(path, f"has more than {MOST_TABLE_BYTES >> 20} MiB of text: too much for a table")
+    """The text of a file, gzip or not: UTF-8, UTF-16, or else Latin-1. Raises InputError."""
+    packed = read_bytes(path, most=MOST_TABLE_BYTES, what="for a table")
+    data = plain_bytes(packed, path, most=MOST_TABLE_BYTES)
     if b"\0" in data[:4096]:
         raise InputError(path, "is not a text file (a spreadsheet? save it as CSV)")
     try:
-        return data.decode("utf-8-sig")
+        return data.decode()
     except UnicodeDecodeError:
         return data.decode("latin-1")
 
@@ -138,14 +132,20 @@ def parse_table(path: PathLike, text: str, is_header: Callable[[list[str]], bool
     """Find the header line (the first whose cells ``is_header`` accepts) and the rows below it.
 
     Cells may be divided by commas, semicolons (with decimal commas) or tabs; empty columns at the end
-    and empty lines are dropped. Raises InputError for rows that do not fit the header.
+    and empty lines are dropped. Raises InputError for rows that do not fit the header, and for JSON.
     """
+    if re.match(r"\s*(\{|\[\s*[\[{])", text):
+        raise InputError(path, "is JSON in a form that is not known: expected a table (CSV)", line=1)
     lines = text.splitlines()
     for number, line in enumerate(lines):
         readings = [(_stripped(csv_line(line, d)), d) for d in DELIMITERS]
         headers = [(names, d) for names, d in readings if names and is_header(names)]
         if headers:
             names, delimiter = max(headers, key=lambda header: len(header[0]))
+            if max(map(len, names)) > LONGEST_NAME:
+                begins = shortened(max(names, key=len), 40)
+                message = f"the name of a column is longer than {LONGEST_NAME} characters: {begins!r}"
+                raise InputError(path, f"{message}; expected a line that names the columns", line=number + 1)
             rows, places = _rows(path, lines, number + 1, delimiter, len(names))
             decimal_comma = delimiter == ";"
             return Table(os.fspath(path), tuple(lines[:number]), tuple(names), rows, places, decimal_comma)
@@ -208,6 +208,13 @@ def parse_moment(text: str) -> int | None:
     digits = zone[1:].replace(":", "")
     ahead_s = int(digits[:2]) * 3600 + int(digits[2:]) * 60
     return moment + ahead_s if zone[0] == "-" else moment - ahead_s
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is a date, with a time of day or without, in any order of its parts."""
+    return parse_moment(text) is not None or any(
+        _year_last(text.strip(), o)[0] is not None for o in DateOrder
+    )
 
 
 def _year_last(text: str, order: DateOrder) -> tuple[int | None, bool]:
@@ -290,6 +297,8 @@ class TimeSeries:
     """Height above the ground of the wind speed, where the file states it."""
     longitude_deg: float | None = None
     """Longitude, degrees east of Greenwich, where the file states it."""
+    latitude_deg: float | None = None
+    """Latitude, degrees north, where the file states it."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -317,19 +326,28 @@ def on_grid(
     *,
     dated: bool = True,
     notes: tuple[str, ...] = (),
+    clip_negative: bool | None = None,
 ) -> TimeSeries:
     """Sort the rows of ``table`` by time and put them on a grid of their most frequent spacing.
 
     Rows that are missing become NaN. Raises InputError, naming the line, for times that repeat with
     other values, that are off the grid, or that leave most of the grid empty, and for values that no
-    power, irradiance or wind speed can have.
+    power, irradiance or wind speed can have. ``clip_negative`` counts negative power as 0, with a note; None
+    where the user has no option for that.
     """
     if len(times_s) < 2:
         raise InputError(table.path, f"has {counted(len(times_s), 'row')} of data, expected at least 2")
+    if clip_negative and POWER in columns:
+        clipped, told = _clipped(table, columns[POWER])
+        columns, notes = {**columns, POWER: clipped}, notes + told
     for name, values in columns.items():
         low, high = _PLAUSIBLE.get(name, (-np.inf, np.inf))
         for at in np.flatnonzero((values < low) | (values > high)).tolist():
             limit = "must not be negative" if values[at] < 0 else f"at most {high:g} is possible: wrong unit?"
+            if name == POWER and values[at] < 0 and clip_negative is False:
+                limit += (
+                    " (--clip-negative counts negative power as 0, such as an inverter's own demand at night)"
+                )
             raise table.error(at, f"{name} is {values[at]:g}, {limit}")
     order = np.argsort(times_s, kind="stable")
     if len(back := np.flatnonzero(np.diff(times_s) < 0)):
@@ -347,6 +365,21 @@ def on_grid(
         gridded[name][slots] = values[order]
     start = int(times_s[order[0]]) if dated else None
     return TimeSeries(table.path, interval, gridded, lines, start, notes=notes + repeats)
+
+
+def _clipped(table: Table, power_w: FloatArray) -> tuple[FloatArray, tuple[str, ...]]:
+    """Return power without its negative values, and a note; refuse those beyond the positive ones."""
+    negative = power_w < 0
+    if not negative.any():
+        return power_w, ()
+    at = int(np.nanargmin(power_w))
+    least_w, most_w = float(power_w[at]), float(np.nanmax(power_w))
+    if -least_w > most_w:
+        raise table.error(
+            at, f"{POWER} falls to {least_w:g} and reaches {most_w:g} only: has it the other sign?"
+        )
+    count = counted(int(np.count_nonzero(negative)), "negative value")
+    return np.where(negative, 0.0, power_w), (f"{count} counted as 0 (the least is {least_w:g} W)",)
 
 
 def _usual_interval_s(times_s: IntArray) -> int:

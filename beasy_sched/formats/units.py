@@ -20,6 +20,7 @@ from beasy_sched.formats.currencies import (
     currency_named,
     folded,
 )
+from beasy_sched.limits import shortened
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_HOUR, SECONDS_PER_MINUTE
 
 
@@ -108,7 +109,7 @@ def _unknown(unit: str, expected: str) -> UnitError:
         reason = f" is {known}"
     else:
         reason = ""
-    return UnitError(f"unit {unit.strip()!r}{reason}: expected {expected}")
+    return UnitError(f"unit {shortened(unit.strip(), 60)!r}{reason}: expected {expected}")
 
 
 def _worth(table: dict[str, float], text: str) -> float | None:
@@ -259,13 +260,13 @@ def price_unit(unit: str, site_currency: str | None) -> RateUnit:
         raise _unknown(unit, _EXPECTED_PRICE)
     if known is not None:
         raise UnitError(
-            f"unit {unit.strip()!r} is not one of {known.name}, the site's currency: convert the prices, or"
-            f' set currency = "{others[0].name}" in [grid]'
+            f"unit {shortened(unit.strip(), 60)!r} is not one of {known.name}, the site's currency: convert"
+            f' the prices, or set currency = "{others[0].name}" in [grid]'
         )
     meant = next((each for each in others if each.name == DEFAULT_CURRENCY), others[0])
     if len(others) > 1 and meant.name != DEFAULT_CURRENCY:
         names = ", ".join(each.name for each in others)
-        raise UnitError(f"unit {unit.strip()!r} may be one of {names}: set currency in [grid]")
+        raise UnitError(f"unit {shortened(unit.strip(), 60)!r} may be one of {names}: set currency in [grid]")
     return RateUnit(kwh / meant.units[folded(above)], meant)
 
 

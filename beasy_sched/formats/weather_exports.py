@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import Malformed, csv_line, decode_json
+from beasy_sched.formats.nested_tables import columns_table, member
 from beasy_sched.formats.table import (
     CLEAR_SKY,
     CLEARNESS_INDEX,
@@ -55,7 +56,7 @@ from beasy_sched.formats.units import (
     temperature_c,
     unit_in_name,
 )
-from beasy_sched.limits import LARGEST_NUMBER
+from beasy_sched.limits import LARGEST_NUMBER, listed, shortened
 from beasy_sched.numbers import number_in
 from beasy_sched.units import SECONDS_PER_HOUR
 
@@ -94,9 +95,13 @@ def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) 
         raise InputError(path, f"{message}: is the column in another unit?")
     series = on_grid(table, times, columns, notes=notes)
     params = header.get("params", {})
-    longitude_deg = _longitude_deg(params.get("lon"))
-    technology = _ninja_technology(table)
-    series = replace(series, capacity_w=capacity_w, technology=technology, longitude_deg=longitude_deg)
+    series = replace(
+        series,
+        capacity_w=capacity_w,
+        technology=_ninja_technology(table),
+        longitude_deg=degrees(params.get("lon"), 360.0),
+        latitude_deg=degrees(params.get("lat"), 90.0),
+    )
     made_until = params.get("date_to", "")
     wanted_s = parse_moment(str(made_until))
     if wanted_s is None or int(times.max()) + series.interval_s > wanted_s:
@@ -155,7 +160,7 @@ def _power_w(unit: str) -> float:
     """W in one unit of power, or of energy in an hour. Raises UnitError."""
     found = power_unit(unit)
     if found.per_unit:
-        raise UnitError(f"unit {unit!r}: expected W, kW or MW")
+        raise UnitError(f"unit {shortened(unit, 40)!r}: expected W, kW or MW")
     return found.watts(SECONDS_PER_HOUR)
 
 
@@ -164,13 +169,13 @@ def _hourly_w_m2(unit: str) -> float:
     return irradiance_w_m2(unit, SECONDS_PER_HOUR)
 
 
-def _longitude_deg(stated: object) -> float | None:
-    """A longitude, where ``stated`` is one."""
+def degrees(stated: object, most: float) -> float | None:
+    """Return a longitude or latitude of at most ``most`` degrees, where ``stated`` is one."""
     try:
-        longitude = number_in(str(stated))
+        angle = number_in(str(stated))
     except ValueError:
         return None
-    return longitude if abs(longitude) <= 360.0 else None
+    return angle if abs(angle) <= most else None
 
 
 def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
@@ -183,7 +188,9 @@ def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
     except ValueError:
         capacity_kw = float("nan")
     if not 0 < capacity_kw < LARGEST_NUMBER:
-        raise InputError(table.path, f"states a capacity of {stated!r}, expected a number of kW > 0")
+        raise InputError(
+            table.path, f"states a capacity of {shortened(repr(stated), 40)}, expected a number of kW > 0"
+        )
     return capacity_kw * 1e3
 
 
@@ -285,9 +292,53 @@ def is_nasa_header(cells: list[str]) -> bool:
 
 def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) -> TimeSeries:
     """Read an export's text; ``wind_column`` chooses among several heights. Raises InputError."""
-    table = parse_table(path, text, is_nasa_header)
+    return _nasa_series(parse_table(path, text, is_nasa_header), wind_column)
+
+
+def is_nasa(contents: Mapping[str, Any]) -> bool:
+    """Whether a JSON object is a NASA POWER export."""
+    return isinstance(member(contents, "properties", "parameter"), dict)
+
+
+def nasa_power_series(
+    path: PathLike, contents: Mapping[str, Any], wind_column: str | None = None
+) -> TimeSeries:
+    """Read the JSON export, hourly with times such as 2024022700, as `parse_nasa_power` does."""
+    parameters: dict[str, Any] = contents["properties"]["parameter"]
+    hours = [*next(iter(parameters.values()), ())]
+    for name, values in parameters.items():
+        if not isinstance(values, dict) or [*values] != hours:
+            raise InputError(
+                path, f"properties.parameter.{shortened(name, 40)}: expected values of the same hours"
+            )
+    wrong = next((hour for hour in hours if not re.fullmatch(r"\d{10}", hour)), None)
+    if wrong is not None or not hours:
+        found = "nothing" if wrong is None else repr(shortened(wrong, 40))
+        raise InputError(path, f"found {found}, expected hours such as 2024022700 (the hourly export)")
+    places = zip(_HOURLY, ((0, 4), (4, 6), (6, 8), (8, 10)), strict=True)
+    columns = {name: [hour[start:end] for hour in hours] for name, (start, end) in places}
+    columns |= {name: [*values.values()] for name, values in parameters.items()}
+    table = columns_table(path, columns, _nasa_header_lines(contents, parameters))
+    series = _nasa_series(table, wind_column)
+    return replace(series, notes=("is a NASA POWER export (JSON)", *series.notes))
+
+
+def _nasa_header_lines(contents: Mapping[str, Any], parameters: Mapping[str, Any]) -> list[str]:
+    """The lines that the header block of the CSV export would have."""
+    lines = [f"in {member(contents, 'header', 'time_standard')}"]
+    point = member(contents, "geometry", "coordinates")
+    if isinstance(point, list) and len(point) > 1:
+        lines.append(f"Location: Latitude {point[1]} Longitude {point[0]}")
+    fill = member(contents, "header", "fill_value")
+    lines += [] if fill is None else [f"The value for missing data: {fill}"]
+    units = ((name, member(contents, "parameters", name, "units")) for name in parameters)
+    return [*lines, *(f"{name} ({unit})" for name, unit in units if unit)]
+
+
+def _nasa_series(table: Table, wind_column: str | None) -> TimeSeries:
+    path = table.path
     if table.names[:4] != _HOURLY:
-        found = ",".join(table.names[:4])
+        found = shortened(",".join(table.names[:4]))
         raise InputError(
             path, f"columns start with {found}, expected {','.join(_HOURLY)} (the hourly export)"
         )
@@ -301,7 +352,7 @@ def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) 
     if speed is not None:
         columns[WIND_SPEED] = _nasa_column(table, speed) * _nasa_unit(table, speed, "m/s", speed_m_s)
     if not columns:
-        found = ", ".join(table.names[4:])
+        found = listed(table.names[4:])
         expected = f"{_IRRADIANCE_COLUMN} for sun, or {' or '.join(_WIND_COLUMNS)} for wind"
         raise InputError(path, f"has neither irradiance nor wind speed: found {found}; add {expected}")
     if "T2M" in table.names:
@@ -317,7 +368,8 @@ def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) 
         technology="weather",
         start_s=int(times.min()) - shift_h * 3600,
         wind_height_m=float(height[1]) if height else None,
-        longitude_deg=_nasa_longitude_deg(table),
+        longitude_deg=_nasa_place_deg(table, "Longitude", 360.0),
+        latitude_deg=_nasa_place_deg(table, "Latitude", 90.0),
         notes=(*series.notes, *notes, *([f"wind speed is {speed}"] if speed else [])),
     )
 
@@ -364,7 +416,9 @@ def _nasa_times(table: Table) -> IntArray:
             year, month, day, hour = (int(value) for value in row)
             moment = datetime(year, month, day, hour, tzinfo=timezone.utc)
         except (ValueError, OverflowError) as error:
-            raise table.error(i, f"{','.join(table.rows[i][:4])} is not an hour: {error}") from None
+            raise table.error(
+                i, f"{shortened(','.join(table.rows[i][:4]), 40)} is not an hour: {error}"
+            ) from None
         times[i] = int(moment.timestamp())
     return times
 
@@ -376,7 +430,7 @@ def _nasa_shift_h(table: Table) -> tuple[int, tuple[str, ...]]:
     standard = re.search(r"\bin (LST|UTC)\b", header) or re.search(r"_(LST|UTC)\b", name)
     if standard and standard[1] == "UTC":
         return 0, ()
-    longitude = _nasa_longitude_deg(table)
+    longitude = _nasa_place_deg(table, "Longitude", 360.0)
     if longitude is None:
         return 0, ("does not state its longitude: assuming that its hours are UTC",)
     shift = round(longitude / 15.0)
@@ -384,10 +438,10 @@ def _nasa_shift_h(table: Table) -> tuple[int, tuple[str, ...]]:
     return shift, (f"hours are local solar time, UTC{shift:+d}{assumed}",)
 
 
-def _nasa_longitude_deg(table: Table) -> float | None:
-    """The longitude of the header block."""
-    stated = re.search(r"Longitude\s+(-?\d{1,3}(?:\.\d*)?)", "\n".join(table.preamble))
-    return _longitude_deg(stated[1]) if stated else None
+def _nasa_place_deg(table: Table, name: str, most: float) -> float | None:
+    """The longitude or latitude of the header block."""
+    stated = re.search(name + r"\s+(-?\d{1,3}(?:\.\d*)?)", "\n".join(table.preamble))
+    return degrees(stated[1], most) if stated else None
 
 
 _ENTSOE_INTERVAL = re.compile(
@@ -401,8 +455,11 @@ def is_entsoe_header(cells: list[str]) -> bool:
     return any(cell.startswith("MTU") for cell in cells)
 
 
-def parse_entsoe(path: PathLike, text: str, column: str) -> TimeSeries:
-    """Read the generation of one full column name. Raises InputError with line and cause."""
+def parse_entsoe(path: PathLike, text: str, column: str, clip_negative: bool | None = None) -> TimeSeries:
+    """Read the generation of one full column name. Raises InputError with line and cause.
+
+    ``clip_negative`` is as for `on_grid`.
+    """
     table = parse_table(path, text, is_entsoe_header)
     unit = _converted(table, column, unit_in_name(column) or "MW", power_unit)
     if unit.per_unit:
@@ -413,7 +470,12 @@ def parse_entsoe(path: PathLike, text: str, column: str) -> TimeSeries:
     for at in np.flatnonzero(~exists & ~np.isnan(values)).tolist():
         message = "has a value for an hour that the change to summer time skips"
         raise table.error(at, f"{message}: are its times local at all?")
-    return on_grid(replace(table, lines=table.lines[exists]), times[exists], {POWER: values[exists]})
+    return on_grid(
+        replace(table, lines=table.lines[exists]),
+        times[exists],
+        {POWER: values[exists]},
+        clip_negative=clip_negative,
+    )
 
 
 def entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
@@ -427,13 +489,13 @@ def entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
         match = _ENTSOE_INTERVAL.match(text)
         if match is None:
             expected = "an interval such as '01.01.2019 00:00 - 01.01.2019 01:00 (CET)'"
-            raise table.error(i, f"found {text!r}, expected {expected}")
+            raise table.error(i, f"found {shortened(text, 60)!r}, expected {expected}")
         day, month, year, hour, minute = (int(part) for part in match.groups())
         try:
             local = datetime(year, month, day, hour, minute, tzinfo=timezone.utc)
         except ValueError as error:
             reason = f"{error}; expected day.month.year hour:minute"
-            raise table.error(i, f"found {text!r}: {reason}") from None
+            raise table.error(i, f"found {shortened(text, 60)!r}: {reason}") from None
         label = _ENTSOE_ZONE.search(text) or zone
         if label and label[1] == "UTC":
             times[i] = int(local.timestamp())

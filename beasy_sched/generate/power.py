@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from itertools import accumulate
@@ -36,7 +36,7 @@ from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, Ti
 from beasy_sched.formats.weather_exports import MOST_OVER_CAPACITY, ninja_lines
 from beasy_sched.generate.random_streams import Stream, normals, uniforms
 from beasy_sched.numbers import Range
-from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, w_to_kw
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, counted, w_to_kw
 
 _LONGEST_FILLED = 6
 """Intervals in a row that `Gaps.INTERPOLATE` bridges."""
@@ -63,6 +63,14 @@ class Gaps(str, Enum):
     """A straight line over up to six intervals; longer gaps are refused."""
 
 
+class Night(str, Enum):
+    """What to do about gaps of a file of sun while the sun is down."""
+
+    REFUSE = "refuse"
+    ZERO = "zero"
+    """They count as 0: the logger is silent at night."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
     """What is made of files of weather or power."""
@@ -73,6 +81,13 @@ class FileOptions:
     gaps: Annotated[
         Gaps, Means("what to do about hours missing from a file: interpolate fills up to six")
     ] = Gaps.REFUSE
+    night: Annotated[
+        Night,
+        Means(
+            "what to do about gaps of the sun's file while the sun is down: zero counts them as 0 (needs the"
+            " place, from the file or --latitude and --longitude)"
+        ),
+    ] = Night.REFUSE
     interpolation: Annotated[
         Interpolation, Means("shape of the power within an hour; its energy is preserved either way")
     ] = Interpolation.SMOOTH
@@ -143,6 +158,48 @@ def wind_production(
     power = turbine.power_w(series.columns[WIND_SPEED])
     found = low_wind(series)
     return Production("wind", series, power, turbine.rated_w, turbine.rated_w, (found,) if found else ())
+
+
+LOWEST_SUN_DEG = 3.0
+"""Elevation up to which the sun counts as down: loggers start later than it rises."""
+
+
+def with_nights_at_zero(
+    series: TimeSeries, *, latitude_deg: float | None = None, longitude_deg: float | None = None
+) -> TimeSeries:
+    """Return a series of the sun whose gaps while the sun is down are 0, with a note; other gaps stay.
+
+    The place is the one given, or else the one that the file states. Raises InputError where it is unknown,
+    or the series has no dates.
+    """
+    place = (
+        ("--latitude", series.latitude_deg if latitude_deg is None else latitude_deg),
+        ("--longitude", series.longitude_deg if longitude_deg is None else longitude_deg),
+    )
+    unknown = [name for name, angle in place if angle is None]
+    if unknown:
+        raise InputError(
+            series.path,
+            f"does not state its place, which --night zero requires: give {' and '.join(unknown)}",
+        )
+    if series.start_s is None:
+        raise InputError(series.path, "has no dates, which --night zero requires: give --first-time")
+    (_, latitude), (_, longitude) = place
+    assert latitude is not None
+    assert longitude is not None
+    middle_s = series.start_s + series.interval_s * (np.arange(len(series), dtype=np.float64) + 0.5)
+    sine = sine_of_elevation(latitude, middle_s + longitude / 360.0 * SECONDS_PER_DAY)
+    night = sine < math.sin(math.radians(LOWEST_SUN_DEG))
+    columns = dict(series.columns)
+    filled = np.zeros(len(series), dtype=np.bool_)
+    for name in {POWER, IRRADIANCE} & columns.keys():
+        gaps = night & np.isnan(columns[name])
+        columns[name] = np.where(gaps, 0.0, columns[name])
+        filled |= gaps
+    if not filled.any():
+        return series
+    note = f"{counted(int(np.count_nonzero(filled)), 'interval')} without a value at night count as 0"
+    return replace(series, columns=columns, notes=(*series.notes, note))
 
 
 def shared_start(productions: Sequence[Production]) -> int | None:
@@ -357,6 +414,7 @@ def _filled(production: Production, first: int, last: int, gaps: Gaps) -> FloatA
     if line is None and at > 0:
         line = int(series.lines[at - 1]) or None
     advice = "use another window" + (" or --gaps interpolate" if run <= _LONGEST_FILLED else "")
+    advice += "; --night zero for a logger that is silent at night" if production.name == "pv" else ""
     raise InputError(
         series.path, f"{what} for {series.time_text(at)} (UTC), {run} in a row: {advice}", line=line
     )
@@ -450,15 +508,21 @@ def synthetic_series(
     return TimeSeries("synthetic weather", interval_s, columns, no_lines, start_s, technology="weather")
 
 
-def clear_sky_irradiance(latitude_deg: float, times_s: FloatArray) -> FloatArray:
-    """Irradiance (W/m2) on level ground without clouds, at times in seconds since 1970 (solar time)."""
+def sine_of_elevation(latitude_deg: float, times_s: FloatArray) -> FloatArray:
+    """Sine of the sun's elevation at times in seconds since 1970 (solar time); negative while it is down."""
     day = (times_s / SECONDS_PER_DAY).astype("int64").astype("datetime64[D]")
     day_of_year = (day - day.astype("datetime64[Y]")).astype(np.float64) + 1.0
     declination = np.radians(23.45) * np.sin(2.0 * np.pi * (284.0 + day_of_year) / 365.0)
     hour_angle = 2.0 * np.pi * (times_s % SECONDS_PER_DAY) / SECONDS_PER_DAY - np.pi
     latitude = math.radians(latitude_deg)
-    sine = math.sin(latitude) * np.sin(declination)
-    sine = sine + math.cos(latitude) * np.cos(declination) * np.cos(hour_angle)
+    by_day: FloatArray = math.sin(latitude) * np.sin(declination)
+    by_hour: FloatArray = math.cos(latitude) * np.cos(declination) * np.cos(hour_angle)
+    return by_day + by_hour
+
+
+def clear_sky_irradiance(latitude_deg: float, times_s: FloatArray) -> FloatArray:
+    """Irradiance (W/m2) on level ground without clouds, at times in seconds since 1970 (solar time)."""
+    sine = sine_of_elevation(latitude_deg, times_s)
     above = np.maximum(sine, 1e-3)
     return np.where(sine > 1e-3, 1098.0 * above * np.exp(-0.057 / above), 0.0)
 

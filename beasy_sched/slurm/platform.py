@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from beasy_sched.errors import ConfigError, PathLike
-from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.reading import read_plain_bytes
 from beasy_sched.generate.platform import ServerSpec, load_server, named_platform
 from beasy_sched.limits import shortened
 from beasy_sched.model.platform import Platform
@@ -70,7 +70,7 @@ def of_partition(nodes: Sequence[SlurmNode], partition: str | None) -> list[Slur
 
 def read_nodes_file(path: PathLike) -> list[SlurmNode]:
     """Read what ``sinfo --json`` (22.05) or ``scontrol show nodes --json`` printed. Raises InputError."""
-    return read_nodes(read_bytes(path), path)
+    return read_nodes(read_plain_bytes(path), path)
 
 
 def cluster_platform(

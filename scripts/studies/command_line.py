@@ -18,7 +18,8 @@ from console import ENVIRONMENT, count
 from beasy_sched._version import __version__
 from beasy_sched.campaigns.campaign import Progress
 from beasy_sched.campaigns.workers import processors
-from beasy_sched.cli.options import progress_bar, tell, width
+from beasy_sched.cli.options import tell, width
+from beasy_sched.cli.progress import progress_bar
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.reports.text_tables import TextTable, markdown_of
 from studies.comparison.study import TUNING_BELOW, Extent

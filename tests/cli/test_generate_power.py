@@ -273,3 +273,48 @@ def test_energy_of_quarters_becomes_power(tmp_path, capfd):
     code, _, told = run(capfd, *options, "--unit", "kw")
     assert code == 2
     assert "column 'energy_kwh' is in kwh, but --unit says kw" in told
+
+
+def sun_only(folder: Path, lost: str = "") -> Path:
+    """Three days of a logger that is silent from 19:00 to 06:00."""
+    times = [f"2024-02-{day} {hour:02}:00" for day in (27, 28, 29) for hour in range(7, 19)]
+    path = folder / "sun.csv"
+    path.write_text("time,power_kw\n" + "".join(f"{time},1.5\n" for time in times if time != lost))
+    return path
+
+
+PLACE = ("--latitude", 50, "--longitude", 0)
+
+
+def test_gaps_at_night_count_as_zero(tmp_path, capfd):
+    given = ("--pv", sun_only(tmp_path), "--pv-kw", 5, "--pv-capacity-kw", 5, "--days", 2)
+    out = tmp_path / "power.txt"
+    code, _, err = run(capfd, *given, "-o", out)
+    assert (code, "12 in a row: use another window; --night zero" in err) == (2, True)
+    code, _, err = run(capfd, *given, "--night", "zero", "-o", out)
+    assert (code, "give --latitude and --longitude" in err) == (2, True)
+    code, _, err = run(capfd, *given, "--night", "zero", *PLACE, "-o", out)
+    assert code == 0, err
+    assert "24 intervals without a value at night count as 0" in err
+    power = [event["power_available"] for event in events(out.read_text())]
+    assert {*power[13 * 12 : 23 * 12]} == {0.0}
+    assert "36.000 kWh" in err
+
+
+def test_gaps_by_day_are_refused_with_nights_at_zero_too(tmp_path, capfd):
+    path = sun_only(tmp_path, lost="2024-02-28 12:00")
+    given = ("--pv", path, "--pv-kw", 5, "--pv-capacity-kw", 5, "--days", 2, "--night", "zero")
+    code, _, err = run(capfd, *given, *PLACE, "-o", tmp_path / "power.txt")
+    assert (code, "has no row for 2024-02-28 12:00" in err) == (2, True)
+    code, _, err = run(capfd, *given, "--latitude", 50, "--longitude", 120, "-o", tmp_path / "power.txt")
+    assert (code, "has no row for" in err) == (2, True)  # its night is the day at another place
+
+
+def test_negative_power_is_clipped_on_request(tmp_path, capfd):
+    path, out = tmp_path / "p.csv", tmp_path / "power.txt"
+    path.write_text("time,power_kw\n" + "".join(f"{3600 * h},{-0.01 if h < 6 else 1}\n" for h in range(24)))
+    given = ("--pv", path, "--pv-kw", 5, "--pv-capacity-kw", 5, "--days", 1, "-o", out)
+    code, _, err = run(capfd, *given)
+    assert (code, "--clip-negative" in err, out.exists()) == (2, True, False)
+    code, _, err = run(capfd, *given, "--clip-negative")
+    assert (code, "6 negative values counted as 0" in err) == (0, True)

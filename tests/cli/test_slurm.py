@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from pathlib import Path
@@ -83,6 +84,25 @@ def test_import_of_jobs_without_a_limit_and_of_one_cluster(programs: Path, tmp_p
     assert exit_code("slurm", "import", "--from", "2026-11-01", "--cluster", "nowhere", "-o", "-") == 2
     assert "--clusters=nowhere" in (tmp_path / "asked").read_text()
     assert "no job of cluster 'nowhere'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["sacct.txt", "sacct-22.05.json"])
+def test_import_of_a_file_in_any_wrapping_is_the_same(name: str, tmp_path: Path, capfd: Capture):
+    if name == "sacct.txt":
+        columns = "JobID|State|Submit|Start|End|NNodes|Timelimit"
+        plain = f"{columns}\n1|COMPLETED|1767225600|1767225660|1767225960|2|01:00:00\n"
+    else:
+        plain = (ANSWERS / name).read_text("utf-8")
+    made = []
+    for encoding in ("utf-8", "utf-8-sig", "utf-16"):
+        for pack in (bytes, gzip.compress):
+            path, out = tmp_path / name, tmp_path / "w.json"
+            path.write_bytes(pack(plain.encode(encoding)))
+            code = exit_code("slurm", "import", "--file", str(path), "-q", "-o", str(out))
+            assert code == 0, capfd.readouterr().err
+            made.append(out.read_bytes())
+    assert len(made) == 6
+    assert len({*made}) == 1
 
 
 def test_import_needs_a_source(capfd: Capture):

@@ -21,7 +21,6 @@ ALLOWED = {
     ("bundles/software.py", "read_text"): "the metadata of installed packages",
     ("cli/__init__.py", "open"): "the null device",
     ("formats/batsim_jobs.py", "msgspec.json.Decoder"): "parts of a file that has been decoded",
-    ("formats/table.py", "gzip.GzipFile"): "unpacks bytes",
     ("formats/swf.py", "gzip.GzipFile"): "unpacks a stream",
     ("formats/swf.py", "io.TextIOWrapper"): "the text of a stream",
     ("outputs/recording.py", "msgpack.Unpacker"): "a stream that has been opened",

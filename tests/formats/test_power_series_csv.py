@@ -196,3 +196,37 @@ def test_rows_of_one_time_only():
         read("time,p_kw\n0,1\n0,1\n")
     with pytest.raises(InputError, match="has 1 row of data, expected at least 2"):
         read("time,p_kwh\n0,1\n")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [("2024-02-28 00:00:00+00:00", "2024-02-28 01:00:00+00:00"), ("29/02/2024 00:00", "29/02/2024 01:00")],
+)
+def test_an_unnamed_first_column_of_times_is_the_time(times):
+    series = read(f",power_kw\n{times[0]},1\n{times[1]},2\n")
+    assert (series.interval_s, series.columns[POWER].tolist()) == (3600, [1e3, 2e3])
+    assert series.start_s is not None
+
+
+def test_an_unnamed_first_column_of_row_numbers_is_neither_time_nor_power():
+    series = read(",power_kw\n0,1\n1,2\n", interval_s=900)
+    assert (series.start_s, series.interval_s, series.columns[POWER].tolist()) == (None, 900, [1e3, 2e3])
+    assert read(",time,power_kw\n0,2024-02-28 00:00,1\n1,2024-02-28 01:00,2\n").interval_s == 3600
+
+
+NEGATIVE = "time,power_kw\n0,-0.012\n300,2\n600,-0.02\n"
+
+
+def test_negative_power_is_refused_with_the_option_that_clips_it():
+    with pytest.raises(InputError, match=r":2: power_w is -12, must not be negative \(--clip-negative"):
+        read(NEGATIVE, clip_negative=False)
+    with pytest.raises(InputError, match=r"must not be negative$"):  # where there is no such option
+        read(NEGATIVE)
+
+
+def test_negative_power_is_clipped_with_a_note():
+    series = read(NEGATIVE, clip_negative=True)
+    assert series.columns[POWER].tolist() == [0, 2e3, 0]
+    assert series.notes == ("2 negative values counted as 0 (the least is -20 W)",)
+    with pytest.raises(InputError, match=":3: power_w falls to -5000 and reaches 0 only"):
+        read("time,power_kw\n0,0\n300,-5\n", clip_negative=True)

@@ -268,6 +268,12 @@ SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"
         ),
         (MASTER + '<cluster id="c" prefix="n" radical="x" speed="1f"/>', "such as '0-127,130'"),
         (MASTER + '<host id="n" speed="1f" availability_file="t"/>', "trace"),
+        (
+            MASTER + '<host id="n" speed="1f" coordinates="0 0 ("/>',
+            "coordinates '0 0 \\(': expected three numbers",
+        ),
+        (MASTER + '<host id="n" speed="1f" coordinates="0 0"/>', "expected three numbers"),
+        (MASTER + '<host id="n" speed="1f" coordinates="nan 0 0"/>', "expected three numbers"),
         (MASTER + '<host id="n" speed="1f"><prop id="role" value="king"/></host>', "role 'king'"),
         (MASTER + "<include file='x'/>", "<include> is not supported"),
         (MASTER + "<host", "not well-formed"),

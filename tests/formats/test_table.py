@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
+from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.table import parse_table, read_table_text
 
 
@@ -59,7 +60,8 @@ def test_a_column_that_is_not_there_is_told_with_those_that_are():
 
 def test_gzip_byte_order_marks_and_old_encodings_are_read(tmp_path):
     path = tmp_path / "f"
-    for data in ("kW/m²".encode(), b"\xef\xbb\xbf" + "kW/m²".encode(), "kW/m²".encode("latin-1")):
+    texts = ("kW/m²".encode(), b"\xef\xbb\xbf" + "kW/m²".encode(), "kW/m²".encode("latin-1"))
+    for data in (*texts, "kW/m²".encode("utf-16"), b"\xfe\xff" + "kW/m²".encode("utf-16-be")):
         path.write_bytes(data)
         assert read_table_text(path) == "kW/m²"
         path.write_bytes(gzip.compress(data))
@@ -94,3 +96,28 @@ def test_a_gzip_file_with_garbage_in_it(tmp_path):
     (tmp_path / "a.csv").write_bytes(packed)
     with pytest.raises(InputError, match=r"a.csv: is a damaged gzip file"):
         read_table_text(tmp_path / "a.csv")
+
+
+LONG = "x" * 3000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time," + LONG + "\n1,2\n",
+        "time," + ",".join(f"column_{i}" for i in range(400)) + "\n" + "1," * 400 + "1\n",
+        f"time,a\n{LONG},2\n",
+        f"time,a\n1,{LONG}\n2,3\n",
+        f"MTU (CET),Solar (MW)\n{LONG},2\n",
+        "YEAR," + LONG + "\n1,2\n",
+        f"YEAR,MO,DY,HR,ALLSKY_SFC_SW_DWN\n{LONG},1,1,1,1\n",
+        '{"a": "' + LONG + '"}',
+        f"a_kw,time\n1,2019-06-01\n2,{LONG}\n",
+    ],
+)
+def test_a_message_prints_one_short_line_of_a_file(tmp_path, text):
+    (tmp_path / "f.csv").write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_weather_file(tmp_path / "f.csv", column=None)
+    assert "\n" not in caught.value.message
+    assert len(caught.value.message) < 420

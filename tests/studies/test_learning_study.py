@@ -197,8 +197,10 @@ def test_tables(results):
     tables = [*case_tables(results)]
     titles = [table.title for table in tables]
     assert titles[:3] == [
-        "Means: average cases", "Differences from random: average cases", "Differences from last: average cases",
-    ]  # fmt: skip
+        "Means: average cases",
+        "Differences from random: average cases",
+        "Differences from last: average cases",
+    ]
     assert titles[-1] == "Differences from full: variations"
     assert tables[0].rows[0][:2] == ("q-learning", tables[0].rows[0][1])
     assert [row[0] for row in tables[0].rows[:3]] == ["q-learning", "last", "bandit"]

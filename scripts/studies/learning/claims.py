@@ -152,4 +152,4 @@ def lead_table(title: str, sample: ComparedPolicies, against: str) -> TextTable:
         " measure for itself)."
     )
     heads = tuple(MEASURED[name][0].replace("%", "[points]") for name in DIFFERING)
-    return TextTable(f"Less {against}: {title}", ("policy", *heads), rows, heads, note)
+    return TextTable(f"Differences from {against}: {title}", ("policy", *heads), rows, heads, note)

@@ -17,7 +17,8 @@ from beasy_sched.campaigns.folder import must_be_empty
 from beasy_sched.campaigns.scenario import PAPER_GUARDS, PolicyPart, Scenario
 from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
-from beasy_sched.cli.options import progress_bar, tell
+from beasy_sched.cli.options import tell
+from beasy_sched.cli.progress import progress_bar
 from beasy_sched.errors import BeasyError
 from beasy_sched.policies.learned.model import Model
 from beasy_sched.reports.text_tables import TextTable
