@@ -60,7 +60,7 @@ def test_help_has_unit_and_default() -> None:
     assert help_of(Options, "name") == 'what it is called (``"x"``)'
     shares = "numbers of hosts that jobs request, and the share of each ({1: 70, 2: 15, 4: 15})"
     assert help_of(SyntheticOptions, "host_shares") == shares
-    with pytest.raises(LookupError, match=r"Options\.bare: nothing says what it means"):
+    with pytest.raises(LookupError, match=r"Options\.bare: has no description"):
         meaning_of(Options, "bare")
 
 

@@ -163,7 +163,7 @@ class Processes:
         process = self._context.Process(  # type: ignore[attr-defined]
             target=_work, args=(theirs, self._scratch.name, function, argument), daemon=True
         )
-        with uninterrupted(), _one_thread_each(), _deaf_to_sigint():
+        with uninterrupted(), _one_thread_each(), _ignoring_sigint():
             process.start()
             theirs.close()
             self._running[ours] = _Task(key, process, time.monotonic() + self._limit_s)
@@ -252,7 +252,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _deaf_to_sigint() -> Iterator[None]:
+def _ignoring_sigint() -> Iterator[None]:
     """What is started now never notices a SIGINT, as Ctrl-C sends to all: else it shows where it was.
 
     That is the server, too, while it imports. To us the signal comes a little later.

@@ -213,10 +213,10 @@ def _now_and_then(share: Path) -> Callable[[float], None]:
     """Return what is called with the share that is done, and writes it to a file at most so often."""
     told_s = time.monotonic()
 
-    def tell_share(done: float) -> None:
+    def report_share(done: float) -> None:
         nonlocal told_s
         if time.monotonic() - told_s > _TELL_S:
             told_s = time.monotonic()
             write_atomic(share, repr(done))
 
-    return tell_share
+    return report_share

@@ -119,7 +119,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
         self._bs: Any = None
         self._files: RunFiles | None = None
         self._planner = ExitStack()
-        with self._errors_told():
+        with self._errors_reported():
             known = read_options(options)
             settings = known.settings()
             file = known.platform
@@ -139,7 +139,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
 
     @bs.setter
     def bs(self, bs: Any) -> None:
-        with self._errors_told():
+        with self._errors_reported():
             if bs.scheduler is not self:
                 raise ConfigError(
                     "pybatsim's --protect hides the end of a message from the scheduler: start without it"
@@ -151,7 +151,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
 
     def onNoMoreEvents(self) -> None:
         """Decide on the whole message."""
-        with self._errors_told(simulator_waits=True):
+        with self._errors_reported(simulator_waits=True):
             reply = self._step(batsim4.decode_message(self._tap.text.encode()))
             for decision in reply.decisions:
                 _SENDERS[type(decision)](self._bs, decision)
@@ -160,7 +160,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
 
     def onDeadlock(self) -> None:
         """Give up: no message arrived within pybatsim's ``-t`` milliseconds."""
-        with self._errors_told():
+        with self._errors_reported():
             raise PeerError(
                 "the simulator has been silent for longer than pybatsim's --timeout:"
                 " it has stopped, or needs more time (0 waits forever)"
@@ -188,7 +188,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
             print(f"wrote {path}", file=sys.stderr)
 
     @contextmanager
-    def _errors_told(self, *, simulator_waits: bool = False) -> Iterator[None]:
+    def _errors_reported(self, *, simulator_waits: bool = False) -> Iterator[None]:
         try:
             yield
         except Exception as error:

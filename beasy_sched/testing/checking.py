@@ -139,7 +139,7 @@ def check_policy(
             about = f"a {sort} world of {world.hosts} hosts, {len(world.jobs)} jobs and {steps} steps"
             raise PolicyCheckFailed(
                 f"run {number} of {runs}, seed {each} ({about}, {'with' if with_site else 'without'} a site):"
-                f" {_told(error)}\nTo repeat it: check_policy({name}, runs=1, seed={each}{given})",
+                f" {_described(error)}\nTo repeat it: check_policy({name}, runs=1, seed={each}{given})",
                 seed=each,
                 world=world,
                 invariant=invariant,
@@ -184,7 +184,7 @@ def _count(check: PolicyCheck, world: SmallWorld, done: WorldRun) -> None:
     check.kill_decisions += sum(isinstance(x, KillJobs) for x in done.decisions)
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     if isinstance(error, BrokenInvariant):
         return f"invariant broken: {error}"
     return str(error) if isinstance(error, BeasyError) else f"{type(error).__name__}: {error}"

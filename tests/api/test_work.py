@@ -55,7 +55,7 @@ def test_a_plan_is_that_of_the_command(days, plan: PlanStore, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({}, "the demand comes from one place: give either workload or demand"),
+        ({}, "the demand must have one source: give either workload or demand"),
         ({"workload": "w.json", "demand": "d.csv"}, "the demand comes from one place"),
         ({"workload": "w.json"}, "give either production or production_forecast"),
         (

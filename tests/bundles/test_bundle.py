@@ -475,7 +475,7 @@ def test_a_file_in_a_policys_option_is_refused(tmp_path: Path):
 def test_the_command_line(ended: Path, tmp_path: Path, capfd: Capture):
     bundle, out = tmp_path / "paper", tmp_path / "again"
     assert exit_code("campaign", "bundle", str(ended), "-o", str(bundle)) == 0
-    assert f"to prove it: beasy-sched campaign rerun {bundle}" in capfd.readouterr().out
+    assert f"to verify it: beasy-sched campaign rerun {bundle}" in capfd.readouterr().out
     present = ("--environment", "present", "-j", "2")
     assert exit_code("campaign", "rerun", str(bundle), *present, "-o", str(out)) == 0
     captured = capfd.readouterr()

@@ -373,7 +373,7 @@ def test_a_policy_that_hangs_is_a_row_not_the_end_of_the_campaign(tmp_path, caps
         (("--time-limit", "0"), "expected more than 0 s"),
         (
             ("--time-limit", "1h", "--executor", "dask", "--scheduler", "tcp://127.0.0.1:1"),
-            "--time-limit goes with --executor processes",
+            "--time-limit requires --executor processes",
         ),
     ],
 )
@@ -385,7 +385,7 @@ def test_wrong_time_limits(tmp_path, capsys, arguments, told):
 def test_a_failed_run_is_in_the_exit_code(tmp_path, capsys):
     begin([bad("raises", "Raises")], tmp_path)
     assert exit_code("campaign", "resume", str(tmp_path), "-j", "2", "-q", *ALLOW) == 1
-    assert "2 of 6 runs failed; to see why: beasy-sched campaign status" in capsys.readouterr().err
+    assert "2 of 6 runs failed; for the reasons: beasy-sched campaign status" in capsys.readouterr().err
     assert (tmp_path / "runs.parquet").exists()
 
 

@@ -274,7 +274,7 @@ def test_the_command(file, tmp_path, capsys, monkeypatch):
         (["--find", "moon_kw"], "'moon_kw' is not one of 'pv_kw'"),
         (
             ["--find", "tank_kg"],
-            "--find tank_kg: the scenario has no single size of it: give --from and --to",
+            "--find tank_kg: the scenario has no single value of it: give --from and --to",
         ),
         (["--find", "tank_kg", "--from", "1", "--to", "2"], "tank_kg: the site has no hydrogen.tank_kg"),
         (["--guard", "none"], "--guard: found 'none', expected one of shed+veto"),
@@ -313,7 +313,7 @@ def test_stopped_the_same_command_goes_on(number, file, tmp_path):
     _, said = process.communicate(timeout=120)
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     if number == signal.SIGINT:
-        assert b"the runs that have ended are kept. To go on: the same command" in said
+        assert b"finished runs are kept. To continue: run the same command again" in said
     kept = {path.name: path.stat().st_mtime_ns for path in rows.glob("*.json")}
     done = subprocess.run(command, capture_output=True, env=variables, timeout=240)
     assert done.returncode == 0, done.stderr

@@ -102,7 +102,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
             "--years: requires --find batt",
         ),
         (AGEING, ["--years", "0"], "found '0', expected a number above 0, at most 100"),
-        (AGEING, ["--years", "5", "--balance"], "--balance knows no wear: leave out --years"),
+        (AGEING, ["--years", "5", "--balance"], "--years cannot be used with --balance"),
     ],
 )
 def test_what_is_wrong_is_told(text, arguments, message, tmp_path, capsys):

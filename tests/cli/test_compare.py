@@ -72,17 +72,17 @@ def chosen(*arguments: str) -> Comparison:
         (["--quick", "--site", "/dev/null"], "window_h"),
         (["--nonsense"], "--nonsense"),
         (["--scenario", "other"], "--scenario"),
-        (["--scenario", "greenslot", "--swf", "/dev/null"], "has its own days: omit --swf"),
+        (["--scenario", "greenslot", "--swf", "/dev/null"], "its own workload and weather: omit --swf"),
         (["--scenario", "greenslot", "--cores-per-host", "4", "--swf", "/dev/null"], "omit --swf"),
         (["--scenario", "greenslot", "--quick"], "omit --quick"),
         (["--scenario", "greenslot", "--seed", "2"], "omit --seed"),
         (["--scenario", "greenslot", "--production", "worst"], "pass exact for perfect predictions"),
         (["--scenario", "greenslot", "--policy", "greenslot", "--options", '{"prices": "free"}'], "prices"),
-        (["-p", "/dev/null"], "your own files are at least a platform and a workload: pass -w WORKLOAD, too"),
-        (["-p", "/dev/null", "-w", "/dev/null", "--seed", "2"], "your own files are the days: omit --seed"),
+        (["-p", "/dev/null"], "your own files must include a platform and a workload: also pass -w WORKLOAD"),
+        (["-p", "/dev/null", "-w", "/dev/null", "--seed", "2"], "-p and -w replace the generated days: omit"),
         (["-p", "/dev/null", "-w", "/dev/null", "--no-plan"], "omit --no-plan"),
         (["--plan", "/dev/null"], "omit --plan"),
-        (["--scenario", "greenslot", "-p", "/dev/null"], "has its own files: omit --platform"),
+        (["--scenario", "greenslot", "-p", "/dev/null"], "defines its own files: omit --platform"),
         (["--against", "easy"], "pass SCENARIOs"),
         (["--policy", "easy x=1", "--policy", "easy x 1"], "its results would lie in the folder of easy x=1"),
         (["--policy", "easy priority=slowdown", "--option", "priority=arrival"], "has its options"),
@@ -165,7 +165,7 @@ def test_own_files_that_do_not_fit_together_write_nothing(tmp_path: Path) -> Non
     files = ("-p", "platform.xml", "-w", "workload.json", "--events", "power.txt", "--site", "site.toml")
     done = run(*PROGRAM, *files, "--policy", "easy", "--policy", "fcfs", cwd=tmp_path)
     assert done.returncode == 2
-    assert "would fail: workload.json" in done.stderr
+    assert "error: workload.json" in done.stderr
     assert not (tmp_path / "out").exists()
     done = run(*PROGRAM, *files, "--policy", "easy", "--policy", "beasy", cwd=tmp_path)
     assert done.returncode == 2
@@ -216,7 +216,7 @@ def test_the_policy_to_compare_with_as_it_was_given_or_as_it_is_called(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("best-begin", "--seed", "3"), "scenarios have their own days and files: omit --seed"),
+        (("best-begin", "--seed", "3"), "scenarios define their own workload, weather and files"),
         (("best-begin", "--against", "nobody"), "--against: found 'nobody', expected a policy that is"),
         (("best-begin", "--policy", "easy", "--against", "beasy"), "compared in best-begin: easy"),
         (("nowhere",), "'nowhere' is neither a file nor a scenario"),

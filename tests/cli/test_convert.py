@@ -150,7 +150,7 @@ def test_profiles_are_renamed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ('{"type": "x"}\n', ":1: the event has no 'timestamp' number"),
         ('{"type": "x", "timestamp": 1}\nnonsense\n', ":2: an event could not be parsed"),
         ('{"nb_res": 1}', "'jobs' is not an array"),
-        ('{"jobs": [], "profiles": {"p": {"type": "DelayProfile"}}}', "is a workload of Batsim 5 already"),
+        ('{"jobs": [], "profiles": {"p": {"type": "DelayProfile"}}}', "is already a workload of Batsim 5"),
         ('{"jobs": [], "profiles": {"p": {"type": "send"}}}', "has the type 'send'"),
         ("[1, 2]", "an event could not be parsed"),
     ],

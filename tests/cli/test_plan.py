@@ -245,7 +245,7 @@ def test_a_forecast_without_production_is_warned_of(inputs: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ((), "the production comes from one place: give --production or --production-forecast"),
+        ((), "give only one of --production and --production-forecast"),
         (("--production-forecast", "perfect"), "the production comes from one place"),
     ],
 )
@@ -337,7 +337,7 @@ class TestSeason:
             (["--season", "--season-step", "0"], "must be a whole number of such steps"),
             (["--season", "--season-end", "0.99"], "the tank cannot reach 0.99 kg"),
             (["--season", "none.msgpack"], "there is no such file; to make it, give --season without a file"),
-            (["--season-end", "1"], "--other-year and --season-end are for --season without a file"),
+            (["--season-end", "1"], "--other-year and --season-end require --season without a file"),
         ],
     )
     def test_refusals(self, site: Path, more: list[str], message: str) -> None:

@@ -42,7 +42,7 @@ def test_a_busy_port(capfd: Capture) -> None:
         line = refused(capfd, "-s", f"tcp://127.0.0.1:{port}")
     assert line == (
         f"beasy-sched: cannot listen on 'tcp://127.0.0.1:{port}': Address already in use"
-        " (in use by another program: choose another port, or 0 for any)"
+        " (address already in use: choose another port, or 0 for any free port)"
     )
 
 
@@ -188,11 +188,11 @@ def test_the_help_tells_who_can_reach_it(capsys: Capture) -> None:
     ("endpoint", "timeout_s", "said"),
     [
         ("tcp://127.0.0.1:1", None, "start it with '-s tcp://127.0.0.1:1'"),
-        ("tcp://127.0.0.1:1", 60.0, "start it with '-s tcp://127.0.0.1:1'; gives up after 60 s"),
+        ("tcp://127.0.0.1:1", 60.0, "start it with '-s tcp://127.0.0.1:1'; timeout 60 s"),
         (
             "tcp://0.0.0.0:1",
             None,
-            "start it with '-s tcp://127.0.0.1:1'; on other machines, with the name of this one",
+            "start it with '-s tcp://127.0.0.1:1' (on other machines, use the name of this one)",
         ),
     ],
 )

@@ -101,7 +101,7 @@ def test_ctrl_c_stops_it_and_says_so(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--quick", "--days", "3"), "--quick has its own number of days: omit --days"),
+        (("--quick", "--days", "3"), "--quick sets the number of days: omit --days"),
         (("--start", "June"), "found 'June', expected a day such as 2019-01-01"),
         (("--start", "0001-01-01"), "expected a day such as"),
         (("--start", "9999-01-01"), "expected a day such as"),

@@ -80,7 +80,7 @@ def test_the_same_jobs_from_json_and_from_texts():
     assert b"".join(workloads[0].json_pieces()) == b"".join(workloads[1].json_pieces())
     assert workloads[0].report.examples["still running"] == ["job 13"]
     assert workloads[1].report.examples["still running"] == ["line 28"]
-    assert "19 rows of job steps: left out, as they should be" in workloads[1].report.notes
+    assert "19 rows of job steps: omitted, as intended" in workloads[1].report.notes
 
 
 def test_times_without_an_offset_are_local_ones():
@@ -232,7 +232,7 @@ def test_a_text_needs_its_columns():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('{"jobs": []}', "no job is left of 0$"),
+        ('{"jobs": []}', "no jobs left of 0$"),
         ('{"jobs": [{"job_id": 1}]}', r"jobs\[0\].*time"),
         (
             '{"jobs": [{"job_id": 1, "time": {"limit": 1e300}, "state": {}}]}',
@@ -240,7 +240,7 @@ def test_a_text_needs_its_columns():
         ),
         ('{"jobs": [', "ends in the middle"),
         ('{"nodes": []}', "expected the JSON of Slurm 22.05 or later"),
-        (HEAD + row(State="RUNNING", End="Unknown"), "no job is left of 1: 1 still running"),
+        (HEAD + row(State="RUNNING", End="Unknown"), "no jobs left of 1: 1 still running"),
         (HEAD + row(NodeList="n[1-"), "'n.1-' is not a list of nodes"),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_silent_meter_is_told_and_goes_on_with_its_last_power() -> None:
     meter = metered((0.0, "100"), stale_s=60.0)
     meter.look(61.0)
     assert meter.used_j(100.0) == pytest.approx(100 * 100.0)
-    assert meter.notes == ["the meter source said has said nothing for 61 s: going on with its last power"]
+    assert meter.notes == ["the meter source said has sent no reading for 61 s: using its last reading"]
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 1e6), st.sampled_from(["power_w", "energy_j"]))))

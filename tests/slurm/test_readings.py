@@ -182,7 +182,7 @@ def test_the_storage_says_its_levels(lines: tuple[str, ...], fields: dict[str, f
         ("101", "found soc_pct 101.0, expected a number from 0 to 100"),
         ('{"hydrogen_kg": -1}', "found hydrogen_kg -1, expected a number, 0 or more"),
         ('{"power_available": 5}', "found neither soc_pct nor hydrogen_kg"),
-        ("soc", "found the columns soc: call the one that counts soc_pct, or state the unit of one alone"),
+        ("soc", "found the columns soc: name one of them soc_pct, or give a unit to one only"),
         ("full", "found 'full', expected a number (percent), or a JSON object or a table with soc_pct"),
     ],
 )
