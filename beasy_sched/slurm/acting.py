@@ -68,7 +68,7 @@ class Acting(Bridge):
         self._left_alone: set[str] = set()
         """Jobs that the bridge must not start; each is reported once."""
 
-    # --- observing the cluster -------------------------------------------------------------------------------
+    # --- observing the cluster ------------------------------------------------------------------------------
 
     def observe(
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]

@@ -46,9 +46,7 @@ class LiveSettings:
     ] = MODEL
     power_stale_s: Annotated[
         float,
-        Means(
-            "assume 0 W if the power source is silent for this time [default: two steps of the site, or 10 min]"
-        ),
+        Means("assume 0 W if the source is silent for this time [default: two steps of the site, or 10 min]"),
     ] = 600.0
     endpoint: Annotated[
         str | None,

@@ -53,7 +53,7 @@ class Shadow(Bridge):
         self._foreign: set[str] = set()
         """Jobs that were running when the shadow began: their nodes are out of service until they end."""
 
-    # --- observing the cluster -------------------------------------------------------------------------------
+    # --- observing the cluster ------------------------------------------------------------------------------
 
     def observe(
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]

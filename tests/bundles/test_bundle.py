@@ -196,9 +196,9 @@ def test_a_campaign_that_runs_again_is_the_same(made: Path, tmp_path: Path):
     assert {layout.TABLE, layout.TABLE_CSV, *bundle.within(layout.INPUTS)} <= {*verdict.same}
     told = [*verdict_lines(verdict)]
     assert [line for line in told if line.startswith("not compared")] == [
-        f"not compared: {layout.TIMINGS}: the seconds that runs took differ each time",
+        f"not compared: {layout.TIMINGS}: run times differ each time",
         "not compared: results/runs/*/*_schedule.csv, scheduling_time and simulation_time: "
-        "seconds that runs and plans took",
+        "durations of runs and plans",
     ]
 
 
@@ -382,7 +382,7 @@ def test_the_versions_are_those_that_are_needed_and_no_others(made: Path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda b: (b / layout.TABLE_CSV).write_text("x"), "runs.csv: was changed after the bundle was made"),
+        (lambda b: (b / layout.TABLE_CSV).write_text("x"), "was changed after the bundle was created"),
         (lambda b: (b / "scenarios/small.toml").unlink(), "small.toml: is missing"),
         (lambda b: (b / "software/os.py").touch(), "is no part of the bundle"),
         (lambda b: (b / layout.SUMS).write_text("nonsense\n"), "SHA256SUMS:1: expected a SHA-256"),
@@ -468,7 +468,7 @@ def test_a_file_in_a_policys_option_is_refused(tmp_path: Path):
     model = Path(software.__file__).parents[1] / "policies/learned/models/bandit.msgpack"
     policies = f'[{{ name = "bandit", options = {{ model = "{model}" }} }}]'
     folder = campaign_of(tmp_path, FEW.replace('["easy", "follow-plan"]', policies))
-    with pytest.raises(ConfigError, match=r"policies\[0\].options.model names the file"):
+    with pytest.raises(ConfigError, match=r"policies\[0\].options.model refers to the file"):
         write_bundle(folder, tmp_path / "bundle", Credits())
 
 

@@ -121,7 +121,7 @@ WRONG = [
     (SMALL.replace('"easy"', '"easy", "easy"'), "policies[1]: found 'easy', expected each only once"),
     (
         SMALL.replace('"easy"', '"easy", { name = "beasy", label = "easy" }'),
-        "policies[1]: found 'easy', expected each only once (labels must differ)",
+        "policies[1]: found 'easy', expected unique labels",
     ),
     (
         SMALL.replace('"easy"', '{ name = "easy", options = { x = 1 } }'),

@@ -164,7 +164,9 @@ def test_where_the_largest_does_not_suffice_it_is_told_why(work_pct, lost_kwh, t
     assert answer.policies[0].median == math.inf
     assert max(map(len, size_lines(answer))) <= 80
     text = limits_text(answer.policies[0], answer.question)
-    assert text.startswith("8 kWh do not suffice in 2 of 2 noises. In noise t0.s1, 40.00 % of the work")
+    assert text.startswith(
+        "8 kWh do not suffice in 2 of 2 realizations. In realization t0.s1, 40.00 % of the work"
+    )
     assert told in text
     assert "> 8" in "\n".join(size_lines(answer))
     assert answer.executed == 3  # the largest in both noises, and one without limits
@@ -292,7 +294,7 @@ def test_what_is_wrong_is_told(arguments, message, file, tmp_path, capsys):
 
 def test_a_folder_of_something_else_is_refused(file, tmp_path, capsys):
     assert exit_code("size", file, "-o", str(tmp_path)) == 2
-    assert "is neither empty nor that of a search for sizes" in capsys.readouterr().err
+    assert "is not empty and does not contain a search for sizes" in capsys.readouterr().err
     assert exit_code("size", file) == 2
     assert "Missing option '-o'" in capsys.readouterr().err
 

@@ -66,7 +66,7 @@ def test_a_campaign_that_has_just_been_resumed_has_no_rate_yet(half_done: Path) 
     with Folder(half_done).locked():
         (line, _) = status_lines(status_of(half_done))
     assert line.startswith("2 of 12 runs have ended; running for ")
-    assert line.endswith("none has ended since then")
+    assert line.endswith("none has finished since then")
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def codes(place: Path, capsys: pytest.CaptureFixture[str], *arguments: str, **fi
     code = check(place, "--json", *arguments, **files)
     report = json.loads(capsys.readouterr().out)
     levels = {finding["level"] for finding in report["findings"]}
-    assert code == (2 if "fails" in levels else 1 if levels else 0)
+    assert code == (2 if "error" in levels else 1 if levels else 0)
     assert report["verdict"] == ("ok", "warnings", "errors")[code]
     return [finding["code"] for finding in report["findings"]]
 

@@ -84,7 +84,7 @@ def chosen(*arguments: str) -> Comparison:
         (["--plan", "/dev/null"], "omit --plan"),
         (["--scenario", "greenslot", "-p", "/dev/null"], "defines its own files: omit --platform"),
         (["--against", "easy"], "pass SCENARIOs"),
-        (["--policy", "easy x=1", "--policy", "easy x 1"], "its results would lie in the folder of easy x=1"),
+        (["--policy", "easy x=1", "--policy", "easy x 1"], "would use the same output folder as easy x=1"),
         (["--policy", "easy priority=slowdown", "--option", "priority=arrival"], "has its options"),
         (["--policy", ""], "expected the name of a policy"),
     ],

@@ -336,7 +336,7 @@ class TestSeason:
             (["--season", "--season-step", "4h"], "--season-step 4 h: the site's windows of 6 h must be"),
             (["--season", "--season-step", "0"], "must be a whole number of such steps"),
             (["--season", "--season-end", "0.99"], "the tank cannot reach 0.99 kg"),
-            (["--season", "none.msgpack"], "there is no such file; to make it, give --season without a file"),
+            (["--season", "none.msgpack"], "no such file; to create it, give --season without a file"),
             (["--season-end", "1"], "--other-year and --season-end require --season without a file"),
         ],
     )

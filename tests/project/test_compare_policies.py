@@ -84,7 +84,7 @@ def test_mistakes_end_with_2(arguments: str, told: str, capsys: pytest.CaptureFi
     [
         ("--policies nobody,beasy", "unknown policy 'nobody'"),
         ("--policies easy,beasy --swf mine/thesis.tex", "mine/thesis.tex: "),
-        ("--policies easy,beasy --out mine", "mine is neither empty nor that of an earlier comparison"),
+        ("--policies easy,beasy --out mine", "mine is not empty and does not contain an earlier comparison"),
     ],
 )
 def test_mistakes_that_show_later(arguments: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

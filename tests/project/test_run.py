@@ -118,7 +118,7 @@ def test_a_report_that_cannot_be_written_costs_nothing_else(tmp_path: Path):
     done = run(*python, *quick, cwd=tmp_path, variables={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert "pip install" in done.stderr
-    assert "no report (see above)" in done.stderr
+    assert "HTML report not written (see above)" in done.stderr
     assert "Charts" not in done.stdout
     assert summary(tmp_path / "out/fcfs")["complete"]
 

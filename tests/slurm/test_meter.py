@@ -166,7 +166,7 @@ def test_a_controller_that_is_away_gives_no_reading() -> None:
     [
         ("watts", {}, "--meter: found 'watts', expected model, slurm, command:PROGRAM ARGS or prometheus:"),
         ("./file", {}, "--meter: found './file', expected model"),
-        ("command:", {}, "the meter source names no program"),
+        ("command:", {}, "the meter source does not name a program"),
         ("slurm", {}, r"\(acct_gather_energy/none\): add to slurm.conf: AcctGatherEnergyType="),
         (
             "slurm",

@@ -201,7 +201,7 @@ def test_a_scheduler_that_goes_round_in_circles_is_stopped() -> None:
 @pytest.mark.parametrize(
     ("decisions", "told"),
     [
-        ([d.ExecuteJob(0.0, "slurm!7", HostSet.parse("0"))], "was never told of"),
+        ([d.ExecuteJob(0.0, "slurm!7", HostSet.parse("0"))], "it never received"),
         ([d.QueryEnergy(0.0)], "pass --meter"),
         ([d.RegisterJob(0.0, "w!1", {})], "RegisterJob"),
     ],

@@ -91,7 +91,7 @@ def watts(power_w: float, at: float = NOW) -> Reading:
         ("prometheus:http://localhost:9090", "expected prometheus:http://HOST"),
         ("prometheus:http://localhost:9090?query=", "expected prometheus:http://HOST"),
         ("prometheus:http://localhost:9090?timeout=5s&query=pv", "expected prometheus:http://HOST"),
-        ("prometheus:http://me:secret@localhost?query=pv", "names and passwords in its URL"),
+        ("prometheus:http://me:secret@localhost?query=pv", "user names and passwords in the URL"),
     ],
 )  # fmt: skip
 def test_a_text_that_can_never_work_is_refused(text: str, message: str) -> None:
