@@ -154,8 +154,8 @@ def _check_sums(path: Path, sums: Mapping[str, str]) -> None:
             raise InputError(path / place, f"is missing, but listed in {SUMS}: {advice}")
         found = sha256(read_bytes(path / place))
         if found != digest:
-            sums = f"its SHA-256 is {found}, {SUMS} has {digest}"
-            raise InputError(path / place, f"was changed after the bundle was created ({sums}): {advice}")
+            hashes = f"its SHA-256 is {found}, {SUMS} has {digest}"
+            raise InputError(path / place, f"was changed after the bundle was created ({hashes}): {advice}")
     for place in sorted(there - sums.keys()):
         raise InputError(
             path / place, f"is not part of the bundle, since it is not listed in {SUMS}: remove it"

@@ -107,7 +107,8 @@ def _limit(row: Row, unlimited: Row, question: SizeQuestion) -> str:
     if not goal.of_unlimited and not best >= goal.least_pct:
         return (
             f"with unlimited power {best:.2f} %: power is not the limiting factor."
-            f" {unlimited['jobs_postponed']} jobs never start and {unlimited['jobs_not_completely_finished']} are still running at the end, so"
+            f" {unlimited['jobs_postponed']} jobs never start and"
+            f" {unlimited['jobs_not_completely_finished']} are still running at the end, so"
             " a lower --least, --of-unlimited, more servers or another period is needed"
         )
     made, lost = row["production_kwh"] or 0.0, row["curtailed_kwh"] or 0.0

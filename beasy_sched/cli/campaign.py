@@ -72,7 +72,8 @@ class ExecutorOptions(CommandOptions):
     """Execution of runs: processes or Dask, and time limits."""
 
     executor: Literal["processes", "dask"] = option(
-        "Processes of this machine, or the workers of a Dask cluster.", default="processes"
+        "Executor of the runs: processes on this machine, or the workers of a Dask cluster.",
+        default="processes",
     )
     scheduler: str | None = option("Address of the Dask cluster, such as tcp://host:8786.", metavar="ADDRESS")
     limit_s: float | None = option(

@@ -236,7 +236,7 @@ def compare(
     own: _OwnFiles,
     scenarios: tuple[str, ...],
 ) -> None:
-    """Compare policies on the same workload and weather: a table, a report, and all files."""
+    """Compare policies on the same workload and weather, with a table and a report."""
     if scenarios:
         _compare_scenarios(context, what, shown, where, days, scenarios)
         return
@@ -263,7 +263,7 @@ def compare(
     context.exit(int(any(contender.problem for contender in compared.contenders)))
 
 
-compare.help = f"""Compare policies on the same workload and weather: a table, a report, and all files.
+compare.help = f"""Compare policies on the same workload and weather, with a table and a report.
 
     Without your own files, the command generates a platform of {HOSTS} servers, a workload of three days and
     the power of {PV_KW} kW of PV and {WIND_KW} kW of wind, as forecast and as actual values; plans the window

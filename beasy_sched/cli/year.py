@@ -111,7 +111,7 @@ class _YearOptions(SharedOptions, JobsOption):
 @click.pass_context
 @with_signal_code
 def year(context: click.Context, given: _YearOptions) -> None:
-    """Compare policies over a year, with rolling plans: a monthly table and a chart of storages."""
+    """Compare policies over a year with rolling plans: monthly table and chart of storage levels."""
     began_s = time.monotonic()
     require_trace(context, given)
     chosen = _chosen(given)
@@ -135,7 +135,7 @@ def year(context: click.Context, given: _YearOptions) -> None:
     context.exit(int(len(ended) < len(contenders)))
 
 
-year.help = f"""Compare policies over a year, with rolling plans: a monthly table and a chart of storages.
+year.help = f"""Compare policies over a year with rolling plans: monthly table and chart of storage levels.
 
     Generates {YEAR_DAYS} days of weather and jobs for {YEAR_SERVERS} servers with {YEAR_PV_KW} kW of PV,
     {YEAR_WIND_KW} kW of wind, a battery and hydrogen, as forecast and as actual values; runs the policies,

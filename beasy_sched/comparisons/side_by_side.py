@@ -152,7 +152,7 @@ class Comparison:
         return text
 
     def write_table(self, contenders: Sequence[Contender], report: Path | None) -> None:
-        """Write the table to the output folder; without a ``report``, remove that of an earlier comparison."""
+        """Write the table to the output folder; without a ``report``, remove an earlier one."""
         write_atomic(self.out / TABLE_NAME, self.table(contenders))
         if report is None:
             remove_old([self.out / REPORT_NAME])

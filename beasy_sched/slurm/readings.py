@@ -263,7 +263,7 @@ class LineReader:
             return None
         named, field = shortened(", ".join(names), 200), self._quantity.field
         self._unknown_header = (
-            f"found the columns {named}: name one of them {field}, or give a unit to one only"
+            f"found the columns {named}: rename one to {field}, or state the unit of only one"
         )
         raise Damaged("header", self._unknown_header)
 

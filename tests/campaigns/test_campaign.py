@@ -335,7 +335,7 @@ def test_the_commands(tmp_path, capsys):
     assert "\x1b" not in said.err + said.out  # no bar, no colours: this is no terminal
     assert f"6 runs; wrote {Path(out) / 'runs.parquet'}" in said.err
     assert exit_code("campaign", "status", out) == 0
-    assert "6 of 6 runs have ended\n  small: 6 of 6\nthe table is" in capsys.readouterr().out
+    assert "6 of 6 runs are finished\n  small: 6 of 6\nthe table is" in capsys.readouterr().out
     assert exit_code("campaign", "resume", out) == 0
     assert "nothing was left to run" in capsys.readouterr().err
 
@@ -407,7 +407,7 @@ def test_status_of_a_campaign_under_way(tmp_path, capsys):
     (tmp_path / "runs.parquet").unlink()
     assert exit_code("campaign", "status", str(tmp_path)) == 0
     said = capsys.readouterr().out
-    assert "5 of 6 runs have ended\n  small: 5 of 6, 2 failed\n" in said
+    assert "5 of 6 runs are finished\n  small: 5 of 6, 2 failed\n" in said
     assert "failed: small.t0.s1.kill-all.raises: policy" in said
     assert "beasy-sched campaign resume" in said
 

@@ -109,7 +109,7 @@ def test_a_larger_size_that_fails_is_told(made_up, tmp_path):
     assert answer.policies[0].found == [asked.sizes[7]]
     assert noise.found.failed_above == (6,)
     lines = [*size_lines(answer)]
-    told = f"easy, noise t0.s1: {asked.sizes[5]:g} kWh meet the goal, {odd:g} do not; from"
+    told = f"easy, realization t0.s1: {asked.sizes[5]:g} kWh meet the goal, {odd:g} do not; from"
     assert any(line.startswith(told) for line in lines)
     assert size_json(answer)["policies"][0]["noises"][0]["failed_above"] == [odd]
 
@@ -152,9 +152,9 @@ def test_of_unlimited_power(made_up, tmp_path):
 @pytest.mark.parametrize(
     ("work_pct", "lost_kwh", "told"),
     [
-        (lambda size: 40.0, 0.0, "with unlimited power 40.00 %: power is not what limits"),
+        (lambda size: 40.0, 0.0, "with unlimited power 40.00 %: power is not the limiting factor"),
         (lambda size: 100.0 if size == math.inf else 40.0, 0.0, "production limits"),
-        (lambda size: 100.0 if size == math.inf else 40.0, 0.4, "storage, or how the policy uses it, limits"),
+        (lambda size: 100.0 if size == math.inf else 40.0, 0.4, "the limiting factor is storage, or how the policy uses it"),
     ],
 )
 def test_where_the_largest_does_not_suffice_it_is_told_why(work_pct, lost_kwh, told, real, made_up, tmp_path):

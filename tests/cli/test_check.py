@@ -92,7 +92,7 @@ def test_all_is_fine(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["jobs"].strip() == "20, the last at 5.278 h"
     assert "50 % of the walltime" in rows["run time, median"]
     assert rows["plan"].strip() == "2 windows, 48 h"
-    assert out.endswith("fine\n")
+    assert out.endswith("ok\n")
     assert "\x1b" not in out
 
 
@@ -420,7 +420,7 @@ def test_a_batsim_forwards_any_power(place: Path, capsys: pytest.CaptureFixture[
     files = ("-p", place / "p.xml", "-w", place / "w.json", "--events", place / "power.txt")
     away = ("-e", str(place / "r"), "-s", "tcp://127.0.0.1:1", "--timeout", "0.1", "--forward-unknown-events")
     assert exit_code("batsim", *map(str, files), *away) == 1  # nobody answers
-    assert "note: " in (told := capsys.readouterr().err)
+    assert "warning: " in (told := capsys.readouterr().err)
     assert "power.txt:1: power_available: found 'much', expected watts" in told
 
 

@@ -147,7 +147,7 @@ def test_own_files_and_a_policy_of_ones_own(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out/run").iterdir()} == {
         "comparison.md", "easy", "Mine", "easy_priority_slowdown",
     }  # fmt: skip
-    assert "The days: platform.xml, workload.json, power.txt" in done.stdout
+    assert "Workload and weather: platform.xml, workload.json, power.txt" in done.stdout
     found = {
         name: json.loads((tmp_path / f"out/run/{name}/run_summary.json").read_text("utf-8"))
         for name in ("easy", "Mine", "easy_priority_slowdown")

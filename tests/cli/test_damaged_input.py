@@ -117,7 +117,7 @@ def test_a_report_takes_the_runs_among_what_a_shell_names(tmp_path: Path, capfd:
     capfd.readouterr()
     assert exit_code("report", *named, "-o", str(page)) == 0
     note = capfd.readouterr().err
-    assert f"note: left out, since they are no runs: {out / 'empty'}, {out / 'notes.txt'}\n" in note
+    assert f"warning: skipped, because they are not runs: {out / 'empty'}, {out / 'notes.txt'}\n" in note
     assert page.exists()
     assert "is not a run" in told(capfd, "report", out / "notes.txt", "-o", tmp_path / "other.html")
     assert "gone" in told(capfd, "report", out / "run", out / "gone", "-o", tmp_path / "other.html")

@@ -105,7 +105,7 @@ def test_a_full_disk(tmp_path: Path, capfd: Capture, jobs: int) -> None:
     assert daemon.wait() == 2
     last, wrote = daemon.stderr.splitlines()[-2:]
     assert last == "beasy-sched: /dev/full: cannot be written: No space left on device"
-    assert wrote.startswith("wrote what had been done: ")
+    assert wrote.startswith("wrote the results so far: ")
     assert daemon.files() == ["run_failed_decisions.jsonl", "run_failed_summary.json"]
     assert daemon.summary("run_failed")["complete"] is (jobs == 1)
 

@@ -130,8 +130,8 @@ def test_check_is_odd_for_a_node_out_of_service(
     assert exit_code("slurm", "check", "--partition", "main") == 1
     table = capfd.readouterr().out
     assert "partition main      4: n[1-4]\n" in table
-    assert "odd                 1 node out of service: n4\n" in table
-    assert table.endswith("\nverdict             odd\n")
+    assert "warning             1 node out of service: n4\n" in table
+    assert table.endswith("\nverdict             warnings\n")
     assert exit_code("slurm", "check", "--json") == 1
     report = json.loads(capfd.readouterr().out)
     assert report["verdict"] == "warnings"

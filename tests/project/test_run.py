@@ -130,7 +130,7 @@ def test_markdown_is_all_that_is_printed_and_the_real_days_can_be_the_forecast(t
     assert done.returncode == 0, done.stderr
     caption, empty, header, rule, row, end, said = done.stdout.splitlines()
     assert caption.startswith(
-        "The days: production as forecast; jobs as forecast; seed 1. The site: 300 jobs on 50"
+        "Workload and weather: production as forecast; jobs as forecast; seed 1. The site: 300 jobs on 50"
     )
     assert empty == end == ""
     assert re.fullmatch(r"fcfs finished \d+ of 300 jobs \([\d.]+ %\) and killed (none|\d+); .*\.", said)

@@ -166,7 +166,7 @@ def test_while_the_controller_is_away_nothing_has_ended() -> None:
     beside.go(2)
     assert set(beside.job_states().values()) == {JobState.FINISHED.value}
     assert [text.partition(",")[0] for text in beside.said if "controller" in text][-1] == (
-        "the controller answers again"
+        "the controller responds again"
     )
 
 

@@ -134,5 +134,5 @@ def test_no_slurm(program: Path):
     with pytest.raises(NoSlurm, match=r"cannot be started \(No such file or directory\): install Slurm's"):
         run_program(["/nowhere/squeue"])
     program.write_text("#!/bin/sh\necho 'sinfo: fatal: Unable to process configuration file' >&2\nexit 1\n")
-    with pytest.raises(NoSlurm, match="configuration file; is SLURM_CONF right"):
+    with pytest.raises(NoSlurm, match="configuration file; is SLURM_CONF correct"):
         run_program([str(program)])

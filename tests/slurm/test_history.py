@@ -191,7 +191,7 @@ def test_runs_of_one_id_at_one_time_are_warned_of():
 @pytest.mark.parametrize(
     ("rule", "walltimes", "note"),
     [
-        ("none", [None, 7200], "1 job without a time limit: no walltime. 'beasy' and 'bid-price' plan"),
+        ("none", [None, 7200], "1 job without a time limit: no walltime. 'beasy' and 'bid-price' reserve"),
         (2.0, [7200, 7200], "1 job without a time limit: their walltime is 2 x the run time"),
         ("drop", [7200], None),
     ],
@@ -207,14 +207,14 @@ def test_jobs_without_a_time_limit(rule, walltimes, note, limit):
 def test_jobs_that_shared_nodes_are_told():
     workload = made(HEAD + "".join(row(n, NodeList="n1", NNodes=1) for n in range(1, 4)))
     (warning,) = workload.report.warnings
-    assert "at one time, jobs held 3 nodes, more than 1" in warning
+    assert "at one time, jobs used 3 nodes, more than 1" in warning
     after_each_other = HEAD + row(1, NodeList="n1", NNodes=1) + row(2, NodeList="n1", NNodes=1, Start=5600,
                                                                     End=9200)  # fmt: skip
     assert not made(after_each_other).report.warnings
 
 
 def test_a_text_needs_its_columns():
-    with pytest.raises(InputError, match=r"jobs.txt:1: .*missing: End, NNodes\); make it with: SLURM_TIME"):
+    with pytest.raises(InputError, match=r"jobs.txt:1: .*missing: End, NNodes\); create it with: SLURM_TIME"):
         made("JobID|State|Submit|Start|Timelimit\n")
     for other in ("", "a poem\n", "[section]\n", "JobID       State\n----- ----\n"):
         with pytest.raises(

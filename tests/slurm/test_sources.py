@@ -408,7 +408,7 @@ def test_a_program_that_ends_and_comes_back_speaks_again(opened: Callable[..., S
     source = opened(python(FOLLOW))
     first(source, NOW)
     os.kill(pid_of(source), signal.SIGKILL)
-    assert "was ended by signal 9: it is started again in 1 s" in until_noted(source, NOW + 100)
+    assert "was ended by signal 9: restarting in 1 s" in until_noted(source, NOW + 100)
     assert first(source, NOW + 101).at == NOW + 101
     os.kill(pid_of(source), signal.SIGKILL)
     wait_for(lambda: source.read(NOW + 200) or source._process is None)  # type: ignore[attr-defined]
@@ -426,18 +426,20 @@ def test_a_program_that_says_its_reading_and_ends_is_asked_again(opened: Callabl
 
 def test_half_a_number_of_a_program_that_failed_does_not_count(opened: Callable[..., Source]) -> None:
     source = opened("command:sh -c 'printf 12; exit 1'")
-    assert "has ended with exit code 1: it is" in until_noted(source, NOW)
+    assert "has ended with exit code 1: restarting" in until_noted(source, NOW)
     assert source.read(NOW) is None
 
 
 def test_a_program_without_a_word_is_told(opened: Callable[..., Source]) -> None:
-    assert "has ended with exit code 0 without a reading: it is" in until_noted(opened("command:true"), NOW)
+    assert "has ended with exit code 0 without a reading: restarting" in until_noted(
+        opened("command:true"), NOW
+    )
 
 
 def test_a_program_that_closes_its_output_is_ended(opened: Callable[..., Source], tmp_path: Path) -> None:
     number = tmp_path / "pid"
     source = opened(f"command:sh -c 'echo $$ > {number}; exec >&-; exec sleep 600'")
-    assert "has closed its output: it is started again" in until_noted(source, NOW)
+    assert "has closed its output: restarting" in until_noted(source, NOW)
     assert has_ended(int(number.read_text()))
 
 
