@@ -44,7 +44,7 @@ def import_problem(error: Exception, module: str, install: str, needed_for: str)
     be imported, the message includes the error of the import.
     """
     package = module.partition(".")[0]
-    needs = f"{needed_for} {'require' if needed_for.endswith('s') else 'requires'} {package}"
+    needs = f"{needed_for} {'need' if needed_for.endswith('s') else 'needs'} {package}"
     if isinstance(error, ModuleNotFoundError) and error.name == package:
         return ConfigError(f"{needs}: {pip_words(install)}")
     what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"

@@ -110,7 +110,7 @@ def _find_python(bundle: layout.Bundle, given: str | None) -> str:
     for name in names:
         if (path := shutil.which(name)) is not None and _version_of(path) == wanted:
             return path
-    found = f"{given} is another version" if given is not None else f"python{wanted} is not on the PATH"
+    found = f"{given} is not that version" if given is not None else f"python{wanted} is not on the PATH"
     raise ConfigError(
         f"the bundle was made with Python {wanted}, and {found}: name one with --python, or {PRESENT}"
     )

@@ -433,7 +433,7 @@ def _check_policies(scenario: Scenario) -> None:
 def _check_distinct(field: str, names: Sequence[object]) -> None:
     require(len(names) > 0, field, list(names), "at least one")
     for index, name in enumerate(names):
-        require(name not in names[:index], f"{field}[{index}]", name, "unique labels")
+        require(name not in names[:index], f"{field}[{index}]", name, "unique values")
 
 
 def _check_name(field: str, name: str) -> None:

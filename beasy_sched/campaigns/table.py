@@ -452,7 +452,7 @@ def result_lines(folder: Path) -> Iterator[str]:
     for heading, group in groups.items():
         yield heading
         yield from (aligned(row, widths) for row in group)
-    yield "killed: includes jobs that reached their walltime or were still running at the end"
+    yield "killed: includes jobs at their walltime, or still running at the end"
 
 
 def _condition(axes: Sequence[str], values: Sequence[Any]) -> str:

@@ -185,7 +185,7 @@ def _power_saving(found: SlurmFacts) -> Iterator[Finding]:
 def hold_script(partition: str) -> str:
     """Return the script of the plugin job_submit/lua that holds and marks jobs submitted to a partition."""
     return f"""\
--- Hold what is submitted to the partition {partition}: beasy-sched releases it.
+-- Hold jobs submitted to the partition {partition}; beasy-sched releases them.
 local held = "{partition}"
 
 function slurm_job_submit(job_desc, part_list, submit_uid)

@@ -343,7 +343,7 @@ def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> W
     except DecisionRefused:
         if (stayed := _without_leaving_now(world, witness)) is None:
             raise
-        raise HostsLost(stayed, "left in the moment in which they were used, before this was told") from None
+        raise HostsLost(stayed, "left at the time of their use, before this was reported") from None
     return WorldRun(session, result, decisions, uses_j, witness)
 
 

@@ -118,10 +118,10 @@ WRONG = [
     ),
     (added('guards = [{ mode = "shed" }]'), "guards[0].veto: is missing"),
     (SMALL.replace('"easy"', '"esay"'), "policies[0]: unknown policy 'esay'"),
-    (SMALL.replace('"easy"', '"easy", "easy"'), "policies[1]: found 'easy', expected each only once"),
+    (SMALL.replace('"easy"', '"easy", "easy"'), "policies[1]: found 'easy', expected unique values"),
     (
         SMALL.replace('"easy"', '"easy", { name = "beasy", label = "easy" }'),
-        "policies[1]: found 'easy', expected unique labels",
+        "policies[1]: found 'easy', expected unique values",
     ),
     (
         SMALL.replace('"easy"', '{ name = "easy", options = { x = 1 } }'),
@@ -129,7 +129,7 @@ WRONG = [
     ),
     (
         SMALL.replace('"easy"', '{ name = "easy", label = "a/b" }'),
-        "policies[0].label: found 'a/b', expected letters",
+        "policies[0].label: found 'a/b', expected at most 64 letters",
     ),
     (SMALL.replace("capacity_kwh = 2.0", ""), "site: battery.capacity_kwh: is missing"),
     (SMALL.replace("charge_limit_kw", "charge_kw"), "site: battery.charge_kw"),
@@ -142,7 +142,7 @@ WRONG = [
     (added(below='[plan]\nsurplus = "x"'), "plan.surplus: found 'x', expected one of envelope, store"),
     (
         added(below="[plan]\nmake = false"),
-        "plan.make: found false, but policies[1], 'follow-plan', needs a plan",
+        "plan.make: found false, but policies[1], 'follow-plan', requires a plan",
     ),
     (
         added(below="[plan]\nload_uncertainty_pct = [5, 130]"),
@@ -164,21 +164,21 @@ WRONG = [
     ),
     (
         SMALL.replace("gros = 4", "gros = 0"),
-        "platform.servers.gros: found 0, expected a whole number from 1 to 1000000",
+        "platform.servers.gros: found 0, expected an integer from 1 to 1000000",
     ),
     (SMALL.replace("gros = 4", "gross = 4"), "platform.servers: "),
     (SMALL.replace("[1, 2]", "{ first = 1, count = 1_000_000_000 }"), "seeds.count: found 1000000000"),
     (SMALL.replace("[1, 2]", "[]"), "seeds: found [], expected at least one"),
-    (SMALL.replace("[1, 2]", "[1, 1]"), "seeds[1]: found 1, expected each only once"),
-    (SMALL.replace("[1, 2]", "[-1]"), "seeds: found -1, expected whole numbers from 0"),
-    (SMALL.replace("[1, 2]", f"[{1 << 63}]"), "seeds[0]: found 9223372036854775808, expected a whole number"),
+    (SMALL.replace("[1, 2]", "[1, 1]"), "seeds[1]: found 1, expected unique values"),
+    (SMALL.replace("[1, 2]", "[-1]"), "seeds: found -1, expected integers from 0"),
+    (SMALL.replace("[1, 2]", f"[{1 << 63}]"), "seeds[0]: found 9223372036854775808, expected an integer"),
     (
         SMALL.replace("jobs = 30", "jobs = 1_000_000_000"),
         "workload.jobs: found 1000000000, expected 100,000,000",
     ),
     (SMALL.replace("[1, 2]", "{ first = 1 }"), "seeds: found {'first': 1}, expected a list"),
     (SMALL.replace(HEAD, ""), "name: is missing"),
-    (SMALL.replace(HEAD, 'name = "a b"\n'), "name: found 'a b', expected letters"),
+    (SMALL.replace(HEAD, 'name = "a b"\n'), "name: found 'a b', expected at most 64 letters"),
     (SMALL.replace("[workload]", "[wrkload]"), "wrkload: no such field"),
     (added(below="[[tuples]]\nx = 1"), "tuples[0].x: expected workload, production or real_workload"),
     (added(below="[[tuples]]\nworkload = { jobs = 1.5 }"), "tuples[0].workload.jobs: found 1.5"),

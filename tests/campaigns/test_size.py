@@ -153,8 +153,12 @@ def test_of_unlimited_power(made_up, tmp_path):
     ("work_pct", "lost_kwh", "told"),
     [
         (lambda size: 40.0, 0.0, "with unlimited power 40.00 %: power is not the limiting factor"),
-        (lambda size: 100.0 if size == math.inf else 40.0, 0.0, "production limits"),
-        (lambda size: 100.0 if size == math.inf else 40.0, 0.4, "the limiting factor is storage, or how the policy uses it"),
+        (lambda size: 100.0 if size == math.inf else 40.0, 0.0, "the limiting factor is production"),
+        (
+            lambda size: 100.0 if size == math.inf else 40.0,
+            0.4,
+            "the limiting factor is storage, or how the policy uses it",
+        ),
     ],
 )
 def test_where_the_largest_does_not_suffice_it_is_told_why(work_pct, lost_kwh, told, real, made_up, tmp_path):
@@ -222,7 +226,7 @@ def test_the_balance_of_the_same_question():
         rung = answer.found.rung
         assert rung is None or (answer.served_pct[rung] >= 90 and not (answer.served_pct[:rung] >= 90).any())
     assert max(map(len, balance_lines(asked, [first, second]))) <= 80
-    with pytest.raises(ConfigError, match="knows energy, not jobs"):
+    with pytest.raises(ConfigError, match="supports only --goal work"):
         balance_sizes(question(Goal("jobs")))
     with pytest.raises(ConfigError, match="leave out --no-kills"):
         balance_sizes(question(Goal(no_kills=True)))
@@ -281,7 +285,10 @@ def test_the_command(file, tmp_path, capsys, monkeypatch):
         (["--find", "tank_kg", "--from", "1", "--to", "2"], "tank_kg: the site has no hydrogen.tank_kg"),
         (["--guard", "none"], "--guard: found 'none', expected one of shed+veto"),
         (["--policy", "no-such"], "policies[0]: unknown policy 'no-such'"),
-        (["--policy", "follow-plan"], "plan.make: found false, but policies[0], 'follow-plan', needs a plan"),
+        (
+            ["--policy", "follow-plan"],
+            "plan.make: found false, but policies[0], 'follow-plan', requires a plan",
+        ),
         (["--least", "101"], "found '101', expected a number above 0, at most 100"),
         (["--resolution", "0"], "resolution: found 0 %, expected above 0"),
     ],

@@ -60,7 +60,7 @@ def chosen(*arguments: str) -> Comparison:
         (["--policy", "easy", "--option", "colour=1"], "colour: no such field"),
         (["--policy", "easy", "--option", "priority"], "expected NAME=VALUE"),
         (["--no-plan"], "--policy easy"),
-        (["--jobs", "0"], "expected a whole number from 1 to 1000000"),
+        (["--jobs", "0"], "expected an integer from 1 to 1000000"),
         (["--sigma", "200"], "expected a number from 0 to 100"),
         (["--production", "some"], "--production"),
         (["--swf", "/dev/null", "--arrivals", "end"], "--arrivals is for generated jobs"),

@@ -12,7 +12,7 @@ from project.shell import run_study
     ("study", "arguments", "told"),
     [
         ("energy_budget", "--quick --week /dev/null", "--quick uses synthetic weeks"),
-        ("energy_budget", "--jobs 0", "expected a whole number from 1 to 1000000"),
+        ("energy_budget", "--jobs 0", "expected an integer from 1 to 1000000"),
         (
             "energy_budget",
             "--week /no/such/week.swf --out {out}",

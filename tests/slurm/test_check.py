@@ -80,7 +80,7 @@ def test_clocks_that_are_apart():
     fake = FakeSlurm(1)
     assert codes(fake, now_s=START_S + 1.9) == {}
     assert "is 42 s behind this computer's" in text_of(fake, "slurm-clock", now_s=START_S + 42)
-    assert "is 42 s ahead of this machine's" in text_of(fake, "slurm-clock", now_s=START_S - 42)
+    assert "is 42 s ahead of this computer's" in text_of(fake, "slurm-clock", now_s=START_S - 42)
 
 
 def test_versions():

@@ -224,7 +224,7 @@ def test_a_text_needs_its_columns():
     few = "JobID|State|Submit|Start|End|NNodes|Timelimit\n1|COMPLETED|0100|200|300|2|UNLIMITED\n"
     workload = made(few)
     assert (workload.nb_res, workload.run_s.tolist()) == (2, [100])
-    assert "as many as the largest job had, 2" in workload.report.notes[0]
+    assert "2, the size of the largest job" in workload.report.notes[0]
     with_end = HEAD.replace("\n", "|\n") + row().replace("\n", "|\n")
     assert list(made(with_end).ids) == ["1"], "as sacct -p prints it"
 

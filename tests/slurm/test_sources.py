@@ -80,7 +80,7 @@ def watts(power_w: float, at: float = NOW) -> Reading:
         ("mqtt://broker/pv", "unknown kind of power source 'mqtt': expected a file, command:PROGRAM ARGS or"),
         ("day:1.csv", "unknown kind of power source 'day': .*; a file of this name is ./day:1.csv"),
         ("command:", "the power source does not name a program: expected command:PROGRAM ARGS"),
-        ("command:''", "the power source names no program"),
+        ("command:''", "the power source does not name a program"),
         ("command:echo 'a", "the power source command:echo 'a cannot be read: no closing quotation"),
         ("prometheus:", "expected prometheus:http://HOST:9090\\?query=QUERY"),
         ("prometheus:localhost:9090?query=pv", "expected prometheus:http://HOST"),
