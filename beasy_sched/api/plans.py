@@ -78,16 +78,16 @@ def plan(
         path: also write the plan to this file.
         windows: number of planning windows of the site to plan in sequence.
         season: seasonal plan (``beasy-sched plan --season``) with the hydrogen targets of the windows.
-        surplus: priority for power beyond the demand: servers (``"envelope"``) or battery (``"store"``).
-            runs: expected run time of jobs: from their ``"profile"``, or their ``"walltime"``.
+        surplus: priority for surplus power: the servers (``"envelope"``), or the battery (``"store"``).
+        runs: expected run time of jobs: from their ``"profile"``, or their ``"walltime"``.
         load_uncertainty_pct: uncertainty of the demand, at the start and after 72 h, percent.
         renew_uncertainty_pct: the same for the production.
         minimum_on_s: minimum time that a server stays on after waking, seconds.
-        forecast_step_s: plan for the mean of the demand over this time, s, a multiple of the site's step; 0:
-            over each step.
+        forecast_step_s: plan for the demand's mean over this time, s, a multiple of the site's step; 0: over
+            each step.
         unit: unit of CSV columns whose name states none: ``"W"``, ``"kW"``, ``"MW"``, or ``"kWh"`` for the
             energy of each row.
-        time_limit_s: stop each search after this time, s; the plan then depends on the computer.
+        time_limit_s: stop each search after this time, s; the plan then depends on the machine.
         progress: called with the share that is done, 0 to 1.
 
     Issues a UserWarning for anything unusual. Raises ConfigError and InputError, and `NoPlan` (a

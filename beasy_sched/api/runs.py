@@ -113,9 +113,9 @@ def simulate(
         replan: replan during the run from the current storage levels: at each ``"window"``, or at an interval
             such as ``"12h"``; plans assume ``workload`` and the forecast, or else ``events``.
         failures: file of server failures (not available in Batsim): breakdowns and failed wake-ups.
-            retry_s: initial delay before retrying to wake a server that failed to wake (default: 300;
-        doubles with each further failure, up to 12 times), s.
-            export: prefix of the files to write, such as ``"out/easy"`` (default: in a new temporary folder).
+        retry_s: initial delay before retrying to wake a server that failed to wake (default: 300;
+            doubles with each further failure, up to 12 times), s.
+        export: prefix of the files to write, such as ``"out/easy"`` (default: in a new temporary folder).
         progress: called from time to time with the share of the jobs submitted, 0 to 1.
 
     Issues a UserWarning for unusual inputs and for an incomplete run. Raises ConfigError, InputError and

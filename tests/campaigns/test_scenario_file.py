@@ -174,7 +174,7 @@ WRONG = [
     (SMALL.replace("[1, 2]", f"[{1 << 63}]"), "seeds[0]: found 9223372036854775808, expected an integer"),
     (
         SMALL.replace("jobs = 30", "jobs = 1_000_000_000"),
-        "workload.jobs: found 1000000000, expected 100,000,000",
+        "workload.jobs: found 1000000000, expected at most 100,000,000",
     ),
     (SMALL.replace("[1, 2]", "{ first = 1 }"), "seeds: found {'first': 1}, expected a list"),
     (SMALL.replace(HEAD, ""), "name: is missing"),

@@ -228,7 +228,7 @@ def test_the_balance_of_the_same_question():
     assert max(map(len, balance_lines(asked, [first, second]))) <= 80
     with pytest.raises(ConfigError, match="supports only --goal work"):
         balance_sizes(question(Goal("jobs")))
-    with pytest.raises(ConfigError, match="leave out --no-kills"):
+    with pytest.raises(ConfigError, match="cannot be used with --no-kills"):
         balance_sizes(question(Goal(no_kills=True)))
 
 

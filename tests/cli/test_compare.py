@@ -85,7 +85,7 @@ def chosen(*arguments: str) -> Comparison:
         (["--scenario", "greenslot", "-p", "/dev/null"], "defines its own files: omit --platform"),
         (["--against", "easy"], "pass SCENARIOs"),
         (["--policy", "easy x=1", "--policy", "easy x 1"], "would use the same output folder as easy x=1"),
-        (["--policy", "easy priority=slowdown", "--option", "priority=arrival"], "has its options"),
+        (["--policy", "easy priority=slowdown", "--option", "priority=arrival"], "already has options"),
         (["--policy", ""], "expected the name of a policy"),
     ],
 )
@@ -217,7 +217,7 @@ def test_the_policy_to_compare_with_as_it_was_given_or_as_it_is_called(
     ("arguments", "message"),
     [
         (("best-begin", "--seed", "3"), "scenarios define their own workload, weather and files"),
-        (("best-begin", "--against", "nobody"), "--against: found 'nobody', expected a policy that is"),
+        (("best-begin", "--against", "nobody"), "--against: found 'nobody', expected a policy compared"),
         (("best-begin", "--policy", "easy", "--against", "beasy"), "compared in best-begin: easy"),
         (("nowhere",), "'nowhere' is neither a file nor a scenario"),
         (("best-begin", "--policy", "no-such-policy"), "no-such-policy"),
@@ -253,7 +253,7 @@ def test_a_campaign_is_compared_after_the_fact(tmp_path: Path, capfd: Capture) -
     assert exit_code("campaign", "compare", out, "--scenario", "other") == 2
     assert "--scenario: found 'other', expected one of small" in capfd.readouterr().err
     assert exit_code("campaign", "compare", out, "--measure", "killed") == 2
-    assert "--measure goes with --figure" in capfd.readouterr().err
+    assert "--measure requires --figure" in capfd.readouterr().err
 
 
 def test_scenarios_on_a_trace_of_ones_own(tmp_path: Path, capfd: Capture) -> None:

@@ -41,7 +41,7 @@ def campaign_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (b'"jobs_finished"', b'"jobs\xd7finished"', ":1: is not the result of a run: is not UTF-8 text"),
         (b'"tuple":0', b'"tuple":"x"', "row.tuple: found 'x', expected an integer"),
-        (b'"tuple":0', b'"tuple":' + b"9" * 40, "row.tuple: found a whole number of 40 digits"),
+        (b'"tuple":0', b'"tuple":' + b"9" * 40, "row.tuple: found an integer of 40 digits"),
         (b'"finished_pct":', b'"finished_pct":1e999,"x":', "1e999"),
         (b'"status":"ok"', b'"status":7', "row.status: found 7, expected a string"),
         (b'"wall_s":', b'"wall_s":-', "wall_s: found -"),
@@ -63,7 +63,7 @@ def test_rows_of_a_campaign(
         row.write_bytes(valid)
     assert f"{row.name}" in line
     assert message in line
-    assert "remove the file, and its run is executed again" in line
+    assert "delete the file to repeat the run" in line
     assert not (tmp_path / "page.html").exists()
 
 

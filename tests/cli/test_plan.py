@@ -155,7 +155,7 @@ def test_demand_with_quantiles_from_a_file(inputs: Path) -> None:
     [
         ({}, ["--windows", "3"], "covers 12 h, the plan needs 18 h"),
         ({"platform": "none.xml"}, [], "none.xml"),
-        ({}, ["--demand", "x.csv"], "give either --workload or --demand"),
+        ({}, ["--demand", "x.csv"], "give one of --workload and --demand"),
         ({}, ["--time-limit", "0"], "the time limit ended the search before a plan was found"),
     ],
 )
@@ -246,7 +246,7 @@ def test_a_forecast_without_production_is_warned_of(inputs: Path) -> None:
     ("more", "expected"),
     [
         ((), "give only one of --production and --production-forecast"),
-        (("--production-forecast", "perfect"), "the production comes from one place"),
+        (("--production-forecast", "perfect"), "give only one of --production"),
     ],
 )
 def test_production_and_forecast_together(inputs: Path, more: tuple[str, ...], expected: str) -> None:

@@ -201,7 +201,7 @@ def test_a_refusal_is_told_at_once_and_not_again_and_again(tmp_path: Path) -> No
         with Peer(daemon.endpoint) as peer:
             peer.run()
             complete(daemon)
-    said = [line for line in daemon.stderr.splitlines() if "refused" in line]
+    said = [line for line in daemon.stderr.splitlines() if "refused" in line or "rejected" in line]
     assert said[0].startswith("a message was rejected; still waiting for Batsim: malformed message: not JSON")
     assert said[1].startswith("warning: 50 messages were refused before the simulation began")
     assert len(said) == 2

@@ -51,7 +51,7 @@ def test_other_files_make_runs_only_where_none_has_a_summary(tmp_path: Path) -> 
 @pytest.mark.parametrize("place", ["nothing", "empty"])
 def test_no_run(tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"holds no run|is not a run: there is neither nothing_summary.json"):
+    with pytest.raises(InputError, match=r"contains no run|is not a run: found neither nothing_summary.json"):
         find_runs([tmp_path / place])
 
 
