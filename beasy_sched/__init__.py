@@ -1,14 +1,14 @@
-"""Battery-aware EASY backfilling for data centres that run on renewable power alone.
+"""Battery-aware EASY backfilling for data centres powered only by renewable energy.
 
-The names below are the Python interface (see `beasy_sched.api`); they are loaded when first used, so
-that ``import beasy_sched`` costs next to nothing.
+The names below are the Python interface (see `beasy_sched.api`); they are loaded on first use, so
+that ``import beasy_sched`` takes hardly any time.
 """
 
 from __future__ import annotations
 
 from beasy_sched._version import __version__
 
-TYPE_CHECKING = False  # that of `typing` would be its only use, and take most of the time
+TYPE_CHECKING = False  # importing `typing` only for this would take most of the time
 if TYPE_CHECKING:
     from typing import Any
 

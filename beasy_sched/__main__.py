@@ -4,17 +4,17 @@ import atexit
 import os
 import signal
 
-from beasy_sched.signals import heeded_signals
+from beasy_sched.signals import termination_signals
 
-# Until signals are waited for, the less is imported, the better.
+# Import as little as possible until the signal handlers are installed.
 
 
 def main() -> None:
-    """Load the command line and run it. A signal while it is loaded ends it as one that comes later does.
+    """Load the command line and run it. A signal during loading ends the program as a later one does.
 
-    Once the command has ended, a signal changes nothing; a further SIGINT leaves at once.
+    After the command has ended, a signal has no effect, except that a further SIGINT exits at once.
     """
-    waited_for = heeded_signals()
+    waited_for = termination_signals()
     for number in waited_for:
         signal.signal(number, _stop)
     atexit.register(_ignore, waited_for)  # the first to be registered is the last to be called
@@ -40,13 +40,13 @@ def main() -> None:
 
 
 def _stop(number: int, _: object) -> None:
-    """End at once: there is nothing yet that would have to be written or removed."""
+    """Exit at once: there is nothing to write or remove yet."""
     os.write(2, f"beasy-sched: stopped by {signal.Signals(number).name}\n".encode())
     os._exit(1)
 
 
 def _ignore(numbers: list[int]) -> None:
-    """Let the interpreter end in peace: it can no longer call what handles a signal."""
+    """Ignore signals during interpreter shutdown, when their handlers can no longer be called."""
     for number in numbers:
         signal.signal(number, signal.SIG_IGN)
 

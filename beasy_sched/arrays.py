@@ -1,4 +1,4 @@
-"""Names of the array types that the modules share, and quick questions to short arrays."""
+"""Shared array types, and fast functions on short arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FEW = 64
 """Number of hosts up to which plain Python is faster than NumPy."""
 
 _ADDED_IN_TURN: Final = 8
-"""NumPy, too, adds up fewer numbers than these one by one."""
+"""NumPy also adds fewer numbers than these one by one."""
 
 _Array = TypeVar("_Array", bound="npt.NDArray[Any]")
 
@@ -35,7 +35,7 @@ def read_only(array: _Array) -> _Array:
 
 
 def distinct(values: npt.NDArray[np.integer]) -> list[int]:
-    """Return the different numbers in ``values``, sorted. Fast where all are the same, as they mostly are."""
+    """Return the distinct numbers in ``values``, sorted. Fast if all are the same, as is usual."""
     if len(values) <= FEW:
         return sorted(set(values.tolist()))
     if (values == values[0]).all():
@@ -45,14 +45,14 @@ def distinct(values: npt.NDArray[np.integer]) -> list[int]:
 
 
 def total(values: FloatArray) -> float:
-    """Return the sum that NumPy finds, in less time where ``values`` are few."""
+    """Return the same sum as NumPy, faster for a few ``values``."""
     if len(values) < _ADDED_IN_TURN:
         return reduce(add, values.tolist(), 0.0)
     return float(values.sum())
 
 
 def any_of(mask: BoolArray) -> bool:
-    """Whether any of ``mask`` is true. An array's own ``any`` takes several times as long to begin."""
+    """Whether any of ``mask`` is true. The ``any`` of an array takes several times as long to start."""
     return 1 in mask.tobytes()
 
 

@@ -1,7 +1,7 @@
-"""Checks a run's inputs together before the run: what looks odd, and what would fail.
+"""Checks of a run's inputs together, before the run: warnings, and errors that would end it.
 
-Everything here takes what has been read already and returns findings; it opens no file and prints nothing.
-`beasy-sched check`, the simulator, the daemon, campaigns and `generate power` all ask here.
+All functions take inputs that have been read and return findings; they open no file and print nothing.
+They are used by `beasy-sched check`, the simulator, the daemon, campaigns and `generate power`.
 """
 
 from __future__ import annotations
@@ -67,36 +67,36 @@ _LOW_PEAK_SHARE, _LOW_PEAK_S = 0.5, 180 * SECONDS_PER_DAY
 _TINY_PEAK_SHARE, _TINY_PEAK_S = 0.02, 7 * SECONDS_PER_DAY
 """Share of its capacity that a plant exceeds in any week (s); less means that the unit was misread."""
 _LOW_WIND_M = 5.0
-"""Wind measured below this height (m) is far weaker than at a turbine's hub."""
+"""Wind measured below this height (m) is much weaker than at the height of a turbine's hub."""
 _HOLE = 10.0
-"""A gap of this many times the usual time between announcements of power is a hole in the file."""
+"""A gap of this many times the usual time between power events is a gap in the file."""
 _PREDICTED_HOURS = 14 * 24
 _FORECAST_APART = 10.0
-"""A forecast this many times as high or as low as the production is for a plant of another size."""
+"""A forecast this many times as high or low as the production belongs to a plant of another size."""
 _TOO_MUCH_POWER = 100.0
-"""A power of this many times what all hosts draw at most is in another unit."""
+"""A power this many times the maximum power of all hosts is in another unit."""
 
 
 @dataclass(frozen=True)
 class AnnouncedPower:
-    """The production that an events file announces: each value holds until the next one."""
+    """The production in an events file: each value holds until the next one."""
 
     times_s: FloatArray
     values_w: FloatArray
 
     @cached_property
     def lasting_s(self) -> float:
-        """How long a value usually holds, s: the median; 0 if there is only one value."""
+        """Median time for which a value holds, s; 0 if there is only one value."""
         moments = np.unique(self.times_s)
         return float(np.median(np.diff(moments))) if len(moments) > 1 else 0.0
 
     @property
     def covered_s(self) -> float:
-        """Until when the file announces the power, s; the last value counts for as long as the others."""
+        """End of the powers in the file, s; the last value holds for as long as the others."""
         return float(self.times_s[-1]) + self.lasting_s if len(self.times_s) else 0.0
 
     def energy_j(self, end_s: float) -> float:
-        """Energy from the first announcement to ``end_s``, J; the last value holds to the end."""
+        """Energy from the first power event to ``end_s``, J; the last value holds to the end."""
         if not len(self.times_s):
             return 0.0
         edges = np.clip(np.append(self.times_s, max(end_s, self.times_s[-1])), 0.0, end_s)
@@ -105,7 +105,7 @@ class AnnouncedPower:
 
 @dataclass(frozen=True)
 class RunInputs(KnownInputs):
-    """Inputs of a run, as far as they are known; None for those that are not."""
+    """Inputs of a run, as far as they are given; None for the others."""
 
     workloads: Sequence[Workload] = ()
     events: Sequence[ExternalEvent] | None = None
@@ -115,7 +115,7 @@ class RunInputs(KnownInputs):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all inputs are known: where a site or events are missing here, the run has none."""
+        """Whether all inputs are given: a missing site or missing events mean that the run has none."""
         return self.policy is not None and self.platform is not None and bool(self.workloads)
 
     @cached_property
@@ -130,9 +130,9 @@ class RunInputs(KnownInputs):
 
     @property
     def planned_s(self) -> float | None:
-        """How far ahead a plan reaches at most, s; None without a site.
+        """Largest horizon of a plan, s; None without a site.
 
-        Plans that are made during the run cover a window and the next one.
+        Plans made during the run cover the current window and the next one.
         """
         if self.site is None:
             return None
@@ -142,7 +142,7 @@ class RunInputs(KnownInputs):
 
     @cached_property
     def due_jobs(self) -> list[DueJob]:
-        """The jobs that have a deadline; those whose members cannot be read are left out."""
+        """The jobs that have a deadline, without those that have invalid fields."""
         found = [DueJob(job.subtime_s, job.walltime_s, job.terms) for job in self.came]
         for jobs in (workload.jobs for workload in self.workloads):
             for place, extras in jobs.extras.items():
@@ -155,7 +155,7 @@ class RunInputs(KnownInputs):
 
     @cached_property
     def powers(self) -> AnnouncedPower:
-        """The production announced; what cannot be a power is left out."""
+        """The production in the events, without invalid powers."""
         found = [event for event in self.events or () if is_power(event.data.get(POWER_FIELD))]
         return AnnouncedPower(
             np.array([event.timestamp for event in found], dtype=np.float64),
@@ -164,36 +164,36 @@ class RunInputs(KnownInputs):
 
     @cached_property
     def predicted_w(self) -> FloatArray:
-        """Mean production of each hour of the run, of two weeks at most, W, as predicted when it begins."""
+        """Mean production in each hour of the run, up to two weeks, W, as predicted at its start."""
         if self.forecast is None or self.end_s is None:
             return np.zeros(0)
         return self.forecast.hour_by_hour_w(min(math.ceil(self.end_s / SECONDS_PER_HOUR), _PREDICTED_HOURS))
 
     @property
     def mean_power_w(self) -> float | None:
-        """Mean of the production while it is announced, W, in the run at most; None without any."""
+        """Mean production over the time covered by the events, within the run, W; None without any."""
         until_s = self.powers.covered_s if self.end_s is None else min(self.powers.covered_s, self.end_s)
         return self.powers.energy_j(until_s) / until_s if until_s > 0 else None
 
     @property
     def capacity_factor(self) -> float | None:
-        """Mean over peak of the production: what events tell of a capacity factor."""
+        """Mean over peak of the production: an estimate of the capacity factor."""
         peak_w = float(self.powers.values_w.max()) if len(self.powers.values_w) else 0.0
         return None if self.mean_power_w is None or not peak_w else self.mean_power_w / peak_w
 
     @cached_property
     def jobs(self) -> ExpectedJobs | None:
-        """The jobs of all workloads on the platform; None where either is not known, or has none."""
+        """The jobs of all workloads on the platform; None if either is missing, or there are no jobs."""
         if self.platform is None or not self.platform.has_speeds or not any(w.jobs for w in self.workloads):
             return None
         return ExpectedJobs.of(self.workloads, self.platform)
 
     @property
     def load(self) -> float | None:
-        """Host-seconds asked for by the jobs that come in the run, over those that the hosts offer.
+        """Host-seconds requested by the jobs submitted during the run, over those of the hosts.
 
-        The run is the site's windows; without a site, the time in which all jobs could be done on hosts
-        without number. None where there are no jobs, or no such time.
+        The run is the site's windows; without a site, the time in which all jobs could finish on an
+        unlimited number of hosts. None if there are no jobs, or no such time.
         """
         jobs = self.jobs
         if jobs is None or self.platform is None:
@@ -205,20 +205,20 @@ class RunInputs(KnownInputs):
 
 @dataclass(frozen=True)
 class ExpectedJobs:
-    """The jobs of a run, an entry each."""
+    """The jobs of a run, one entry each."""
 
     submit_s: FloatArray
     run_s: FloatArray
-    """Run times at full speed, s, without regard to the walltimes."""
+    """Run times at full speed, s, regardless of walltimes."""
     walltime_s: FloatArray
     """Walltimes of the jobs, s; infinite without one."""
     hosts: FloatArray
     computes: FloatArray
-    """1 where the run time depends on the hosts' speed, else 0."""
+    """1 if the run time depends on the hosts' speed, else 0."""
 
     @classmethod
     def of(cls, workloads: Sequence[Workload], platform: Platform) -> ExpectedJobs:
-        """Count on the median host's highest speed."""
+        """Return the jobs of ``workloads``, at the highest speed of the median host."""
         speed_flops = reference_speed_flops(platform)
         columns: list[tuple[FloatArray, ...]] = []
         for workload in workloads:
@@ -231,7 +231,7 @@ class ExpectedJobs:
 
     @property
     def limited_run_s(self) -> FloatArray:
-        """Run times, the walltime at most, s."""
+        """Run times, limited by the walltimes, s."""
         return np.minimum(self.run_s, self.walltime_s)
 
     @cached_property
@@ -249,7 +249,7 @@ def _computes(name: str, profiles: Mapping[str, Profile]) -> bool:
 
 
 def look_at(inputs: RunInputs) -> list[Finding]:
-    """Return everything odd about ``inputs`` or that would end a run, failures first."""
+    """Return all warnings and errors about ``inputs``, errors first."""
     checks = (
         _platform, _versions, _machines, _workload, _order, _production, battery_size, _grid, _plan,
         _forecast, of_policy,
@@ -265,24 +265,24 @@ def _platform(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def _versions(inputs: RunInputs) -> Iterator[Finding]:
-    """Files that are not all for the same version of Batsim, and what Batsim 5 would not forward."""
+    """Yield findings about mixed versions of Batsim, and fields that Batsim 5 does not forward."""
     if len(_formats(inputs)) > 1:
         yield odd(
             "versions-mixed",
-            "some files are for Batsim 4, others for Batsim 5, and neither reads all: 'beasy-sched convert'"
-            " makes one of the other",
+            "the files mix the formats of Batsim 4 and Batsim 5, and neither version reads both: convert some"
+            " with 'beasy-sched convert'",
         )
     for workload in inputs.workloads:
         if workload.dropped:
             yield odd(
                 "members-dropped",
-                f"{workload.path}: Batsim 5 does not forward these members of jobs: "
+                f"{workload.path}: Batsim 5 does not forward these fields of jobs: "
                 f"{shortened(', '.join(workload.dropped))}; put them into 'extra_data'",
             )
 
 
 def _formats(inputs: RunInputs) -> set[BatsimFormat]:
-    """Return the versions of Batsim that workloads and events are for."""
+    """Return the Batsim versions of workloads and events."""
     told = {
         BatsimFormat.BATSIM4 if event.text is None else BatsimFormat.BATSIM5 for event in inputs.events or ()
     }
@@ -290,11 +290,11 @@ def _formats(inputs: RunInputs) -> set[BatsimFormat]:
 
 
 def _machines(inputs: RunInputs) -> Iterator[Finding]:
-    """Events that Batsim aborts on when they come."""
+    """Yield findings about events on which Batsim aborts."""
     largest = math.inf if inputs.platform is None else inputs.platform.size - 1
     for event in inputs.events or ():
         if event.hosts is not None and (last := int(event.hosts.ids[-1])) > largest:
-            text = f"machine {last} does not exist: ids go up to {largest}"
+            text = f"machine {last} does not exist: the largest id is {largest}"
             yield fails("machine-unknown", f"{event.where}: {text}")
             return
 
@@ -315,17 +315,17 @@ def _workload(inputs: RunInputs) -> Iterator[Finding]:
         yield odd(
             "jobs-large",
             f"{large:,} of {counted(len(jobs.hosts), 'job')} request more than the"
-            f" {counted(platform.size, 'host')} available, and are rejected",
+            f" {counted(platform.size, 'host')} available, and will be rejected",
         )
     speed = f"{reference_speed_flops(platform) / 1e9:.4g} Gflop/s"
     share = jobs.median_share
     if share is not None and share < SHORT_RUN_SHARE:
-        yield short_runs(share, f"are the workload's flops meant for hosts of {speed}?")
+        yield short_runs(share, f"were the workload's flops computed for hosts of {speed}?")
     elif share is not None and share > 1:
         yield odd(
             "flops-many",
             f"more than half of the jobs reach their walltime (median run time {share:.3g} times as long):"
-            f" are the workload's flops meant for hosts of {speed}?",
+            f" were the workload's flops computed for hosts of {speed}?",
         )
     load = inputs.load
     if load is not None and load > 1:
@@ -345,7 +345,7 @@ def _order(inputs: RunInputs) -> Iterator[Finding]:
         yield odd(
             "events-tied",
             f"{first.where}: line {line} has the same timestamp, {first.timestamp:g} s: in a file of more"
-            " than 16 lines, Batsim 4 may play such events in another order; write one line per timestamp",
+            " than 16 lines, Batsim 4 may replay such events in a different order; use one line each",
         )
 
 
@@ -355,9 +355,9 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
         yield bad
     if not len(inputs.powers.times_s) and bad is None and inputs.site:
         if inputs.events is not None:
-            yield odd("power-none", f"no event has the field {POWER_FIELD!r}: the site's production is 0 W")
+            yield odd("power-none", f"no event has the field {POWER_FIELD!r}: the production is 0 W")
         elif inputs.is_whole:
-            yield odd("power-none", "no events are given: the site's production is 0 W")
+            yield odd("power-none", "no events file is given (--events): the production is 0 W")
     powers, end_s = inputs.powers, inputs.end_s
     if not len(powers.times_s):
         return
@@ -365,7 +365,7 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
         yield unused_power()
     if powers.times_s[0] > TIME_TOLERANCE_S:
         until = hours(float(powers.times_s[0]))
-        yield odd("power-late", f"the first power is announced at {until}: assuming 0 W until then")
+        yield odd("power-late", f"the first power event is at {until}: the production is 0 W until then")
     if end_s is not None:
         short = short_power(powers.covered_s, end_s, float(powers.values_w[-1]))
         if short is not None:
@@ -375,13 +375,15 @@ def _production(inputs: RunInputs) -> Iterator[Finding]:
         at = int(np.argmax(gaps_s))
         begin, end = (hours(float(powers.times_s[n])) for n in (at, at + 1))
         held = kw(float(powers.values_w[at]))
-        yield odd("power-hole", f"no power is announced between {begin} and {end}: {held} is kept")
+        yield odd(
+            "power-hole", f"there is no power event between {begin} and {end}: the power remains {held}"
+        )
     if inputs.platform is not None and inputs.platform.has_powers:
         yield from _unit(powers, inputs.platform)
 
 
 def bad_power(events: Iterable[ExternalEvent]) -> Finding | None:
-    """Return a finding if an event announces a production that cannot be."""
+    """Return a finding if an event has an invalid production."""
     for event in events:
         if POWER_FIELD in event.data and not is_power(value := event.data[POWER_FIELD]):
             expected = f"expected watts, 0 to {LARGEST_POWER_W:g}"
@@ -414,7 +416,7 @@ def _grid(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def bad_rate(events: Iterable[ExternalEvent]) -> Finding | None:
-    """Return a finding if an event announces a price, a carbon intensity or a sun that cannot be."""
+    """Return a finding if an event has an invalid price, carbon intensity or solar power."""
     for event in events:
         for field in (PRICE_FIELD, CARBON_FIELD):
             value = event.data.get(field)
@@ -454,8 +456,8 @@ def _forecast(inputs: RunInputs) -> Iterator[Finding]:
     if not expected_w > 0:
         yield odd(
             "forecast-empty",
-            f"the forecast has no production in the first {hours(len(predicted_w) * SECONDS_PER_HOUR)} of"
-            " the run: is [time] start of the site file right?",
+            f"the forecast production is zero for the first {hours(len(predicted_w) * SECONDS_PER_HOUR)} of"
+            " the run: is [time] start of the site file correct?",
         )
         return
     peak_w = float(powers.values_w.max()) if len(powers.times_s) else 0.0
@@ -468,7 +470,7 @@ def _forecast(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def peak_far_below(series: TimeSeries, capacity_w: float) -> Finding | None:
-    """Return a finding if a file's electricity stays far below its capacity (W)."""
+    """Return a finding if a file's power stays far below its capacity (W)."""
     values = series.columns[POWER]
     if not capacity_w or not np.isfinite(values).any():
         return None
@@ -491,13 +493,13 @@ def low_wind(series: TimeSeries) -> Finding | None:
         return None
     return odd(
         "wind-low",
-        f"its wind is measured at {height_m:g} m above the ground, where it is far weaker than at a turbine's"
-        " hub: export wind from higher up, such as WS50M",
+        f"its wind was measured at {height_m:g} m above the ground, much weaker than at the height of a"
+        " turbine's hub: use the wind speed at hub height, such as WS50M",
     )
 
 
 def figures(inputs: RunInputs) -> dict[str, float | int | None]:
-    """Return the contents of `facts` as numbers, in SI units; None for what is not known."""
+    """Return the contents of `facts` as numbers, in SI units; None for missing ones."""
     platform, jobs, powers = inputs.platform, inputs.jobs, inputs.powers
     known = len(powers.times_s) > 0
     told = platform is not None and platform.has_powers
@@ -520,7 +522,7 @@ def figures(inputs: RunInputs) -> dict[str, float | int | None]:
 
 
 def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
-    """Describe ``inputs`` in a few rows, each a name and a text."""
+    """Yield rows that describe ``inputs``, each a name and a string."""
     platform, jobs = inputs.platform, inputs.jobs
     if platform is not None:
         yield from _platform_facts(platform)
@@ -546,23 +548,23 @@ def facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
     forwards = any(event.hosts is None for event in inputs.events or ())
     options = [*["-E"] * (inputs.site is not None), *["--forward-unknown-events"] * forwards]
     if options and _formats(inputs) != {BatsimFormat.BATSIM5}:
-        yield "Batsim needs", " ".join(options)
+        yield "Batsim options", " ".join(options)
     if platform is not None and not all(SPEEDS_PROPERTY in host for host in platform.properties):
-        yield "serve needs", "-p with this platform: Batsim 4 does not send the speeds of its hosts"
+        yield "serve options", "-p with this platform, because Batsim 4 does not send the speeds of its hosts"
 
 
 def _site(site: Site) -> str:
     battery, grid = site.storage.battery, site.grid
     parts = [f"battery {j_to_kwh(battery.capacity_j):g} kWh" if battery.exists else "no battery"]
     if grid is not None:
-        parts.append("grid without limit" if grid.unlimited else f"grid up to {kw(grid.import_limit_w)}")
+        parts.append("grid without a limit" if grid.unlimited else f"grid up to {kw(grid.import_limit_w)}")
     return ", ".join(parts)
 
 
 def _replan(rule: ReplanRule, site: Site, windows: int) -> str:
     every, steps = rule.every_steps, site.steps * windows
     made = -(-steps // every) - 1
-    seasonal = ", with the hydrogen targets of a season" if rule.options.tank_targets_kg else ""
+    seasonal = ", with the hydrogen targets of a seasonal plan" if rule.options.tank_targets_kg else ""
     return f"every {hours(every * site.step_s)}, {made:,} during the run{seasonal}"
 
 
@@ -572,16 +574,16 @@ def _forecast_text(inputs: RunInputs) -> str:
         return "none: no production is expected"
     length = hours(len(predicted_w) * SECONDS_PER_HOUR)
     energy = f"{j_to_kwh(float(predicted_w.sum()) * SECONDS_PER_HOUR):.4g} kWh in {length}"
-    told = "".join(f"; {note}" for note in source.notes)
-    return f"{source.name}, peak {kw(float(predicted_w.max()))}, {energy}{told}"
+    notes = "".join(f"; {note}" for note in source.notes)
+    return f"{source.name}, peak {kw(float(predicted_w.max()))}, {energy}{notes}"
 
 
 def _power_facts(inputs: RunInputs) -> Iterator[tuple[str, str]]:
     powers, factor, mean_w = inputs.powers, inputs.capacity_factor, inputs.mean_power_w
     if not len(powers.times_s):
-        yield "power", "none announced"
+        yield "power", "no power events"
         return
-    steps = f"in steps of {powers.lasting_s:g} s" if powers.lasting_s else "announced once"
+    steps = f"in steps of {powers.lasting_s:g} s" if powers.lasting_s else "a single event"
     yield "power", f"{hours(powers.covered_s)}, {steps}"
     yield "  peak", kw(float(powers.values_w.max()))
     if mean_w is not None:

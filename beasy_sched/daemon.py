@@ -27,19 +27,19 @@ from beasy_sched.model.events import Message, SimulationEnds
 from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.peers import Heard, Peers
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
-from beasy_sched.signals import heeded_signals
+from beasy_sched.signals import termination_signals
 
 _TICK_MS = 200
 _READING_PER_LOOK = 9
-"""Messages are read for so many times as long as a look at all connections took, before the next one."""
+"""Ratio of the time for reading messages to the time that the last check of all connections took."""
 _MOST_EVENTS = 1000
-"""Most openings and closings of connections that are noted before a message is read."""
+"""Most openings and closings of connections that are processed before a message is read."""
 _MOST_WAITING = 10_000
-"""Most openings and closings that can wait to be noted: ZeroMQ takes in no others until some have been."""
+"""Most unprocessed openings and closings: ZeroMQ accepts no others until some are processed."""
 _YOUNG_S = 1.0
-"""Time that a connection has to bring a simulation's first message, however many others there are, s."""
+"""Time for a connection to deliver a simulation's first message, regardless of other connections, s."""
 _FRAMING_BYTES = 11
-"""Bytes that a message takes at most on the wire beside its content."""
+"""Most bytes of a message on the wire in addition to its content."""
 _TCP_INFO_BYTES = 136
 """Bytes of Linux's TCP_INFO up to and including tcpi_bytes_received."""
 _SEND_TIMEOUT_S = 10.0
@@ -51,22 +51,22 @@ _EXAMPLE = "expected something like tcp://127.0.0.1:28000 for this machine only,
 _OPTIONS = {
     zmq.LINGER: 1000,
     zmq.MAXMSGSIZE: MOST_MESSAGE_BYTES,
-    zmq.RCVHWM: 16,  # messages of one connection that wait to be read; with fewer, each costs a wake-up more
+    zmq.RCVHWM: 16,  # messages of one connection that wait to be read; with fewer, each costs another wake-up
     zmq.ROUTER_MANDATORY: 1,  # a reply to a connection that has ended is an error
     zmq.HANDSHAKE_IVL: 10_000,  # ms
-    zmq.TCP_KEEPALIVE: 1,  # a machine that disappears without closing its connection is noticed in 2 minutes
+    zmq.TCP_KEEPALIVE: 1,  # a computer that disappears without closing its connection is noticed in 2 minutes
     zmq.TCP_KEEPALIVE_IDLE: 60,
     zmq.TCP_KEEPALIVE_INTVL: 15,
     zmq.TCP_KEEPALIVE_CNT: 4,
 }
 _GONE = (
-    "the simulator disconnected in the middle of the simulation,"
+    "the simulator disconnected during the simulation,"
     f" or sent a message of more than {MOST_MESSAGE_BYTES >> 30} GiB"
 )
 
 
 class Daemon:
-    """A bound ROUTER socket that answers one simulator's requests in lockstep, whoever else connects.
+    """A bound ROUTER socket that answers one simulator's requests in lockstep, regardless of other peers.
 
     As a context manager it also turns SIGINT, SIGTERM and SIGHUP into `Interrupted`; a further SIGINT
     stops at once.
@@ -84,12 +84,12 @@ class Daemon:
     ) -> None:
         """Bind ``endpoint`` (port 0 takes any free one); wait ``timeout_s`` for a simulation to begin.
 
-        ``batsim5_hosts`` is how sets of hosts are written for a Batsim 5; None goes by its version.
+        ``batsim5_hosts`` is the notation of sets of hosts for Batsim 5; None selects it by version.
 
-        ``waiting`` is called now and then, at growing intervals, as long as nobody is connected, with the
-        endpoint and the time (s) without a connection to it; ``clock`` tells the time by which that is
-        measured, s. ``refused`` is called at the first message that begins no simulation, then at growing
-        intervals, with the number of such messages and what was wrong with the last one.
+        ``waiting`` is called at growing intervals, as long as no peer is connected, with the endpoint and
+        the time (s) without a connection to it; ``clock`` returns the time by which that is measured, s.
+        ``refused`` is called at the first message that does not begin a simulation, then at growing
+        intervals, with the number of such messages and the error of the last one.
 
         Raises ConfigError for an endpoint that cannot be bound or reached.
         """
@@ -117,17 +117,17 @@ class Daemon:
         self._waiting, self._refused, self._clock = waiting, refused, clock
         self._peers = Peers()
         self._connections: dict[int, float] = {}
-        """Open connections (file descriptors), the oldest first, and when they were noted, monotonic s."""
+        """Open connections (file descriptors), oldest first, with the times of detection, monotonic s."""
         self._sender: int | None = None
-        """The connection of the last message before a simulation began; None where none is known."""
+        """The connection of the last message before a simulation began; None if unknown."""
         self._peer: int | None = None
-        """The connection of the present simulation; None where it is not known."""
+        """The connection of the current simulation; None if unknown."""
         self._read_bytes = 0
         """Bytes of the simulator's connection that have arrived and were read."""
         self._next_look_s = -math.inf
-        """When the connections are looked at once more, monotonic s."""
+        """Time of the next check of the connections, monotonic s."""
         self._is_running = False
-        """Whether a simulation has begun whose simulator has neither gone nor been told of its end."""
+        """Whether a simulation is active: its simulator has neither disconnected nor received its end."""
         self._owes_reply = False
         """Whether the simulator waits for a reply."""
         self._message: Message | None = None
@@ -142,8 +142,8 @@ class Daemon:
         self.endpoint = self._socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def __enter__(self) -> Daemon:
-        if threading.current_thread() is threading.main_thread():  # else whoever runs us handles signals
-            for number in heeded_signals():
+        if threading.current_thread() is threading.main_thread():  # else the caller handles signals
+            for number in termination_signals():
                 self._old_handlers[number] = signal.signal(number, self._on_signal)
         return self
 
@@ -163,9 +163,9 @@ class Daemon:
         record: Callable[[bytes, bytes], None] | None = None,
         step: Callable[[Message], Reply] | None = None,
     ) -> None:
-        """Serve one simulation to its end; ``step`` takes the place of the session's own.
+        """Serve one simulation to its end; ``step`` replaces the session's own.
 
-        Nobody but its simulator changes anything: `notices` tells of the messages of others. If serving fails
+        Only its simulator has any effect: `notices` reports the messages of others. If serving fails
         while the simulator waits for a reply, it gets one that ends it; otherwise see `dismiss`.
 
         Raises PeerError if the simulator violates the protocol, disconnects or does not begin in time, and
@@ -213,7 +213,7 @@ class Daemon:
         self._is_running = False
 
     def dismiss(self, reason: str) -> bool:
-        """End a simulator that still runs after serving has failed: answer its next message accordingly.
+        """End a simulator that is still running after serving has failed, in reply to its next message.
 
         Waits up to `_FAREWELL_S` for that message; after a signal, also for the first message of a simulator
         that has only connected so far, since Batsim connects before it reads its files. Returns whether the
@@ -227,18 +227,18 @@ class Daemon:
                 return True
             ready = dict(self._poller.poll(math.ceil(1000 * min(left_s, _TICK_MS / 1000))))
             if self._monitor in ready:
-                with contextlib.suppress(PeerError):  # it has gone: there is nothing left to end
+                with contextlib.suppress(PeerError):  # it has disconnected: there is nothing left to end
                     self._note_connections()
             if self._socket in ready:
                 self._dismiss_sender(self._take(), reason)
         return False
 
     def _dismiss_sender(self, frames: list[bytes], reason: str) -> None:
-        """Answer a message after serving has failed: the simulator's, or the first one of a simulator."""
+        """Answer a message after serving has failed: the simulator's, or the first of another simulator."""
         if not self._peers.begun:
             refusal = self._peers.dismissal(frames, reason)
             if refusal is not None:
-                with contextlib.suppress(zmq.ZMQError):  # it has left
+                with contextlib.suppress(zmq.ZMQError):  # it has disconnected
                     self._socket.send_multipart(refusal, zmq.NOBLOCK)
         elif self._peers.is_simulators(frames):
             message = None
@@ -247,14 +247,14 @@ class Daemon:
             self._say_farewell(reason, ended=_reports_end(message))
 
     def _say_farewell(self, reason: str, *, ended: bool) -> None:
-        """Send the simulator a reply that ends it, if that can be sent.
+        """Send the simulator a reply that ends it, if possible.
 
         A simulation that has ``ended`` gets an ordinary reply: the simulator then writes its files.
         """
         self._is_running = self._owes_reply = False
         talk = self._peers.talk
         reply = talk.encode(Reply(0.0, [])) if ended else talk.farewell(reason)
-        with contextlib.suppress(zmq.ZMQError):  # it has gone
+        with contextlib.suppress(zmq.ZMQError):  # it has disconnected
             self._socket.send_multipart(self._peers.reply(reply), zmq.NOBLOCK)
 
     @property
@@ -263,29 +263,29 @@ class Daemon:
         return self._peers.notices
 
     def close(self) -> None:
-        """Close the socket; the last reply is still delivered."""
+        """Close the socket after the last reply is delivered."""
         self._socket.disable_monitor()
         self._monitor.close(0)
         self._socket.close()
         self._context.term()
 
     def _await_simulation(self) -> None:
-        """Count the time limit, and the time of notices, from now on."""
+        """Start the time limit, and the intervals of notices, now."""
         self._deadline_s = math.inf if self.timeout_s is None else time.monotonic() + self.timeout_s
         self._say_waiting = _LessAndLess(self._clock, _FIRST_WORD_S)
         self._say_refused = _LessAndLess(self._clock, 0.0)
 
     def _receive(self) -> list[bytes]:
-        """Return the frames of the next message, whoever sent it."""
+        """Return the frames of the next message, from any peer."""
         begun = self._peers.begun
         while True:
-            if self._connections:  # only now, when what has come is known
+            if self._connections:  # only now, after the received bytes are counted
                 self._watch()
             wait_ms = _TICK_MS if begun else min(_TICK_MS, self._patience_ms())
             ready = dict(self._poller.poll(wait_ms))
             if self._stop is not None:
                 raise Interrupted(f"stopped by {self._stop}")
-            if self._monitor in ready:  # first: a new connection may have the number of an old one
+            if self._monitor in ready:  # first: a new connection may reuse the number of an old one
                 self._note_connections()
             if self._socket in ready:
                 return self._take()
@@ -293,7 +293,7 @@ class Daemon:
                 self._waiting(self.endpoint, self._say_waiting.passed_s)
 
     def _patience_ms(self) -> int:
-        """Return how long to wait for a simulation to begin. Raises PeerError when the time is over."""
+        """Return the time left for a simulation to begin, in ms. Raises PeerError after the time limit."""
         left_s = self._deadline_s - time.monotonic()
         if left_s <= 0:
             refused = "".join(f"; {notice}" for notice in self._peers.notices)
@@ -301,14 +301,14 @@ class Daemon:
         return math.ceil(1000 * min(left_s, _TICK_MS))
 
     def _note_connections(self) -> None:
-        """Process connections and disconnections. Raises PeerError if the simulator's has ended."""
+        """Process connections and disconnections. Raises PeerError if the simulator has disconnected."""
         for connection, is_new in self._events(_MOST_EVENTS):
             if not is_new and self._peers.begun and self._peer in (connection, None):
                 self._is_running = False
                 raise PeerError(_GONE)
 
     def _events(self, most: int) -> Iterator[tuple[int, bool]]:
-        """Note up to ``most`` connections and disconnections; yield each, and whether it is a connection."""
+        """Process up to ``most`` connections and disconnections; yield each with whether it connects."""
         for _ in range(most):
             if not self._monitor.poll(0):
                 return
@@ -321,18 +321,18 @@ class Daemon:
             yield connection, is_new
 
     def _watch(self) -> None:
-        """Look at the connections now and then. Raises PeerError as `_cut_off_excess` does."""
+        """Check the connections at intervals. Raises PeerError as `_cut_off_excess` does."""
         now_s = time.monotonic()
         if now_s < self._next_look_s or not self.endpoint.startswith("tcp:"):
             return
         self._cut_off_excess(now_s)
-        end_s = time.monotonic()  # a look at thousands may take longer than a tick
+        end_s = time.monotonic()  # checking thousands may take longer than a tick
         self._next_look_s = end_s + max(_TICK_MS / 1000, _READING_PER_LOOK * (end_s - now_s))
 
     def _cut_off_excess(self, now_s: float) -> None:
-        """Cut off the newest of too many connections, and those that have sent too much.
+        """Close the newest connections above the limit, and those that have sent too much.
 
-        Raises PeerError if the simulator has sent more than a message that has not been read.
+        Raises PeerError if the simulator has sent more than one unread message.
         """
         others = [connection for connection in self._connections if connection != self._peer]
         most_bytes, young = MOST_OTHERS_BYTES, set[int]()
@@ -352,7 +352,7 @@ class Daemon:
                 )
 
     def _take(self) -> list[bytes]:
-        """Receive a message; note where it came from, as long as no simulation has begun."""
+        """Receive a message; record its connection as long as no simulation has begun."""
         if self._peers.begun:
             receive, more = self._socket.recv, self._socket.getsockopt
             parts = [receive()]
@@ -367,11 +367,11 @@ class Daemon:
         return [frame.bytes for frame in frames]
 
     def _begin_with(self, first: Heard, record: Callable[[bytes, bytes], None] | None) -> None:
-        """Note the connection of the simulation, and what was said before it.
+        """Record the connection of the simulation, and the notices before it.
 
         Raises PeerError if the connection has ended.
         """
-        for _ in self._events(_MOST_WAITING):  # those of others that had its number before it, too
+        for _ in self._events(_MOST_WAITING):  # also those of earlier connections with its number
             pass
         self._peer = self._sender
         if self._peer is not None and self._peer not in self._connections:
@@ -385,21 +385,21 @@ class Daemon:
                 record(*first.greeting)
 
     def _answer_other(self, frames: list[bytes] | None) -> None:
-        """Send a greeting or a refusal, if it can be sent, and tell the user of a refusal now and then."""
+        """Send a greeting or a rejection, if possible, and report rejections to the user at intervals."""
         if frames is not None:
-            with contextlib.suppress(zmq.ZMQError):  # it has left, or does not read
+            with contextlib.suppress(zmq.ZMQError):  # it has disconnected, or does not read
                 self._socket.send_multipart(frames, zmq.NOBLOCK)
         peers = self._peers
         if self._refused is not None and peers.refused and not peers.begun and self._say_refused.is_due():
             self._refused(peers.refused, peers.reason)
 
     def _send(self, frames: list[bytes], *, last: bool) -> None:
-        """Send a reply to the simulator. Raises PeerError if it has gone, but not for the ``last`` one."""
+        """Send a reply to the simulator. Raises PeerError if it has disconnected, except for the ``last``."""
         deadline_s = time.monotonic() + _SEND_TIMEOUT_S
         send, (identity, delimiter, content) = self._socket.send, frames
         while True:
             try:
-                send(identity, zmq.SNDMORE | zmq.NOBLOCK)  # whether all of it can be sent
+                send(identity, zmq.SNDMORE | zmq.NOBLOCK)  # checks that all of it can be sent
                 send(delimiter, zmq.SNDMORE)
                 send(content)
                 return
@@ -426,12 +426,12 @@ def _reports_end(message: Message | None) -> bool:
 
 
 class _LessAndLess:
-    """Tells when to say something once more: at growing intervals, at most once an hour."""
+    """Timer for repeated notices: at growing intervals, at most once an hour."""
 
     def __init__(self, clock: Callable[[], float], first_s: float) -> None:
         self._clock, self._begin_s, self._next_s = clock, clock(), first_s
         self.passed_s = 0.0
-        """Time since the beginning, as of the last question."""
+        """Time since the start, at the last call."""
 
     def is_due(self, *, wanted: bool = True) -> bool:
         self.passed_s = self._clock() - self._begin_s
@@ -442,10 +442,10 @@ class _LessAndLess:
 
 
 def too_many(received_bytes: Mapping[int, int], most_bytes: int, young: Collection[int] = ()) -> list[int]:
-    """Return which connections to cut off, of those (the oldest first) that have sent so many bytes.
+    """Return the connections to close, given the bytes that each has sent (oldest first).
 
     They are the newest above `MOST_CONNECTIONS`, then those that have sent most, until the others have sent
-    no more than ``most_bytes`` together. The ``young`` are spared, unless they have sent much already: one of
+    no more than ``most_bytes`` together. The ``young`` are spared unless they have sent much already: one of
     them may be the simulator's.
     """
     connections = [*received_bytes]
@@ -459,7 +459,7 @@ def too_many(received_bytes: Mapping[int, int], most_bytes: int, young: Collecti
 
 
 def _accepted(connection: int, port: int) -> socket.socket | None:
-    """Open what a file descriptor stands for once more; None unless it is a connection to our port."""
+    """Return a duplicate of a file descriptor as a socket; None unless it is a connection to our port."""
     with contextlib.ExitStack() as undo, contextlib.suppress(OSError):
         copy = os.dup(connection)
         undo.callback(os.close, copy)
@@ -473,7 +473,7 @@ def _accepted(connection: int, port: int) -> socket.socket | None:
 
 
 def _received_bytes(connection: int, port: int) -> int:
-    """Return how many bytes a connection has brought; 0 where the system does not tell."""
+    """Return the number of bytes received on a connection; 0 if the system does not provide it."""
     accepted = _accepted(connection, port)
     if accepted is None:
         return 0
@@ -497,7 +497,7 @@ def _check_socket_file(endpoint: str, path: str) -> None:
     """Raise ConfigError for a file that is not a socket, or in use: ZeroMQ would delete it."""
     try:
         found = os.lstat(path)
-    except (OSError, ValueError):  # no such file, or ZeroMQ reports what is wrong with the name
+    except (OSError, ValueError):  # no such file, or ZeroMQ reports the error in the name
         return
     if not stat.S_ISSOCK(found.st_mode):
         raise ConfigError(
@@ -507,17 +507,17 @@ def _check_socket_file(endpoint: str, path: str) -> None:
         probe.settimeout(1.0)
         with contextlib.suppress(OSError):  # not in use: left by a killed process
             probe.connect(path)
-            raise ConfigError(f"cannot listen on {endpoint!r}: another program listens there")
+            raise ConfigError(f"cannot listen on {endpoint!r}: another program is listening there")
 
 
 def _why_not(error: zmq.ZMQError | UnicodeError) -> str:
-    """Return why an endpoint cannot be bound, and what to do."""
+    """Return the reason why an endpoint cannot be bound, and a fix."""
     if isinstance(error, UnicodeError):
-        return "it is not plain text"
+        return "the address contains non-printable characters"
     if error.errno == zmq.EADDRINUSE:
-        hint = "in use by another program: choose another port, or 0 for any"
+        hint = "address already in use: choose another port, or 0 for any free port"
     elif error.errno in (zmq.EADDRNOTAVAIL, errno.ENODEV):
-        hint = "this machine does not have this address: tcp://*:28000 listens on all of its addresses"
+        hint = "not an address of this computer: tcp://*:28000 listens on all of its addresses"
     else:
         hint = _EXAMPLE
     return f"{zmq.strerror(error.errno or 0)} ({hint})"

@@ -1,7 +1,7 @@
-"""Options, each declared once: name, type and default as a field of a class, meaning and range beside it.
+"""Options, each declared once as a field of a class: name, type and default, with meaning and range.
 
-Commands make their options of these fields (`cli.options.option_of`), functions of the Python interface
-their parameters (`api.options`), scenario files take their defaults; the classes check their numbers with
+Commands derive their options from these fields (`cli.options.option_of`), functions of the Python interface
+their parameters (`api.options`), and scenario files their defaults; the classes check their numbers with
 `check`.
 """
 
@@ -32,21 +32,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Means:
-    """What is said of an option beside its field: ``Annotated[float, Means("longest run", unit="s")]``."""
+    """Metadata of an option: ``Annotated[float, Means("longest run", unit="s")]``."""
 
     meaning: str
-    """In a few words; ``{default}`` stands for the default where that is part of them."""
+    """Short description; ``{default}`` is replaced by the default."""
     told: str = ""
-    """For the command line's help, whose options have types of their own: sentences, where the words would
-    not do."""
+    """Sentences for the command line's help, if they differ from the description."""
     range: Range | None = None
-    """The numbers that it may be; None for any."""
+    """The allowed numbers; None for any."""
     unit: str = ""
-    """The unit, where only Python's parameter has one: the command line reads texts such as 12h."""
+    """The unit, if only Python's parameter has one: the command line reads strings such as 12h."""
 
     @property
     def sentence(self) -> str:
-        """What the command line's help says."""
+        """The text of the command line's help."""
         end = "" if self.meaning.endswith("]") else "."  # as in "[default: ...]"
         return self.told or f"{self.meaning[0].upper()}{self.meaning[1:]}{end}"
 
@@ -57,25 +56,25 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def meaning_of(kind: type[Any], name: str) -> Means:
-    """Return what is said of a field of a class of options, or of the class that it extends.
+    """Return the metadata of a field of a class of options, or of its base class.
 
-    Raises LookupError where nothing is.
+    Raises LookupError if there is none.
     """
     for each in kind.__mro__:
         if name in inspect.get_annotations(each):
             for said in getattr(_hints(each)[name], "__metadata__", ()):
                 if isinstance(said, Means):
                     return said
-    raise LookupError(f"{kind.__name__}.{name}: nothing says what it means")
+    raise LookupError(f"{kind.__name__}.{name}: has no description")
 
 
 def _fields(kind: type[Any]) -> tuple[Any, ...]:
-    """The fields of a dataclass or of a struct."""
+    """Return the fields of a dataclass or of a struct."""
     return msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else dataclasses.fields(kind)
 
 
 def default_of(kind: type[Any], name: str) -> Any:
-    """Return the default of a field of a dataclass or of a struct; None where it has none."""
+    """Return the default of a field of a dataclass or of a struct; None if it has none."""
     field = next(field for field in _fields(kind) if field.name == name)
     if field.default_factory not in (dataclasses.MISSING, msgspec.NODEFAULT):
         return field.default_factory()
@@ -83,7 +82,7 @@ def default_of(kind: type[Any], name: str) -> Any:
 
 
 def help_of(kind: type[Any], name: str, *, default: bool = True) -> str:
-    """Return the meaning of a field with its unit, and its default if wanted, as Python's help has it."""
+    """Return the meaning of a field with its unit, and its default if requested, for Python's help."""
     means, value = meaning_of(kind, name), default_of(kind, name)
     words = f"{means.meaning}, {means.unit}" if means.unit else means.meaning
     if "{default}" in words:
@@ -103,13 +102,13 @@ def _written(default: Any) -> str:
 
 
 def made_of(kind: type[T], given: Mapping[str, Any], **settled: Any) -> T:
-    """Return options of a dataclass: those values by its fields' names that are not None, and ``settled``."""
+    """Return a dataclass of options from the values, by field name, that are not None, and ``settled``."""
     names = [field.name for field in _fields(kind)]
     return kind(**{name: given[name] for name in names if given.get(name) is not None}, **settled)
 
 
 def check(options: Any) -> None:
-    """Raise ConfigError for the first number of options that is out of its range; defaults never are."""
+    """Raise ConfigError for the first number of the options that is out of its range."""
     kind: Any = type(options)
     for field in _fields(kind):
         value = getattr(options, field.name)
@@ -121,7 +120,7 @@ def check(options: Any) -> None:
         if allowed is None or value == default_of(kind, field.name) or value in words:
             continue
         try:
-            allowed.checked(value.item() if hasattr(value, "item") else value)  # NumPy's, too
+            allowed.checked(value.item() if hasattr(value, "item") else value)  # also NumPy's
         except ValueError as error:
             raise ConfigError(f"{field.name}: {error}") from None
 
@@ -134,7 +133,7 @@ def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:
-    """The words that a type allows beside numbers."""
+    """Return the strings that a type allows in addition to numbers."""
     if get_origin(hint) is Literal:
         return get_args(hint)
     return tuple(word for part in get_args(hint) for word in _choices(part))

@@ -1,6 +1,6 @@
-"""Errors, by who caused them: the user's options or files, the peer on the wire, or a policy.
+"""Errors by cause: the user's options or files, the peer on the wire, or a policy.
 
-Every error that reaches a person is one of these; the command line prints its text, without a
+Every error that reaches the user is one of these; the command line prints its message, without a
 traceback, and exits with ``exit_code`` (2 for usage and input, 1 for a failed run).
 """
 
@@ -24,18 +24,18 @@ class BeasyError(Exception):
 
 
 class ConfigError(BeasyError):
-    """An option or setting is wrong: says which, what was found, and what is expected."""
+    """An option or setting is invalid. The message names it, the value found and the expected values."""
 
     exit_code = 2
 
 
 class InputError(BeasyError):
-    """A file is wrong: says which file and line (or field), what was found, and what to do."""
+    """A file is invalid. The message names the file and line (or field), the value found, and a fix."""
 
     exit_code = 2
 
     def __init__(self, path: PathLike | None, message: str, *, line: int | None = None) -> None:
-        """Point at ``path`` (None for a stream) and, where known, the 1-based ``line``."""
+        """``path`` is None for a stream; ``line``, if available, counts from 1."""
         self.path = None if path is None else os.fspath(path)
         self.line = line
         self.message = message = shortened(message, LONGEST_ERROR)
@@ -46,21 +46,21 @@ class InputError(BeasyError):
 
 
 class PeerError(BeasyError):
-    """The other end of the wire sent what the protocol does not allow, or went away."""
+    """The peer violated the protocol, or disconnected."""
 
 
 class ProtocolError(PeerError):
-    """A message cannot be read: carries the JSON path of the place."""
+    """A message cannot be parsed. The error has the JSON path of the position."""
 
     def __init__(self, path: str, message: str) -> None:
-        """Name the place as a JSON path, for example ``$.events[0].data.job_id``."""
+        """``path`` is the JSON path of the position, for example ``$.events[0].data.job_id``."""
         self.json_path = path
         self.message = message
         super().__init__(f"malformed message: {message} - at `{path}`")
 
 
 class PolicyError(BeasyError):
-    """A policy asked for something illegal: a bug of ours (or of a plug-in), not of the user."""
+    """A policy requested an illegal action: a bug of beasy-sched (or of a plug-in), not of the user."""
 
 
 class DecisionRefused(BeasyError):
@@ -72,30 +72,30 @@ class RunIncomplete(BeasyError):
 
 
 class MachineError(BeasyError):
-    """Disk, memory or open files of the machine are used up: no fault of what was run."""
+    """Disk space, memory or open files of the computer are exhausted, regardless of the run."""
 
 
 class Interrupted(BaseException):
-    """The user or the system asked the program to stop: no error, and nothing that guards against those."""
+    """The user or the system requested a stop: not an error, so handlers of errors do not catch it."""
 
     exit_code = 1
 
     def __init__(self, text: str, number: int = signal.SIGINT) -> None:
-        """``number`` is that of the signal."""
+        """``number`` is the signal's number."""
         super().__init__(text)
         self.number = number
 
 
 class Failures:
-    """Collects errors while everything is attempted; the first one is raised at the end."""
+    """Collector of errors while all steps are attempted; the first one is raised at the end."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without errors."""
         self.all: list[BaseException] = []
 
     @contextlib.contextmanager
     def noted(self, what: str) -> Iterator[None]:
-        """Note an exception of the block, and go on; ``what`` says what failed, where the error cannot."""
+        """Record an exception of the block and continue; ``what`` names the step if the error does not."""
         try:
             yield
         except (BeasyError, MemoryError, Interrupted) as error:
@@ -106,7 +106,7 @@ class Failures:
             self.all.append(told)
 
     def raise_first(self) -> None:
-        """Raise the first that was noted, if any."""
+        """Raise the first recorded error, if any."""
         if self.all:
             raise self.all[0]
 
@@ -119,7 +119,7 @@ _USED_UP = {
 
 
 def machine_error(error: BaseException | None) -> MachineError | None:
-    """Return what the machine lacks, where that caused ``error``; None for a policy's own doing."""
+    """Return the lack of resources that caused ``error``; None if a policy caused it."""
     while error is not None and not isinstance(error, PolicyError):
         if isinstance(error, MachineError):
             return error
@@ -133,7 +133,7 @@ def machine_error(error: BaseException | None) -> MachineError | None:
 
 
 def why(error: BaseException) -> str:
-    """Say in a few words why a run ended early."""
+    """Return in a few words why a run ended early."""
     if isinstance(error, KeyboardInterrupt):
         return "stopped by the user"
     told = isinstance(error, BeasyError | Interrupted)

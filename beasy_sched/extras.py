@@ -1,4 +1,4 @@
-"""Packages that not every installation has: those of the extras, and others that a policy may use."""
+"""Optional packages: those of the extras, and others that a policy may use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from beasy_sched.errors import ConfigError
 
 
 def load_optional(module: str, install: str, needed_for: str) -> Any:
-    """Import and return ``module``. Raises what `import_problem` makes of the other parameters."""
+    """Import and return ``module``. Raises the error that `import_problem` creates."""
     try:
         return importlib.import_module(module)
     except Exception as error:  # other people's packages may raise anything on import
@@ -24,24 +24,24 @@ def is_installed(module: str) -> bool:
 
 
 def source_of(module: str) -> Path | None:
-    """Return the Python file of ``module``, without importing it; None where there is none."""
+    """Return the Python file of ``module``, without importing it; None if there is none."""
     spec = importlib.util.find_spec(module)
     path = None if spec is None or spec.origin is None else Path(spec.origin)
     return path if path is not None and path.suffix == ".py" else None
 
 
 def require(module: str, install: str, needed_for: str) -> None:
-    """Raise what `load_optional` would where ``module`` is not installed, without importing it."""
+    """Raise the error of `load_optional` if ``module`` is not installed, without importing it."""
     if not is_installed(module):
         raise import_problem(ModuleNotFoundError(name=module), module, install, needed_for)
 
 
 def import_problem(error: Exception, module: str, install: str, needed_for: str) -> ConfigError:
-    """Return what to tell of an ``error`` that importing ``module`` raised.
+    """Return the error to report for an ``error`` that importing ``module`` raised.
 
-    ``install`` is the extra, such as ``beasy-sched[plan]``, or a package that is none of ours; ``needed_for``
-    begins the message, such as "planning". The message says how to install it; where the package is installed
-    but cannot be imported, it tells the import's own error, too.
+    ``install`` is the extra, such as ``beasy-sched[plan]``, or another package; ``needed_for`` begins the
+    message, such as "planning". The message states how to install it; if the package is installed but cannot
+    be imported, the message includes the error of the import.
     """
     package = module.partition(".")[0]
     needs = f"{needed_for} {'need' if needed_for.endswith('s') else 'needs'} {package}"
@@ -54,7 +54,7 @@ def import_problem(error: Exception, module: str, install: str, needed_for: str)
 
 
 def pip_words(install: str, *, again: bool = False) -> str:
-    """Say how to install, or install again, an extra such as ``beasy-sched[plan]``, or another package.
+    """Return how to install, or reinstall, an extra such as ``beasy-sched[plan]``, or another package.
 
     Extras are those of a clone of the project, or of its wheel.
     """

@@ -1,4 +1,4 @@
-"""Findings: what is odd about inputs, or would end a run."""
+"""Findings: warnings and errors about inputs."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from enum import Enum
 
 
 class Level(str, Enum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
-    ODD = "odd"
-    """The run goes on, but its results may not be what was meant."""
-    FAILS = "fails"
-    """The run, or that of a real Batsim, would end with an error."""
+    ODD = "warning"
+    """The run continues, but its results may not be as intended."""
+    FAILS = "error"
+    """The run (here or in a real Batsim) would end with an error."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Fact about a run that is not as it should be."""
+    """A problem with the inputs of a run."""
 
     level: Level
     code: str
-    """A name that stays the same from version to version, such as ``power-short``."""
+    """A stable name, the same in all versions, such as ``power-short``."""
     text: str
-    """What was found, and what to do about it."""
+    """Message and suggested fix."""
 
 
 def odd(code: str, text: str) -> Finding:
-    """Return something odd."""
+    """Return a warning."""
     return Finding(Level.ODD, code, text)
 
 
 def fails(code: str, text: str) -> Finding:
-    """Return something that ends a run."""
+    """Return an error, which would end a run."""
     return Finding(Level.FAILS, code, text)

@@ -1,4 +1,4 @@
-"""Numbers from people and files: finite, and within a range; whatever else stands there is refused."""
+"""Numbers from options and files: finite and within a range; anything else is an error."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Final
 from beasy_sched.limits import LARGEST_NUMBER, LARGEST_WHOLE, shortened
 
 _LONGEST: Final = 40
-"""Characters of what was found that a message repeats."""
+"""Number of characters of a value that a message quotes."""
 _LONGEST_BITS: Final = 128
-"""Whole numbers of more bits are told by their size alone."""
+"""Messages state only the size of integers with more bits."""
 
 
 def plain(text: str) -> str:
-    """Return a text that may be a number as all programs write them. Raises ValueError.
+    """Return a string that may be a number in the usual notation. Raises ValueError.
 
     Python also reads ``1_000``, and digits of other scripts.
     """
@@ -26,35 +26,35 @@ def plain(text: str) -> str:
 
 
 def number_in(text: str) -> float:
-    """Return the number that a text states. Raises ValueError."""
+    """Return the number in a string. Raises ValueError."""
     return float(plain(text))
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that one place may have: finite, from ``least`` to ``most``."""
+    """A range of numbers: finite, from ``least`` to ``most``."""
 
     least: float = -LARGEST_NUMBER
     most: float = LARGEST_NUMBER
     whole: bool = False
-    """Whether only whole numbers are in the range."""
+    """Whether only integers are in the range."""
     above: bool = False
     """Whether ``least`` itself lies outside the range."""
 
     def holds(self, value: object) -> bool:
-        """Whether a value is a number in the range; true and false are none."""
+        """Whether a value is a number in the range; true and false are not numbers."""
         if isinstance(value, bool) or not isinstance(value, int if self.whole else (int, float)):
             return False
         return self.least <= value <= self.most and not (self.above and value == self.least)
 
     def checked(self, value: Any) -> Any:
-        """Return a value in the range. Raises ValueError that says what was found and expected."""
+        """Return a value in the range. Raises ValueError with the value found and the expected range."""
         if self.holds(value):
             return value
         raise ValueError(f"found {found_text(value)}, expected {self.expected_not(value)}")
 
     def read(self, text: str) -> Any:
-        """Return the number that a text holds. Raises ValueError that says what was found and expected."""
+        """Return the number in a string. Raises ValueError with the value found and the expected range."""
         try:
             value = int(plain(text)) if self.whole else number_in(text)
         except ValueError:
@@ -65,8 +65,8 @@ class Range:
 
     @property
     def expected(self) -> str:
-        """What is expected, for messages."""
-        what = "a whole number" if self.whole else "a number"
+        """The expected range, for messages."""
+        what = "an integer" if self.whole else "a number"
         some = ANY_WHOLE if self.whole else ANY_NUMBER
         lowest, highest = self.least <= some.least, self.most >= some.most
         if not (lowest or highest or self.above):
@@ -76,7 +76,7 @@ class Range:
         return what if highest else f"{what}, at most {self.most:.15g}"
 
     def expected_not(self, value: object) -> str:
-        """What is expected where ``value`` was found, with the bound that goes without saying elsewhere."""
+        """Return the expected range after ``value`` was found, with the bound that is otherwise implied."""
         told = self.expected
         if not isinstance(value, (int, float)):
             return told
@@ -88,13 +88,13 @@ class Range:
 
 
 ANY_NUMBER: Final = Range()
-"""Range of whatever is finite, and not absurd."""
+"""Range of all finite numbers up to `LARGEST`."""
 ANY_WHOLE: Final = Range(-LARGEST_WHOLE - 1, LARGEST_WHOLE, whole=True)
-"""Range of whatever fits into 64 bits."""
+"""Range of the integers that fit into 64 bits."""
 
 
 def wrong_number(value: object) -> str | None:
-    """What is wrong with a value as a number of a file whose field allows any; None for what is no number."""
+    """Return the error in a number of a field that allows any; None for a value that is not a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     allowed = ANY_WHOLE if isinstance(value, int) else ANY_NUMBER
@@ -104,12 +104,12 @@ def wrong_number(value: object) -> str | None:
 
 
 def found_text(value: object) -> str:
-    """A value as messages repeat it: shortened, and a huge whole number by its size alone."""
+    """Return a value as quoted in messages: shortened, and a huge integer by its size alone."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, int) and value.bit_length() > _LONGEST_BITS:
         digits = math.floor(math.log10(abs(value)))
-        return f"a whole number of {digits + (abs(value) >= 10**digits)} digits"
+        return f"an integer of {digits + (abs(value) >= 10**digits)} digits"
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     return shortened(repr(value), _LONGEST)

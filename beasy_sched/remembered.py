@@ -1,4 +1,4 @@
-"""The last value of something that costs time to find, kept while what it follows from stays the same."""
+"""Single-entry cache of an expensive value, invalidated when its inputs change."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Value = TypeVar("Value")
 
 
 class Remembered(Generic[Key, Value]):
-    """Finds a value again only for another key."""
+    """Cache of one value, computed again only for another key."""
 
     def __init__(self) -> None:
-        """Nothing is known."""
+        """Start with an empty cache."""
         self._known: tuple[Key, Value] | None = None
 
     def get(self, key: Key, find: Callable[[], Value]) -> Value:
-        """Return what ``find`` returns, or has returned for the same ``key``."""
+        """Return the result of ``find``, or its earlier result for the same ``key``."""
         if self._known is None or self._known[0] != key:
             self._known = key, find()
         return self._known[1]

@@ -1,12 +1,12 @@
-"""Signals that ask a program to end."""
+"""Termination signals."""
 
 import signal
 
 ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
-def heeded_signals() -> list[int]:
-    """Return those that are not ignored, as SIGHUP is under ``nohup``; SIGINT counts all the same."""
+def termination_signals() -> list[int]:
+    """Return the termination signals that are not ignored (as SIGHUP is under ``nohup``), with SIGINT."""
     return [
         number
         for number in ENDING_SIGNALS

@@ -1,4 +1,4 @@
-"""Decoded values to typed structs; errors name the field, what was found, and what was expected."""
+"""Conversion of decoded values to typed structs; errors name the field, the found and expected value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def as_type(
 
 
 def has_usual_numbers(members: dict[str, Any]) -> bool:
-    """Whether an object needs no `check_numbers`, seen at a glance: usual numbers, texts, nothing nested."""
+    """Whether an object obviously needs no `check_numbers`: ordinary numbers and strings, nothing nested."""
     for value in members.values():
         kind = value.__class__
         if kind is float or kind is int:
@@ -48,7 +48,7 @@ def has_usual_numbers(members: dict[str, Any]) -> bool:
 def check_numbers(value: Any, infinite: Collection[str] = (), place: str = "") -> None:
     """Check every number of a JSON or TOML value: finite, and not absurdly large.
 
-    Raises ConfigError that names the field; those called one of ``infinite`` may be infinite.
+    Raises ConfigError that names the field; fields in ``infinite`` may be infinite.
     """
     if isinstance(value, dict):
         for name, part in value.items():
@@ -63,7 +63,7 @@ def check_numbers(value: Any, infinite: Collection[str] = (), place: str = "") -
 
 
 def field_names(struct: type[Any], shorthands: Sequence[str] = ()) -> list[str]:
-    """Name the fields that a part of a file may have."""
+    """Return the names of the fields that a part of a file may have."""
     tag = getattr(getattr(struct, "__struct_config__", None), "tag_field", None)
     own = [field.encode_name for field in msgspec.structs.fields(struct)] if _is_struct(struct) else []
     return [*([tag] if tag else []), *shorthands, *own]
@@ -76,9 +76,9 @@ _STEP: Final = re.compile(r"\.?([A-Za-z_]+)|\[(\d+|\.\.\.)\]")
 _LIMIT: Final = re.compile(r"` (>=|<=|>|<) (\S+)$")
 _LIMITS: Final = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 _KINDS: Final = {
-    "str": "a text",
+    "str": "a string",
     "float": "a number",
-    "int": "a whole number",
+    "int": "an integer",
     "bool": "true or false",
     "null": "nothing",
     "array": "a list",
@@ -89,7 +89,7 @@ _KINDS: Final = {
 def reworded(
     message: str, values: Any, root: Any, shorthands: Sequence[str] = (), *, section: str = "a section"
 ) -> str:
-    """msgspec's "... - at `$.noise.sigma`" as "noise.sigma: found ..., expected ..."."""
+    """Return msgspec's "... - at `$.noise.sigma`" as "noise.sigma: found ..., expected ..."."""
     what, _, place = message.partition(" - at `")
     is_key = place.startswith(_KEY_IN)
     place, kind, found = _at(place.removeprefix(_KEY_IN).removeprefix("$").rstrip("`"), values, root)
@@ -99,7 +99,7 @@ def reworded(
     quoted = _QUOTED.findall(what)
     if "unknown field" in what:
         known = ", ".join(field_names(kind, shorthands if kind is root else ()))
-        expected = f"one of {known}" if known else "no field at all"
+        expected = f"one of {known}" if known else "no fields"
         name = quoted[0] or "''"
         return f"{place}.{name}: no such field, expected {expected}".lstrip(".")
     if "missing required field" in what:
@@ -112,7 +112,7 @@ def reworded(
 
 
 def _at(place: str, values: Any, root: Any) -> tuple[str, Any, Any]:
-    """A place with the names that msgspec leaves out, its declared type, and what was found there."""
+    """Return a position with the names that msgspec omits, its declared type, and the value found there."""
     kind: Any = root
     found: Any = values
     for name, index in _STEP.findall(place):
@@ -126,7 +126,7 @@ def _at(place: str, values: Any, root: Any) -> tuple[str, Any, Any]:
             kind = (get_args(kind) or (Any,))[0 if get_origin(kind) is tuple else -1]
         else:
             found = found.get(name, found) if isinstance(found, dict) else found
-            if get_origin(kind) in _UNIONS:  # the place is the tag that tells the options apart
+            if get_origin(kind) in _UNIONS:  # the position is the tag that distinguishes the options
                 break
             fields = msgspec.structs.fields(kind) if _is_struct(kind) else ()
             kind = next((field.type for field in fields if field.encode_name == name), Any)
@@ -145,7 +145,7 @@ def _fits(value: Any, kind: Any, *, strict: bool = True) -> bool:
 
 
 def _chosen(kind: Any, found: dict[str, Any]) -> Any:
-    """The struct among the options of a union that ``found`` is meant to be."""
+    """Return the struct among the options of a union that ``found`` represents."""
     structs = [option for option in get_args(kind) if _is_struct(option)]
     for option in structs if get_origin(kind) in _UNIONS else ():
         config = option.__struct_config__
@@ -174,7 +174,7 @@ def _expected(kind: Any, what: str, quoted: list[str], section: str) -> str:
 
 
 def _allowed(kind: Any) -> list[str]:
-    """The values of an enumeration or a literal, also where it is one option of several."""
+    """Return the values of an enumeration or a literal, also if it is one of several options."""
     if isinstance(kind, type) and issubclass(kind, Enum):
         return [str(member.value) for member in kind]
     options = get_args(kind)

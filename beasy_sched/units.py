@@ -1,7 +1,7 @@
-"""Units, durations and the sign convention, once.
+"""Units, durations and the sign convention.
 
-Inside the code: seconds, watts, joules, flops, flops per second, kilograms of hydrogen. Files for
-people use kW, kWh and percent; they are converted here, at the edge, and nowhere else.
+The code uses seconds, watts, joules, flops, flops per second, kilograms of hydrogen. Files for users
+have kW, kWh and percent, which are converted only here.
 
 Sign convention: every power is a non-negative magnitude that carries its direction in its name
 (``charge_w``, ``discharge_w``, ``electrolyzer_w``, ``fuel_cell_w``, ``curtailed_w``, ``unserved_w``).
@@ -24,26 +24,26 @@ SECONDS_PER_HOUR: Final = 3600.0
 SECONDS_PER_DAY: Final = 86_400.0
 SECONDS_PER_YEAR: Final = 365.25 * SECONDS_PER_DAY
 TIME_TOLERANCE_S: Final = 1e-6
-"""Batsim prints times with six decimals: two times closer than this are the same instant."""
+"""Batsim prints times with six decimals: two times closer than this are the same time."""
 
 
 def kwh_to_j(energy_kwh: float) -> float:
-    """Kilowatt-hours to joules."""
+    """Convert kilowatt-hours to joules."""
     return energy_kwh * JOULES_PER_KWH
 
 
 def j_to_kwh(energy_j: float) -> float:
-    """Joules to kilowatt-hours."""
+    """Convert joules to kilowatt-hours."""
     return energy_j / JOULES_PER_KWH
 
 
 def kw_to_w(power_kw: float) -> float:
-    """Kilowatts to watts."""
+    """Convert kilowatts to watts."""
     return power_kw * WATTS_PER_KW
 
 
 def w_to_kw(power_w: float) -> float:
-    """Watts to kilowatts."""
+    """Convert watts to kilowatts."""
     return power_w / WATTS_PER_KW
 
 
@@ -66,26 +66,26 @@ def parse_duration(text: str) -> float:
             value = math.nan
     if not 0 <= value < math.inf:
         raise ValueError(
-            f"{shortened(text, 40)!r} is not a duration: seconds, or such as 3d, 12h, 1d12h, 90m"
+            f"{shortened(text, 40)!r} is not a duration: expected seconds, or a time such as 3d, 12h, 1d12h"
         )
     if value > LATEST_S:
-        raise ValueError(f"{shortened(text, 40)!r} is too long a duration: expected at most {LATEST_S:g} s")
+        raise ValueError(f"{shortened(text, 40)!r} is too long: expected at most {LATEST_S:g} s")
     return value
 
 
 def counted(count: int, noun: str) -> str:
-    """Write a number of things: ``1 row``, ``2,000 rows``."""
+    """Return a count with its noun: ``1 row``, ``2,000 rows``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def some_of(names: Sequence[str], most: int) -> str:
-    """Name ``most`` of the things that there are, and count the others: ``a, b and 3 more``."""
+    """Return the first ``most`` names, and the number of the others: ``a, b and 3 more``."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def format_duration(seconds: float) -> str:
-    """Write a duration in the largest unit that fits into it: ``2.5 d``."""
+    """Return a duration in the largest fitting unit: ``2.5 d``."""
     for unit in ("d", "h", "min"):
         if seconds >= _UNITS_S[unit]:
             return f"{seconds / _UNITS_S[unit]:.4g} {unit}"

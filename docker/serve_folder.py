@@ -24,7 +24,7 @@ from types import FrameType
 from beasy_sched.comparisons.days import MadeFiles
 from beasy_sched.errors import BeasyError
 from beasy_sched.policies.registry import policy_class
-from beasy_sched.signals import heeded_signals
+from beasy_sched.signals import termination_signals
 
 FILES = MadeFiles()
 RUN = "run"
@@ -47,7 +47,7 @@ class Program:
         self._child: subprocess.Popen[bytes] | None = None
         self.stopped = False
         """Whether a signal was received."""
-        for number in heeded_signals():
+        for number in termination_signals():
             signal.signal(number, self._on_signal)
 
     def run(self, *arguments: str) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beasy_sched.cli.options import tell
+from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError, Interrupted
 from beasy_sched.limits import shortened
 from beasy_sched.numbers import Range
@@ -73,15 +73,15 @@ def exit_code_of(name: str, work: Callable[[], int], *, stopped: str | None = No
         return work()
     except Interrupted as error:
         if stopped != "":
-            tell(f"{name}: {stopped or error}")
+            print_line(f"{name}: {stopped or error}")
         return 128 + error.number
     except BeasyError as error:
-        tell(f"{name}: {error}")
+        print_line(f"{name}: {error}")
         return error.exit_code
     except BrokenPipeError:  # the reader of our output is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        tell(f"{name}: {where}{error.strerror}")
+        print_line(f"{name}: {where}{error.strerror}")
         return 1

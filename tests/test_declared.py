@@ -60,7 +60,7 @@ def test_help_has_unit_and_default() -> None:
     assert help_of(Options, "name") == 'what it is called (``"x"``)'
     shares = "numbers of hosts that jobs request, and the share of each ({1: 70, 2: 15, 4: 15})"
     assert help_of(SyntheticOptions, "host_shares") == shares
-    with pytest.raises(LookupError, match=r"Options\.bare: nothing says what it means"):
+    with pytest.raises(LookupError, match=r"Options\.bare: has no description"):
         meaning_of(Options, "bare")
 
 
@@ -75,9 +75,9 @@ def test_the_command_line_has_sentences() -> None:
         ({"length_s": 0.5}, "length_s: found 0.5, expected a number from 1 to 5"),
         ({"length_s": math.nan}, "length_s: found nan, expected a number from 1 to 5"),
         ({"length_s": None}, "length_s: found null, expected a number from 1 to 5"),
-        ({"number": 0}, "number: found 0, expected a whole number, 1 or more"),
-        ({"number": 1.5}, "number: found 1.5, expected a whole number, 1 or more"),
-        ({"number": "many"}, "number: found 'many', expected a whole number, 1 or more"),
+        ({"number": 0}, "number: found 0, expected an integer, 1 or more"),
+        ({"number": 1.5}, "number: found 1.5, expected an integer, 1 or more"),
+        ({"number": "many"}, "number: found 'many', expected an integer, 1 or more"),
         ({"number": np.int64(3), "length_s": np.float64(2), "factor": "none"}, None),
         ({"factor": "some"}, "factor: found 'some', expected a number from 0 to 2"),
         ({"length_s": 5, "number": 1, "bare": -1}, None),

@@ -1,4 +1,4 @@
-"""The table of `compare`: a data frame that shows itself as a table for people."""
+"""The table of `compare`: a data frame that is displayed as a formatted table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME, _UNITS = "policy", "units"
 
 
 class ComparisonFrame(pd.DataFrame):  # type: ignore[misc]
-    """Figures of runs; what is made of it is an ordinary data frame.
+    """Figures of runs; operations on it return an ordinary data frame.
 
     ``attrs["units"]`` has the unit of each column.
     """
@@ -27,7 +27,7 @@ class ComparisonFrame(pd.DataFrame):  # type: ignore[misc]
         return str(frame.to_string(formatters=self._formatters(), sparsify=False, na_rep="-"))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: whole headings, with units."""
+        """HTML for notebooks: full headings, with units."""
         heads = [_title(_COLUMNS[c], self._unit(c)) if c in _COLUMNS else c for c in self]
         frame = pd.DataFrame(self.to_numpy(), self.index.rename(None), heads)
         return str(frame.to_html(formatters=self._formatters(), border=0, na_rep="-"))
@@ -47,7 +47,7 @@ class ComparisonFrame(pd.DataFrame):  # type: ignore[misc]
 
 
 def comparison_frame(contenders: Sequence[Contender]) -> ComparisonFrame:
-    """Return the table of ``contenders``, with the columns that have something to show."""
+    """Return the table of ``contenders``, without empty columns."""
     summaries = [c.summary for c in contenders if c.summary is not None and c.problem is None]
     columns = shown_columns(contenders) if summaries else []
     rows = [

@@ -22,7 +22,7 @@ def generate_platform(servers: Mapping[str, int], path: PathLike, *, one_pstate:
     """Write a SimGrid platform for Batsim, and return its path.
 
     Args:
-        servers: presets or server files (TOML), and how many of each, as ``{"gros": 50}``.
+        servers: number of servers of each preset or server file (TOML), such as ``{"gros": 50}``.
         path: the XML file to write.
         one_pstate: keep only the fastest P-state of each server, and its sleep state.
 
@@ -36,7 +36,7 @@ def generate_platform(servers: Mapping[str, int], path: PathLike, *, one_pstate:
 
 @dataclass(frozen=True, kw_only=True)
 class _Jobs:
-    """What is said of a workload beside the options of its kind."""
+    """Options of a workload in addition to those of its kind."""
 
     swf: Annotated[
         PathLike | None,
@@ -106,11 +106,13 @@ def _with_deadlines(workload: GeneratedWorkload, deadlines: str, seed: int) -> G
 
 @dataclass(frozen=True, kw_only=True)
 class _Files:
-    """Where the power comes from."""
+    """Sources of the power."""
 
     pv: Annotated[
         PathLike | None,
-        Means("sun: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file; without any, weather is synthetic"),
+        Means(
+            "solar: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file; without any, weather is synthetic"
+        ),
     ] = None
     wind: Annotated[PathLike | None, Means("wind: the same kinds of file")] = None
 
@@ -132,7 +134,7 @@ class _Sky(SyntheticWeather, PowerOptions, _Files):
     _Measured,
     _Sky,
     ("pv", "wind"),
-    {"read": "files: give pv or wind", "drawn": "synthetic weather: leave out pv and wind"},
+    {"read": "files: give pv or wind", "drawn": "synthetic weather: omit pv and wind"},
 )
 def generate_power(path: PathLike, options: _Measured | _Sky) -> Path:
     """Write the power produced as Batsim's events, one per step of 300 s, and return the file's path.

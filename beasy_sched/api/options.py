@@ -1,7 +1,7 @@
-"""Functions whose parameters are the fields of classes: names, types, defaults and meanings stand there.
+"""Functions whose parameters are declared as fields of classes: names, types, defaults and meanings.
 
-What such a function makes is read from files or drawn, with the options of one class or of another. Type
-checkers and editors see the fields as keywords; `help` and `inspect.signature` have what is declared of them.
+Such a function reads its data from files or generates them, with the options of one class or another. Type
+checkers and editors see the fields as keywords; `help` and `inspect.signature` show their declarations.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Generator(Protocol[P, Q]):
 def generator(
     read: Callable[P, S], drawn: Callable[Q, T], inputs: tuple[str, ...], only: dict[str, str]
 ) -> Callable[[Callable[[PathLike, S | T], Path]], Generator[P, Q]]:
-    """Have a function take the fields of ``read`` or of ``drawn`` as keywords; None stands for the default.
+    """Let a function take the fields of ``read`` or of ``drawn`` as keywords; None means the default.
 
-    The class is ``read`` where one of the ``inputs`` is given; ``only`` says whose the options of the other
-    class are, by the names ``read`` and ``drawn``. In the function's docstring ``{both}``, ``{read}`` and
-    ``{drawn}`` stand for the meanings of the options.
+    The class is ``read`` if one of the ``inputs`` is given; ``only`` describes, by the names ``read`` and
+    ``drawn``, what the options of each class apply to. In the function's docstring, ``{both}``, ``{read}``
+    and ``{drawn}`` are replaced by the meanings of the options.
     """
     kinds: dict[str, Any] = {"read": read, "drawn": drawn}
 
@@ -66,13 +66,13 @@ def generator(
 
 @functools.cache
 def _fields(kind: Any) -> Mapping[str, Any]:
-    """The fields of a class and their types, in its order."""
+    """Return the fields of a class and their types, in its order."""
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
 def _signature(function: Callable[..., Any], read: Any, drawn: Any) -> inspect.Signature:
-    """The first parameter, and the fields of both classes; None where these have another default."""
+    """Return the first parameter and the fields of both classes; the default is None if theirs differ."""
     own = inspect.signature(function)
     types: dict[str, Any] = {}
     for kind in (drawn, read):
@@ -99,7 +99,7 @@ def _agree(name: str, *kinds: Any) -> bool:
 
 
 def _documented(text: str, read: Any, drawn: Any) -> str:
-    """The docstring with the meanings of the options, a parameter each."""
+    """Return the docstring with the meanings of the options, one parameter each."""
     told: dict[str, list[str]] = {"{both}": [], "{drawn}": [], "{read}": []}
     for name in dict.fromkeys([*_fields(drawn), *_fields(read)]):
         mine = [place for place, kind in (("{drawn}", drawn), ("{read}", read)) if name in _fields(kind)]
@@ -113,7 +113,7 @@ def _documented(text: str, read: Any, drawn: Any) -> str:
 
 
 def _check_choices(kind: Any, given: dict[str, Any]) -> None:
-    """Raise ConfigError for a value that is not among the choices of its type."""
+    """Raise ConfigError for a value that is not one of the choices of its type."""
     hints = _fields(kind)
     for name, value in given.items():
         if hints[name] is bool or get_origin(hints[name]) is Literal:

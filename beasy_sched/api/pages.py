@@ -1,4 +1,4 @@
-"""Runs told to people: HTML reports and explanations. The commands of these names use it, too."""
+"""HTML reports and explanations of runs, used by the commands `report` and `explain`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def report(
     title: str | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Path:
-    """Show runs, or a campaign, in one HTML file that opens in any browser; return its path.
+    """Write a self-contained HTML report of runs or a campaign, for any browser; return its path.
 
     Args:
-        runs: what `simulate` or `read_run` returned, prefixes of runs, folders of them; or the folder of a
+        runs: results of `simulate` or `read_run`, prefixes of runs, or folders of runs; or the folder of a
             campaign.
         path: the HTML file to write.
-        plan: the plan that the runs followed: marks its dangerous steps and the storages' limits.
+        plan: the plan that the runs followed, used to mark steps at risk and storage limits.
         title: heading of the page (default: the runs' names).
         progress: called with the share of the runs that are read, 0 to 1.
 
-    Raises ConfigError where pyarrow or plotly is missing, and InputError for files that cannot be read.
+    Raises ConfigError if pyarrow or plotly is missing, and InputError for files that cannot be read.
     """
     from beasy_sched.formats.atomic import write_atomic
 
@@ -55,10 +55,10 @@ def report_pieces(
     """
     campaigns = [place for place in places if (Path(place) / "campaign.json").is_file()]
     if campaigns and len(places) > 1:
-        raise ConfigError(f"{campaigns[0]} is a campaign: it cannot be shown together with other runs")
+        raise ConfigError(f"{campaigns[0]} is a campaign, which cannot be combined with runs in one report")
     if campaigns:
         if plan is not None:
-            raise ConfigError("a plan is for single runs: a campaign has its own plans")
+            raise ConfigError("a plan applies only to single runs: a campaign has its own plans")
         return _campaign_pieces(campaigns[0], title)
     from beasy_sched.formats.plan_file import read_plans
     from beasy_sched.reports.html import report_html
@@ -100,19 +100,20 @@ def explain(
     longest_waits: int | None = None,
     host: int | None = None,
 ) -> Story:
-    """Explain a run in plain words: why jobs waited, started or were killed, and what servers did.
+    """Explain a run: why jobs waited, started or were killed, and why servers changed state.
 
-    Without an option it gives the overview; otherwise give one.
+    Without an option, it returns an overview. Give at most one option.
 
     Args:
-        run: what `simulate` or `read_run` returned, the prefix of a run, or the folder that holds one.
-        job: explain this job; its id with or without the workload's name (``w0!``).
-        at: explain the step that contains this moment: seconds, or a text such as ``"1d6h"``.
+        run: result of `simulate` or `read_run`, the prefix of a run, or the folder of one run.
+        job: explain this job (id with or without the workload's name, ``w0!``).
+        at: explain the step that contains this time: seconds, or a string such as ``"1d6h"``.
         killed: explain all kills.
-        longest_waits: explain so many of the longest waits.
-        host: explain when this host, by its id, was on, asleep or lost, and why.
+        longest_waits: explain this many of the longest waits.
+        host: explain when and why this host (by its id) was on, asleep or lost.
 
-    Returns a text that shows itself; its ``data`` has all that is known. Raises ConfigError and InputError.
+    Returns an explanation that notebooks display; its ``data`` has all figures. Raises ConfigError and
+    InputError.
     """
     from beasy_sched.reports.explain_host import explain_host
     from beasy_sched.reports.explain_job import explain_job
@@ -121,7 +122,7 @@ def explain(
     from beasy_sched.reports.explain_time import explain_time
 
     if sum((job is not None, at is not None, killed, longest_waits is not None, host is not None)) > 1:
-        raise ConfigError("explain: give one of job, at, killed, longest_waits and host")
+        raise ConfigError("explain: give only one of job, at, killed, longest_waits and host")
     if longest_waits is not None and longest_waits < 1:
         raise ConfigError(f"longest_waits: found {longest_waits}, expected at least 1")
     prefix = find_prefix(place_of(run))

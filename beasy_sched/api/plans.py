@@ -13,12 +13,12 @@ from beasy_sched.planner.plan import PlanStore
 
 
 class OfflinePlan(PlanStore):
-    """The plans of a run's windows, which show themselves in a notebook."""
+    """The plans of a run's windows, which notebooks display."""
 
     def plot(self) -> Any:
-        """Draw the plan: powers, what the storages do, their levels, the servers that are on.
+        """Plot the plan: powers, use and levels of the storages, servers that are on.
 
-        Returns a matplotlib Figure. Raises ConfigError where matplotlib is missing.
+        Returns a matplotlib Figure. Raises ConfigError if matplotlib is missing.
         """
         from beasy_sched.reports.notebook import for_notebooks
         from beasy_sched.reports.plan_figures import plan_figure
@@ -26,7 +26,7 @@ class OfflinePlan(PlanStore):
         return for_notebooks(plan_figure(self))
 
     def __repr__(self) -> str:
-        """What ``beasy-sched plan show`` prints."""
+        """The text that ``beasy-sched plan show`` prints."""
         from beasy_sched.outputs.tables import plan_rows
 
         rows = [*plan_rows(self)]
@@ -62,37 +62,36 @@ def plan(
     time_limit_s: float | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> OfflinePlan:
-    """Plan power and servers for the days to come, from forecasts of demand and production.
+    """Compute a plan for power and servers from forecasts of demand and production.
 
-    Give `simulate` the plan as ``plan``. The demand is that of ``workload``, or ``demand``; the production
-    is ``production``, or what ``production_forecast`` predicts.
+    Pass the plan to `simulate` as ``plan``. The demand is that of ``workload``, or ``demand``; the production
+    is ``production``, or the prediction of ``production_forecast``.
 
     Args:
         platform: SimGrid platform file.
         workload: Batsim workload file, or several.
-        demand: the demand itself: a file of powers (CSV or events), or of their quantiles (CSV).
-        production: a file of powers (CSV or events).
-        production_forecast: a forecast, as it stands at time 0: a forecast file, ``"predictor:FILE"``,
+        demand: file of powers (CSV or events), or of their quantiles (CSV), instead of a workload.
+        production: file of powers (CSV or events).
+        production_forecast: a forecast, as issued at time 0: a forecast file, ``"predictor:FILE"``,
             ``"perfect:EVENTS"`` or ``"none"``.
-        site: site file; ``"default"`` is the one that comes with the program.
+        site: site file; ``"default"`` is the built-in site.
         path: also write the plan to this file.
-        windows: how many of the site's windows to plan, one after the other.
-        season: coarse plan (``beasy-sched plan --season``) that has the windows' hydrogen targets.
-        surplus: where power beyond the demand goes first: to the servers (``"envelope"``), or into the
-            battery (``"store"``).
-        runs: how long jobs are expected to run: as their ``"profile"`` says, or to their ``"walltime"``.
+        windows: number of planning windows of the site to plan in sequence.
+        season: seasonal plan (``beasy-sched plan --season``) with the hydrogen targets of the windows.
+        surplus: priority for surplus power: the servers (``"envelope"``), or the battery (``"store"``).
+        runs: expected run time of jobs: from their ``"profile"``, or their ``"walltime"``.
         load_uncertainty_pct: uncertainty of the demand, at the start and after 72 h, percent.
         renew_uncertainty_pct: the same for the production.
         minimum_on_s: minimum time that a server stays on after waking, seconds.
-        forecast_step_s: plan for the demand's mean over so long, s, a multiple of the site's step; 0: for
-            its mean over each step.
+        forecast_step_s: plan for the demand's mean over this time, s, a multiple of the site's step; 0: over
+            each step.
         unit: unit of CSV columns whose name states none: ``"W"``, ``"kW"``, ``"MW"``, or ``"kWh"`` for the
             energy of each row.
         time_limit_s: stop each search after this time, s; the plan then depends on the machine.
         progress: called with the share that is done, 0 to 1.
 
     Issues a UserWarning for anything unusual. Raises ConfigError and InputError, and `NoPlan` (a
-    BeasyError) where there is none.
+    BeasyError) if there is no feasible plan.
     """
     from beasy_sched.formats.plan_file import write_plans
     from beasy_sched.planner.offline import PlanOptions, PlanSources, plan_from_files
@@ -140,4 +139,4 @@ def plan(
 def _check_one(what: str, given: dict[str, object]) -> None:
     """Raise ConfigError unless exactly one is given."""
     if sum(value is not None for value in given.values()) != 1:
-        raise ConfigError(f"{what} comes from one place: give either {' or '.join(given)}")
+        raise ConfigError(f"{what} must have one source: give either {' or '.join(given)}")

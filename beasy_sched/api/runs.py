@@ -1,4 +1,4 @@
-"""Runs from Python: simulate one, read it again, compare several, run a campaign of them."""
+"""Runs from Python: simulate, read, compare, and run campaigns."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Run(RunTables):
-    """The results of a run, read from its files when they are asked for.
+    """The results of a run, read from its files on first use.
 
     ``summary`` is a dictionary; ``jobs``, ``energy_trace``, ``decisions`` and the other tables are pandas
     data frames. A notebook shows the main figures and the state of charge over time.
     """
 
     def plot(self, *, width: float = 11.0) -> Any:
-        """Draw the run: its storages' levels, production and demand, and its servers by state, over time.
+        """Plot the run: storage levels, production and demand, and servers by state, over time.
 
         Args:
-            width: width of the picture, inches.
+            width: width of the figure, inches.
 
-        Returns a matplotlib Figure, which ``savefig`` writes to a file. Raises ConfigError where matplotlib
-        or pandas is missing, and InputError where the run has no files to draw.
+        Returns a matplotlib Figure, which ``savefig`` writes to a file. Raises ConfigError if matplotlib
+        or pandas is missing, and InputError if the run has no files to plot.
         """
         from beasy_sched.reports.notebook import draw_run
 
@@ -61,7 +61,7 @@ class Run(RunTables):
         return "\n".join([title, *(f"  {name:<{width}}  {value}" for name, value in rows)])
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows; None, so that it shows the text, where the files cannot be read."""
+        """HTML for notebooks; None, so that they show the text, if the files cannot be read."""
         from beasy_sched.reports.notebook import run_card
 
         try:
@@ -71,9 +71,9 @@ class Run(RunTables):
 
 
 def read_run(prefix: PathLike) -> Run:
-    """Open the results of a run by the prefix of its files, as ``"out/easy"``.
+    """Open the results of a run by the prefix of its files, such as ``"out/easy"``.
 
-    Raises InputError where there are none.
+    Raises InputError if there are none.
     """
     run = Run(os.fspath(prefix))
     _ = run.summary
@@ -103,24 +103,23 @@ def simulate(
         platform: SimGrid platform file.
         workload: Batsim workload file.
         events: external events, such as the power produced.
-        policy: a policy's name, ``"package.module:Class"``, or a class of your own.
+        policy: a policy's name, ``"package.module:Class"``, or your own class.
         options: options of the policy, as ``{"priority": "slowdown"}``.
-        site: site file; ``"default"`` is the one that comes with the program.
-        plan: an offline plan, which some policies require: its file, or what `plan` returned.
-        windows: how many of the site's windows (72 h each by default) the run has.
-        forecast: predictions of the production, as ``--forecast`` names them: a forecast file,
+        site: site file; ``"default"`` is the built-in site.
+        plan: an offline plan, required by some policies: its file, or the return value of `plan`.
+        windows: length of the run in planning windows of the site (72 h each by default).
+        forecast: predictions of the production, as for ``--forecast``: a forecast file,
             ``"predictor:FILE"``, or ``"perfect"``, the production of ``events``.
-        replan: make plans during the run, from the levels that are really there: at each ``"window"``, or
-            time such as ``"12h"``; they expect ``workload`` and the forecast, or else ``events``.
-        failures: file of failures of servers, which no Batsim has: those that break, or do not come when they
-            are woken.
-        retry_s: first wait before a server that was woken and did not come may be woken again (default: 300;
+        replan: replan during the run from the current storage levels: at each ``"window"``, or at an interval
+            such as ``"12h"``; plans assume ``workload`` and the forecast, or else ``events``.
+        failures: file of server failures (not available in Batsim): breakdowns and failed wake-ups.
+        retry_s: initial delay before retrying to wake a server that failed to wake (default: 300;
             doubles with each further failure, up to 12 times), s.
-        export: prefix of the files to write, as ``"out/easy"`` (default: in a new temporary folder).
-        progress: called now and then with the share of the jobs submitted, 0 to 1.
+        export: prefix of the files to write, such as ``"out/easy"`` (default: in a new temporary folder).
+        progress: called from time to time with the share of the jobs submitted, 0 to 1.
 
     Issues a UserWarning for unusual inputs and for an incomplete run. Raises ConfigError, InputError and
-    whatever ends the run early.
+    any error that ends the run early.
     """
     from beasy_sched.formats.forecast_source import with_own_events
     from beasy_sched.formats.site_file import read_site_text
@@ -149,25 +148,23 @@ def simulate(
     for text in summary.warnings:
         warnings.warn(text, stacklevel=2)
     if not summary.complete:
-        warnings.warn(f"the run is not complete: {summary.error or 'it ended early'}", stacklevel=2)
+        warnings.warn(f"the run is incomplete: {summary.error or 'it ended early'}", stacklevel=2)
     return read_run(prefix)
 
 
 def policy_name(policy: str | type[Policy]) -> str:
-    """Return the name by which a policy is found again; of a class, where it stands. Raises ConfigError."""
+    """Return the name by which a policy is loaded; for a class, its import path. Raises ConfigError."""
     if isinstance(policy, str):
         return policy
     if not isinstance(policy, type):
         raise ConfigError(f"policy: found {policy!r:.80}, expected a name or a class")
     if "." in policy.__qualname__:
-        raise ConfigError(
-            f"policy: found {policy.__qualname__}, expected a class that stands by itself in its module"
-        )
+        raise ConfigError(f"policy: found {policy.__qualname__}, expected a class defined at module level")
     return f"{policy.__module__}:{policy.__qualname__}"
 
 
 def _plan_file(plan: PathLike | PlanStore) -> str:
-    """Return the file of a plan; one that has none is written to a new temporary folder."""
+    """Return the file of a plan; a plan without a file is written to a new temporary folder."""
     if isinstance(plan, str | os.PathLike):
         return os.fspath(plan)
     from beasy_sched.formats.plan_file import write_plans
@@ -184,16 +181,16 @@ def _new_folder() -> str:
 def compare(
     runs: Places | Mapping[str, RunTables | PathLike],
 ) -> pd.DataFrame:
-    """Return a table of runs: a run a row, with the columns that ``beasy-sched compare`` prints.
+    """Return a table with one row per run and the columns of ``beasy-sched compare``.
 
     Args:
-        runs: what `simulate` or `read_run` returned, prefixes of runs, or folders of them; or a dictionary
-            of one run each, by the names that their rows shall have.
+        runs: results of `simulate` or `read_run`, prefixes of runs, or folders of runs; or a dictionary of
+            row names with one run each.
 
-    Rows are named by policy where each run has another one, else by the runs' names. Jobs are in percent of
-    those submitted, energies in kWh. A run that failed has no figures, and a ``problem``. The table shows
-    itself as the command prints it. Raises ConfigError where pandas is missing, and InputError where there
-    is no run.
+    Rows are named by policy if each run has a different one, else by the runs' names. Jobs are in percent of
+    those submitted, energies in kWh. A run that failed has no figures, but a ``problem``. The table is
+    displayed as the command prints it. Raises ConfigError if pandas is missing, and InputError if there is
+    no run.
     """
     load_optional("pandas", "beasy-sched[data]", "data frames")
     from beasy_sched.api.comparison_frame import comparison_frame
@@ -209,7 +206,7 @@ def _contenders(
         named = {str(name): [*find_runs([place_of(run)]).values()] for name, run in runs.items()}
         for name, prefixes in named.items():
             if len(prefixes) > 1:
-                raise ConfigError(f"runs: {name!r} stands for {len(prefixes)} runs, expected one")
+                raise ConfigError(f"runs: {name!r} matches {len(prefixes)} runs, expected one")
         return [_contender(name, prefix) for name, (prefix,) in named.items()]
     found = [_contender(name, prefix) for name, prefix in find_runs(places_of(runs)).items()]
     policies = [each.summary.settings.policy for each in found if each.summary is not None]
@@ -239,25 +236,25 @@ def campaign(
     allow_policies: Collection[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
-    """Run scenarios, every policy, guard setting and seed of each, and return the table of the runs.
+    """Run scenarios, with every policy, guard setting and seed, and return the table of the runs.
 
-    A campaign that was interrupted continues when it is called again, and gives the same table. Each run has
+    A campaign that was interrupted continues when called again, and gives the same table. Each run has
     its own process; in a script, call this below ``if __name__ == "__main__":``.
 
     Args:
-        scenarios: scenario files, or names of those that come with the program, such as ``"best-begin"``.
-        folder: the campaign's folder; ``runs.parquet`` in it has the table, too.
-        quick: try it out: 24 h, fewer jobs, two tuples, one seed.
-        keep: what is kept of each run in the folder: ``"nothing"``, its energy ``"trace"`` or
+        scenarios: scenario files, or names of built-in scenarios, such as ``"best-begin"``.
+        folder: the campaign's folder; it also contains the table, ``runs.parquet``.
+        quick: quick trial: 24 h, fewer jobs, two tuples, one seed.
+        keep: files of each run to keep in the folder: ``"nothing"``, its energy ``"trace"`` or
             ``"everything"``.
-        jobs: how many runs at a time (default: as many as there are processors).
+        jobs: number of runs executed in parallel (default: the number of processors).
         time_limit_s: stop a run that takes longer, s; it counts as failed (default: 6 h).
-        retry_failed: run failed runs again.
+        retry_failed: rerun failed runs.
         allow_policies: policies ``"package.module:Class"`` that the scenarios may import.
-        progress: called with how many runs have ended, and how many there are.
+        progress: called with the number of finished runs and the number of all runs.
 
-    Issues a UserWarning for what the runs warned of, and for runs that failed: ``status`` and ``error`` of
-    their rows tell why. Raises ConfigError, InputError and MachineError.
+    Issues a UserWarning for warnings of the runs, and for runs that failed: ``status`` and ``error`` of
+    their rows give the reasons. Raises ConfigError, InputError and MachineError.
     """
     from beasy_sched.campaigns.campaign import begin, go_on
     from beasy_sched.campaigns.scenario_file import find_scenario

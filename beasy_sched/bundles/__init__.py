@@ -1,4 +1,4 @@
-"""A campaign in a folder that others can read, check and run again: an RO-Crate.
+"""Bundles: a campaign in a folder that others can read, check and rerun, as an RO-Crate.
 
-`layout` says what lies where, `writing` makes a bundle, `rerun` runs it again and compares.
+`layout` defines the content, `writing` creates a bundle, `rerun` runs it again and compares.
 """

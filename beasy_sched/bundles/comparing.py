@@ -1,4 +1,4 @@
-"""Compares a campaign that ran again with its bundle: all files byte by byte, but for what is told."""
+"""Comparison of a rerun campaign with its bundle: all files byte by byte, except for reported ones."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from beasy_sched.formats.reading import read_bytes
 _MOST_TOLD: Final = 5
 _SUMMARY: Final = "_summary.json"
 _SECONDS: Final = {"_schedule.csv": ("scheduling_time", "simulation_time"), "_plans.csv": ("solver_s",)}
-"""Columns of a run's files that hold seconds of real time, by how the files' names end."""
+"""Columns of a run's files with wall-clock times, by the ending of the files' names."""
 _PLAN: Final = ".msgpack"
-_PLACED: Final = "they name files of prices, carbon or forecasts by their place"
+_PLACED: Final = "they refer to files of prices, carbon or forecasts by path"
 
 
 @dataclass
 class Verdict:
-    """How a campaign that ran again compares with its bundle."""
+    """Result of the comparison of a rerun campaign with its bundle."""
 
     same: list[str] = field(default_factory=list)
-    """Places of the files that are the same, byte by byte."""
+    """Paths of the files that are the same, byte by byte."""
     different: dict[str, str] = field(default_factory=dict)
-    """Places of the files that differ, and what differs."""
+    """Paths of the files that differ, and the differences."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """What is not compared, and why."""
+    """Parts that are not compared, and the reasons."""
 
     @property
     def reproduced(self) -> bool:
-        """Whether nothing differs that was compared."""
+        """Whether no compared part differs."""
         return not self.different
 
     def note(self, place: str, before: bytes, now: bytes) -> None:
-        """Note whether a file has the same bytes."""
+        """Record whether a file has the same bytes."""
         if before == now:
             self.same.append(place)
         else:
@@ -52,7 +52,7 @@ class Verdict:
 
 
 def other_versions(bundle: layout.Bundle) -> dict[str, tuple[str, str]]:
-    """Return the packages whose versions here are not those of the bundle: theirs and ours ("none")."""
+    """Return the packages with other versions than in the bundle: the bundle's and the local ("none")."""
     found = {"beasy-sched": (bundle.description.version, __version__)}
     for name, version in bundle.versions.items():
         try:
@@ -65,7 +65,7 @@ def other_versions(bundle: layout.Bundle) -> dict[str, tuple[str, str]]:
 def compare(bundle: layout.Bundle, again: Path, scenarios: list[Scenario]) -> Verdict:
     """Compare the campaign in the folder ``again`` with the bundle. Raises InputError."""
     campaign, verdict = read_campaign(again), Verdict()
-    verdict.left_out[layout.TIMINGS] = "the seconds that runs took differ each time"
+    verdict.left_out[layout.TIMINGS] = "run times differ each time"
     unlike = _columns_left_out(bundle, scenarios)
     _compare_tables(bundle, campaign, unlike, verdict)
     _compare_files(bundle, campaign, unlike, verdict)
@@ -73,15 +73,15 @@ def compare(bundle: layout.Bundle, again: Path, scenarios: list[Scenario]) -> Ve
 
 
 def _columns_left_out(bundle: layout.Bundle, scenarios: list[Scenario]) -> dict[str, str]:
-    """Columns of the table that cannot be the same here, and why."""
+    """Return the columns of the table that cannot be the same here, and the reasons."""
     others, columns = other_versions(bundle), dict[str, str]()
     for column, name in (("version", "beasy-sched"), ("numpy_version", "numpy")):
         if name in others:
-            columns[column] = "another version of {} is installed here: {} there, {} here".format(
+            columns[column] = "another version of {} is installed: {} in the bundle, {} here".format(
                 name, *others[name]
             )
     if {"beasy-sched", "highspy"} & others.keys():
-        columns["plan_sha256"] = "plans name the versions that made them"
+        columns["plan_sha256"] = "plans contain the versions that made them"
     if any(scenario.rate_files for scenario in scenarios):
         columns |= dict.fromkeys(("site_sha256", "plan_sha256"), _PLACED)
     return columns
@@ -110,25 +110,25 @@ def _compare_tables(
     for name in ("pandas", "pyarrow"):
         if name in others:
             verdict.left_out[f"{layout.TABLE}, bytes"] = (
-                f"another version of {name} wrote it: values are compared"
+                f"written by another version of {name}: values are compared"
             )
     verdict.same.append(f"{layout.TABLE} (all other values)")
 
 
 def _differences(before: Any, now: Any, unlike: Mapping[str, str]) -> Iterator[str]:
-    """Yield what differs between two tables of runs, but for the columns ``unlike``."""
+    """Yield the differences between two tables of runs, except for the columns ``unlike``."""
     if list(before.columns) != list(now.columns):
         gone, new = set(before.columns) - set(now.columns), set(now.columns) - set(before.columns)
-        yield f"columns that are missing: {sorted(gone)}, that are new: {sorted(new)}"
+        yield f"missing columns: {sorted(gone)}, new columns: {sorted(new)}"
         return
     if list(before["run"]) != list(now["run"]):
-        yield f"it has {len(before)} runs there and {len(now)} here, or other ones"
+        yield f"it has {len(before)} runs in the bundle and {len(now)} here, or different ones"
         return
     for name in before.columns:
         other = ~((before[name] == now[name]) | (before[name].isna() & now[name].isna()))
         if name not in unlike and other.any():
             row = other.to_numpy().argmax()
-            values = f"{before[name].iloc[row]} there, {now[name].iloc[row]} here"
+            values = f"{before[name].iloc[row]} in the bundle, {now[name].iloc[row]} here"
             count = f"{other.sum()} of {len(now)} runs"
             yield f"column {name} in {count}, first in {now['run'].iloc[row]}: {values}"
 
@@ -136,7 +136,7 @@ def _differences(before: Any, now: Any, unlike: Mapping[str, str]) -> Iterator[s
 def _compare_files(
     bundle: layout.Bundle, campaign: Campaign, unlike: Mapping[str, str], verdict: Verdict
 ) -> None:
-    """Compare inputs, and what was kept of each run."""
+    """Compare inputs, and the files kept of each run."""
     folder = campaign.folder.path
     skipped = {kind: why for kind in ("site", "plan") if (why := unlike.get(f"{kind}_sha256"))}
     verdict.left_out |= {f"{layout.INPUTS}/{kind}-*": why for kind, why in skipped.items()}
@@ -145,12 +145,12 @@ def _compare_files(
     for ending, columns in _SECONDS.items():
         if any(place.endswith(ending) for place in kept):
             what = f"{layout.RESULTS}/runs/*/*{ending}, {' and '.join(columns)}"
-            verdict.left_out[what] = "seconds that runs and plans took"
+            verdict.left_out[what] = "durations of runs and plans"
     if "plan" in skipped and any(place.endswith(_PLAN) for place in kept):
         verdict.left_out[f"{layout.RESULTS}/runs/*/*{_PLAN}"] = skipped["plan"]
     if kept and placed:
         what = f"{layout.RESULTS}/runs/*/*{_SUMMARY}, section settings"
-        verdict.left_out[what] = "it may name files by their place"
+        verdict.left_out[what] = "it may refer to files by path"
     for inside, outside in (
         (layout.INPUTS, folder / "inputs"),
         (f"{layout.RESULTS}/traces", folder / "traces"),
@@ -165,7 +165,7 @@ def _compare_files(
                 continue
             if name not in here or name not in there:
                 verdict.different[place] = (
-                    f"there is no such file {'here' if name in there else 'in the bundle'}"
+                    f"the file does not exist {'here' if name in there else 'in the bundle'}"
                 )
                 continue
             before, now = read_bytes(bundle.path / place), read_bytes(outside / name)
@@ -181,18 +181,18 @@ def _compare_files(
 
 
 def _without(table: bytes, columns: Collection[str]) -> bytes:
-    """What a CSV file holds but for some columns."""
+    """Return the content of a CSV file without some columns."""
     names, *rows = [*csv.reader(table.decode("utf-8", "replace").splitlines())] or [[]]
     told = [place for place, name in enumerate(names) if name not in columns]
     return repr([[row[place] for place in told if place < len(row)] for row in (names, *rows)]).encode()
 
 
 def _plain_summary(content: bytes, place: str, version: str, placed: bool) -> bytes:
-    """A run's summary without what names the bundle's ``version``, or, with ``placed``, places of files."""
+    """Return a run's summary without the bundle's ``version`` and, with ``placed``, paths of files."""
     try:
         values = decode_json(content, dict)
     except Malformed as error:
-        raise InputError(place, f"is no summary: {error}", line=error.line) from None
+        raise InputError(place, f"is not a summary: {error}", line=error.line) from None
     if placed:
         values.pop("settings", None)
     if version != __version__:
@@ -201,7 +201,7 @@ def _plain_summary(content: bytes, place: str, version: str, placed: bool) -> by
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[str]:
-    """Yield the verdict in words: what is the same, what was left out and why, what differs."""
+    """Yield the result in words: the same, not compared (with reasons), and different parts."""
     for folder in (layout.INPUTS, f"{layout.RESULTS}/traces", f"{layout.RESULTS}/runs"):
         if count := sum(place.startswith(f"{folder}/") for place in verdict.same):
             yield f"same: {count} file{'s' if count > 1 else ''} in {folder}"

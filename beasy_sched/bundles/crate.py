@@ -15,7 +15,7 @@ from beasy_sched.bundles.software import EXTRA
 from beasy_sched.extras import load_optional
 
 REPOSITORY: Final = "https://github.com/beasy-sched/beasy-sched"
-NO_LICENCE: Final = "No licence is stated: ask the authors."
+NO_LICENCE: Final = "No licence stated: ask the authors."
 _VERSION: Final = "1.1"
 _PROFILE: Final = "https://w3id.org/ro/wfrun/process/0.5"
 _TERMS: Final = "https://w3id.org/ro/terms/workflow-run/context"
@@ -32,33 +32,33 @@ _ENCODINGS: Final = {
     ".whl": "application/zip",
 }
 _MEANINGS: Final = {
-    layout.README: "What is in this folder, and how to check it and run it again",
-    layout.DESCRIPTION: "What 'beasy-sched campaign rerun' has to know",
+    layout.README: "Content of this folder, and how to check and rerun it",
+    layout.DESCRIPTION: "Input of 'beasy-sched campaign rerun'",
     layout.SUMS: "SHA-256 of every other file",
     layout.TABLE: "Table of all runs",
     layout.TABLE_CSV: "Table of all runs, as CSV",
     layout.COLUMNS_CSV: "Columns of the table of runs: type, unit and meaning",
-    layout.TIMINGS: "Seconds that each run took",
-    layout.REQUIREMENTS: "Versions of the packages that the campaign ran with",
+    layout.TIMINGS: "Duration of each run",
+    layout.REQUIREMENTS: "Versions of the packages that the campaign used",
 }
 _FOLDERS: Final = {
-    layout.INPUTS: "What the runs read: platforms, workloads, powers, sites and plans, named by hash",
+    layout.INPUTS: "Input files of the runs: platforms, workloads, powers, sites and plans, named by hash",
     f"{layout.RESULTS}/traces": "Energy trace of each run",
     f"{layout.RESULTS}/runs": "All files of each run",
-    layout.POLICIES: "Modules of policies that do not come with the program",
+    layout.POLICIES: "Modules of policies that are not built in",
 }
-"""Folders that are told of as a whole; of others, every file is."""
+"""Folders that are described as a whole; for others, each file is described."""
 
 
 @dataclass(frozen=True)
 class BundleStory:
-    """What README and metadata tell of a bundle."""
+    """Content of the README and the metadata of a bundle."""
 
     title: str
     authors: tuple[str, ...]
     licence: str
     ended: datetime
-    """When the campaign's table was written."""
+    """Time at which the campaign's table was written."""
     scenarios: tuple[tuple[str, str], ...]
     """Name and comment of each scenario."""
     quick: bool
@@ -67,7 +67,7 @@ class BundleStory:
 
     @property
     def commands(self) -> list[str]:
-        """The commands that make the campaign again, called in the bundle."""
+        """The commands that rerun the campaign, called in the bundle."""
         allow = "".join(f" --allow-policy {name}" for name in self.description.policies)
         keep = {"nothing": "", "trace": " --keep-traces", "everything": " --keep-runs"}[self.description.keep]
         install = f"pip install --no-deps -r {layout.REQUIREMENTS} {self.description.wheel}"
@@ -76,7 +76,7 @@ class BundleStory:
 
 
 def metadata_json(story: BundleStory, folder: Path, sums: Mapping[str, str]) -> str:
-    """Return the metadata of the bundle in ``folder``; ``sums`` are its files' hashes, by place.
+    """Return the metadata of the bundle in ``folder``; ``sums`` are its files' hashes, by path.
 
     Raises ConfigError without the package rocrate.
     """
@@ -109,9 +109,9 @@ def _told_alone(sums: Mapping[str, str]) -> list[str]:
 
 
 def _description(story: BundleStory) -> str:
-    told = "; ".join(f"{name}: {comment}" if comment else name for name, comment in story.scenarios)
+    scenarios = "; ".join(f"{name}: {comment}" if comment else name for name, comment in story.scenarios)
     runs = f"{story.description.runs} runs of beasy-sched {story.description.version}"
-    return f"{runs} with all inputs, results, versions and hashes. Scenarios: {told}"
+    return f"{runs} with all inputs, results, versions and hashes. Scenarios: {scenarios}"
 
 
 def _entity(crate: Any, name: str, properties: Mapping[str, Any]) -> Any:
@@ -120,7 +120,7 @@ def _entity(crate: Any, name: str, properties: Mapping[str, Any]) -> Any:
 
 
 def _one_or_all(entities: list[Any]) -> Any:
-    """A single entity by itself, as RO-Crate's compacted form has it."""
+    """Return a single entity without a list, as in RO-Crate's compacted form."""
     return entities[0] if len(entities) == 1 else entities
 
 
@@ -146,20 +146,20 @@ def _file(crate: Any, folder: Path, place: str, digest: str | None) -> Any:
     if place.startswith(f"{layout.SCENARIOS}/"):
         meaning = "A scenario, with all defaults filled in"
     elif place.startswith(f"{layout.FILES}/"):
-        meaning = "A file that a scenario names"
+        meaning = "A file named in a scenario"
     elif place.endswith(".whl"):
         meaning = "The program that made the campaign"
     if meaning is not None:
         about["description"] = meaning
     about["encodingFormat"] = _ENCODINGS.get(Path(place).suffix, "text/plain")
-    if digest is not None:  # there is none yet of the file of the hashes
+    if digest is not None:  # the file of the hashes has none yet
         about["sha256"] = digest
         about["contentSize"] = str((folder / place).stat().st_size)
     return crate.add_file(dest_path=place, properties=about)
 
 
 def _add_action(crate: Any, story: BundleStory, files: Mapping[str, Any], authors: list[Any]) -> None:
-    """Say what ran: the program with its packages, what it read and what it wrote."""
+    """Add the action: the program with its packages, inputs and outputs."""
     packages = [
         _entity(
             crate,

@@ -1,13 +1,13 @@
-"""What lies where in a bundle, and whether a bundle is as it was written.
+"""Layout of a bundle, and verification of its checksums.
 
-README.md               what this is, for who has nothing but this folder
-ro-crate-metadata.json  the same for machines (RO-Crate 1.1, Process Run Crate)
-bundle.json             what `campaign rerun` has to know (`Description`)
-SHA256SUMS              the hash of every other file, as ``sha256sum -c`` reads it
-scenarios/, files/      the scenarios, and the files that they name
-inputs/                 what the runs read, as in the campaign's folder
-results/                the tables; what was kept of each run
-software/               this program as a wheel, the versions of all others, policies of the user's own
+README.md               description for readers of this folder alone
+ro-crate-metadata.json  the same in machine-readable form (RO-Crate 1.1, Process Run Crate)
+bundle.json             input of `campaign rerun` (`Description`)
+SHA256SUMS              the hash of every other file, for ``sha256sum -c``
+scenarios/, files/      the scenarios, and the files named in them
+inputs/                 input files of the runs, as in the campaign's folder
+results/                the tables, and the files kept of each run
+software/               this program as a wheel, the versions of all packages, the user's own policies
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     wheel: str
     """File of the program."""
     keep: Keep
-    """What the campaign kept of each run."""
+    """Files of each run that the campaign kept."""
     scenarios: tuple[str, ...]
     """Scenario files, in the order of the tables."""
     policies: tuple[str, ...] = ()
-    """Policies ``package.module:Class`` that the scenarios name."""
+    """Policies ``package.module:Class`` named in the scenarios."""
     runs: int
     failed: int
 
@@ -76,12 +76,12 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle whose files are as they were written."""
+    """A bundle whose checksums have been verified."""
 
     path: Path
     description: Description
     sums: Mapping[str, str]
-    """SHA-256 of each file, by its place in the bundle."""
+    """SHA-256 of each file, by its path in the bundle."""
 
     @property
     def scenarios(self) -> list[Path]:
@@ -90,13 +90,13 @@ class Bundle:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Versions of the packages that the campaign ran with, by name."""
+        """Versions of the packages that the campaign used, by name."""
         lines = read_text(self.path / REQUIREMENTS).splitlines()
         pairs = [line.split("==") for line in lines if not line.startswith("#") and "==" in line]
         return {name.strip(): version.strip() for name, version in pairs}
 
     def within(self, folder: str) -> list[str]:
-        """Places of the files in a folder of the bundle, in order."""
+        """Return the paths of the files in a folder of the bundle, in order."""
         return sorted(place for place in self.sums if place.startswith(f"{folder}/"))
 
 
@@ -106,7 +106,7 @@ def sha256(content: bytes) -> str:
 
 
 def places_in(folder: Path) -> Iterator[str]:
-    """Yield the places of all files in a folder, in order; hidden ones are passed over."""
+    """Yield the paths of all files in a folder, in order, without hidden ones."""
     for path in sorted(folder.rglob("*")):
         place = path.relative_to(folder)
         if (path.is_symlink() or not path.is_dir()) and not any(part.startswith(".") for part in place.parts):
@@ -114,15 +114,15 @@ def places_in(folder: Path) -> Iterator[str]:
 
 
 def sums_text(sums: Mapping[str, str]) -> str:
-    """Return the text of ``SHA256SUMS``."""
+    """Return the content of ``SHA256SUMS``."""
     return "".join(f"{digest}  {place}\n" for place, digest in sorted(sums.items()))
 
 
 def read_bundle(path: Path) -> Bundle:
-    """Open a bundle. Raises InputError where it is none, or any of its files is not as it was written."""
+    """Open a bundle. Raises InputError if it is not a bundle, or any of its files has changed."""
     if not (path / DESCRIPTION).is_file():
         raise InputError(
-            path, f"is no bundle: it has no {DESCRIPTION}; 'beasy-sched campaign bundle' writes one"
+            path, f"is not a bundle: it has no {DESCRIPTION}; 'beasy-sched campaign bundle' writes one"
         )
     sums = _read_sums(path / SUMS)
     _check_sums(path, sums)
@@ -131,7 +131,7 @@ def read_bundle(path: Path) -> Bundle:
     check_format(path / DESCRIPTION, made, (FORMAT, FORMAT_VERSION))
     for place in (*description.scenarios, description.wheel, REQUIREMENTS, TABLE):
         if place not in sums:
-            raise InputError(path, f"has no {place}, which {DESCRIPTION} names")
+            raise InputError(path, f"has no {place}, which is named in {DESCRIPTION}")
     return Bundle(path, description, sums)
 
 
@@ -140,21 +140,23 @@ def _read_sums(path: Path) -> dict[str, str]:
     for number, line in enumerate(read_text(path).splitlines(), 1):
         digest, gap, place = line.partition("  ")
         if not gap or len(digest) != 64 or not place:
-            raise InputError(path, "expected a SHA-256, two spaces, and a file's name", line=number)
+            raise InputError(path, "expected a SHA-256, two spaces and a file name", line=number)
         sums[place] = digest
     return sums
 
 
 def _check_sums(path: Path, sums: Mapping[str, str]) -> None:
     """Raise InputError for a file that has changed, is missing, or was added."""
-    advice = "get the bundle anew"
+    advice = "download the bundle again"
     there = set(places_in(path)) - {SUMS}
     for place, digest in sums.items():
         if place not in there:
-            raise InputError(path / place, f"is missing, but {SUMS} names it: {advice}")
+            raise InputError(path / place, f"is missing, but listed in {SUMS}: {advice}")
         found = sha256(read_bytes(path / place))
         if found != digest:
-            told = f"its SHA-256 is {found}, {SUMS} says {digest}"
-            raise InputError(path / place, f"was changed after the bundle was made ({told}): {advice}")
+            hashes = f"its SHA-256 is {found}, {SUMS} has {digest}"
+            raise InputError(path / place, f"was changed after the bundle was created ({hashes}): {advice}")
     for place in sorted(there - sums.keys()):
-        raise InputError(path / place, f"is no part of the bundle: {SUMS} does not name it; remove it")
+        raise InputError(
+            path / place, f"is not part of the bundle, since it is not listed in {SUMS}: remove it"
+        )

@@ -1,4 +1,4 @@
-"""A bundle's README: what is there, how to check it, and how to run it again."""
+"""A bundle's README: its content, how to check it, and how to rerun it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _lines(story: BundleStory, scenarios: Sequence[Scenario], results: Sequence[
     yield ""
     yield (
         f"{about.runs} simulated runs of an HPC cluster on renewable power, made with beasy-sched "
-        f"{about.version} on Python {about.python} ({about.system}); the campaign ended on "
+        f"{about.version} on Python {about.python} ({about.system}); the campaign was finished on "
         f"{story.ended:%Y-%m-%d}."
     )
     yield from _cautions(story)
@@ -37,15 +37,15 @@ def _lines(story: BundleStory, scenarios: Sequence[Scenario], results: Sequence[
     yield ""
     yield "## Results"
     yield ""
-    yield "Means over the runs that ended well:"
+    yield "Means over the successful runs:"
     yield ""
     yield "```text"
     yield from results
     yield "```"
     yield ""
-    yield "## What lies where"
+    yield "## Contents"
     yield ""
-    yield "| place | content |"
+    yield "| path | content |"
     yield "|---|---|"
     for place, content in _places(story):
         yield f"| `{place}` | {content} |"
@@ -57,7 +57,7 @@ def _cautions(story: BundleStory) -> Iterator[str]:
     if story.description.failed:
         yield f"{story.description.failed} of the runs failed: column `status` of the table of runs."
     if story.quick:
-        yield "The scenarios are shortened ones, for a trial (`--quick`)."
+        yield "The scenarios are the quick versions for trials (`--quick`)."
 
 
 def _counts(scenario: Scenario) -> str:
@@ -72,23 +72,23 @@ def _counts(scenario: Scenario) -> str:
 def _places(story: BundleStory) -> Iterator[tuple[str, str]]:
     yield (
         f"{layout.SCENARIOS}/",
-        "the scenarios with all defaults filled in; `files/`, where there is one: what they name",
+        "the scenarios with all defaults filled in; `files/`, if it exists: the files named in them",
     )
     yield (
         f"{layout.INPUTS}/",
-        "what the runs read: platforms (SimGrid), workloads (Batsim), power, sites, plans",
+        "input files of the runs: platforms (SimGrid), workloads (Batsim), power, sites, plans",
     )
-    yield layout.TABLE, f"one row per run; `{layout.TABLE_CSV}` is the same as text"
+    yield layout.TABLE, f"one row per run; `{layout.TABLE_CSV}` is the same as CSV"
     yield layout.COLUMNS_CSV, "type, unit and meaning of each column"
-    yield layout.TIMINGS, "how long each run took"
+    yield layout.TIMINGS, "duration of each run"
     if story.description.keep == "trace":
         yield f"{layout.RESULTS}/traces/", "energy trace of each run, one row per step"
     if story.description.keep == "everything":
         yield f"{layout.RESULTS}/runs/", "jobs, schedule, energy trace, decisions and summary of each run"
-    yield f"{layout.SOFTWARE}/", "the program as a wheel; the versions of all packages that it ran with"
+    yield f"{layout.SOFTWARE}/", "the program as a wheel; the versions of all packages that it used"
     if story.description.policies:
-        yield f"{layout.POLICIES}/", "modules of policies that do not come with the program"
-    yield layout.METADATA, "this in a form for machines: RO-Crate 1.1, Process Run Crate 0.5"
+        yield f"{layout.POLICIES}/", "modules of policies that are not built in"
+    yield layout.METADATA, "this description in machine-readable form: RO-Crate 1.1, Process Run Crate 0.5"
     yield layout.SUMS, "SHA-256 of every other file"
 
 
@@ -102,16 +102,16 @@ def _how_to(story: BundleStory) -> Iterator[str]:
         "",
         f"    sha256sum -c {layout.SUMS}",
         "",
-        "## Running it again",
+        "## Rerunning the campaign",
         "",
         f"    beasy-sched campaign rerun{allow} THIS_FOLDER",
         "",
-        f"makes a virtual environment with the versions in `{layout.REQUIREMENTS}`, runs everything",
-        "again, and compares all inputs and results byte by byte. Not compared are the seconds that runs",
-        f"and plans took (`{layout.TIMINGS}`; columns of `schedule.csv` and `plans.csv`), which differ. On",
+        f"creates a virtual environment with the versions in `{layout.REQUIREMENTS}`, runs everything",
+        "again, and compares all inputs and results byte by byte, except for the durations of runs",
+        f"and plans (`{layout.TIMINGS}`; columns of `schedule.csv` and `plans.csv`), which differ. On",
         "another kind of processor, last digits can differ.",
         "",
-        f"By hand, in this folder and a new virtual environment of Python {story.description.python_minor}:",
+        f"Manually, in this folder and a new virtual environment of Python {story.description.python_minor}:",
         "",
         f"    {install}",
     )  # fmt: skip

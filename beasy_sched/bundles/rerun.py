@@ -1,4 +1,4 @@
-"""Runs the campaign of a bundle again: in this environment, or in a fresh one with the bundle's versions."""
+"""Rerun of the campaign of a bundle: in this environment, or a fresh one with the bundle's versions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.limits import shortened
 from beasy_sched.policies.registry import check_named_in_data
 
-PRESENT: Final = "use --environment present to run it with the packages that are installed here"
+PRESENT: Final = "use --environment present to run it with the installed packages"
 _PATIENCE_S: Final = 10.0
-"""Time that a rerun gets to end its runs when it is interrupted, s."""
+"""Time limit for an interrupted rerun to end its runs, s."""
 _AGAIN: Final = "campaign"
-"""Folder of the campaign within the one that a rerun is given: plans that lie beside it are its own."""
+"""Folder of the campaign within the folder of a rerun, so that shared plans are not those of others."""
 
 
 def check_allowed(bundle: layout.Bundle, allowed: Collection[str]) -> None:
@@ -57,15 +57,15 @@ def run_again(
 
 @contextmanager
 def fresh_environment(bundle: layout.Bundle, python: str | None) -> Iterator[Path]:
-    """A new virtual environment with the versions of the bundle; yields its Python.
+    """Create a temporary virtual environment with the versions of the bundle; yields its Python.
 
-    ``python`` is the program to make it with (None: one of the bundle's version is looked for). Raises
-    ConfigError where it cannot be made. It is removed in the end.
+    ``python`` is the program to create it with (None: search for the bundle's version). Raises ConfigError if
+    it cannot be created.
     """
     made_with = _find_python(bundle, python)
     with tempfile.TemporaryDirectory(prefix="beasy-environment-", ignore_cleanup_errors=True) as name:
         place = Path(name, "venv")
-        _done([made_with, "-m", "venv", place], f"{made_with} cannot make a virtual environment")
+        _done([made_with, "-m", "venv", place], f"{made_with} cannot create a virtual environment")
         inside = place / ("Scripts" if sys.platform == "win32" else "bin") / "python"
         pip: list[str | Path] = [
             inside,
@@ -82,9 +82,9 @@ def fresh_environment(bundle: layout.Bundle, python: str | None) -> Iterator[Pat
 
 
 def run_in(python: Path, arguments: Sequence[str]) -> int:
-    """Call this program with another Python, in a folder without modules; return its exit code.
+    """Run this program with another Python, in a folder without modules; return its exit code.
 
-    What interrupts this process ends the other one, too, which gets time to stop its runs.
+    An interrupt of this process also ends the other one, which gets time to stop its runs.
     """
     command: list[str | Path] = [python, "-m", "beasy_sched", *arguments]
     with (
@@ -104,13 +104,13 @@ def run_in(python: Path, arguments: Sequence[str]) -> int:
 
 
 def _find_python(bundle: layout.Bundle, given: str | None) -> str:
-    """A Python of the bundle's version, up to its last number. Raises ConfigError."""
+    """Return a Python of the bundle's version, up to its last number. Raises ConfigError."""
     wanted = bundle.description.python_minor
     names = [given] if given is not None else [sys.executable, f"python{wanted}", "python3"]
     for name in names:
         if (path := shutil.which(name)) is not None and _version_of(path) == wanted:
             return path
-    found = f"{given} is none" if given is not None else f"there is no python{wanted} on the PATH"
+    found = f"{given} is not that version" if given is not None else f"python{wanted} is not on the PATH"
     raise ConfigError(
         f"the bundle was made with Python {wanted}, and {found}: name one with --python, or {PRESENT}"
     )
@@ -126,7 +126,7 @@ def _version_of(python: str) -> str:
 
 
 def _done(command: Sequence[str | Path], otherwise: str) -> None:
-    """Run a command. Raises ConfigError, with the command's own words, where it fails."""
+    """Run a command. Raises ConfigError, with the command's error output, if it fails."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=_clean_environment(), check=False)
     except OSError as error:
@@ -139,5 +139,5 @@ def _done(command: Sequence[str | Path], otherwise: str) -> None:
 
 
 def _clean_environment() -> dict[str, str]:
-    """The variables of this process without those that let a Python find other modules than its own."""
+    """Return the environment variables without those that make Python find other modules than its own."""
     return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}

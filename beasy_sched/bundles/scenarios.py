@@ -1,4 +1,4 @@
-"""Scenarios as files of a bundle: TOML that the program reads, with the files that they name beside them."""
+"""Scenario files (TOML) of a bundle, and the files named in them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 def write_scenarios(
     folder: Path, scenarios: Iterable[Scenario], hashes: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Write scenario files, and the files that they name, into a bundle; return the scenarios' places.
+    """Write scenario files, and the files named in them, into a bundle; return the paths of the scenarios.
 
-    ``hashes`` is the SHA-256 of each file that they name, when the campaign was begun. Raises ConfigError
-    for what cannot be told without the user's other files, and InputError.
+    ``hashes`` has the SHA-256 of each of these files at the start of the campaign. Raises ConfigError for
+    references to other files of the user, which a bundle cannot contain, and InputError.
     """
     places = _places(hashes)
     for path, place in places.items():
         content = read_bytes(path)
         if sha256(content) != hashes[path]:
-            raise InputError(path, "has changed since the campaign was begun: bring back the file as it was")
+            raise InputError(path, "has changed since the start of the campaign: restore the original file")
         write_inside(folder, place, content)
     written = []
     for scenario in scenarios:
@@ -70,7 +70,7 @@ def _section(name: str, values: Mapping[str, Any]) -> list[str]:
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """A JSON value without nulls, and with new names of files."""
+    """Return a JSON value without nulls, and with new names of files."""
     if isinstance(value, dict):
         return {names.get(k, k): _renamed(part, names) for k, part in value.items() if part is not None}
     if isinstance(value, list):
@@ -96,7 +96,7 @@ def _key(name: str) -> str:
 
 
 def _places(paths: Iterable[str]) -> dict[str, str]:
-    """Where each file is put: as they lie to each other, since a file may name another one beside it."""
+    """Return the path of each file; relative positions are kept, since files may refer to each other."""
     folders = [os.path.dirname(path) for path in paths]
     top = os.path.commonpath(folders) if folders else ""
     return {path: f"{FILES}/{Path(os.path.relpath(path, top)).as_posix()}" for path in paths}
@@ -107,19 +107,19 @@ def _refuse_files_in_options(scenario: Scenario) -> None:
         for name, value in policy.options.items():
             if isinstance(value, str) and os.path.isfile(value):
                 raise ConfigError(
-                    f"scenario {scenario.name}: policies[{number}].options.{name} names the file {value}, "
-                    "and a bundle cannot hold files that are named in options"
+                    f"scenario {scenario.name}: policies[{number}].options.{name} refers to the file {value},"
+                    " but a bundle cannot contain files named in options"
                 )
 
 
 def _check(scenario: Scenario, text: str, path: Path) -> None:
-    """Raise ConfigError unless the file in the bundle is the scenario, and all that it names lies there."""
+    """Raise ConfigError unless the file in the bundle is the scenario, with all files named in it."""
     again = scenario_as_written(text, path)
     inside = str(path.parents[1].absolute() / FILES) + os.sep
     for name in named_files(again):
         if not os.path.abspath(name).startswith(inside):
             raise ConfigError(
-                f"scenario {scenario.name}: {name} is named by its whole path in another file: name it "
+                f"scenario {scenario.name}: another file refers to {name} by its absolute path: use a path "
                 "relative to that file, and run the campaign again"
             )
     if scenario_hash(again) != scenario_hash(scenario):

@@ -1,4 +1,4 @@
-"""The software of a campaign: this program as a wheel, versions of what it needs, policies' modules."""
+"""The software of a campaign: this program as a wheel, versions of its packages, modules of policies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NO_DATE: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def extras_of(scenarios: Iterable[Scenario]) -> set[str]:
-    """Return the extras of this program that a campaign of these scenarios needs."""
+    """Return the extras of this program that a campaign of these scenarios requires."""
     extras = {"data"}
     for scenario in scenarios:
         extras |= {"plan"} if scenario.plan.make else set()
@@ -39,9 +39,9 @@ def extras_of(scenarios: Iterable[Scenario]) -> set[str]:
 
 
 def versions_of(extras: Iterable[str], others: Iterable[str] = ()) -> dict[str, str]:
-    """Return the installed version of every package that this program needs with ``extras``, by name.
+    """Return the installed version of each package that this program requires with ``extras``, by name.
 
-    ``others`` are further distributions, with what they need. Raises ConfigError for one that is missing.
+    ``others`` are further distributions, with their requirements. Raises ConfigError for a missing one.
     """
     parsing: Any = load_optional("packaging.requirements", EXTRA, "a bundle")
     found: dict[str, str] = {}
@@ -68,15 +68,15 @@ def _distribution(name: str) -> metadata.Distribution:
         return metadata.distribution(name)
     except metadata.PackageNotFoundError:
         raise ConfigError(
-            f"the campaign needs {name}, which is not installed here: pip install {name}"
+            f"the campaign requires {name}, which is not installed: pip install {name}"
         ) from None
 
 
 def policy_files(scenarios: Iterable[Scenario]) -> tuple[dict[str, bytes], set[str]]:
-    """Return modules of policies that are not ours, by place in a bundle, and distributions with such.
+    """Return modules of external policies, by path in a bundle, and distributions with such.
 
-    What was installed from a package index is not copied; no module is imported. Raises ConfigError for one
-    that cannot be found.
+    Modules installed from a package index are not copied; no module is imported. Raises ConfigError for a
+    module that cannot be found.
     """
     files: dict[str, bytes] = {}
     distributions = set()
@@ -94,10 +94,10 @@ def policy_files(scenarios: Iterable[Scenario]) -> tuple[dict[str, bytes], set[s
 
 def _source(package: str, policy: str) -> dict[str, bytes]:
     if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as where policies are found
+        sys.path.insert(0, os.getcwd())  # as for the import of policies
     origin = source_of(package)
     if origin is None:
-        raise ConfigError(f"policy {policy!r}: no module {package!r} is found: call this from its folder")
+        raise ConfigError(f"policy {policy!r}: module {package!r} not found: run this command in its folder")
     if origin.name != "__init__.py":
         return {f"{POLICIES}/{origin.name}": read_bytes(origin)}
     paths = sorted(origin.parent.rglob("*.py"))
@@ -107,9 +107,9 @@ def _source(package: str, policy: str) -> dict[str, bytes]:
 
 
 def wheel() -> tuple[str, bytes]:
-    """Return the place in a bundle and the content of a wheel of this program, as it is installed.
+    """Return the path in a bundle and the content of a wheel of this program, as installed.
 
-    The same program gives the same bytes. Raises ConfigError where it is not installed.
+    The same program gives the same bytes. Raises ConfigError if it is not installed.
     """
     root = Path(_version.__file__).parent
     distribution = _distribution(PROGRAM)

@@ -1,4 +1,4 @@
-"""Makes a bundle of a campaign that has ended: whole, or not at all."""
+"""Creation of a bundle from a finished campaign, atomically."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from beasy_sched.policies.registry import OURS
 
 @dataclass(frozen=True)
 class Credits:
-    """What people say of a bundle."""
+    """Title, authors and licence of a bundle."""
 
     title: str = ""
-    """Title of the bundle; empty: made of the scenarios' names."""
+    """Title of the bundle; empty: the scenarios' names."""
     authors: Sequence[str] = ()
-    """Names, each with an ORCID in angle brackets where there is one."""
+    """Names, each optionally with an ORCID in angle brackets."""
     licence: str = ""
-    """Address or name of the licence of the data; empty: none is stated."""
+    """URL or name of the licence of the data; empty: not stated."""
 
 
 def write_bundle(campaign_folder: Path, target: Path, credits: Credits) -> layout.Bundle:
-    """Make a bundle of a campaign in the new folder ``target``, and return it.
+    """Create a bundle of a campaign in the new folder ``target``, and return it.
 
-    Raises ConfigError and InputError where the campaign has not ended, was made by other versions than those
-    that are installed, or cannot be told whole.
+    Raises ConfigError and InputError if the campaign is not finished, was made by other versions than the
+    installed ones, or cannot be bundled completely.
     """
     load_optional("rocrate.rocrate", EXTRA, "a bundle")
     campaign = read_campaign(campaign_folder)
@@ -90,16 +90,18 @@ def write_bundle(campaign_folder: Path, target: Path, credits: Credits) -> layou
 def _check_ended(campaign: Campaign) -> None:
     folder, left = campaign.folder, len(campaign.specs) - len(campaign.runs)
     if folder.running_since_s() is not None:
-        raise ConfigError(f"{folder.path}: the campaign is still running: wait until it has ended")
+        raise ConfigError(f"{folder.path}: the campaign is still running: wait until it is finished")
     if left or not folder.table.exists():
-        what = f"{left} of {len(campaign.specs)} runs have not ended" if left else "its table is not written"
+        what = (
+            f"{left} of {len(campaign.specs)} runs are not finished" if left else "its table is not written"
+        )
         raise ConfigError(
             f"{folder.path}: {what}: finish the campaign with 'beasy-sched campaign resume {folder.path}'"
         )
 
 
 def _check_versions(campaign: Campaign, versions: Mapping[str, str]) -> None:
-    """Raise ConfigError where a campaign was made by other versions than those that are installed."""
+    """Raise ConfigError if a campaign was made by other versions than the installed ones."""
     told = [("beasy-sched", campaign.manifest.version, __version__)]
     told += [("numpy", str(each), versions["numpy"]) for each in campaign.runs["numpy_version"].unique()]
     for path in sorted((campaign.folder.path / layout.INPUTS).glob("plan-*")):
@@ -109,16 +111,16 @@ def _check_versions(campaign: Campaign, versions: Mapping[str, str]) -> None:
     for name, made_by, here in told:
         if made_by != here:
             raise ConfigError(
-                f"{campaign.folder.path}: was made with {name} {made_by}, and {here} is installed here: make "
+                f"{campaign.folder.path}: was made with {name} {made_by}, but {here} is installed: create "
                 "the bundle in the environment that made the campaign"
             )
 
 
 @contextmanager
 def _whole(target: Path) -> Iterator[Path]:
-    """A folder that gets the name ``target`` when the block has ended well, and is removed otherwise."""
+    """Create a folder that is renamed to ``target`` after the block, or removed if the block fails."""
     if target.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
-        raise ConfigError(f"{target} is there already: choose another name with -o, or remove it")
+        raise ConfigError(f"{target} already exists: choose another name with -o, or remove it")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
@@ -167,7 +169,7 @@ def _columns_csv(campaign: Campaign) -> str:
 
 
 def _requirements(versions: Mapping[str, str]) -> str:
-    head = "# The packages that the campaign ran with, beside the wheel in this folder.\n"
+    head = "# The packages that the campaign used, in addition to the wheel in this folder.\n"
     return head + "".join(f"{name}=={version}\n" for name, version in versions.items())
 
 
@@ -183,7 +185,7 @@ def _tell(
     versions: Mapping[str, str],
     credits: Credits,
 ) -> None:
-    """Write what people and machines read of the bundle, and the hashes of all files."""
+    """Write the README, the metadata and the hashes of all files."""
     scenarios = campaign.manifest.parsed()
     ended = datetime.fromtimestamp(campaign.folder.table.stat().st_mtime, timezone.utc)
     names = ", ".join(scenario.name for scenario in scenarios)

@@ -1,5 +1,5 @@
-"""Campaigns: scenario files, the runs that they stand for, and tables of the results.
+"""Campaigns: scenario files, their runs, and tables of the results.
 
-`scenario` and `scenario_file` say what is run, `inputs` makes what a run reads, `tasks` does one run,
-`workers` many at a time, `campaign` all of them, `folder` keeps them, and `table` reads the results.
+`scenario` and `scenario_file` define the runs, `inputs` creates their input files, `tasks` executes one run,
+`workers` many in parallel, `campaign` all of them, `folder` stores them, and `table` reads the results.
 """

@@ -1,4 +1,4 @@
-"""A campaign: all runs of some scenarios, concurrently, each once, whatever interrupts them."""
+"""A campaign: all runs of some scenarios, in parallel, each once, despite interruptions."""
 
 from __future__ import annotations
 
@@ -56,26 +56,26 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a campaign ended."""
+    """Outcome of a campaign."""
 
     folder: Path
     runs: int
     executed: int
-    """Runs that this call executed; runs that had ended before are not among them."""
+    """Number of runs that this call executed, without runs that were already finished."""
     failed: int
     left: int = 0
-    """Runs that have not ended: other parts of the campaign have to execute them."""
+    """Number of runs left to other parts of the campaign."""
     warnings: Mapping[str, int] = field(default_factory=dict)
-    """Warnings of this call's runs, and the number of each; warnings that differ in figures only count as
-    one, in the words of the first."""
+    """Warnings of this call's runs, and the number of each; warnings that differ only in figures count as
+    one, with the text of the first."""
 
 
 def begin(
     scenarios: Sequence[Scenario], folder: Path, *, small: bool = False, keep: Keep = "nothing"
 ) -> None:
-    """Make the folder of a campaign, or check that it belongs to the same one.
+    """Create the folder of a campaign, or check that it belongs to the same campaign.
 
-    ``small`` takes the quick relatives of the scenarios. Raises ConfigError and InputError.
+    ``small`` uses the quick versions of the scenarios. Raises ConfigError and InputError.
     """
     expand(scenarios)
     check_installed(scenarios)
@@ -99,12 +99,12 @@ def go_on(
     allowed: Collection[str] = (),
     part: CampaignPart | None = None,
 ) -> Outcome:
-    """Execute the runs of the campaign in ``folder`` that have not ended, and write its tables.
+    """Execute the unfinished runs of the campaign in ``folder``, and write its tables.
 
-    Only those of a ``part``, if one is given: the tables are then written by the part that ends last.
+    With a ``part``, only its runs are executed, and the last part to finish writes the tables.
     ``executor`` is closed in any case; ``allowed`` are the policies ``package.module:Class`` that the
     folder's description may have imported. Raises ConfigError, InputError and MachineError; a run that fails,
-    or whose process dies, is a row that says so.
+    or whose process dies, is a row with the error.
     """
     with contextlib.closing(executor):
         place = Folder(folder)
@@ -126,7 +126,7 @@ def go_on(
 
 @dataclass
 class Work:
-    """Executes runs that have not ended, their plans first; more may be added later."""
+    """Executor of unfinished runs, after their plans; more may be added later."""
 
     folder: Folder
     prepared: Preparation
@@ -138,17 +138,17 @@ class Work:
     """Number of runs that gave each warning; see `Outcome`."""
     _pending: list[RunSpec] = field(default_factory=list)
     _ended: int = 0
-    """Number of the runs asked for that had ended before this call."""
+    """Number of the requested runs that had finished before this call."""
     _total: int = 0
     _no_plan: dict[str, str] = field(default_factory=dict)
     """Reason why there is no plan, by recipe."""
     _provenance: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Hashes of the inputs of the runs under way."""
+    """Hashes of the inputs of the current runs."""
     _first_words: dict[str, str] = field(default_factory=dict)
-    """First warning of each sort; warnings of one sort differ in numbers only."""
+    """First warning of each kind; warnings of one kind differ only in numbers."""
 
     def run(self, specs: Sequence[RunSpec], *, retry_failed: bool = False) -> None:
-        """Execute those of the runs that have not ended. Raises MachineError."""
+        """Execute the unfinished runs. Raises MachineError."""
         self._pending = []
         for spec in specs:
             ended = self.folder.ended(spec.key) if self.folder.has(spec.key, self.keep) else None
@@ -161,21 +161,21 @@ class Work:
         work_through(self.executor, self._runs(), self._run_done)
 
     def _plans(self) -> Iterator[Task]:
-        """The plans that pending runs need and that are not there, each once."""
+        """Yield the missing plans of pending runs, each once."""
         asked = set(self._no_plan)
         for spec in self._pending:
             if not spec.scenario.plan.make:
                 continue
             try:
                 task = self.prepared.forecast(spec).plan
-            except Exception:  # whatever it is, the runs will say so
+            except Exception:  # the runs will report it
                 continue
             if task.recipe not in asked and not self._has_plan(task.recipe):
                 yield task.recipe, solve, task
             asked.add(task.recipe)
 
     def _has_plan(self, recipe: str) -> bool:
-        """Whether the folder has a plan, be it from a campaign beside this one."""
+        """Whether the folder has a plan, possibly from a neighbouring campaign."""
         if self.folder.has_plan(recipe):
             return True
         shared = SharedPlans.beside(self.folder.path).find(recipe)
@@ -199,7 +199,7 @@ class Work:
                 if recipe in self._no_plan:
                     raise ConfigError(f"there is no plan: {self._no_plan[recipe]}")
                 task, self._provenance[spec.key] = self.prepared.task(spec, self.keep)
-            except Exception as error:  # a row that says so; the campaign goes on
+            except Exception as error:  # a row with the error; the campaign continues
                 if machine_error(error) is not None:
                     raise
                 self._run_done(spec, Failure(why(error)))
@@ -231,13 +231,13 @@ class Work:
 
 
 class Preparation:
-    """Inputs of the runs of a campaign; those that were used last stay in memory.
+    """Inputs of the runs of a campaign; the most recent ones stay in memory.
 
-    What does not depend on an axis of a sweep is the same at all its points, and made once.
+    Inputs that do not depend on an axis of a sweep are the same at all its points, and created once.
     """
 
     def __init__(self, folder: Folder) -> None:
-        """Keep everything in ``folder``."""
+        """Store the inputs in ``folder``."""
         self._folder = folder
         self._forecasts = _Recent[ForecastInputs](4)
         self._executions = _Recent[tuple[RealInputs, dict[str, str]]](4)
@@ -289,7 +289,7 @@ class Preparation:
         }
 
     def provenance(self, spec: RunSpec) -> dict[str, str]:
-        """Return what is known of a run's origin even where its inputs cannot be made."""
+        """Return the origin of a run, which is available even if its inputs cannot be created."""
         key = spec.scenario.name, spec.point, spec.mark
         return {
             "version": __version__,
@@ -312,7 +312,7 @@ class Preparation:
         return forecast_inputs(scenario, jobs, as_json, production)
 
     def _execution(self, spec: RunSpec, forecast: ForecastInputs) -> tuple[RealInputs, dict[str, str]]:
-        """Return what really happens in an execution, kept in the folder, and its hashes."""
+        """Return the actual inputs of an execution, stored in the folder, and their hashes."""
         scenario, number, seed = spec.scenario, spec.tuple_number, spec.seed
         workload = self._real_workloads.get(
             (_key(spec, "workload"), seed),
@@ -329,7 +329,7 @@ def _key(spec: RunSpec, kind: Shaped) -> tuple[str, int, Point]:
 
 
 class _Recent(Generic[Value]):
-    """The few values that were asked for last; or why they could not be made, which costs as much to find."""
+    """Cache of the most recent values, or of the errors in creating them, which take as long to find."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,15 +1,15 @@
 """The folder of a campaign.
 
-    campaign.json     what the campaign is (`Manifest`)
-    inputs/           what the runs read, named by content; plans by what they were made of
+    campaign.json     description of the campaign (`Manifest`)
+    inputs/           input files of the runs, named by content; plans by their own inputs
     rows/             one small file per completed run: the journal
-    traces/, runs/    what is kept of the runs, where that is wanted
-    runs.parquet      the table, once all runs have ended
-    timings.parquet   how long they took
+    traces/, runs/    files of the runs to keep, if requested
+    runs.parquet      the table, once all runs have finished
+    timings.parquet   durations of the runs
 
-Every file appears under its name only when it is complete, so that the folder is sound whenever the
-campaign is interrupted, even by SIGKILL. The scenarios are frozen in the manifest, so that nothing else is
-mixed in.
+Each file is renamed to its name only when it is complete, so the folder is consistent whenever the campaign
+is interrupted, even by SIGKILL. The scenarios are frozen in the manifest, so that runs of other scenarios are
+never mixed in.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ _ENDINGS = {"platform": "xml", "workload": "json", "power": "txt", "plan": "msgp
 _GLANCE_S = 0.1
 """Longest time for which `Folder.running_since_s` holds the lock, s."""
 _LOCK = ".lock"
-"""Lock file, locked as long as a campaign runs in the folder; its time is when the campaign began."""
+"""Lock file, locked while a campaign runs in the folder; its time is the start of the campaign."""
 
 Row = TypeVar("Row")
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """What the journal says of a run that has ended."""
+    """Journal entry of a finished run."""
 
     row: dict[str, Any]
     wall_s: Annotated[float, msgspec.Meta(ge=0)]
@@ -60,10 +60,10 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 def read_ended(path: Path, kind: type[Row]) -> Row | None:
-    """Read a journal's file of a run; None where the run has not ended.
+    """Read the journal entry of a run; None if the run has not finished.
 
-    A power cut may leave a file that ends early: that run has not ended, either. Raises InputError for
-    other damage.
+    A power cut may leave a truncated file: that run has not finished either. Raises InputError for other
+    damage.
     """
     if not path.exists():
         return None
@@ -77,19 +77,19 @@ def read_ended(path: Path, kind: type[Row]) -> Row | None:
 
 def damaged_row(path: Path, why: str, line: int | None = None) -> InputError:
     """Return the error for a journal's file that cannot be used."""
-    advice = "remove the file, and its run is executed again"
+    advice = "delete the file to repeat the run"
     return InputError(path, f"is not the result of a run: {why}; {advice}", line=line)
 
 
 def must_be_empty(folder: Path, otherwise: str) -> None:
-    """Raise ConfigError if a folder has files and is not ours; ``otherwise`` says what was expected."""
+    """Raise ConfigError if a folder contains other files; ``otherwise`` names what was expected."""
     if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
-        raise ConfigError(f"{folder} is neither empty nor {otherwise}: choose another folder")
+        raise ConfigError(f"{folder} is not empty and does not contain {otherwise}: choose another folder")
 
 
 @dataclass(frozen=True)
 class Folder:
-    """Paths in the folder, and what is written to them."""
+    """Paths in the folder, and access to their files."""
 
     path: Path
 
@@ -105,9 +105,9 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self, *, shared: bool = False) -> Iterator[None]:
-        """Keep other campaigns out; the lock ends with the process. Raises ConfigError and InputError.
+        """Lock the folder against other campaigns, until the process ends. Raises ConfigError and InputError.
 
-        Several parts of one campaign may work in the folder at a time: their lock is ``shared``.
+        Several parts of one campaign may use the folder at the same time: their lock is ``shared``.
         """
         with self._open_lock() as file:
             if sys.platform != "win32":
@@ -153,9 +153,9 @@ class Folder:
                 raise InputError(self.path / _LOCK, what) from error
 
     def _held(self, *names: str) -> HeldFolder:
-        """Hold the folder, or one in it, which is made where it is missing.
+        """Hold the folder, or one in it, and create it if it is missing.
 
-        Raises InputError where it cannot be made, or a link or a file has its name.
+        Raises InputError if it cannot be created, or a link or a file has its name.
         """
         held = hold_folder(self.path)
         for name in names:
@@ -164,14 +164,14 @@ class Folder:
         return held
 
     def _write(self, path: Path, content: bytes) -> None:
-        """Write a file in a folder of ours, whole or not at all. Raises InputError."""
+        """Write a file in a campaign's folder atomically. Raises InputError."""
         with self._held(*path.relative_to(self.path).parts[:-1]) as folder:
             write_atomic(path, content, folder)
 
     def running_since_s(self) -> float | None:
-        """When the campaign that runs now, or the last of its parts, was started or resumed, s since 1970.
+        """Return the start (or resumption) of the running campaign, or of its last part, s since 1970.
 
-        None where none runs, or the folder's lock cannot be opened or taken.
+        None if none is running, or the folder's lock cannot be opened or taken.
         """
         if sys.platform == "win32":
             return None
@@ -185,11 +185,11 @@ class Folder:
         return None
 
     def ended_at_s(self) -> list[float]:
-        """Times at which the runs ended, s since 1970, in ascending order."""
+        """Return the times at which the runs ended, s since 1970, in ascending order."""
         return sorted(path.stat().st_mtime for path in (self.path / "rows").glob("*.json"))
 
     def add_input(self, kind: str, content: bytes) -> str:
-        """Keep what runs read; return its SHA-256."""
+        """Store an input of runs; return its SHA-256."""
         digest = hashlib.sha256(content).hexdigest()
         path = self.input_path(kind, digest)
         if not path.exists() or path.stat().st_size != len(content):  # a power cut may leave it empty
@@ -197,7 +197,7 @@ class Folder:
         return digest
 
     def add_plan(self, recipe: str, content: bytes) -> None:
-        """Keep a plan. Raises InputError."""
+        """Store a plan. Raises InputError."""
         self._write(self.input_path("plan", recipe), content)
 
     def has_plan(self, recipe: str) -> bool:
@@ -209,38 +209,38 @@ class Folder:
         return True
 
     def input_path(self, kind: str, digest: str) -> Path:
-        """Path of an input. ``digest`` is the hash of its content; for a plan, of its recipe."""
+        """Return the path of an input. ``digest`` is the hash of its content; for a plan, of its recipe."""
         return self.path / "inputs" / f"{kind}-{digest[:16]}.{_ENDINGS[kind]}"
 
     def has(self, run: str, keep: Keep) -> bool:
-        """Whether everything that is to be kept of a run exists."""
+        """Whether all files to keep of a run exist."""
         if keep == "trace":
             return self.trace(run) is not None
         return keep == "nothing" or (self.path / "runs" / run).is_dir()
 
     def row_path(self, run: str) -> Path:
-        """The journal's file of a run."""
+        """Return the path of a run's journal entry."""
         return self.path / "rows" / f"{run}.json"
 
     def ended(self, run: str) -> Ended | None:
-        """Return the outcome of a run; None if it has not ended."""
+        """Return the outcome of a run; None if it has not finished."""
         return read_ended(self.row_path(run), Ended)
 
     def add(self, run: str, row: dict[str, Any], result: RunResult, keep: Keep) -> None:
-        """Write what is kept of a run, then its row. Raises InputError."""
+        """Write the files to keep of a run, then its row. Raises InputError."""
         if keep == "everything":
             place = self.path / "runs" / run
             for name, content in result.files.items():
                 self._write(place / name, content)
             with self._held("runs", run) as held:
-                held.clear(keep=result.files)  # of the same run, when it failed
+                held.clear(keep=result.files)  # of an earlier failure of the same run
         elif keep == "trace" and TRACE in result.files:
             self._write(self.path / "traces" / f"{run}.csv", result.files[TRACE])
         ended = Ended(row, result.wall_s, result.cpu_s, result.trace)
         self._write(self.row_path(run), msgspec.json.encode(ended))
 
     def trace(self, run: str) -> Path | None:
-        """The energy trace of a run, None where it was not kept."""
+        """Return the energy trace of a run, None if it was not kept."""
         places = self.path / "traces" / f"{run}.csv", self.path / "runs" / run / TRACE
         return next((path for path in places if path.exists()), None)
 
@@ -257,15 +257,15 @@ class Manifest(msgspec.Struct, frozen=True):
     """Version of beasy-sched."""
     quick: bool
     keep: Keep
-    """What is kept of each run; see `execute`."""
+    """Files of each run to keep; see `execute`."""
     scenarios: list[dict[str, Any]]
     files: dict[str, str]
-    """SHA-256 of every file that the scenarios name."""
+    """SHA-256 of every file named in the scenarios."""
     format: str = FORMAT
     format_version: int = FORMAT_VERSION
 
     def parsed(self) -> list[Scenario]:
-        """Return the scenarios, made small already where ``quick`` says so. Raises ConfigError."""
+        """Return the scenarios, in their quick versions if ``quick`` is true. Raises ConfigError."""
         return [scenario_of(values) for values in self.scenarios]
 
 
@@ -276,7 +276,7 @@ def manifest_of(scenarios: Sequence[Scenario], *, quick: bool, keep: Keep) -> Ma
 
 
 def plain_values(scenario: Scenario) -> dict[str, Any]:
-    """Return a scenario as JSON has it, without what is as it was before there was a choice."""
+    """Return a scenario as JSON values, without newer fields that have their default."""
     values: dict[str, Any] = decode_json(msgspec.json.encode(scenario), dict)
     parts: tuple[tuple[dict[str, Any], Any, tuple[str, ...]], ...]
     parts = ((values, None, ("forecast", "deadlines")), (values["noise"], 1.0, ("production_band",)),
@@ -292,7 +292,7 @@ def plain_values(scenario: Scenario) -> dict[str, Any]:
 
 
 def scenario_hash(scenario: Scenario) -> str:
-    """Return the SHA-256 of all that shapes a scenario's results: of files the content, wherever they lie."""
+    """Return the SHA-256 of everything that affects a scenario's results; files count by content."""
     hashes = _file_hashes([scenario])
     values = {key: value for key, value in plain_values(scenario).items() if key != "comment"}
     text = json.dumps([_by_content(values, hashes), dict.fromkeys(hashes.values(), "")], sort_keys=True)
@@ -300,7 +300,7 @@ def scenario_hash(scenario: Scenario) -> str:
 
 
 def _by_content(value: Any, hashes: Mapping[str, str]) -> Any:
-    """A JSON value with the hashes of files in place of their names."""
+    """Return a JSON value with the hashes of files instead of their names."""
     if isinstance(value, dict):
         pairs = [(hashes.get(key, key), _by_content(part, hashes)) for key, part in value.items()]
         return sorted(pairs, key=repr) if value.keys() & hashes.keys() else dict(pairs)
@@ -330,13 +330,15 @@ def check_format(path: Path, found: tuple[str, int], expected: tuple[str, int]) 
 
 
 def check_same(folder: Path, old: Manifest, new: Manifest) -> None:
-    """Raise ConfigError, saying what differs, if new runs would not match those of the folder."""
+    """Raise ConfigError, with the differences, if new runs would not match those of the folder."""
     if not (found := list(_differences_of_manifests(old, new))):
         return
     more = len(found) - _MOST_DIFFERENCES
     shown = [*found[:_MOST_DIFFERENCES], *([f"and {more} more"] if more > 0 else [])]
     raise ConfigError(
-        f"{folder} holds another campaign:\n  " + "\n  ".join(shown) + "\nChoose another folder with -o, or "
+        f"{folder} contains another campaign:\n  "
+        + "\n  ".join(shown)
+        + "\nChoose another folder with -o, or "
         "continue the existing one with 'beasy-sched campaign resume'"
     )
 
@@ -359,7 +361,7 @@ def _differences_of_manifests(old: Manifest, new: Manifest) -> Iterator[str]:
 
 
 def differences(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the place, the old and the new value of each difference between two JSON values."""
+    """Yield the position, the old and the new value of each difference between two JSON values."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             yield from differences(old.get(key), new.get(key), f"{place}.{key}" if place else str(key))
@@ -376,7 +378,7 @@ def _file_hashes(scenarios: Sequence[Scenario]) -> dict[str, str]:
 
 
 def named_files(scenario: Scenario) -> Iterator[str]:
-    """Yield every file that a scenario names: server files, traces, weather, prices, forecasts."""
+    """Yield every file named in a scenario: server files, traces, weather, prices, forecasts."""
     names = [*scenario.platform.servers, scenario.platform.reference or ""]
     yield from (name for name in names if name.endswith(".toml"))
     yield from scenario.rate_files

@@ -1,4 +1,4 @@
-"""From a scenario to what its runs read: forecasts of each tuple, its plan, and what really comes."""
+"""Input files of a scenario's runs: forecasts, plan, and actual workload and production."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ from beasy_sched.protocol.notices import SUN_FIELD
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w, parse_duration
 
 _EXECUTION_KEY = 1000
-"""Spawn key of the noise of executions, beside those of `generate.random_streams`."""
+"""Spawn key of the noise of executions, in addition to those of `generate.random_streams`."""
 
 
 @dataclass(frozen=True)
@@ -79,19 +79,19 @@ class ForecastInputs:
     workload: GeneratedWorkload
     production: SitePower
     plan: PlanTask
-    """Everything that the tuple's plan is made from, the platform's file included."""
+    """All inputs of the tuple's plan, including the platform file."""
 
 
 @dataclass(frozen=True)
 class RealInputs:
-    """What really happens in an execution."""
+    """Actual workload and production of an execution."""
 
     workload: bytes
     power: bytes
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder where there is none. Raises ConfigError."""
+    """Create a folder if it does not exist. Raises ConfigError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -99,9 +99,9 @@ def make_folder(folder: Path) -> None:
 
 
 def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0) -> list[Path]:
-    """Write what the execution ``seed`` of tuple ``number`` reads; return the files.
+    """Write the input files of the execution ``seed`` of tuple ``number``; return the files.
 
-    ``platform.xml``, ``workload.json`` and ``power.txt`` are what really happens;
+    ``platform.xml``, ``workload.json`` and ``power.txt`` have the actual values;
     ``forecast_workload.json`` and ``forecast_power.txt`` are the forecasts, ``plan.msgpack`` is the plan made
     from them, and ``site.toml`` the site with the scenario's first guard. The bytes are those of a campaign's
     run. Raises ConfigError, InputError and NoPlan.
@@ -130,7 +130,7 @@ def materialize(scenario: Scenario, folder: Path, *, seed: int, number: int = 0)
 
 
 def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
-    """Make the forecasts of tuple ``number``. Raises InputError and ConfigError."""
+    """Create the forecasts of tuple ``number``. Raises InputError and ConfigError."""
     workload = forecast_workload(scenario, number)
     production = forecast_production(scenario, number)
     return forecast_inputs(scenario, workload, b"".join(workload.json_pieces()), production)
@@ -139,9 +139,9 @@ def make_forecast(scenario: Scenario, number: int) -> ForecastInputs:
 def forecast_inputs(
     scenario: Scenario, workload: GeneratedWorkload, workload_json: bytes, production: SitePower
 ) -> ForecastInputs:
-    """Return the forecasts of a tuple, whose workload and production (W per step) have been made."""
+    """Return the forecasts of a tuple from its workload and production (W per step)."""
     servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
-    wet = scenario.parsed_site().storage.hydrogen is not None  # a sweep may leave it out
+    wet = scenario.parsed_site().storage.hydrogen is not None  # a sweep may omit it
     plan = PlanTask(
         site=scenario.site_text(),
         windows=min(scenario.windows, PLANNED_AHEAD) if scenario.plan.replan else scenario.windows,
@@ -155,32 +155,32 @@ def forecast_inputs(
 
 
 def make_real(scenario: Scenario, forecast: ForecastInputs, number: int, seed: int) -> RealInputs:
-    """Make what really happens in the execution ``seed`` of tuple ``number``."""
+    """Create the actual inputs of the execution ``seed`` of tuple ``number``."""
     workload = make_real_workload(scenario, forecast.workload, number, seed)
     return RealInputs(workload, make_real_power(scenario, forecast.production, number, seed))
 
 
 def make_real_power(scenario: Scenario, forecast: SitePower, number: int, seed: int) -> bytes:
-    """Return the file of the power that is really produced."""
+    """Return the file of the actual production."""
     power_w = real_production_w(scenario, forecast.total_w, seed, number)
     return power_text(power_w, part_of_real_w(forecast.sun_w, forecast.total_w, power_w), scenario)
 
 
 def make_real_workload(scenario: Scenario, forecast: GeneratedWorkload, number: int, seed: int) -> bytes:
-    """Return the file of the jobs that really come. Raises InputError and ConfigError."""
+    """Return the file of the actual jobs. Raises InputError and ConfigError."""
     part = scenario.tuples[number].real_workload
     foreseen = forecast if part is None else noiseless_workload(scenario, part)
     return b"".join(real_workload(scenario, foreseen, seed, number).json_pieces())
 
 
 def power_text(power_w: FloatArray, sun_w: FloatArray, scenario: Scenario) -> bytes:
-    """Return a power file, which tells what of each step's power comes from the sun."""
+    """Return a power file, which includes the solar part of each step's power."""
     lines = power_event_lines(power_w, scenario.parsed_site().step_s, rates={SUN_FIELD: sun_w})
     return "".join(lines).encode()
 
 
 def forecast_csv(power_w: FloatArray, scenario: Scenario) -> bytes:
-    """Return the forecast that plans are made from as a forecast file, issued at time 0."""
+    """Return the forecast for plans as a forecast file, issued at time 0."""
     step_s = scenario.parsed_site().step_s
     rows = (f"0,{step * step_s:.15g},{power!r}\n" for step, power in enumerate(power_w.tolist()))
     return ("issued,valid,W\n" + "".join(rows)).encode()
@@ -192,17 +192,17 @@ def total_s(scenario: Scenario) -> float:
 
 
 def execution_seed(seed: int, number: int) -> int:
-    """Return the seed of the noise that tuple ``number`` gets in the execution ``seed``.
+    """Return the noise seed of tuple ``number`` in the execution ``seed``.
 
-    Tuples with one seed get independent noise; scenarios that share tuple number and seed share noise, so
-    that best and worst cases differ in their production alone.
+    Tuples with the same seed get independent noise; scenarios with the same tuple number and seed share
+    noise, so that best and worst cases differ only in their production.
     """
     sequence = np.random.SeedSequence(seed, spawn_key=(_EXECUTION_KEY, number))
     return int(sequence.generate_state(1, np.uint64)[0])
 
 
 def forecast_workload(scenario: Scenario, number: int) -> GeneratedWorkload:
-    """Return the workload that is forecast for tuple ``number``. Raises InputError and ConfigError."""
+    """Return the forecast workload of tuple ``number``. Raises InputError and ConfigError."""
     return noiseless_workload(scenario, scenario.tuples[number].workload)
 
 
@@ -217,7 +217,7 @@ def noiseless_workload(scenario: Scenario, part: WorkloadPart) -> GeneratedWorkl
 
 
 def forecast_production(scenario: Scenario, number: int) -> SitePower:
-    """Return the production that is forecast for tuple ``number``. Raises InputError and ConfigError."""
+    """Return the forecast production of tuple ``number``. Raises InputError and ConfigError."""
     part, site = scenario.tuples[number].production, scenario.parsed_site()
     steps = scenario.windows * site.steps
     start_s = None if part.start is None else _moment_s(part.start)
@@ -232,7 +232,7 @@ def forecast_production(scenario: Scenario, number: int) -> SitePower:
 def real_workload(
     scenario: Scenario, forecast: GeneratedWorkload, seed: int, number: int
 ) -> GeneratedWorkload:
-    """Return the real workload of the execution ``seed`` of tuple ``number``, with its deadlines."""
+    """Return the actual workload of the execution ``seed`` of tuple ``number``, with its deadlines."""
     noise = scenario.noise
     real = noisy_workload(
         forecast,
@@ -251,7 +251,7 @@ def real_workload(
 
 
 def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, number: int) -> FloatArray:
-    """Return the real production (W per step) of the execution ``seed`` of tuple ``number``."""
+    """Return the actual production (W per step) of the execution ``seed`` of tuple ``number``."""
     site, planned, band = scenario.parsed_site(), scenario.plan.options().uncertainty("renew"), scenario.noise
     at_once, later = (min(u * band.production_band, 1.0) for u in (planned.at_once, planned.at_horizon))
     return real_production(
@@ -265,7 +265,7 @@ def real_production_w(scenario: Scenario, forecast_w: FloatArray, seed: int, num
 
 
 def swf_options(scenario: Scenario, part: SwfWorkload) -> SwfOptions:
-    """Return what to take of a trace. Raises ConfigError."""
+    """Return the options for reading the trace. Raises ConfigError."""
     start_s = start_in_trace_s(part)
     return made_of(
         SwfOptions,
@@ -280,7 +280,7 @@ def swf_options(scenario: Scenario, part: SwfWorkload) -> SwfOptions:
 
 
 def synthetic_options(scenario: Scenario, part: SyntheticWorkload) -> SyntheticOptions:
-    """Return what to draw. Raises ConfigError."""
+    """Return the options for generating jobs. Raises ConfigError."""
     return made_of(
         SyntheticOptions,
         msgspec.structs.asdict(part),
@@ -291,7 +291,7 @@ def synthetic_options(scenario: Scenario, part: SyntheticWorkload) -> SyntheticO
 
 
 def start_in_trace_s(part: SwfWorkload) -> float:
-    """Return where in the trace to begin, s. Raises ConfigError."""
+    """Return the start in the trace, s. Raises ConfigError."""
     try:
         start_s = parse_duration(part.start) if isinstance(part.start, str) else part.start
     except ValueError as error:
@@ -328,23 +328,23 @@ def _moment_s(text: str) -> int:
 
 @dataclass(frozen=True)
 class PlanTask:
-    """Everything that a plan depends on."""
+    """All inputs of a plan."""
 
     site: str
-    """Text of the site file, without a guard: plans do not depend on it."""
+    """Content of the site file, without a guard, on which plans do not depend."""
     windows: int
     platform: bytes
     workload: bytes
     production: bytes
     options: PlanPart
     season_windows: int = 0
-    """Windows of the coarse plan that gives the hydrogen targets; 0: there is none."""
+    """Number of windows of the seasonal plan with the hydrogen targets; 0: no seasonal plan."""
 
     @property
     def recipe(self) -> str:
-        """SHA-256 of everything here and of the program's version."""
+        """SHA-256 of all inputs and of the program's version."""
         options = {name: str(getattr(self.options, name)) for name in self.options.__struct_fields__}
-        del options["replan"]  # which changes the runs, not the plans that they begin with
+        del options["replan"]  # it changes the runs, not their initial plans
         head = json.dumps([__version__, self.windows, self.season_windows, options, self.site]).encode()
         digests = [hashlib.sha256(part).digest() for part in (self.platform, self.workload, self.production)]
         return hashlib.sha256(b"".join([hashlib.sha256(head).digest(), *digests])).hexdigest()
@@ -360,7 +360,7 @@ class PlanTask:
 
 def make_plan(task: PlanTask) -> bytes:
     """Return the plan file. Raises ConfigError, InputError and NoPlan."""
-    contents = {  # under the names that ``beasy-sched plan`` gives them
+    contents = {  # names as in ``beasy-sched plan``
         "platform": task.platform,
         "production": task.production,
         "workload 0": task.workload,
@@ -385,7 +385,7 @@ def make_plan(task: PlanTask) -> bytes:
 
 
 def times_demand_w(servers: Platform, demand_w: FloatArray, factor: float) -> FloatArray:
-    """Return a demand (W per step) whose part above that of a sleeping site is ``factor`` times as large."""
+    """Return a demand (W per step) with the part above that of a sleeping site scaled by ``factor``."""
     if factor == 1.0:
         return demand_w
     no_jobs = np.empty(0), np.empty(0), np.empty(0, dtype=np.int64)
@@ -396,7 +396,7 @@ def times_demand_w(servers: Platform, demand_w: FloatArray, factor: float) -> Fl
 def read_back(
     site: Site, windows: int, platform: bytes, workload: bytes, power: bytes, step_s: float | None = None
 ) -> tuple[Platform, FloatArray, FloatArray]:
-    """Return what is in files: platform, demand and production (W a step) of so many windows.
+    """Return the content of files: platform, demand and production (W per step) of ``windows`` windows.
 
     Steps are the site's, or ``step_s`` seconds long.
     """

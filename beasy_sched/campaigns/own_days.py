@@ -1,8 +1,8 @@
-"""Scenarios on files of the user: the jobs of a trace, the weather of an export, on days spread over them.
+"""Scenarios with the user's files: jobs of a trace and weather of an export, on days spread over them.
 
-A scenario has several pairs of workload and production. Here each pair gets other days of the files, which
-do not overlap, so that comparisons can take pairs as independent. The plants are sized so that production
-over demand is that of the BEASY paper's scenarios (docs/decisions/workloads-and-platforms.md).
+A scenario has several pairs of workload and production. Each pair gets different days of the files, which do
+not overlap, so that comparisons can treat pairs as independent. The plants are sized so that production over
+demand is that of the BEASY paper's scenarios (docs/decisions/workloads-and-platforms.md).
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.units import SECONDS_PER_DAY
 
 PRODUCTION_OVER_DEMAND: Final = 1.15
-"""Mean production over demand of the scenarios' skies and workloads: see the scenario files."""
+"""Mean production over demand of the scenarios' weather and workloads: see the scenario files."""
 
 
 @dataclass(frozen=True)
 class OwnFiles:
-    """Files of weather or power (of sun, wind or both), and a trace in the SWF."""
+    """Files of weather or power (solar, wind or both), and a trace in the SWF."""
 
     weather: tuple[Path, ...] = ()
     trace: Path | None = None
     cores_per_host: int | None = None
-    """Processors of the trace per server; None for as many as the servers need to be as large as the trace's
+    """Processors of the trace per server; None for as many as make the servers as large as the trace's
     machine."""
     max_run_s: float | None = None
-    """Jobs of the trace that ran for longer are left out; None for no limit."""
+    """Jobs of the trace that ran for longer are omitted; None for no limit."""
 
     def __bool__(self) -> bool:
         return bool(self.weather) or self.trace is not None
@@ -57,7 +57,7 @@ class OwnFiles:
 def on_own_days(scenario: Scenario, files: OwnFiles) -> Scenario:
     """Return the scenario with the jobs of the trace, and the weather of the files, in its pairs of days.
 
-    Walltimes are the trace's. The scenario has fewer pairs where a file has too few days for all of them.
+    Walltimes are the trace's. The scenario has fewer pairs if a file has too few days for all of them.
     Raises InputError for a file that cannot be read or is too short, and ConfigError.
     """
     length_s, parts = total_s(scenario), scenario.tuples
@@ -79,8 +79,8 @@ def on_own_days(scenario: Scenario, files: OwnFiles) -> Scenario:
 def spread_s(available_s: float, length_s: float, count: int) -> list[float]:
     """Return up to ``count`` starts of spans of ``length_s`` that do not overlap, evenly over the whole.
 
-    Starts are whole days from the first, which is 0; the last is as late as it may be. There are fewer where
-    there is no room for more. Raises ValueError where not one span fits.
+    Starts are whole days from the first, which is 0; the last is as late as possible. There are fewer if
+    there is no room for more. Raises ValueError if not even one span fits.
     """
     last = math.floor((available_s - length_s) / SECONDS_PER_DAY)
     if last < 0:
@@ -93,7 +93,7 @@ def spread_s(available_s: float, length_s: float, count: int) -> list[float]:
 def _productions(
     paths: Sequence[Path], plants: Sequence[ProductionPart], length_s: float
 ) -> list[ProductionPart]:
-    """The same plants in weather of other days."""
+    """Return the same plants in weather of other days."""
     files: dict[str, str] = {}
     spans_s: list[tuple[int, int]] = []
     for path in paths:
@@ -103,7 +103,7 @@ def _productions(
         spans_s.append((series.start_s, series.start_s + len(series) * series.interval_s))
         for kind in _plants_of(series):
             if kind in files:
-                raise ConfigError(f"{files[kind]} and {path} are both for {kind}: pass one of them")
+                raise ConfigError(f"{files[kind]} and {path} are both for {kind}: pass only one of them")
             files[kind] = os.path.abspath(path)
     begin_s = max(begin_s for begin_s, _ in spans_s)
     first_s = int(SECONDS_PER_DAY * math.ceil(begin_s / SECONDS_PER_DAY))
@@ -125,13 +125,13 @@ def _productions(
 
 
 def _plants_of(series: TimeSeries) -> tuple[str, ...]:
-    """The plants that a file is for; sun if it does not say."""
+    """Return the plants of a file; solar if it does not name any."""
     both = {"weather": ("pv", "wind"), "wind": ("wind",)}
     return both.get(series.technology or "", ("pv",))
 
 
 def _workloads(files: OwnFiles, path: Path, servers: int, count: int, length_s: float) -> list[WorkloadPart]:
-    """Jobs of other days of the trace, on hosts with enough cores for the machine to fit on the servers."""
+    """Return jobs of other days of the trace, on hosts with enough cores for its machine to fit."""
     reader = SwfReader(path)
     column = SWF_FIELDS["submit_s"] - 1
     first, last, widest = math.inf, -math.inf, 1.0
@@ -150,7 +150,7 @@ def _workloads(files: OwnFiles, path: Path, servers: int, count: int, length_s: 
 
 
 def _scaled(scenario: Scenario) -> Scenario:
-    """The scenario with plants of such sizes that production over demand is as in the paper's scenarios."""
+    """Return the scenario with plants sized for the paper's ratio of production over demand."""
     steps, step_s = scenario.windows * scenario.parsed_site().steps, scenario.parsed_site().step_s
     servers = preset_platform(scenario.platform.servers, one_pstate=scenario.platform.one_pstate)
     produced_w = demanded_w = 0.0
@@ -161,7 +161,7 @@ def _scaled(scenario: Scenario) -> Scenario:
         demanded_w += float(demand_w.sum())
         produced_w += float(forecast_production(scenario, number).total_w.sum())
     if produced_w <= 0.0:
-        raise ConfigError("the files have no production on the days that were chosen")
+        raise ConfigError("the files have no production on the selected days")
     factor = PRODUCTION_OVER_DEMAND * demanded_w / produced_w
     return replaced(scenario, tuples=tuple(_sized(part, factor) for part in scenario.tuples))
 

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class CampaignPart:
-    """One of several parts of a campaign, which may be executed at the same time, on several machines."""
+    """One of several parts of a campaign, which may be executed at the same time, on several computers."""
 
     number: int
     """From 1 to ``count``."""
@@ -27,6 +27,6 @@ class CampaignPart:
         return cls(int(found[1]), int(found[2]))
 
     def take(self, runs: Sequence[T]) -> Sequence[T]:
-        """Return the runs of this part: neighbours, which share inputs and plans."""
+        """Return the runs of this part: consecutive ones, which share inputs and plans."""
         first, end = (len(runs) * number // self.count for number in (self.number - 1, self.number))
         return runs[first:end]

@@ -1,8 +1,8 @@
-"""What a scenario is, and the scenario files that come with the program.
+"""Scenario data model, and the built-in scenario files.
 
-A scenario is everything that a comparison of policies needs, with all defaults filled in; a scenario file
-becomes one (see `scenario_file`). Its *tuples* are pairs of a workload and a production, with a plan each;
-its *seeds* draw the noise that makes forecasts real. The runs that it stands for are those of `sweep`.
+A scenario defines a comparison of policies, with all defaults filled in; it is read from a scenario file
+(see `scenario_file`). Its *tuples* are pairs of a workload and a production, with a plan each; its *seeds*
+generate the noise that turns forecasts into actual values. `sweep` lists its runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from beasy_sched.planner.power_problem import Surplus
 from beasy_sched.units import SECONDS_PER_HOUR, parse_duration
 
 SiteSections = dict[str, dict[str, Any]]
-"""The site file's sections; values are as in TOML, except that times are texts."""
+"""The site file's sections; values are as in TOML, except that times are strings."""
 
 RATES: Final = ("price", "carbon")
 """Fields of a site's section ``grid`` that may name a file."""
@@ -54,26 +54,26 @@ PAPER_POLICIES: Final = (
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of a scenario's parts: unknown names are refused."""
+    """Base of a scenario's parts: unknown names are errors."""
 
 
 class PlatformPart(Part, frozen=True, kw_only=True):
     """The servers."""
 
     servers: dict[str, int]
-    """Preset names or server files, and how many of each."""
+    """Preset names or server files, with the number of each."""
     one_pstate: bool = False
     """Only the fastest computing P-state of each."""
     reference: str | None = None
-    """Server at whose median speed run times count (None: the first of ``servers``)."""
+    """Server whose median speed applies to run times (None: the first of ``servers``)."""
 
 
 class SyntheticWorkload(Part, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
-    """Jobs that are drawn; see `generate.workload`."""
+    """Generated jobs; see `generate.workload`."""
 
     seed: int
     shape: ArrivalShape = "begin"
-    """Which third of the time most jobs arrive in."""
+    """The third of the time in which most jobs arrive."""
     jobs: int = SyntheticOptions.jobs
     run_median_s: float = SyntheticOptions.run_median_s
     run_log_sd: float = SyntheticOptions.run_log_sd
@@ -119,7 +119,7 @@ WorkloadPart = SyntheticWorkload | SwfWorkload
 
 
 class ProductionSource(Part, frozen=True, kw_only=True):
-    """What the sources of production have in common."""
+    """Base of the sources of production."""
 
     case: ProductionCase = ProductionCase.BETWEEN
     pv_kw: float = PowerOptions.pv_kw
@@ -127,7 +127,7 @@ class ProductionSource(Part, frozen=True, kw_only=True):
 
 
 class SyntheticProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
-    """A sky that is drawn; see `generate.power`."""
+    """Generated weather; see `generate.power`."""
 
     seed: int
     start: str = SYNTHETIC_START
@@ -149,7 +149,7 @@ class FileProduction(ProductionSource, frozen=True, kw_only=True, tag_field="sou
     pv: str | None = None
     wind: str | None = None
     start: str | None = None
-    """Start in the files, UTC (None: where they begin)."""
+    """Start in the files, UTC (None: their beginning)."""
     route: Route = FileOptions.route
     gaps: Gaps = FileOptions.gaps
     interpolation: Interpolation = FileOptions.interpolation
@@ -159,45 +159,45 @@ ProductionPart = SyntheticProduction | FileProduction
 
 
 class TuplePart(Part, frozen=True, kw_only=True):
-    """A workload and a production that are forecast together, and planned for."""
+    """A workload and a production with a common forecast and plan."""
 
     workload: WorkloadPart
     production: ProductionPart
     real_workload: WorkloadPart | None = None
-    """The jobs that come, before noise, where they are others than those that are forecast."""
+    """Actual jobs, before noise, if they differ from the forecast ones."""
 
 
 class NoisePart(Part, frozen=True, kw_only=True):
-    """How the real workload differs from the forecast; see `generate.noise`."""
+    """Difference of the actual workload from the forecast; see `generate.noise`."""
 
     arrivals_sigma: float = SIGMA
     run_time_sigma: float = SIGMA
     walltimes: WalltimeRule = "groups"
     production_band: float = 1.0
-    """Width of the band in which production really lies, in widths of the plan's; above 1, beyond it, too."""
+    """Width of the band of the actual production, relative to the plan's; above 1, it exceeds that."""
 
 
 class PlanPart(Part, frozen=True, kw_only=True):
-    """The offline plans; see ``beasy-sched plan``. The uncertainty of production bounds its cases, too."""
+    """The offline plans; see ``beasy-sched plan``. The uncertainty of production also bounds its cases."""
 
     make: bool = True
-    """False for policies that need none; the hydrogen then stands still."""
+    """False for policies that need none; hydrogen is then not used."""
     surplus: Surplus = PlanOptions.surplus
     load_uncertainty_pct: tuple[float, float] = PlanOptions.load_uncertainty_pct
     renew_uncertainty_pct: tuple[float, float] = PlanOptions.renew_uncertainty_pct
     minimum_on_s: float = PlanOptions.minimum_on_s
     demand_factor: float = 1.0
-    """The demand that is planned for over that of the workload, both above that of a sleeping site."""
+    """Planned demand over that of the workload, both above that of a sleeping site."""
     forecast_step: str = ""
-    """The demand that is planned for is the mean over this time, such as ``1h``; empty: over each step."""
+    """Time over which the planned demand is averaged, such as ``1h``; empty: each step."""
     replan: str = ""
-    """When plans are made during the runs, as ``--replan`` says it; empty: all are made before."""
+    """Times of plans during the runs, as in ``--replan``; empty: all plans are made before."""
     season: str = ""
-    """Length of the steps, such as ``1h``, of a coarse plan of all windows that gives them their hydrogen
-    targets; empty: there is none, and each window has the site's target."""
+    """Length of the steps, such as ``1h``, of a seasonal plan of all windows with their hydrogen targets;
+    empty: no seasonal plan, each window has the site's target."""
 
     def options(self) -> PlanOptions:
-        """Return how plans are made. Raises ConfigError that begins with the field."""
+        """Return the options of the planner. Raises ConfigError that begins with the field."""
         try:
             forecast_step_s = parse_duration(self.forecast_step) if self.forecast_step else 0.0
         except ValueError as error:
@@ -206,15 +206,15 @@ class PlanPart(Part, frozen=True, kw_only=True):
 
 
 class ForecastPart(Part, frozen=True, kw_only=True):
-    """Where policies that plan ahead get predictions of the production; see ``--forecast``."""
+    """Predictions of the production for policies that plan ahead; see ``--forecast``."""
 
     source: Literal["perfect", "plan", "file", "predictor", "none"]
-    """``perfect``: the production that really comes; ``plan``: the forecast that plans are made from."""
+    """``perfect``: the actual production; ``plan``: the forecast used for plans."""
     file: str | None = None
     """For ``file`` and ``predictor``."""
 
     def named(self, folder: Path) -> str:
-        """Return the source as ``--forecast`` names it; files of the run lie in ``folder``."""
+        """Return the source in the notation of ``--forecast``; files of the run are in ``folder``."""
         names = {
             "perfect": f"perfect:{folder / 'power.txt'}",
             "plan": str(folder / "forecast.csv"),
@@ -225,20 +225,20 @@ class ForecastPart(Part, frozen=True, kw_only=True):
 
 
 class DeadlinesPart(Part, frozen=True, kw_only=True):
-    """By when jobs are due; see ``beasy-sched generate workload --deadlines`` and ``--chains``."""
+    """Deadlines of jobs; see ``beasy-sched generate workload --deadlines`` and ``--chains``."""
 
     rule: str = "none"
-    """Times of day are those of the site's clock; without one, as in the trace, or time 0 is midnight."""
+    """Times of day follow the site's clock; without one, the trace, or time 0 is midnight."""
     chains: Chains = SwfOptions.chains
 
 
 class PolicyPart(Part, frozen=True, kw_only=True):
-    """A policy that is compared."""
+    """A policy to compare."""
 
     name: str
     options: dict[str, Any] = {}
     label: str = ""
-    """What tables call it; the name, where the file has none."""
+    """Its label in tables; the name if the file has none."""
 
 
 class GuardPart(Part, frozen=True, kw_only=True):
@@ -257,7 +257,7 @@ PAPER_GUARDS: Final = (
     GuardPart(mode=GuardMode.KILL_ALL, veto=False),
     GuardPart(mode=GuardMode.SHED, veto=True),
 )
-"""The papers' guard, and ours."""
+"""The guard of the papers, and that of beasy-sched."""
 
 
 class Scenario(Part, frozen=True, kw_only=True):
@@ -278,10 +278,10 @@ class Scenario(Part, frozen=True, kw_only=True):
     forecast: ForecastPart | None = None
     deadlines: DeadlinesPart | None = None
     sweep: dict[str, tuple[float, ...]] = {}
-    """Sizes that are varied: the values of each axis; see `sweep`."""
+    """Sizes to vary: the values of each axis; see `sweep`."""
 
     def site_text(self, guard: GuardPart | None = None) -> str:
-        """Return the site file (TOML), with a guard or without; the same text for the same sections."""
+        """Return the site file (TOML), with or without a guard; the same sections give the same text."""
         sections: SiteSections = {**self.site}
         if guard is not None:
             sections["guard"] = {"mode": guard.mode.value, "veto": guard.veto}
@@ -315,10 +315,10 @@ def _toml(value: Any) -> str:
 
 
 def quick(scenario: Scenario) -> Scenario:
-    """Return a small relative of a scenario, to try things out: 24 h, two tuples, one seed.
+    """Return a quick version of a scenario for trials: 24 h, two tuples, one seed.
 
-    Synthetic jobs become fewer in proportion; the rest, also a sweep, stays. Its results say little about
-    the scenario.
+    The number of synthetic jobs is reduced in proportion; everything else, including a sweep, is kept. Its
+    results are not representative of the scenario.
     """
     site = scenario.parsed_site()
     window_h = min(site.window_s / SECONDS_PER_HOUR, _QUICK_WINDOW_H)
@@ -342,9 +342,9 @@ PAPER: Final = ("best-begin", "best-end", "worst-begin", "worst-end", "average")
 """The BEASY paper's four critical scenarios, and its average cases."""
 ABUNDANT_PREFIX: Final = "abundant-"
 ABUNDANT: Final = tuple(ABUNDANT_PREFIX + name for name in PAPER)
-"""The same with abundant sun and a small battery, on other days."""
+"""The same with abundant solar power and a small battery, on other days."""
 NAMES: Final = (*PAPER, *ABUNDANT)
-"""Names of the scenarios that come with the program."""
+"""Names of the built-in scenarios."""
 
 
 def scenario_text(name: str) -> str:

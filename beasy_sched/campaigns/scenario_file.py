@@ -1,7 +1,7 @@
-"""Scenario files (TOML): reading and checking them; every error names the field of the file.
+"""Reading and checking of scenario files (TOML); every error names the field of the file.
 
-A file has some conveniences that a `Scenario` does not: a site by its file, policies as plain names, seeds as
-a first one and a count, one ``[workload]`` and ``[production]`` for all tuples, some fields of
+A file has some shorthands that a `Scenario` does not have: a site by its file, policies as plain names, seeds
+as a first one and a count, one ``[workload]`` and ``[production]`` for all tuples, some fields of
 which each of ``[[tuples]]`` may change.
 """
 
@@ -51,9 +51,9 @@ from beasy_sched.structs import as_type, check_numbers
 from beasy_sched.units import parse_duration
 
 _OF_TUPLES: Final = ("workload", "production", "real_workload")
-"""Sections of a file that stand for those of its tuples."""
+"""Sections of a file that apply to all its tuples."""
 SHORTHANDS: Final = (*_OF_TUPLES, "grid")
-"""Sections of a file that a `Scenario` has elsewhere."""
+"""Sections of a file that have another position in a `Scenario`."""
 _NO_BATTERY: Final = "none"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LARGEST_SEED: Final = 1 << 63
@@ -61,11 +61,11 @@ _MOST_SEEDS: Final = 100_000
 _LARGEST_FACTOR: Final = 100.0
 _MOST_JOBS: Final = 100_000_000
 _INFINITE: Final = ("import_limit_kw", "export_limit_kw")
-"""Fields that may be infinite: limits that there are not."""
+"""Fields that may be infinite: absent limits."""
 
 
 def find_scenario(name: str, *, allowed: Collection[str] = ()) -> Scenario:
-    """Read the scenario file ``name``, or the scenario of this name that comes with the program.
+    """Read the scenario file ``name``, or the built-in scenario of this name.
 
     ``allowed`` are the policies ``package.module:Class`` that a file may have imported.
 
@@ -84,9 +84,9 @@ def read_scenario(path: PathLike, *, allowed: Collection[str] = ()) -> Scenario:
 
 
 def parse_scenario(text: str, path: PathLike = "scenario.toml", *, allowed: Collection[str] = ()) -> Scenario:
-    """Read a scenario from TOML text; it names files relative to the folder of ``path``. Raises InputError.
+    """Read a scenario from TOML text, with files relative to the folder of ``path``. Raises InputError.
 
-    A policy ``package.module:Class`` is imported only if it is in ``allowed``, and else an error.
+    A policy ``package.module:Class`` is imported only if it is in ``allowed``; otherwise it is an error.
     """
     raw = parse_toml(text, path)
     try:
@@ -112,12 +112,12 @@ def _unchecked(raw: dict[str, Any], path: PathLike) -> Scenario:
 
 
 def scenario_of(values: dict[str, Any]) -> Scenario:
-    """Return the scenario that ``msgspec.to_builtins`` made ``values`` of. Raises ConfigError."""
+    """Return the scenario of the output ``values`` of ``msgspec.to_builtins``. Raises ConfigError."""
     return as_type(values, Scenario, shorthands=SHORTHANDS)
 
 
 def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The values of a `Scenario`, with the file's conveniences resolved. Raises ConfigError."""
+    """Return the values of a `Scenario`, with the file's shorthands resolved. Raises ConfigError."""
     filled = {key: value for key, value in raw.items() if key not in SHORTHANDS}
     filled["tuples"] = _tuples(raw, folder)
     filled["site"] = _with_grid(_site(raw, folder), raw, folder)
@@ -132,7 +132,7 @@ def _filled_in(raw: dict[str, Any], folder: Path) -> dict[str, Any]:
     noise = raw.get("noise", {})
     traces = [part.get("workload", {}).get("source") == "swf" for part in filled["tuples"]]
     if isinstance(noise, dict) and all(traces):
-        filled["noise"] = {"walltimes": "keep", **noise}  # a trace has walltimes of its own
+        filled["noise"] = {"walltimes": "keep", **noise}  # a trace has its own walltimes
     platform = raw.get("platform")
     if isinstance(platform, dict) and isinstance(platform.get("servers"), dict):
         servers = {
@@ -170,10 +170,10 @@ def _tuples(raw: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
 
 
 def _site(raw: dict[str, Any], folder: Path) -> Any:
-    """The sections of the site; a guard in a file of its own is left out, those of the scenario count.
+    """Return the sections of the site; a guard in a site file is ignored in favour of the scenario's.
 
-    Raises ConfigError for sections that do not say whether there is a battery: who writes only
-    ``[site.time]`` might expect the default site's.
+    Raises ConfigError for sections that do not define whether there is a battery, because a file with only
+    ``[site.time]`` might expect that of the default site.
     """
     site = raw.get("site", DEFAULT_SITE)
     if isinstance(site, str):
@@ -195,18 +195,18 @@ def _site(raw: dict[str, Any], folder: Path) -> Any:
 
 
 def _with_grid(site: Any, raw: dict[str, Any], folder: Path) -> Any:
-    """The sections with the file's own [grid]."""
+    """Return the sections with the file's own [grid]."""
     if "grid" not in raw:
         return site
     if not isinstance(raw["grid"], dict):
         raise ConfigError(f"grid: found {raw['grid']!r}, expected a section")
     if isinstance(site, dict) and "grid" in site:
-        raise ConfigError("grid: the site has a section [grid], too: leave one of them out")
+        raise ConfigError("grid: the site also has a section [grid]: omit one of them")
     return {**site, **_located({"grid": raw["grid"]}, folder)} if isinstance(site, dict) else site
 
 
 def _located(site: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The sections with absolute names of files, times as texts, and without limits that are infinite."""
+    """Return the sections with absolute file names, times as strings, and without infinite limits."""
     plain: dict[str, Any] = {name: _plain(section) for name, section in site.items()}
     grid = plain.get("grid")
     if isinstance(grid, dict):
@@ -221,7 +221,7 @@ def _located(site: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A copy of a TOML value that JSON has as well."""
+    """Return a copy of a TOML value with JSON's types."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -230,9 +230,9 @@ def _plain(value: Any) -> Any:
 
 
 def _labelled(policies: list[Any]) -> list[Any]:
-    """Give each policy a label: its name, of ``package.module:Class`` the class.
+    """Set the label of each policy: its name, or the class of ``package.module:Class``.
 
-    Where several would have the same one, the module and the options are added.
+    If several would have the same label, the module and the options are added.
     """
     short = [_short_label(policy) for policy in policies]
     both = [*zip(policies, short, strict=True)]
@@ -244,7 +244,7 @@ def _labelled(policies: list[Any]) -> list[Any]:
 
 
 def _short_label(policy: Any) -> str:
-    """A policy's label where no other has it, "" for what is no policy."""
+    """Return a policy's label without additions, "" for an invalid policy."""
     name = policy.get("name") if isinstance(policy, dict) else None
     return _label([name.rpartition(":")[2]]) if isinstance(name, str) else ""
 
@@ -259,7 +259,7 @@ def _long_label(policy: dict[str, Any]) -> str:
 
 
 def _label(parts: list[str]) -> str:
-    """Join ``parts`` to a label that can be part of a file's name."""
+    """Join ``parts`` to a label that can be part of a file name."""
     text = re.sub(r"[^A-Za-z0-9._-]+", "_", ".".join(parts))
     return text.strip("._-")[:64] or "policy"
 
@@ -274,9 +274,9 @@ def _seeds(value: dict[str, Any]) -> list[int]:
 
 
 def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
-    """Raise ConfigError, naming the field, for what cannot be run.
+    """Raise ConfigError, naming the field, for values that cannot be run.
 
-    Policies ``package.module:Class`` are code, and imported only where ``allowed`` names them.
+    Policies ``package.module:Class`` are code, and imported only if they are in ``allowed``.
     """
     check_code(scenario, allowed)
     _check_name("name", scenario.name)
@@ -314,10 +314,10 @@ def check_scenario(scenario: Scenario, allowed: Collection[str] = ()) -> None:
 
 
 def check_sizes(scenario: Scenario) -> None:
-    """Raise ConfigError, naming the field, for numbers of which runs are counted and made."""
+    """Raise ConfigError, naming the field, for invalid numbers that determine the runs."""
     require(WINDOWS.holds(scenario.windows), "windows", scenario.windows, WINDOWS.expected)
     for seed in scenario.seeds:
-        require(0 <= seed < _LARGEST_SEED, "seeds", seed, "whole numbers from 0 to 2**63 - 1")
+        require(0 <= seed < _LARGEST_SEED, "seeds", seed, "integers from 0 to 2**63 - 1")
 
 
 def _check_replan(scenario: Scenario) -> None:
@@ -325,7 +325,7 @@ def _check_replan(scenario: Scenario) -> None:
         return
     with _at("plan.replan"):
         every_steps(scenario.plan.replan, scenario.parsed_site())
-    require(scenario.plan.make, "plan.replan", scenario.plan.replan, "nothing where plan.make is false")
+    require(scenario.plan.make, "plan.replan", scenario.plan.replan, "no value if plan.make is false")
     factor = scenario.plan.demand_factor
     require(factor == 1.0, "plan.demand_factor", factor, "1 with plan.replan")
 
@@ -337,9 +337,9 @@ def _check_season(scenario: Scenario) -> None:
     with _at("plan.season", "; expected the length of its steps, such as 1h"):
         step_s = parse_duration(season)
     season_steps(step_s, site.window_s, "plan.season:")
-    require(scenario.plan.make, "plan.season", season, "nothing where plan.make is false")
-    require(site.storage.hydrogen is not None, "plan.season", season, "nothing without hydrogen")
-    require(scenario.windows > 1, "plan.season", season, "nothing with a single window")
+    require(scenario.plan.make, "plan.season", season, "no value if plan.make is false")
+    require(site.storage.hydrogen is not None, "plan.season", season, "no value without hydrogen")
+    require(scenario.windows > 1, "plan.season", season, "no value with a single window")
 
 
 def _check_platform(scenario: Scenario) -> None:
@@ -362,7 +362,7 @@ def _check_workload(scenario: Scenario, part: WorkloadPart, where: str) -> None:
         with _at(where, joint="."):
             swf_options(scenario, part)
         return
-    require(part.jobs <= _MOST_JOBS, f"{where}.jobs", part.jobs, f"{_MOST_JOBS:,} at most")
+    require(part.jobs <= _MOST_JOBS, f"{where}.jobs", part.jobs, f"at most {_MOST_JOBS:,}")
     with _at(where, joint="."):
         synthetic_options(scenario, part)
 
@@ -425,7 +425,7 @@ def _check_policies(scenario: Scenario) -> None:
         _check_name(f"policies[{number}].label", policy.label)
         if policy_class(policy.name).needs_plan and not scenario.plan.make:
             raise ConfigError(
-                f"plan.make: found false, but policies[{number}], {policy.name!r}, needs a plan"
+                f"plan.make: found false, but policies[{number}], {policy.name!r}, requires a plan"
             )
     _check_distinct("policies", [policy.label for policy in scenario.policies])
 
@@ -433,16 +433,16 @@ def _check_policies(scenario: Scenario) -> None:
 def _check_distinct(field: str, names: Sequence[object]) -> None:
     require(len(names) > 0, field, list(names), "at least one")
     for index, name in enumerate(names):
-        require(name not in names[:index], f"{field}[{index}]", name, "each only once (labels must differ)")
+        require(name not in names[:index], f"{field}[{index}]", name, "unique values")
 
 
 def _check_name(field: str, name: str) -> None:
-    require(bool(_NAME.fullmatch(name)), field, name, "letters, digits, '.', '_' and '-', 64 at most")
+    require(bool(_NAME.fullmatch(name)), field, name, "at most 64 letters, digits, '.', '_' and '-'")
 
 
 @contextmanager
 def _at(field: str, advice: str = "", joint: str = ": ") -> Iterator[None]:
-    """Put the field, or with a point its section, before an error, and advice after it."""
+    """Put the field (a trailing dot: its section) before an error, and advice after it."""
     try:
         yield
     except (BeasyError, ValueError) as error:

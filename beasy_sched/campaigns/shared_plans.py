@@ -1,8 +1,7 @@
-"""Plans that the campaigns in one folder share: each is solved once, whichever of them needs it first.
+"""Plans shared by the campaigns in one folder: each is solved once, by the first campaign that needs it.
 
-They lie in a hidden folder beside the campaigns' own, so that results and what they were made of stay
-together, vanish together, and nothing is kept elsewhere. Each campaign has a copy of its plans all the same:
-the store may be removed at any time.
+They are stored in a hidden folder next to the campaigns, so that results and their inputs stay together and
+nothing is kept elsewhere. Each campaign also has a copy of its plans, so the store may be removed.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from beasy_sched.formats.atomic import hold_folder, write_atomic
 from beasy_sched.formats.reading import read_bytes
 
 STORE = ".beasy-plans"
-"""Name of the folder beside those of the campaigns."""
+"""Name of the folder next to those of the campaigns."""
 
 
 @cache
 def planner_hash() -> str:
-    """Return the SHA-256 of the planner: the source of this program, and the versions of what solves."""
+    """Return the SHA-256 of the planner: the source of this program, and the versions of the solvers."""
     source = Path(_version.__file__).parent
     digest = hashlib.sha256(platform.python_version().encode())
     for name in ("highspy", "numpy"):
@@ -48,32 +47,32 @@ class MadePlan:
     content: bytes
     """The plan file."""
     planner: str
-    """`planner_hash` of the process that solved it, which may be on another machine."""
+    """`planner_hash` of the process that solved it, which may be on another computer."""
 
 
 def solve(task: PlanTask) -> MadePlan:
-    """Make a plan. Raises ConfigError, InputError and NoPlan."""
+    """Compute a plan. Raises ConfigError, InputError and NoPlan."""
     return MadePlan(make_plan(task), planner_hash())
 
 
 @dataclass(frozen=True)
 class SharedPlans:
-    """The store: a file for each plan, named by what the plan was made of and by which planner.
+    """The store: a file for each plan, named by its inputs and planner.
 
-    A store that cannot be read or written, or belongs to somebody else, is as good as none.
+    A store that cannot be read or written, or belongs to another user, is ignored.
     """
 
     path: Path
 
     @classmethod
     def beside(cls, campaign: Path) -> SharedPlans:
-        """Return the store of the campaigns that lie in the same folder as ``campaign``."""
+        """Return the store of the campaigns in the same folder as ``campaign``."""
         return cls(Path(os.path.realpath(campaign)).parent / STORE)
 
     def find(self, recipe: str) -> bytes | None:
-        """Return the file of a plan that this planner has made of ``recipe``, if there is one.
+        """Return the file of this planner's plan of ``recipe``, if there is one.
 
-        The file may be damaged, as any may.
+        The file may be damaged.
         """
         if not self._is_ours():
             return None
@@ -83,7 +82,7 @@ class SharedPlans:
             return None
 
     def add(self, recipe: str, plan: MadePlan) -> None:
-        """Keep a plan, whole or not at all."""
+        """Store a plan atomically."""
         with (
             contextlib.suppress(BeasyError, OSError),
             hold_folder(self.path.parent) as outer,
@@ -97,7 +96,7 @@ class SharedPlans:
         return self.path / f"{key}.msgpack"
 
     def _is_ours(self) -> bool:
-        """Whether nobody but us and our group can have put plans there."""
+        """Whether only this user and group can have written plans there."""
         try:
             found = self.path.lstat()
         except OSError:

@@ -1,15 +1,14 @@
 """The smallest size of one part of a site with which a policy reaches a goal: a search over whole runs.
 
-Each probe is a run of a campaign, with inputs, plan and noise of its own point, and is kept in a folder by
-the hash of its scenario: the same question again, or another goal for the same runs, executes nothing twice.
-Each pair of tuple and seed is a *noise* and has a smallest size of its own. What is told of a policy is the
-median and the range over the noises.
+Each probe is a run of a campaign, with the inputs, plan and noise of its point, stored in a folder by the
+hash of its scenario: a repeated question, or another goal for the same runs, executes no run twice. Each pair
+of tuple and seed is a noise realization with its own smallest size. The result for a policy is the median and
+the range over the realizations.
 
-Sizes are rungs of a ladder, numbered from 0. Schedulers are not monotone: with a larger battery a policy may
-start a job that then stands in the way of others. So the search takes nothing for granted that it has not
-tried: the largest size first, then a coarse grid, then bisection between the largest size that failed and
-the next one that did not, and at last the neighbours of what was found. Where one of these fails, it goes on
-above it.
+Sizes are rungs of a ladder, numbered from 0. Schedulers are not monotone: with a larger battery, a policy may
+start a job that then blocks others. The search therefore relies only on sizes that it has tested: the largest
+size first, then a coarse grid, then bisection between the largest size that failed and the next one that did
+not, and finally the neighbours of the result. If one of these fails, the search continues above it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Measure = Literal["work", "jobs"]
 Row = Mapping[str, Any]
 
 MEASURES: Final[dict[Measure, str]] = {"work": "work_finished_pct", "jobs": "finished_pct"}
-"""Quantity that a goal is about, and the column of a run that has it."""
+"""Quantities of a goal, and the columns of a run with them."""
 NOTE: Final = "size.json"
 """Name of the folder's file that holds the last question asked."""
 _MARK_DIGITS: Final = 12
@@ -53,11 +52,11 @@ class Goal:
     least_pct: float = 99.0
     """Least share to be finished of the work (flops) or of the jobs submitted, %."""
     of_unlimited: bool = False
-    """Whether ``least_pct`` is of what the same policy finishes in the same noise with unlimited power."""
+    """Whether ``least_pct`` is relative to the same policy and noise seed with unlimited power."""
     no_kills: bool = False
     """Whether no job may be killed by the guard or the policy."""
     end_at_target: bool = False
-    """Whether battery and hydrogen must end at their targets or above."""
+    """Whether battery and hydrogen must end at or above their targets."""
 
     def value(self, row: Row) -> float:
         """Share that a run finished, %; NaN for one that failed."""
@@ -94,7 +93,7 @@ class SizeQuestion:
     """Question of a search: the policies, the axis, its rungs and the goal."""
 
     scenario: Scenario
-    """Scenario whose policies, tuples and seeds are tried; sizes beside the axis are as it gives them."""
+    """Scenario with the policies, tuples and seeds to test, and all other sizes."""
     axis: Axis
     sizes: tuple[float, ...]
     """Rungs of the axis, rising; see `ladder`."""
@@ -105,31 +104,31 @@ class SizeQuestion:
 
     @property
     def noises(self) -> list[tuple[int, int]]:
-        """Tuple number and seed of each noise."""
+        """Tuple number and seed of each noise realization."""
         return [(number, seed) for number in range(len(self.scenario.tuples)) for seed in self.scenario.seeds]
 
 
 @dataclass
 class NoiseAnswer:
-    """The search of one policy in one noise, and its result."""
+    """The search for one policy and noise realization, and its result."""
 
     policy: PolicyPart
     tuple_number: int
     seed: int
     goal: Goal
     probes: dict[int, Row] = field(default_factory=dict)
-    """Rows of the runs that were tried, by rung."""
+    """Rows of the tested runs, by rung."""
     unlimited: Row | None = None
-    """Row of the run on an unlimited site, where it was asked for."""
+    """Row of the run on an unlimited site, if requested."""
 
     @property
     def unlimited_pct(self) -> float:
-        """Share that an unlimited site finishes, %; 100 where no such run was asked for."""
+        """Share that an unlimited site finishes, %; 100 if no such run was requested."""
         return 100.0 if self.unlimited is None else self.goal.value(self.unlimited)
 
     @property
     def met(self) -> dict[int, bool]:
-        """Whether each rung that was tried met the goal, by rung."""
+        """Whether each tested rung met the goal, by rung."""
         return {rung: self.goal.met(row, self.unlimited_pct) for rung, row in self.probes.items()}
 
     @property
@@ -140,7 +139,7 @@ class NoiseAnswer:
 
 @dataclass(frozen=True)
 class PolicyAnswer:
-    """Result for one policy, over all noises."""
+    """Result for one policy, over all noise realizations."""
 
     policy: PolicyPart
     noises: list[NoiseAnswer]
@@ -148,17 +147,17 @@ class PolicyAnswer:
 
     @property
     def found(self) -> list[float]:
-        """The smallest size of each noise, infinite where the largest does not suffice."""
+        """The smallest size of each realization, infinite if the largest does not suffice."""
         return [noise.found.size(self.sizes) for noise in self.noises]
 
     @property
     def median(self) -> float:
-        """Median over the noises; of an even number, the mean of the two in the middle."""
+        """Median over the realizations; of an even number, the mean of the two in the middle."""
         return float(np.median(self.found))
 
     @property
     def runs(self) -> int:
-        """Number of runs that the answer rests on."""
+        """Number of runs on which the result is based."""
         return sum(len(noise.probes) + (noise.unlimited is not None) for noise in self.noises)
 
 
@@ -169,7 +168,7 @@ class SizeAnswer:
     question: SizeQuestion
     policies: list[PolicyAnswer]
     executed: int
-    """Number of runs that this call executed; the folder had the others before."""
+    """Number of runs that this call executed, without those already in the folder."""
     warnings: Mapping[str, int]
 
 
@@ -181,9 +180,9 @@ def find_sizes(
     progress: Progress | None = None,
     retry_failed: bool = False,
 ) -> SizeAnswer:
-    """Search for all policies and noises at once, with the runs that ``folder`` has and new ones.
+    """Search for all policies and noise realizations at once, with the runs in ``folder`` and new ones.
 
-    ``executor`` is closed in any case; ``progress`` hears of an estimated total. A run that fails does not
+    ``executor`` is closed in any case; ``progress`` gets an estimated total. A run that fails does not
     meet the goal; ``retry_failed`` executes such runs again. Raises ConfigError, InputError and MachineError.
     """
     with contextlib.closing(executor):
@@ -207,9 +206,9 @@ def find_sizes(
 
 
 def _begin(question: SizeQuestion, folder: Path) -> Folder:
-    """Make the folder, or see that it is one of searches, and note what is asked."""
+    """Create the folder, or check that it is one of searches, and record the question."""
     if not (folder / NOTE).exists():
-        must_be_empty(folder, "that of a search for sizes")
+        must_be_empty(folder, "a search for sizes")
     make_folder(folder)
     asked = {
         "version": __version__, "scenario": question.scenario.name, "axis": question.axis.name,
@@ -220,14 +219,14 @@ def _begin(question: SizeQuestion, folder: Path) -> Folder:
 
 
 def _least_runs(question: SizeQuestion) -> int:
-    """About how many runs the searches take, for the progress."""
+    """Return the estimated number of runs of the searches, for the progress."""
     each = 7 + math.ceil(math.log2(max(len(question.sizes) / 4, 1))) + question.goal.of_unlimited
     return each * len(question.noises) * len(question.scenario.policies)
 
 
 @dataclass(frozen=True)
 class _Searching:
-    """Rounds of runs: in each, what every search wants next."""
+    """Yield rounds of runs: in each, the next runs of every search."""
 
     question: SizeQuestion
     folder: Folder
@@ -243,10 +242,10 @@ class _Searching:
             rows = self._run([self._spec(noise, rung) for noise, rung in wanted])
             for (noise, rung), row in zip(wanted, rows, strict=True):
                 noise.probes[rung] = row
-        told = set[str]()  # one noise of each policy tells what limits it
+        explained = set[str]()  # one realization of each policy shows the limiting factor
         for noise in self.noises:
-            if not noise.met[count - 1] and noise.policy.label not in told:
-                told.add(noise.policy.label)
+            if not noise.met[count - 1] and noise.policy.label not in explained:
+                explained.add(noise.policy.label)
                 self._run_unlimited([noise])
 
     def _run_unlimited(self, noises: Sequence[NoiseAnswer]) -> None:
@@ -261,7 +260,7 @@ class _Searching:
         return [each.row for each in ended if each is not None]
 
     def _spec(self, noise: NoiseAnswer, rung: int, *, unlimited: bool = False) -> RunSpec:
-        """A run, in a scenario that has nothing but it, by whose hash it is known."""
+        """Return a run in a scenario that contains only this run, and is identified by its hash."""
         question = self.question
         point: Point = ((question.axis.name, question.sizes[rung]),)
         scenario = at_point(question.scenario, point)
@@ -275,7 +274,7 @@ class _Searching:
 
 
 def unlimited_site(scenario: Scenario) -> Scenario:
-    """Return the scenario with an unlimited grid, under a name of its own."""
+    """Return the scenario with an unlimited grid, under a separate name."""
     grid = {**scenario.site.get("grid", {})}
     grid.pop("import_limit_kw", None)
     site = {**scenario.site, "grid": grid}
@@ -283,9 +282,9 @@ def unlimited_site(scenario: Scenario) -> Scenario:
 
 
 _COARSE: Final = 4
-"""Parts that the ladder is divided into at first."""
+"""Number of parts into which the ladder is divided at first."""
 _NEIGHBOURS: Final = 2
-"""Rungs that are tried on either side of what was found."""
+"""Number of rungs tested on either side of the result."""
 _MOST_RUNGS: Final = 100_000
 _DIGITS: Final = 4
 
@@ -293,8 +292,8 @@ _DIGITS: Final = 4
 def ladder(least: float, most: float, resolution_pct: float, *, whole: bool = False) -> tuple[float, ...]:
     """Return sizes from ``least`` to ``most``, each about ``resolution_pct`` % above the one before.
 
-    They have four significant digits, the two ends excepted; where they are ``whole``, each is a whole
-    number. Raises ConfigError.
+    They have four significant digits, except for the two ends; with ``whole``, they are integers. Raises
+    ConfigError.
     """
     if not 0 < least <= most < math.inf:
         raise ConfigError(
@@ -304,7 +303,9 @@ def ladder(least: float, most: float, resolution_pct: float, *, whole: bool = Fa
         raise ConfigError(f"resolution: found {resolution_pct:g} %, expected above 0 and at most 100 %")
     parts = math.ceil(math.log(most / least) / math.log1p(resolution_pct / 100.0) - 1e-9)
     if parts >= _MOST_RUNGS:
-        raise ConfigError(f"{parts + 1:,} sizes are too many, expected at most {_MOST_RUNGS:,}: be coarser")
+        raise ConfigError(
+            f"too many sizes ({parts + 1:,}, at most {_MOST_RUNGS:,}): use a coarser --resolution"
+        )
     between = (least * (most / least) ** (part / parts) for part in range(1, parts))
     rounded = (round(size) if whole else float(f"{size:.{_DIGITS}g}") for size in between)
     inside = {size for size in rounded if least < size < most}
@@ -312,7 +313,7 @@ def ladder(least: float, most: float, resolution_pct: float, *, whole: bool = Fa
 
 
 def next_rungs(count: int, met: Mapping[int, bool]) -> list[int]:
-    """Return which of ``count`` rungs to try next, given which of them met the goal; empty at the end."""
+    """Return the next of ``count`` rungs to test, given which of them met the goal; empty at the end."""
     last = count - 1
     if last not in met:
         return [last]
@@ -334,14 +335,14 @@ class Found:
     """The result of a search."""
 
     rung: int | None
-    """Smallest rung from which on every rung that was tried met the goal; None where the largest did not."""
+    """Smallest rung from which all tested rungs met the goal; None if the largest did not."""
     met_below: tuple[int, ...]
     """Rungs below ``rung`` that met the goal, although a rung between them and ``rung`` did not."""
     failed_above: tuple[int, ...]
     """Rungs that did not meet the goal, although a smaller rung did."""
 
     def size(self, sizes: Sequence[float]) -> float:
-        """The smallest size that meets the goal, infinite where the largest does not suffice."""
+        """The smallest size that meets the goal, infinite if the largest does not suffice."""
         return math.inf if self.rung is None else sizes[self.rung]
 
     @property
@@ -351,7 +352,7 @@ class Found:
 
 
 def found_by(met: Mapping[int, bool]) -> Found:
-    """Return what is found when `next_rungs` asks for nothing more."""
+    """Return the result after `next_rungs` returns no more rungs."""
     failed = max((rung for rung, good in met.items() if not good), default=-1)
     good = sorted(rung for rung, value in met.items() if value)
     above = [rung for rung in good if rung > failed]

@@ -1,4 +1,4 @@
-"""Sizes by an hourly balance of energy alone, for the same question as the search over whole runs."""
+"""Sizes from an hourly energy balance alone, for the same question as the search over whole runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from beasy_sched.units import SECONDS_PER_HOUR
 
 @dataclass(frozen=True)
 class BalanceAnswer:
-    """The smallest size in one noise, by the balance."""
+    """The smallest size in one noise realization, from the balance."""
 
     tuple_number: int
     seed: int
@@ -39,16 +39,16 @@ class BalanceAnswer:
 
 
 def balance_sizes(question: SizeQuestion) -> list[BalanceAnswer]:
-    """Balance every noise with every size, without a run.
+    """Compute the balance of every noise realization with every size, without a run.
 
-    The goal's share counts as that of the jobs' energy: what is drawn above a site whose servers all sleep.
-    Unlimited power serves all of it.
+    The goal's share applies to the jobs' energy: that drawn above a site whose servers all sleep. Unlimited
+    power serves all of it.
     Raises ConfigError and InputError.
     """
     if question.goal.measure == "jobs":
-        raise ConfigError("--balance knows energy, not jobs: ask for --goal work")
+        raise ConfigError("--balance supports only --goal work")
     if question.goal.no_kills or question.goal.end_at_target:
-        raise ConfigError("--balance knows the share of the work only: leave out --no-kills, --end-at-target")
+        raise ConfigError("--balance cannot be used with --no-kills or --end-at-target")
     sized = [at_point(question.scenario, ((question.axis.name, size),)) for size in question.sizes]
     sites = [scenario.parsed_site() for scenario in sized]
     answers = []
@@ -62,7 +62,7 @@ def balance_sizes(question: SizeQuestion) -> list[BalanceAnswer]:
 def _served_pct(
     question: SizeQuestion, sized: list[Scenario], sites: list[Site], number: int, seed: int
 ) -> FloatArray:
-    """Share of the jobs' energy that is served with each size, %."""
+    """Return the share of the jobs' energy that is served with each size, %."""
     step_s, per_hour = _hours(sites[0])
     shapes = question.axis.shapes
     production_w = _productions_w(question.sizes, sized, number, seed, "production" in shapes)
@@ -85,7 +85,7 @@ def _served_pct(
 
 
 def _hours(site: Site) -> tuple[float, int]:
-    """Length of what is balanced (s): an hour, or as many steps as come nearest; and their number."""
+    """Return the length of the intervals (s), an hour or the nearest multiple of steps, and their number."""
     steps = max(round(SECONDS_PER_HOUR / site.step_s), 1)
     return steps * site.step_s, steps
 
@@ -93,9 +93,9 @@ def _hours(site: Site) -> tuple[float, int]:
 def _productions_w(
     sizes: Sequence[float], sized: Sequence[Scenario], number: int, seed: int, differ: bool
 ) -> list[FloatArray]:
-    """What sun and wind really give, W a step, for each size; one where that is the same for all.
+    """Return the actual production, W per step, for each size; only one if it is the same for all.
 
-    It is linear in the size of a plant: the smallest and the largest tell the others.
+    It is linear in the size of a plant, so the others follow from the smallest and the largest.
     """
     ends = [sized[0], sized[-1]] if differ and sizes[0] < sizes[-1] else [sized[0]]
     powers = [
@@ -109,7 +109,7 @@ def _productions_w(
 
 
 def _demand_w(scenario: Scenario, number: int, seed: int) -> tuple[FloatArray, float]:
-    """The demand of the jobs that really come, W a step, and that of sleeping servers."""
+    """Return the demand of the actual jobs, W per step, and that of sleeping servers."""
     nothing = np.zeros(scenario.windows * scenario.parsed_site().steps)
     forecast = forecast_inputs(
         scenario, forecast_workload(scenario, number), b"", SitePower(nothing, nothing)
@@ -121,7 +121,7 @@ def _demand_w(scenario: Scenario, number: int, seed: int) -> tuple[FloatArray, f
 
 
 def _means(powers_w: FloatArray, count: int) -> FloatArray:
-    """Means of each ``count`` values; the last may be of fewer."""
+    """Return the means of each ``count`` values; the last may have fewer."""
     starts = np.arange(0, len(powers_w), count)
     sizes = np.diff(np.append(starts, len(powers_w)))
     return np.asarray(np.add.reduceat(powers_w, starts) / sizes)

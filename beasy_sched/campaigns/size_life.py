@@ -1,4 +1,4 @@
-"""The battery to buy: larger than the smallest that suffices, which it must still be when it has aged."""
+"""Required initial capacity of a battery, so that it still suffices after ageing."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from beasy_sched.errors import ConfigError
 
 
 def cells_of(question: SizeQuestion) -> CellModel | None:
-    """Return the model of the cells whose number is sought; None for another axis, or where it is not known.
+    """Return the ageing model of the battery to size; None for another axis, or without a model.
 
-    Raises ConfigError where the question asks for years that cannot be answered.
+    Raises ConfigError if the question has years but there is no model.
     """
     life = question.scenario.parsed_site().battery_life
     found = life.model if life is not None and question.axis.name == "battery_kwh" else None
     if found is None and question.years is not None:
         raise ConfigError(
-            "--years: requires --find battery_kwh, and a site that tells how its battery ages: add"
+            "--years: requires --find battery_kwh, and an ageing model of the battery: add"
             ' [site.battery.life], such as chemistry = "lmo"'
         )
     return found
 
 
 def new_sizes(answer: PolicyAnswer, question: SizeQuestion, cells: CellModel) -> list[float]:
-    """Return the new battery of each noise (kWh) that has its smallest size left after the question's years.
+    """Return the initial capacity for each noise realization (kWh), from its smallest size after the years.
 
-    It is never smaller than that size; infinite where the largest size does not suffice.
+    It is never smaller than that size; infinite if the largest size does not suffice.
     """
     return [
         math.inf
@@ -38,7 +38,7 @@ def new_sizes(answer: PolicyAnswer, question: SizeQuestion, cells: CellModel) ->
 
 
 def _health(noise: NoiseAnswer, question: SizeQuestion, cells: CellModel) -> float:
-    """State of health after the question's years of the run with the smallest size that suffices.
+    """Return the state of health after the question's years, for the run with the smallest sufficient size.
 
     At `END_OF_LIFE` the battery is replaced.
     """
@@ -50,9 +50,9 @@ def _health(noise: NoiseAnswer, question: SizeQuestion, cells: CellModel) -> flo
 
 
 def years_text(question: SizeQuestion) -> str:
-    """Say what the column of new batteries is."""
+    """Return the explanation of the column of initial capacities."""
     used = "" if question.years is None else f"after {question.years:g} years, or "
     return (
-        f"new: the battery to buy (median over the noises), which still has the size found {used}when it is"
-        f" replaced, at {100 * END_OF_LIFE:g} % of its capacity"
+        f"new: required initial capacity (median over the noise realizations), which leaves the size found"
+        f" {used}when the battery is replaced, at {100 * END_OF_LIFE:g} % of its capacity"
     )

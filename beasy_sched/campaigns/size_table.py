@@ -1,4 +1,4 @@
-"""The result of a search for sizes, as lines for a terminal and as JSON; and what limits a site."""
+"""The result of a search for sizes, as lines for a terminal and as JSON, with the limiting factor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CURTAILED_SHARE: Final = 0.05
 
 
 def size_lines(answer: SizeAnswer) -> Iterator[str]:
-    """The table of a search, with remarks on sizes that failed above others, failed runs and what limits."""
+    """Yield the table of a search, with remarks on non-monotone sizes, failed runs and limiting factors."""
     question = answer.question
     yield from _heading(question, f"guard {question.guard.label}")
     cells = cells_of(question)
@@ -36,7 +36,7 @@ def size_lines(answer: SizeAnswer) -> Iterator[str]:
         for each, bought in zip(answer.policies, new, strict=True)
     ]  # fmt: skip
     heads = ["median", "smallest", "largest", *([] if cells is None else ["new"])]
-    yield from _table(["policy", *heads, "noises", "runs", "not monotone"], rows)
+    yield from _table(["policy", *heads, "realizations", "runs", "not monotone"], rows)
     if cells is not None:
         yield from _wrapped(years_text(question))
     for each in answer.policies:
@@ -48,7 +48,7 @@ def size_lines(answer: SizeAnswer) -> Iterator[str]:
 
 
 def balance_lines(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> Iterator[str]:
-    """The table of the hourly balance, in the form of `size_lines`."""
+    """Yield the table of the hourly balance, in the form of `size_lines`."""
     yield from _heading(question, "hourly balance, no scheduler")
     found = [answer.found.size(question.sizes) for answer in answers]
     rows = [["balance", *_summary(found, question.sizes), str(len(answers))]]
@@ -56,13 +56,13 @@ def balance_lines(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> I
     if best := [answer for answer in answers if answer.found.rung is None]:
         shares = [float(answer.served_pct[-1]) for answer in best]
         yield from _wrapped(
-            f"in {len(best)} of {len(answers)} noises, even {question.sizes[-1]:g} {question.axis.unit} serve"
-            f" only {min(shares):.2f} to {max(shares):.2f} % of the jobs' energy"
+            f"in {len(best)} of {len(answers)} realizations, even {question.sizes[-1]:g} {question.axis.unit}"
+            f" serve only {min(shares):.2f} to {max(shares):.2f} % of the jobs' energy"
         )
 
 
 def size_json(answer: SizeAnswer) -> dict[str, Any]:
-    """The question, and each policy's sizes, noises and probes; a size is null if there is none."""
+    """Return the question, and each policy's sizes, realizations and probes; a missing size is null."""
     policies, cells = [], cells_of(answer.question)
     for each in answer.policies:
         new = {} if cells is None else {"new": _summary_json(new_sizes(each, answer.question, cells))}
@@ -75,7 +75,7 @@ def size_json(answer: SizeAnswer) -> dict[str, Any]:
 
 
 def balance_json(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> dict[str, Any]:
-    """The answers of the hourly balance as an object for JSON."""
+    """Return the results of the hourly balance as an object for JSON."""
     found = [answer.found.size(question.sizes) for answer in answers]
     noises = [
         {"tuple": answer.tuple_number, "seed": answer.seed, "size": _finite(size),
@@ -86,7 +86,7 @@ def balance_json(question: SizeQuestion, answers: Sequence[BalanceAnswer]) -> di
 
 
 def limits_text(answer: PolicyAnswer, question: SizeQuestion) -> str:
-    """Say why the largest size does not suffice, by the noise of which it is known; "" where it does."""
+    """Return the reason why the largest size does not suffice, from one realization; "" if it does."""
     goal = question.goal
     failed = [noise for noise in answer.noises if noise.found.rung is None and noise.unlimited is not None]
     if not failed:
@@ -95,7 +95,7 @@ def limits_text(answer: PolicyAnswer, question: SizeQuestion) -> str:
     row, unlimited = noise.probes[len(question.sizes) - 1], noise.unlimited
     count = sum(size == math.inf for size in answer.found)
     largest = f"{question.sizes[-1]:g} {question.axis.unit}".rstrip()
-    head = f"{largest} do not suffice in {count} of {len(answer.noises)} noises. In {_name(noise)},"
+    head = f"{largest} do not suffice in {count} of {len(answer.noises)} realizations. In {_name(noise)},"
     if row["status"] != "ok":
         return f"{head} the run failed: {row['error']}"
     head += f" {goal.value(row):.2f} % of the {goal.measure} are finished"
@@ -106,19 +106,20 @@ def _limit(row: Row, unlimited: Row, question: SizeQuestion) -> str:
     goal, best = question.goal, question.goal.value(unlimited)
     if not goal.of_unlimited and not best >= goal.least_pct:
         return (
-            f"with unlimited power {best:.2f} %: power is not what limits. {unlimited['jobs_postponed']} jobs"
-            f" never start and {unlimited['jobs_not_completely_finished']} still run at the end, so a lower"
-            " --least, --of-unlimited, more servers or another period is needed"
+            f"with unlimited power {best:.2f} %: power is not the limiting factor."
+            f" {unlimited['jobs_postponed']} jobs never start and"
+            f" {unlimited['jobs_not_completely_finished']} are still running at the end, so"
+            " a lower --least, --of-unlimited, more servers or another period is needed"
         )
     made, lost = row["production_kwh"] or 0.0, row["curtailed_kwh"] or 0.0
     if lost > _CURTAILED_SHARE * made:
         return (
-            f"with unlimited power {best:.2f} %. Of {made:.1f} kWh produced, {lost:.1f} are curtailed, since"
-            " no storage could take them: storage, or how the policy uses it, limits"
+            f"with unlimited power {best:.2f} %. Of {made:.1f} kWh produced, {lost:.1f} are curtailed because"
+            " no storage could take them: the limiting factor is storage, or how the policy uses it"
         )
     return (
         f"with unlimited power {best:.2f} %. Of {made:.1f} kWh produced, all but {lost:.1f} are used:"
-        " production limits, so more sun or wind is needed"
+        " the limiting factor is production, so more PV or wind is needed"
     )
 
 
@@ -130,17 +131,17 @@ def _remarks(answer: PolicyAnswer, question: SizeQuestion) -> Iterator[str]:
         yield (
             f"{label}, {_name(noise)}: {sizes[noise.found.met_below[0]]:g} {unit} meet the goal,"
             f" {_listed([sizes[rung] for rung in bad])} do not; from {sizes[noise.found.rung or 0]:g} on, all"
-            " tried do"
+            " tested sizes do"
         )
     if len(odd) > _MOST_TOLD:
-        yield f"{label}: the same in {len(odd) - _MOST_TOLD} more noises; --json has them all"
+        yield f"{label}: the same in {len(odd) - _MOST_TOLD} more realizations; --json lists them all"
     if any(noise.found.rung == 0 for noise in answer.noises) and len(sizes) > 1:
         count = sum(noise.found.rung == 0 for noise in answer.noises)
-        tried = "the smallest size tried already suffices: try a lower --from"
+        tried = "the smallest tested size already suffices: use a lower --from"
         yield f"{label}: in {counted(count, 'noise')} {tried}"
     failed = [row for noise in answer.noises for row in noise.probes.values() if row["status"] != "ok"]
     if failed:
-        which = f"{counted(len(failed), 'run')} failed, which counts as not met"
+        which = f"{counted(len(failed), 'run')} failed, and count as not meeting the goal"
         yield f"{label}: {which}: {failed[0]['error']:.160}"
 
 
@@ -166,7 +167,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]
 
 
 def _summary(found: Sequence[float], sizes: Sequence[float]) -> list[str]:
-    """Median, smallest and largest, of which some may lie beyond what was tried."""
+    """Return median, smallest and largest size, some of which may be beyond the tested range."""
     values = _summary_of(found).values()
     return [f"> {sizes[-1]:g}" if value == math.inf else f"{value:.4g}" for value in values]
 
@@ -208,7 +209,7 @@ def _finite(value: float) -> float | None:
 
 
 def _name(noise: NoiseAnswer) -> str:
-    return f"noise t{noise.tuple_number}.s{noise.seed}"
+    return f"realization t{noise.tuple_number}.s{noise.seed}"
 
 
 def _listed(sizes: Sequence[float]) -> str:

@@ -1,4 +1,4 @@
-"""How far a campaign is, how fast it goes, and what failed."""
+"""Progress, speed and failures of a campaign."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from beasy_sched.units import SECONDS_PER_MINUTE, format_duration
 
 _MOST_FAILURES = 10
 _MANY = 10
-"""From this many ended runs on, only the later half determines the rate."""
+"""Number of finished runs from which only the later half determines the rate."""
 
 
 @dataclass(frozen=True)
 class ScenarioStatus:
-    """How many runs a scenario has, how many of them have ended, and how many of these have failed."""
+    """Numbers of all, finished and failed runs of a scenario."""
 
     runs: int
     ended: int
@@ -28,16 +28,16 @@ class ScenarioStatus:
 
 @dataclass(frozen=True)
 class CampaignStatus:
-    """How far a campaign is."""
+    """Progress of a campaign."""
 
     folder: Path
     scenarios: dict[str, ScenarioStatus]
     failures: dict[str, str]
-    """Why runs failed, by run."""
+    """Errors of the failed runs, by run."""
     running_for_s: float | None
-    """Time since the campaign was started or resumed, s; None where it does not run."""
+    """Time since the campaign was started or resumed, s; None if it is not running."""
     rate_per_s: float | None
-    """Number of runs that end in a second at present; None where it is not known."""
+    """Current number of runs finished per second; None if unknown."""
     table: Path | None
     """File with the table of all runs, once it has been written."""
 
@@ -48,17 +48,17 @@ class CampaignStatus:
 
     @property
     def ended(self) -> int:
-        """Number of runs that have ended."""
+        """Number of finished runs."""
         return sum(each.ended for each in self.scenarios.values())
 
     @property
     def left_s(self) -> float | None:
-        """Time until all runs will have ended, at the present rate, s; None where the rate is not known."""
+        """Estimated time until all runs are finished, s; None if the rate is unknown."""
         return None if self.rate_per_s is None else (self.runs - self.ended) / self.rate_per_s
 
 
 def status_of(folder: Path) -> CampaignStatus:
-    """Look at a campaign, whether it runs or not. Raises InputError where there is none."""
+    """Return the status of a campaign, running or not. Raises InputError if there is none."""
     found = read_campaign(folder)
     runs = found.runs.set_index("run")
     failures = runs[runs["status"] == "failed"]
@@ -78,9 +78,9 @@ def status_of(folder: Path) -> CampaignStatus:
 
 
 def rate_per_s(ended_at_s: Sequence[float], since_s: float, now_s: float) -> float | None:
-    """Return how many runs end in a second, from those that have ended since ``since_s``; None without any.
+    """Return the number of runs finished per second since ``since_s``; None without any.
 
-    Of many, only the later half counts: those before were slowed by plans, which are made first.
+    Of many, only the later half counts, because earlier runs are slowed by plans, which are made first.
     ``ended_at_s`` is in ascending order; all are s since 1970.
     """
     recent_s = [since_s, *(moment_s for moment_s in ended_at_s if moment_s > since_s)]
@@ -91,15 +91,15 @@ def rate_per_s(ended_at_s: Sequence[float], since_s: float, now_s: float) -> flo
 
 
 def status_lines(status: CampaignStatus) -> Iterator[str]:
-    """Yield the status in words: the whole campaign, its scenarios, what failed, what to do next."""
-    yield f"{status.ended} of {status.runs} runs have ended{_pace(status)}"
+    """Yield the status in words: the whole campaign, its scenarios, failures, and the next command."""
+    yield f"{status.ended} of {status.runs} runs are finished{_pace(status)}"
     for name, each in status.scenarios.items():
         yield f"  {name}: {each.ended} of {each.runs}" + (f", {each.failed} failed" if each.failed else "")
     for name, error in [*status.failures.items()][:_MOST_FAILURES]:
         yield f"failed: {name}: {error}"
     if len(status.failures) > _MOST_FAILURES:
         left_out = len(status.failures) - _MOST_FAILURES
-        yield f"... and {left_out} more: status is 'failed' in the table of runs (--json names all)"
+        yield f"... and {left_out} more: status is 'failed' in the table of runs (--json lists all)"
     if status.running_for_s is not None:
         return
     if status.ended < status.runs:
@@ -109,11 +109,11 @@ def status_lines(status: CampaignStatus) -> Iterator[str]:
 
 
 def _pace(status: CampaignStatus) -> str:
-    """Return how fast a running campaign goes, and how long it will still take."""
+    """Return the speed of a running campaign, and the estimated time left."""
     if status.running_for_s is None:
         return ""
     if status.rate_per_s is None or status.left_s is None:
-        return f"; running for {format_duration(round(status.running_for_s))}, none has ended since then"
+        return f"; running for {format_duration(round(status.running_for_s))}, none has finished since then"
     per_minute = status.rate_per_s * SECONDS_PER_MINUTE
     left = format_duration(float(f"{status.left_s:.2g}"))
     return f"; {per_minute:.3g} runs a minute, about {left} left"

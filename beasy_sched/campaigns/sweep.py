@@ -1,8 +1,8 @@
-"""The runs that scenarios stand for: by tuple, seed, point of the sweep, guard and policy.
+"""The runs of scenarios: by tuple, seed, point of the sweep, guard and policy.
 
-A scenario's section ``[sweep]`` gives some of `AXES`, sizes of a site, several values each; every
-combination is a *point*, and stands for a scenario of its own (`at_point`) that differs in these sizes alone.
-What belongs to a size changes in proportion: a battery of twice the capacity has twice the limits of power.
+A scenario's section ``[sweep]`` gives several values for some of `AXES`, the sizes of a site; each
+combination is a *point*, a separate scenario (`at_point`) that differs only in these sizes. Related values
+change in proportion: a battery of twice the capacity has twice the power limits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from beasy_sched.energy.storage import require
 from beasy_sched.errors import BeasyError, ConfigError
 
 Point = tuple[tuple[str, float], ...]
-"""Names of axes, each with a value; empty for a scenario as its file has it."""
+"""Names of axes, each with a value; empty for a scenario as in its file."""
 Shaped = Literal["platform", "workload", "production"]
 
 MOST_POINTS: Final = 10_000
@@ -35,19 +35,19 @@ MOST_POINTS: Final = 10_000
 
 @dataclass(frozen=True)
 class Axis:
-    """A size that may be varied."""
+    """A size that can be varied."""
 
     name: str
     unit: str
     meaning: str
     change: Callable[[Scenario, float], Scenario]
-    """Return a scenario with another size along the axis. Raises ConfigError where it has no such size."""
+    """Return a scenario with another size along the axis. Raises ConfigError if it has no such size."""
     found: Callable[[Scenario], float]
-    """The size along the axis in a scenario; NaN where it has none, or several."""
+    """Return the size along the axis in a scenario; NaN if it has none, or several."""
     shapes: frozenset[Shaped] = frozenset()
-    """Inputs that depend on the axis, beside the site and the plan."""
+    """Inputs that depend on the axis, in addition to the site and the plan."""
     whole: bool = False
-    """Whether a size along the axis is a whole number."""
+    """Whether a size along the axis is an integer."""
     most: float = 1e6
 
     @property
@@ -56,14 +56,14 @@ class Axis:
         return f"{self.meaning} [{self.unit}]" if self.unit else self.meaning
 
     def check(self, value: float, field: str) -> None:
-        """Raise ConfigError for what no size can be."""
-        kind = "a whole number" if self.whole else "a number"
+        """Raise ConfigError for an invalid size."""
+        kind = "an integer" if self.whole else "a number"
         fits = 0 <= value <= self.most and (not self.whole or (value >= 1 and value == int(value)))
         require(fits, field, value, f"{kind} from {1 if self.whole else 0} to {self.most:g}")
 
 
 def at_point(scenario: Scenario, point: Point) -> Scenario:
-    """Return the scenario of a point, which sweeps nothing. Raises ConfigError."""
+    """Return the scenario of a point, without a sweep. Raises ConfigError."""
     for name, value in point:
         scenario = axis_of(name).change(scenario, value)
     return msgspec.structs.replace(scenario, sweep={})
@@ -83,17 +83,17 @@ def points_of(scenario: Scenario) -> Iterator[Point]:
 
 
 def label_of(point: Point) -> str:
-    """Name a point, fit for a file: ``battery_kwh-50.pv_kw-2.5``."""
+    """Return the name of a point, valid in file names: ``battery_kwh-50.pv_kw-2.5``."""
     return ".".join(f"{name}-{value:.12g}" for name, value in point)
 
 
 def shaping(point: Point, *kinds: Shaped) -> Point:
-    """Return the part of a point that inputs of these ``kinds`` depend on."""
+    """Return the part of a point on which inputs of these ``kinds`` depend."""
     return tuple((name, value) for name, value in point if AXES[name].shapes.intersection(kinds))
 
 
 def check_sweep(scenario: Scenario) -> None:
-    """Raise ConfigError, naming the field, for axes and values that cannot be; see `AXES`."""
+    """Raise ConfigError, naming the field, for invalid axes and values; see `AXES`."""
     for name, values in scenario.sweep.items():
         axis = axis_of(name)
         require(len(values) > 0, f"sweep.{name}", list(values), "at least one value")
@@ -142,14 +142,14 @@ def _with_plant(part: TuplePart, name: str, value: float) -> TuplePart:
 def _device(name: str, unit: str, meaning: str, place: str, along: Sequence[str] = ()) -> Axis:
     """A size in a section of the site; other fields, ``along``, keep their ratio to it.
 
-    A size of 0 that is all of a section leaves the section out: there is no such device.
+    A size of 0 omits the section of a device that has no other size.
     """
     section, _, field = place.partition(".")
 
     def change(scenario: Scenario, value: float) -> Scenario:
         own = scenario.site.get(section)
         if own is None or field not in own:
-            raise ConfigError(f"{name}: the site has no {place} that could be changed")
+            raise ConfigError(f"{name}: the site has no {place} to change")
         sections = {key: part for key, part in scenario.site.items() if key != section}
         if value > 0 or field not in _WHOLE_DEVICE:
             scaled = {
@@ -169,7 +169,7 @@ _WHOLE_DEVICE: Final = ("capacity_kwh", "tank_kg")
 
 def _ratio(value: float, own: float, name: str) -> float:
     if own <= 0:
-        raise ConfigError(f"{name}: found {own:g} in the site, expected a size above 0 to start from")
+        raise ConfigError(f"{name}: found {own:g} in the site, expected a size above 0")
     return value / own
 
 
@@ -232,7 +232,7 @@ AXES: Final[dict[str, Axis]] = {
         ),
     )
 }
-"""Sizes that a sweep may vary, by name."""
+"""Sizes that a sweep can vary, by name."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ class RunSpec:
     """One run."""
 
     scenario: Scenario
-    """Scenario at the run's point; it sweeps nothing."""
+    """Scenario at the run's point, without a sweep."""
     tuple_number: int
     seed: int
     guard: GuardPart
@@ -251,7 +251,7 @@ class RunSpec:
 
     @property
     def key(self) -> str:
-        """Name of the run, unique in a campaign and fit for a file."""
+        """Name of the run, unique in a campaign and valid in file names."""
         parts = [self.scenario.name, f"t{self.tuple_number}", f"s{self.seed}", label_of(self.point),
                  self.guard.label, self.policy.label, self.mark]  # fmt: skip
         return ".".join(part for part in parts if part)

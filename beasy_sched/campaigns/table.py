@@ -1,6 +1,6 @@
-"""The tables of a campaign: their columns, written when all runs have ended, read as data frames.
+"""The tables of a campaign: their columns, written when all runs are finished, read as data frames.
 
-Also a campaign's mean results, as lines for a terminal.
+It also provides a campaign's mean results as lines for a terminal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ColumnType = Literal["text", "integer", "number", "flag"]
 
 @dataclass(frozen=True)
 class RunColumn:
-    """One column. ``place`` is where a run's summary has the value, empty for what is known beforehand."""
+    """A column. ``place`` is the position of the value in a run's summary, empty if it is not from there."""
 
     name: str
     kind: ColumnType
@@ -64,15 +64,15 @@ _PROVENANCE: Final = (
     RunColumn("numpy_version", "text", "", "version of NumPy"),
     RunColumn("scenario_sha256", "text", "", "hash of the scenario, all defaults filled in"),
     RunColumn("platform_sha256", "text", "", "hash of the platform file"),
-    RunColumn("workload_sha256", "text", "", "hash of the workload that came"),
-    RunColumn("power_sha256", "text", "", "hash of the production that came"),
+    RunColumn("workload_sha256", "text", "", "SHA-256 of the actual workload"),
+    RunColumn("power_sha256", "text", "", "SHA-256 of the actual production"),
     RunColumn("site_sha256", "text", "", "hash of the site file, guard included"),
     RunColumn("plan_sha256", "text", "", "hash of the plan; empty without one"),
 )
 
 
 def _columns_of(*place: str, name: str = "{}") -> dict[str, RunColumn]:
-    """A column for each figure of a section of the summary, by its field, which is part of its ``name``."""
+    """Return a column for each figure of a section of the summary, named by its field."""
     return {
         field: RunColumn(name.format(field), "integer" if kind is int else "number", told.unit, told.meaning,
                          (*place, field))
@@ -119,22 +119,22 @@ COLUMNS: Final[tuple[RunColumn, ...]] = (
     _OF_THE_RUN["end_s"],
     *_PROVENANCE,
 )
-"""The columns of ``runs.parquet``, in order; those with a place are null where a run has no such value."""
+"""Columns of ``runs.parquet``, in order; those with a place are null if a run has no such value."""
 
 GRID_COLUMNS: Final = tuple(_columns_of("grid").values())
-"""Further columns, at the end, where a scenario's site has a grid."""
+"""Further columns, at the end, if a scenario's site has a grid."""
 LIFE_COLUMNS: Final = tuple(_columns_of("battery_life", name="battery_{}").values())
-"""Further columns, after those of the grid, where a scenario's site tells how its battery ages."""
+"""Further columns, after those of the grid, if a scenario's site models battery ageing."""
 DEADLINE_COLUMNS: Final = tuple(
     column if field.startswith("lateness") else replace(column, name=f"deadline_{field}")
     for field, column in _columns_of("deadlines").items()
 )
-"""Further columns of the table of runs, at its end, where a scenario gives its jobs deadlines."""
+"""Further columns of the table of runs, at its end, if a scenario sets deadlines."""
 SWEEP_COLUMNS: Final = tuple(
     RunColumn(axis.name, "integer" if axis.whole else "number", axis.unit, axis.meaning)
     for axis in AXES.values()
 )
-"""Further columns, at the end of the table of runs: swept sizes, null where a scenario has no sweep."""
+"""Further columns, at the end of the table of runs: swept sizes, null if a scenario has no sweep."""
 
 
 def columns_of(specs: Iterable[RunSpec]) -> tuple[RunColumn, ...]:
@@ -156,7 +156,7 @@ def columns_of(specs: Iterable[RunSpec]) -> tuple[RunColumn, ...]:
 def policy_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[RunColumn, ...]:
     """Return a column for each number of the policies' own sections, ``section.name``, in order of first use.
 
-    Of whole numbers where all are.
+    A column has integers if all its values are integers.
     """
     kinds: dict[str, ColumnType] = {}
     for row in rows:
@@ -180,10 +180,10 @@ def _policy_numbers(summary: RunSummary | None) -> dict[str, int | float]:
 
 TIMING_COLUMNS: Final = (
     RunColumn("run", "text", "", "the run's name"),
-    RunColumn("wall_s", "number", "s", "time that the run took"),
-    RunColumn("cpu_s", "number", "s", "processor time that it took"),
+    RunColumn("wall_s", "number", "s", "wall-clock time of the run"),
+    RunColumn("cpu_s", "number", "s", "CPU time of the run"),
 )
-"""Columns of ``timings.parquet``: what differs from one campaign to the next."""
+"""Columns of ``timings.parquet``, which differ from one execution of a campaign to the next."""
 
 
 def row_of(
@@ -194,7 +194,7 @@ def row_of(
     *,
     work_finished_pct: float | None = None,
 ) -> dict[str, Any]:
-    """Return the row of a run, a value for each of its columns; ``summary`` None where there is none.
+    """Return the row of a run, a value for each of its columns; ``summary`` is None if there is none.
 
     The numbers of the policy's own sections follow.
     """
@@ -228,7 +228,7 @@ def row_of(
 
 
 def check_installed(scenarios: Sequence[Scenario]) -> None:
-    """Raise ConfigError, before any run, where a package cannot be imported that the campaign will need."""
+    """Raise ConfigError, before any run, if a required package cannot be imported."""
     needed = {"pandas": "data", "pyarrow": "data"}
     if any(scenario.plan.make for scenario in scenarios):
         needed["highspy"] = "plan"
@@ -239,11 +239,11 @@ def check_installed(scenarios: Sequence[Scenario]) -> None:
 def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
     """Write ``runs.parquet`` and ``timings.parquet`` in the order of ``specs``; return the failed runs.
 
-    Raises ConfigError where a run has not ended, or pyarrow is missing, and InputError.
+    Raises ConfigError if a run has not finished, or pyarrow is missing, and InputError.
     """
     rows, timings = _collected(folder, specs)
     if len(rows) < len(specs):
-        raise ConfigError(f"{len(specs) - len(rows)} runs of {folder.path} have not ended")
+        raise ConfigError(f"{len(specs) - len(rows)} runs of {folder.path} are not finished")
     with together():
         write_atomic(folder.table, parquet_of(rows, _columns(specs, rows)))
         write_atomic(folder.path / "timings.parquet", parquet_of(timings, TIMING_COLUMNS))
@@ -251,7 +251,7 @@ def write_tables(folder: Folder, specs: Sequence[RunSpec]) -> int:
 
 
 def failed_of(folder: Folder, specs: Sequence[RunSpec]) -> int:
-    """Return how many of the runs that have ended have failed. Raises InputError."""
+    """Return the number of failed runs. Raises InputError."""
     return _count_failed(_collected(folder, specs)[0])
 
 
@@ -264,7 +264,7 @@ def _columns(specs: Sequence[RunSpec], rows: Iterable[Mapping[str, Any]]) -> tup
 
 
 def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows and timings of the runs that have ended. Raises InputError for a row that is damaged."""
+    """Return the rows and timings of the finished runs. Raises InputError for a damaged row."""
     found = [(spec.key, ended) for spec in specs if (ended := folder.ended(spec.key)) is not None]
     columns = {column.name: column for column in columns_of(specs)}
     for run, ended in found:
@@ -274,7 +274,7 @@ def _collected(folder: Folder, specs: Sequence[RunSpec]) -> tuple[list[dict[str,
 
 
 _RESULT: Final = Range(-1e300, 1e300)
-"""Range of the numbers that a result of a run can be."""
+"""Range of the numbers in a run's results."""
 _ARROW_TYPES: Final[dict[ColumnType, str]] = {
     "text": "string",
     "integer": "int64",
@@ -282,12 +282,12 @@ _ARROW_TYPES: Final[dict[ColumnType, str]] = {
     "flag": "bool",
 }
 _VALUES: Final[dict[ColumnType, tuple[Callable[[object], bool], str]]] = {
-    "text": (lambda value: isinstance(value, str), "a text"),
+    "text": (lambda value: isinstance(value, str), "a string"),
     "integer": (ANY_WHOLE.holds, ANY_WHOLE.expected),
     "number": (_RESULT.holds, _RESULT.expected),
     "flag": (lambda value: isinstance(value, bool), "true or false"),
 }
-"""Test of a row's value for each kind of column, and the words for what the test expects."""
+"""Test of a row's value for each kind of column, and the expected kind in words."""
 
 
 def _check_row(path: Path, row: dict[str, Any], columns: Mapping[str, RunColumn]) -> None:
@@ -309,7 +309,7 @@ _NEEDED: Final = ("run", "scenario", "policy", "status", "error", "guard", "veto
 
 
 def parquet_of(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> bytes:
-    """Rows as a Parquet file; the same rows give the same bytes. Raises ConfigError without pyarrow."""
+    """Return rows as a Parquet file, the same bytes for the same rows. Raises ConfigError without pyarrow."""
     content = io.BytesIO()
     _imported("pyarrow.parquet").write_table(_table(rows, columns), content, compression="snappy")
     return content.getvalue()
@@ -320,12 +320,12 @@ def read_table(path: Path) -> pd.DataFrame:
     reading, content = _imported("pyarrow.parquet"), io.BytesIO(read_bytes(path))
     try:
         return reading.read_table(content, use_threads=False).to_pandas(use_threads=False)
-    except (ValueError, OSError) as error:  # Arrow's own errors are among them
-        raise InputError(path, f"is no table of runs: {error}") from None
+    except (ValueError, OSError) as error:  # including Arrow's own errors
+        raise InputError(path, f"is not a table of runs: {error}") from None
 
 
 def _imported(name: str) -> Any:
-    """Import a package that tables need. Raises ConfigError without it."""
+    """Import a package for tables. Raises ConfigError without it."""
     return load_optional(name, "beasy-sched[data]", "a campaign's table")
 
 
@@ -370,18 +370,18 @@ class Campaign:
 
     @cached_property
     def timings(self) -> pd.DataFrame:
-        """Wall and processor time of each completed run, s."""
+        """Wall-clock and CPU time of each completed run, s."""
         return _frame(self._ended[1], TIMING_COLUMNS)
 
     @property
     def complete(self) -> bool:
-        """Whether all runs have ended and the tables are written."""
+        """Whether all runs are finished and the tables are written."""
         return self.folder.table.exists() and len(self.runs) == len(self.specs)
 
     def trace(self, run: str) -> pd.DataFrame:
         """Return the energy trace of a run, one row per step; see ``docs/reference/files.md``.
 
-        Raises InputError where it was not kept.
+        Raises InputError if it was not kept.
         """
         path = self.folder.trace(run)
         if path is None:
@@ -393,12 +393,12 @@ class Campaign:
 
 def _frame(rows: list[dict[str, Any]], columns: Sequence[RunColumn]) -> pd.DataFrame:
     _imported("pandas")
-    # Arrow's own threads now and then abort the interpreter at its end.
+    # Arrow's threads occasionally abort the interpreter at exit.
     return _table(rows, columns).to_pandas(use_threads=False)
 
 
 def read_campaign(folder: str | Path) -> Campaign:
-    """Open a campaign, complete or not. Raises InputError where there is none."""
+    """Open a campaign, complete or not. Raises InputError if there is none."""
     place = Folder(Path(folder))
     return Campaign(place, read_manifest(place.manifest))
 
@@ -411,7 +411,7 @@ _SHOWN = {
     "wasted_kwh": "wasted_kwh",
     "bounded_slowdown_mean": "bounded_slowdown_mean",
 }
-"""Columns of the runs' table, and under which heading of a comparison they stand."""
+"""Columns of the runs' table, and their headings in a comparison."""
 _SHOWN_WHERE_KNOWN = {
     "cost": ("grid", "cost", ""),
     "carbon_kg": ("", "carbon", "kg"),
@@ -420,11 +420,11 @@ _SHOWN_WHERE_KNOWN = {
     "battery_wear_cost": ("battery", "wear", ""),
     "deadline_jobs_missed": ("past", "due", "jobs"),
 }
-"""Columns shown where a run has such a figure, with the two lines of their heading and their unit."""
+"""Columns shown if a run has such a figure, with the two lines of their heading and their unit."""
 
 
 def result_lines(folder: Path) -> Iterator[str]:
-    """Means by scenario, guard and policy over the runs that ended well, as a table of some 70 columns."""
+    """Yield means by scenario, guard and policy over the successful runs, about 70 columns wide."""
     campaign = read_campaign(folder)
     runs = campaign.runs[campaign.runs["status"] == "ok"]
     if runs.empty:
@@ -452,11 +452,11 @@ def result_lines(folder: Path) -> Iterator[str]:
     for heading, group in groups.items():
         yield heading
         yield from (aligned(row, widths) for row in group)
-    yield "killed: also jobs that reached their walltime or still ran at the end"
+    yield "killed: includes jobs at their walltime, or still running at the end"
 
 
 def _condition(axes: Sequence[str], values: Sequence[Any]) -> str:
-    """Name a scenario, the sizes of a point of its sweep, and the guard."""
+    """Return the name of a scenario, the sizes of a point of its sweep, and the guard."""
     scenario, *sizes, guard, veto = values
     point = [(name, size) for name, size in zip(axes, sizes, strict=True) if size == size]
     place = ", ".join([scenario, *(f"{name} {size:g}" for name, size in point)])

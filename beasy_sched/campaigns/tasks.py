@@ -1,4 +1,4 @@
-"""One run, wherever it is executed: its inputs come as bytes, and its results are returned as bytes."""
+"""One run, in any process or on any computer: inputs and results are bytes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Keep = Literal["nothing", "trace", "everything"]
 TRACE = "run_energy_trace.csv"
 """Name of the file of a run's trace."""
 WORKLOAD = "workload.json"
-"""Name of the file of a run's jobs, where it is executed."""
+"""Name of the file of a run's jobs during its execution."""
 
 EXPECTED = ("forecast_workload.json", "forecast_power.txt")
-"""Names of the files that plans made during a run expect."""
+"""Names of the input files of plans made during a run."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class RunTask:
 
     policy: PolicyPart
     site: str
-    """Text of the site file, with the guard."""
+    """Content of the site file, with the guard."""
     windows: int
     platform: bytes
     workload: bytes
@@ -53,22 +53,22 @@ class RunTask:
     plan: bytes | None
     keep: Keep = "nothing"
     replan: str = ""
-    """When plans are made during the run; empty where none are."""
+    """Times of plans made during the run; empty if there are none."""
     expected: tuple[bytes, bytes] | None = None
-    """Workload and power that plans made during the run expect."""
+    """Expected workload and power of plans made during the run."""
     forecast: ForecastPart | None = None
     forecast_file: bytes | None = None
-    """Forecast file that plans are made from, where it is also the forecast that policies see."""
+    """Forecast file used for plans, if policies use the same forecast."""
 
 
 @dataclass
 class Attempt:
-    """How a run went, and what it took."""
+    """Outcome and resource usage of a run."""
 
     error: str | None = None
-    """Reason why the run did not reach its end; None where it did."""
+    """Reason why the run did not reach its end; None if it did."""
     trace: str | None = None
-    """Python's traceback of the error, where there is one."""
+    """Python's traceback of the error, if there is one."""
     wall_s: float = 0.0
     cpu_s: float = 0.0
 
@@ -81,14 +81,14 @@ class RunResult(Attempt):
     """Version of the program that executed the run."""
     summary: RunSummary | None = None
     work_finished_pct: float | None = None
-    """Work of the jobs that finished (flops), percent of all jobs'; None where the jobs have no work."""
+    """Work of the jobs that finished (flops), percent of all jobs'; None if the jobs have no work."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """Files of the run that are to be kept, by path in the run's folder."""
+    """Files of the run to keep, by path in the run's folder."""
 
 
 @contextlib.contextmanager
 def attempt(noted: Attempt) -> Iterator[None]:
-    """Note a block's times and error. Raises only MachineError, if the machine lacks a resource."""
+    """Record a block's times and error. Raises only MachineError, if resources are exhausted."""
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     try:
         yield
@@ -100,7 +100,7 @@ def attempt(noted: Attempt) -> Iterator[None]:
 
 
 def execute(task: RunTask) -> RunResult:
-    """Execute a run. The result reports any failure. Raises MachineError if the machine lacks a resource."""
+    """Execute a run. The result reports any failure. Raises MachineError if resources are exhausted."""
     result = RunResult(version=__version__)
     with TemporaryDirectory(prefix="beasy-run-") as place:
         folder = Path(place)
@@ -117,7 +117,7 @@ def execute(task: RunTask) -> RunResult:
 
 
 class _WatchedFiles(RunFiles):
-    """Files of a run, which also note the jobs that have finished."""
+    """Files of a run, which also record the finished jobs."""
 
     finished: frozenset[str] = frozenset()
 
@@ -143,7 +143,7 @@ def work_share_pct(path: Path, finished: Collection[str]) -> float | None:
 
 
 def settings_in(task: RunTask, folder: Path) -> tuple[RunSettings, Inputs]:
-    """Write what a run reads into a folder; return the settings and inputs that name it."""
+    """Write the input files of a run into a folder; return the settings and inputs that refer to them."""
     contents = {"platform.xml": task.platform, WORKLOAD: task.workload, "power.txt": task.power}
     if task.plan is not None:
         contents["plan.msgpack"] = task.plan
@@ -172,7 +172,7 @@ def _run(task: RunTask, folder: Path) -> tuple[RunSummary, Collection[str]]:
     files = _WatchedFiles(prefix, settings, decisions=task.keep == "everything")
     summary = run_in_process(inputs, files)
     if task.plan is not None:
-        summary.settings.plan = "plan.msgpack"  # not where it lay for this run
+        summary.settings.plan = "plan.msgpack"  # not its path during this run
     if task.forecast is not None:
         summary.settings.forecast = task.forecast.named(Path())
     if task.replan:
@@ -181,7 +181,7 @@ def _run(task: RunTask, folder: Path) -> tuple[RunSummary, Collection[str]]:
 
 
 def _replan(task: RunTask, folder: Path) -> ReplanSettings | None:
-    """What the settings say of plans made during the run, whose files lie in ``folder``."""
+    """Return the settings of plans made during the run, whose files are in ``folder``."""
     if not task.replan:
         return None
     workload, power = (str(folder / name) for name in EXPECTED)
@@ -190,7 +190,7 @@ def _replan(task: RunTask, folder: Path) -> ReplanSettings | None:
 
 
 def _kept_name(name: str) -> str:
-    """Return the name of a run's file in a campaign, whose table says which runs failed."""
+    """Return the name of a run's file in a campaign, whose table lists the failed runs."""
     return name.replace(FAILED, "", 1)
 
 

@@ -1,13 +1,13 @@
-"""Concurrent tasks: in processes of this machine, or on a Dask cluster.
+"""Concurrent tasks: in processes of this computer, or on a Dask cluster.
 
-A task is a function that can be imported by name, and its argument. Whoever has many of them to do, be it a
-campaign, a study or a comparison, gives them to `work_through` with an executor: that starts
-processes, limits how many run at a time, and stops them all when the program is interrupted. What goes wrong
-in a task is its result, a `Failure`; what has been done stays done.
+A task is a function that can be imported by name, and its argument. Campaigns, studies and comparisons pass
+their tasks to `work_through` with an executor, which starts processes, limits the number that run at the same
+time, and stops them all when the program is interrupted. The error of a task is its result, a `Failure`;
+finished tasks stay finished.
 
-On this machine each task has a process of its own, forked from a server that has imported all. It costs some
-milliseconds, and keeps the tasks apart: what one leaves behind touches no other, and one that dies is one
-task that died.
+On this computer, each task has a separate process, forked from a server that has imported everything. It
+takes some milliseconds, and isolates the tasks: state of one does not affect others, and a crash ends only
+one task.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from beasy_sched.signals import ENDING_SIGNALS
 Task = tuple[Any, Callable[[Any], Any], Any]
 """A key, a function that can be imported by name, and its argument."""
 TIME_LIMIT_S: Final = 6 * 3600.0
-"""How long a run (or plan) may take by default."""
+"""Default time limit of a run (or plan)."""
 
 
 def processors() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -51,29 +51,29 @@ def processors() -> int:
 
 @dataclass(frozen=True)
 class Failure:
-    """Takes the place of a result: the task raised an exception, or its process died."""
+    """Result of a task that raised an exception, or whose process died."""
 
     error: str
     machine: bool = False
-    """Whether the machine lacks a resource, so that other tasks would fail, too."""
+    """Whether resources are exhausted, so that other tasks would also fail."""
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """The failure of a task that raised ``error``."""
+        """Return the failure of a task that raised ``error``."""
         lack = machine_error(error)
         return cls(why(lack or error), machine=lack is not None)
 
 
 class Executor(Protocol):
-    """Does tasks, several at a time."""
+    """Executor of tasks, several at the same time."""
 
     @property
     def busy(self) -> int:
-        """How many tasks are under way."""
+        """Number of running tasks."""
 
     @property
     def slots(self) -> int:
-        """How many tasks may be under way."""
+        """Largest number of running tasks."""
 
     def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
         """Begin a task."""
@@ -82,14 +82,14 @@ class Executor(Protocol):
         """Wait for a task to end; return its key and its result, or a `Failure`."""
 
     def close(self) -> None:
-        """Stop what is still under way."""
+        """Stop all running tasks."""
 
 
 def work_through(executor: Executor, tasks: Iterable[Task], done: Callable[[Any, Any], None]) -> None:
-    """Do all tasks, concurrently but started in order; ``done`` receives each key and result as they come.
+    """Execute all tasks, concurrently but started in order; ``done`` receives each key and result.
 
-    Tasks are taken from the iterable only when there is room for them. Raises MachineError instead
-    of passing it to ``done``.
+    Tasks are taken from the iterable only when they can be started. Raises MachineError instead of passing
+    it to ``done``.
     """
 
     def hand_on() -> None:
@@ -117,7 +117,7 @@ _LONGEST_WAIT_S: Final = 86_400.0
 
 @dataclass(frozen=True)
 class _Task:
-    """A task under way."""
+    """A running task."""
 
     key: Any
     process: BaseProcess
@@ -136,10 +136,10 @@ class Processes:
         patience_s: float = _PATIENCE_S,
         preload: Sequence[str] | None = None,
     ) -> None:
-        """Start the server that processes are forked from; it imports ``preload`` (None: what runs need).
+        """Start the server that forks processes; it imports ``preload`` (None: the modules for runs).
 
-        A task that takes longer than ``limit_s`` is ended; it is a `Failure` that says so. A process that is
-        asked to end is killed after ``patience_s``.
+        A task that takes longer than ``limit_s`` is ended, and its result is a `Failure`. A process that does
+        not end on request is killed after ``patience_s``.
         """
         self.slots, self._limit_s, self._patience_s = jobs, limit_s, patience_s
         _remove_dead_scratch()
@@ -154,7 +154,7 @@ class Processes:
 
     @property
     def busy(self) -> int:
-        """How many tasks are under way."""
+        """Number of running tasks."""
         return len(self._running)
 
     def submit(self, key: Any, function: Callable[[Any], Any], argument: Any) -> None:
@@ -163,7 +163,7 @@ class Processes:
         process = self._context.Process(  # type: ignore[attr-defined]
             target=_work, args=(theirs, self._scratch.name, function, argument), daemon=True
         )
-        with uninterrupted(), _one_thread_each(), _deaf_to_sigint():
+        with uninterrupted(), _one_thread_each(), _ignoring_sigint():
             process.start()
             theirs.close()
             self._running[ours] = _Task(key, process, time.monotonic() + self._limit_s)
@@ -179,7 +179,7 @@ class Processes:
         task = self._running.pop(connection)
         try:
             result = connection.recv()
-        except (EOFError, OSError):  # it died before it had sent its result
+        except (EOFError, OSError):  # it died before sending its result
             result = None
         connection.close()
         task.process.join()
@@ -189,7 +189,7 @@ class Processes:
         return task.key, result
 
     def _first_done(self) -> Connection | None:
-        """Wait for a task that has ended or died; None where one is overdue."""
+        """Wait for a task that has ended or died; None if one is overdue."""
         while True:
             now_s = time.monotonic()
             overdue = [connection for connection, task in self._running.items() if task.deadline_s <= now_s]
@@ -203,7 +203,7 @@ class Processes:
                 return None
 
     def _end(self, connections: Sequence[Connection]) -> None:
-        """Ask tasks to end, and kill those that do not."""
+        """Request tasks to end, and kill those that do not."""
         for connection in connections:
             self._running[connection].process.terminate()
         for connection in connections:
@@ -217,7 +217,7 @@ class Processes:
             process.close()
 
     def close(self) -> None:
-        """Stop what still runs."""
+        """Stop all running tasks."""
         self._end(list(self._running))
         self._alive.close()
         self._scratch.cleanup()
@@ -232,10 +232,10 @@ def _needed_by_runs() -> list[str]:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let signals that end the program wait while the block starts a process.
+    """Delay termination signals while the block starts a process.
 
-    A process that is told only half of its task would end in a traceback, and one that is not yet known to
-    us would be lost.
+    A process that has received only half of its task would end in a traceback, and one that is not yet
+    registered would be lost.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -252,15 +252,15 @@ def uninterrupted() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _deaf_to_sigint() -> Iterator[None]:
-    """What is started now never notices a SIGINT, as Ctrl-C sends to all: else it shows where it was.
+def _ignoring_sigint() -> Iterator[None]:
+    """Let processes started in the block ignore SIGINT, which Ctrl-C sends to all, to avoid their tracebacks.
 
-    That is the server, too, while it imports. To us the signal comes a little later.
+    This includes the server during its imports. This process receives the signal a little later.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # which itself lets the signal through in the end
+    resource_tracker.ensure_running()  # which unblocks the signal itself
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -270,7 +270,7 @@ def _deaf_to_sigint() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """What is started now uses one thread for linear algebra and optimization."""
+    """Let processes started in the block use one thread for linear algebra and optimization."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(ONE_THREAD)
     try:
@@ -284,12 +284,12 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], argument: Any) -> None:
-    """Do a task, in its process, and send its result, or a `Failure`."""
+    """Execute a task, in its process, and send its result, or a `Failure`."""
     for number in ENDING_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)  # the campaign stops us
+        signal.signal(number, signal.SIG_IGN)  # the campaign stops this process
     signal.signal(signal.SIGTERM, _leave)
     alive = _mark_alive(scratch)
-    tempfile.tempdir = scratch  # so that the leftovers of a dead process are removed in the end
+    tempfile.tempdir = scratch  # so that files of a dead process are removed later
     try:
         result = function(argument)
     except Exception as error:
@@ -301,13 +301,13 @@ def _work(connection: Connection, scratch: str, function: Callable[[Any], Any], 
 
 
 def _leave(*_: object) -> None:
-    """End in order; further requests to end are ignored."""
+    """End regularly; further termination signals are ignored."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(1)
 
 
 def _mark_alive(scratch: str) -> BinaryIO:
-    """Hold a folder for temporary files: until what is returned is closed, or the process ends."""
+    """Hold a folder for temporary files until the returned object is closed, or the process ends."""
     mark = (Path(scratch) / _ALIVE).open("ab")
     if sys.platform != "win32":
         import fcntl
@@ -318,7 +318,7 @@ def _mark_alive(scratch: str) -> BinaryIO:
 
 
 def _remove_dead_scratch() -> None:
-    """Remove temporary folders that no process holds any more: those of killed campaigns."""
+    """Remove temporary folders that no process holds: those of killed campaigns."""
     if sys.platform == "win32":
         return
     import fcntl
@@ -334,7 +334,7 @@ def _remove_dead_scratch() -> None:
 
 
 def how(exitcode: int | None) -> str:
-    """Say how a process ended."""
+    """Return how a process ended, in words."""
     if exitcode is None or exitcode >= 0:
         return f"ended with exit code {exitcode}"
     try:
@@ -348,28 +348,28 @@ _ADDRESS = re.compile(r"([a-z]+://)?\S+:[0-9]+|inproc://\S+")
 
 
 class DaskCluster:
-    """The workers of a cluster; they need beasy-sched installed, but none of our files."""
+    """The workers of a cluster, which need beasy-sched, but no access to this computer's files."""
 
     def __init__(self, address: str) -> None:
-        """Connect. Raises ConfigError where there is no cluster, or no distributed."""
+        """Connect. Raises ConfigError if there is no cluster, or no distributed."""
         if not _ADDRESS.fullmatch(address):
             raise ConfigError(f"--scheduler: found {address!r}, expected an address such as tcp://host:8786")
         distributed = load_optional("distributed", "beasy-sched[dask]", "--executor dask")
         try:
             self._client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
-            raise ConfigError(f"no Dask scheduler answers at {address}: {error}") from None
+            raise ConfigError(f"no Dask scheduler responds at {address}: {error}") from None
         self._done = distributed.as_completed(loop=self._client.loop)
         self._keys: dict[Any, Any] = {}
 
     @property
     def busy(self) -> int:
-        """How many tasks are under way."""
+        """Number of running tasks."""
         return len(self._keys)
 
     @property
     def slots(self) -> int:
-        """How many tasks may be under way: one per thread.
+        """Largest number of running tasks: one per thread.
 
         Dask blames the death of a worker on all tasks that wait there.
         """
@@ -392,7 +392,7 @@ class DaskCluster:
         return key, Failure.of(error) if told else Failure(f"the task was {future.status}")
 
     def close(self) -> None:
-        """Stop what is still under way, and leave the cluster to others."""
+        """Stop all running tasks, and disconnect from the cluster."""
         if self._keys:
             self._client.cancel(list(self._keys))
         self._client.close()

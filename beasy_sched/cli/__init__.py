@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Commands are loaded only when they are asked for."""
+"""The command line: parse, call, print. Commands are loaded only when they are used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from beasy_sched.errors import BeasyError, Interrupted, PolicyError
 from beasy_sched.formats.atomic import discard_unfinished
 from beasy_sched.formats.earlier import noting
 from beasy_sched.limits import LONGEST_ERROR, shortened
-from beasy_sched.signals import heeded_signals
+from beasy_sched.signals import termination_signals
 
 _SECTIONS: Final = {
     "Make inputs": ("generate", "convert", "plan", "check"),
@@ -35,11 +35,11 @@ _SECTIONS: Final = {
 """Headings of the help, and the commands below each, in the order in which a newcomer meets them."""
 _ONCE_MORE_S = 0.01
 _WRONG_NAMES = (errno.ENAMETOOLONG, errno.EACCES)
-"""What is wrong with a file's name that has only been looked at."""
+"""Errors of a file name that was only looked up."""
 
 
 def _want_traceback(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    """Note in the object that `main` gives to all commands that a traceback is wanted."""
+    """Record, in the object that `main` passes to all commands, that a traceback is requested."""
     if wanted and isinstance(context.obj, dict):
         context.obj["traceback"] = True
 
@@ -50,35 +50,35 @@ _TRACEBACK = click.Option(
     expose_value=False,
     show_default=False,
     callback=_want_traceback,
-    help="Show the traceback of an error, such as one of your own policy.",
+    help="Show the full Python traceback if the command fails.",
 )
-"""An option of the program and of each of its commands, so that it may be appended to any command line."""
+"""Option of the program and of each command, so that it can be appended to any command line."""
 
 
 def _with_traceback(command: click.Command) -> click.Command:
-    """Give a command the option, once."""
+    """Add the option to a command, once."""
     if _TRACEBACK not in command.params:
         command.params.append(_TRACEBACK)
     return command
 
 
 class HelpfulGroup(click.Group):
-    """A group whose help has its commands in their order, each with its whole first sentence."""
+    """A group whose help lists its commands in their order, each with its whole first sentence."""
 
     headed: Mapping[str, Sequence[str]] | None = None
     """Commands below each heading of the help; None for a single one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name every command, in the order in which a newcomer meets them."""
+        """Return the names of all commands, in the order in which a newcomer meets them."""
         return list(self.commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return one command, which has the options of all."""
+        """Return one command, with the options common to all."""
         command = super().get_command(ctx, cmd_name)
         return None if command is None else _with_traceback(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands and what they do, wrapped where click would cut them."""
+        """Write the commands and their summaries, wrapped where click would truncate them."""
         for heading, names in (self.headed or {"Commands": self.list_commands(ctx)}).items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(heading):
@@ -92,11 +92,11 @@ class HelpfulGroup(click.Group):
 
 
 _WHOLE_SENTENCE = 1000
-"""No first sentence of a help text is longer."""
+"""Largest length of the first sentence of a help text."""
 
 
 class LazyGroup(HelpfulGroup):
-    """A group whose commands live in modules of their own, imported on use."""
+    """A group whose commands live in separate modules, imported on use."""
 
     def __init__(
         self,
@@ -105,12 +105,12 @@ class LazyGroup(HelpfulGroup):
         headed: Mapping[str, Sequence[str]] | None = None,
         **kwargs: Any,
     ) -> None:
-        """``lazy`` maps a command's name to its module, where it has the same name (``import``: import_)."""
+        """``lazy`` maps the name of a command to its module, where it has that name (``import``: import_)."""
         super().__init__(*args, **kwargs)
         self.lazy, self.headed = lazy, headed
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name every command, in the order in which a newcomer meets them."""
+        """Return the names of all commands, in the order in which a newcomer meets them."""
         return list(self.lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -130,17 +130,17 @@ class LazyGroup(HelpfulGroup):
 )
 @click.version_option(__version__, prog_name="beasy-sched")
 def cli() -> None:
-    """Schedule HPC jobs on a site that runs on sun, wind, a battery and hydrogen alone."""
+    """Schedule HPC jobs on a site powered only by solar, wind, a battery and hydrogen."""
 
 
 _with_traceback(cli)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; our own errors become one message and their exit code.
+    """Run the command line; beasy-sched's own errors become one message and their exit code.
 
-    So do SIGINT, SIGTERM and SIGHUP; what is half-written is removed in any case. Of a command that fails,
-    the earlier results that it has kept are listed.
+    So do SIGINT, SIGTERM and SIGHUP; half-written files are removed in any case. If a command fails, the
+    earlier results that it kept are listed.
     """
     _replace_closed_streams()
     with noting() as earlier:
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _main(arguments)
         except SystemExit as end:
             if end.code:
-                _list_files("wrote what had been done", earlier.accounts)
+                _list_files("wrote the results so far", earlier.accounts)
                 _list_files("kept the earlier results", earlier.kept())
             raise
 
@@ -166,13 +166,16 @@ def _main(arguments: Sequence[str] | None) -> None:
         if told["traceback"]:
             click.echo(_printable("".join(traceback.format_exception(error))), err=True, nl=False)
         elif isinstance(error, PolicyError) and error.__cause__ is not None:
-            hint = "\nbeasy-sched: to see the calls that led to it, add --traceback"
+            hint = "\nbeasy-sched: add --traceback to see the full Python traceback"
         text = shortened(_printable(shortened(str(error), LONGEST_ERROR)), LONGEST_ERROR) + hint
         code = error.exit_code
     except MemoryError as error:
-        text, code = f"not enough memory: ask for less ({error or 'fewer jobs or hosts'})", 1
+        text, code = (
+            f"not enough memory: reduce the size of the problem ({error or 'fewer jobs or hosts'})",
+            1,
+        )
     except OSError as error:
-        # Those of files are BeasyErrors; left are names, the standard output, the machine.
+        # Errors of files are BeasyErrors; the rest are names, the standard output, the machine.
         named = _printable(shortened(str(error.filename), LONGEST_ERROR)) if error.filename else ""
         text = f"{named or 'the output cannot be written'}: {error.strerror or error}"
         code = 2 if named and error.errno in _WRONG_NAMES else 1
@@ -181,28 +184,28 @@ def _main(arguments: Sequence[str] | None) -> None:
 
 
 def _list_files(what: str, paths: Collection[str]) -> None:
-    """Print a line on the standard error with the names of files, if there are any."""
+    """Print a line with the names of files on the standard error, if there are any."""
     if paths:
         with contextlib.suppress(OSError):
             click.echo(_printable(f"{what}: {', '.join(paths)}"), err=True)
 
 
 def _flush_output() -> None:
-    """Write what is left for the standard output. Raises OSError, unless nobody reads it any more."""
+    """Flush the standard output. Raises OSError, unless its reader has gone."""
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or it fails again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails again
         if error.errno != errno.EPIPE:
             raise
 
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[None]:
-    """Raise `Interrupted` on the first signal that asks to end; a further SIGINT stops at once.
+    """Raise `Interrupted` on the first termination signal; a further SIGINT stops at once.
 
-    Whatever comes after the first is ignored but for that: what there is shall be written. What is ignored
-    from the start, as SIGHUP is under ``nohup``, stays so, except SIGINT.
+    Other signals after the first are ignored, so that the results can be written. Signals that are ignored
+    from the start, such as SIGHUP under ``nohup``, stay ignored, except SIGINT.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -218,9 +221,9 @@ def _stoppable() -> Iterator[None]:
             raise KeyboardInterrupt
 
     def interruption(number: int) -> Interrupted:
-        """Return what a signal raises; where that is dropped before it has left, it is raised once more.
+        """Return the exception that a signal raises; it is raised again if it is dropped on its way.
 
-        Finalizers, and C code that asks for an attribute, drop whatever is raised in them.
+        Finalizers, and C code that looks up an attribute, drop any exception raised in them.
         """
         error = Interrupted(f"stopped by {signal.Signals(number).name}", number)
         weakref.finalize(error, once_more, number).atexit = False
@@ -240,7 +243,7 @@ def _stoppable() -> Iterator[None]:
     before: dict[int, Any] = {}
     told, sys.unraisablehook = sys.unraisablehook, told_unless_ours
     try:
-        for number in heeded_signals():
+        for number in termination_signals():
             before[number] = signal.signal(number, stop)
         yield
     except Exception as error:
@@ -258,10 +261,10 @@ def _stoppable() -> Iterator[None]:
 
 
 def _replace_closed_streams() -> None:
-    """Where the shell has closed a stream (``>&-``), put another in its place.
+    """Replace a stream that the shell has closed (``>&-``).
 
-    The null device takes its number, which the next file to be opened would get. Writing to the output then
-    fails, as to a full disk; what goes to a closed standard error is lost.
+    The null device takes its file descriptor, which the next opened file would get otherwise. Writing to the
+    output then fails, as on a full disk; text written to a closed standard error is lost.
     """
     if sys.stdout is None:
         os.open(os.devnull, os.O_WRONLY)
@@ -271,7 +274,7 @@ def _replace_closed_streams() -> None:
 
 
 class _ClosedOutput(io.TextIOBase):
-    """A standard output that was closed before we began."""
+    """A standard output that was closed before the program began."""
 
     @property
     def buffer(self) -> Any:
@@ -282,5 +285,5 @@ class _ClosedOutput(io.TextIOBase):
 
 
 def _printable(text: str) -> str:
-    """Escape what could steer a terminal: a message may quote a hostile peer or file."""
+    """Escape terminal control characters: a message may quote a hostile peer or file."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

@@ -1,6 +1,6 @@
-"""``beasy-sched batsim``: stands in for the ``batsim`` binary, with the options of Batsim 4.2.1 or 5.0.0-rc2.
+"""``beasy-sched batsim``: emulates the ``batsim`` binary, with the options of Batsim 4.2.1 or 5.0.0-rc2.
 
-Each of them is accepted, or refused by name with a reason.
+Each of them is accepted, or rejected by name with a reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from beasy_sched.cli.options import (
     Whole,
     noting_prefix,
     option,
-    tell,
+    print_line,
     with_options,
 )
 from beasy_sched.cli.progress import progress_bar
@@ -40,7 +40,7 @@ _WITHOUT_REDIS = "Ignored without --enable-redis."
 
 class _BatsimOptions(CommandOptions):
     protocol: Literal["4", "5"] = option(
-        "Be Batsim 4.2.1, or 5.0.0-rc2, with its own options, files and messages"
+        "Emulate Batsim 4.2.1, or 5.0.0-rc2, with its options, files and messages"
         " (see docs/guides/batsim.md).",
         default="4",
     )
@@ -54,7 +54,7 @@ class _BatsimOptions(CommandOptions):
     events: tuple[str, ...] = option("The files of external events to simulate.", metavar="FILE")
     # Most common
     master_host: str = option(
-        "The host that runs no jobs; 'none' if the platform file itself gives a host that role.",
+        "Name of the master host, which runs no jobs; 'none' if the platform file already marks one.",
         "-m",
         metavar="NAME",
         default="master_host",
@@ -64,7 +64,7 @@ class _BatsimOptions(CommandOptions):
     )
     energy: bool = option("Meter energy, and write the energy files.", "-E")
     # Execution context
-    socket_endpoint: str = option("Where the scheduler listens.", "-s", metavar="ENDPOINT", default=_ENDPOINT)
+    socket_endpoint: str = option("Endpoint of the scheduler.", "-s", metavar="ENDPOINT", default=_ENDPOINT)
     enable_redis: bool = option("Not supported.")
     redis_hostname: str = option(_WITHOUT_REDIS, metavar="TEXT", default="127.0.0.1")
     redis_port: str = option(_WITHOUT_REDIS, metavar="TEXT", default="6379")
@@ -77,49 +77,49 @@ class _BatsimOptions(CommandOptions):
         default="out",
         callback=noting_prefix(OF_BATSIM),
     )
-    disable_schedule_tracing: bool = option("Accepted: the Pajé trace is never written.")
+    disable_schedule_tracing: bool = option("Accepted for compatibility; the Pajé trace is never written.")
     disable_machine_state_tracing: bool = option("Do not write the machine states.")
     # Platform size
     mmax: int = option(
-        "Use only so many machines (0: all).", type=Whole(0, MOST_HOSTS), metavar="NB", default=0
+        "Use only this many machines (0: all).", type=Whole(0, MOST_HOSTS), metavar="NB", default=0
     )
     mmax_workload: bool = option("Use only as many machines as the workloads' 'nb_res'.")
     # Jobs
-    forward_profiles_on_submission: bool = option("Attach its profile to each submitted job.")
+    forward_profiles_on_submission: bool = option("Attach the profile to each submitted job.")
     enable_dynamic_jobs: bool = option("Let the scheduler register jobs and profiles.")
-    acknowledge_dynamic_jobs: bool = option("Answer a registration with JOB_SUBMITTED.")
-    enable_profile_reuse: bool = option("Accepted: profiles are always kept.")
+    acknowledge_dynamic_jobs: bool = option("Acknowledge a registration with JOB_SUBMITTED.")
+    enable_profile_reuse: bool = option("Accepted for compatibility; profiles are always kept.")
     # Verbosity
     verbosity: Literal["quiet", "network-only", "information", "debug"] = option(
-        "How much is said.", "-v", metavar="LEVEL", default="information"
+        "Log level.", "-v", metavar="LEVEL", default="information"
     )
     quiet: bool = option("Shortcut for --verbosity quiet.", "-q")
     # Workflows
-    workflow_jobs_limit: str = option(
-        "Without effect: workflows are not supported.", metavar="TEXT", default="0"
-    )
-    ignore_beyond_last_workflow: bool = option("Without effect, like the one above.")
+    workflow_jobs_limit: str = option("No effect: workflows are not supported.", metavar="TEXT", default="0")
+    ignore_beyond_last_workflow: bool = option("No effect: workflows are not supported.")
     # Other
-    dump_execution_context: bool = option("Print the execution context (JSON), and stop.")
+    dump_execution_context: bool = option("Print the execution context (JSON) and exit.")
     enable_compute_sharing: bool = option("Allow several jobs at a time on a machine.")
-    disable_storage_sharing: bool = option("Only told to the scheduler.")
+    disable_storage_sharing: bool = option("Passed on to the scheduler; no effect on the simulation.")
     no_sched: bool = option("Not supported.")
-    sched_cfg: str | None = option("Text for the scheduler, sent in the first message.", metavar="TEXT")
+    sched_cfg: str | None = option(
+        "Init string passed to the scheduler in the first message.", metavar="TEXT"
+    )
     sched_cfg_file: str | None = option("The same, from a file.", metavar="FILE")
-    sg_cfg: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="NAME:VALUE")
-    sg_log: tuple[str, ...] = option("Ignored: there is no SimGrid.", metavar="OPTION")
+    sg_cfg: tuple[str, ...] = option("Ignored: SimGrid is not used.", metavar="NAME:VALUE")
+    sg_log: tuple[str, ...] = option("Ignored: SimGrid is not used.", metavar="OPTION")
     forward_unknown_events: bool = option("Send external events of unknown types to the scheduler.")
     timeout: float | None = option(
-        "Give up if a reply takes longer (not one of Batsim's options; default: wait forever).",
+        "Give up if a reply takes longer (not an option of Batsim; default: wait forever).",
         type=SECONDS,
         metavar="SECONDS",
     )
 
 
-_NO_WORKFLOW = "-W/--workflow is not supported: workflows are not simulated, make a workload (-w) of them"
+_NO_WORKFLOW = "-W/--workflow is not supported: workflows are not simulated, convert them to a workload (-w)"
 _UNSUPPORTED = {
     "workflow": _NO_WORKFLOW,
-    "workflow_start": "--WS is not supported: workflows are not simulated, make a workload (-w) of them",
+    "workflow_start": "--WS is not supported: workflows are not simulated, convert them to a workload (-w)",
     "enable_redis": "--enable-redis is not supported: jobs are sent in the messages, Batsim's default",
     "no_sched": "--no-sched is not supported: give a scheduler, such as 'beasy-sched serve --policy fcfs'",
 }
@@ -142,14 +142,14 @@ class _Batsim5Options(CommandOptions):
     trace_pstate_changes: bool = option("Write the changes of P-states over time.")
     # External decision component
     edc_socket_str: tuple[str, str] | None = option(
-        f"Where the scheduler listens, and a text for it. [default: {_ENDPOINT} and no text]",
+        f"Endpoint of the scheduler and an init string for it. [default: {_ENDPOINT} and an empty string]",
         "-s",
         "--edc-socket-str",
         type=(str, str),
         metavar="ENDPOINT TEXT",
     )
     edc_socket_file: tuple[str, str] | None = option(
-        "The same, with the text from a file.",
+        "The same, with the init string from a file.",
         "-S",
         "--edc-socket-file",
         type=(str, str),
@@ -174,9 +174,7 @@ class _Batsim5Options(CommandOptions):
     energy: bool = option("Not supported, by Batsim 5 itself: give --energy-host.", "-E")
     sg_cfg: tuple[str, ...] = _BatsimOptions.sg_cfg
     # Verbosity
-    verbosity: Literal["quiet", "info", "debug"] = option(
-        "How much is said.", "-v", metavar="LEVEL", default="info"
-    )
+    verbosity: Literal["quiet", "info", "debug"] = option("Log level.", "-v", metavar="LEVEL", default="info")
     quiet: bool = _BatsimOptions.quiet
     sg_log: tuple[str, ...] = _BatsimOptions.sg_log
     # Other
@@ -199,14 +197,14 @@ _UNSUPPORTED_5 = {
     "--version",
     "--batsim-version",
     message="%(version)s",
-    help="Show the version, and stop.",
+    help="Show the version and exit.",
 )
 def _batsim5(given: _Batsim5Options) -> None:
     """Simulate a platform for a scheduler over ZeroMQ, as Batsim 5.0.0-rc2 does.
 
-    Files and messages (JSON) are those of Batsim 5; 'beasy-sched convert' makes its files of Batsim 4's. The
-    network, MPI replay and storage are not simulated. Of the probes, those are that read the energy of all
-    hosts together. Start the scheduler first, or within --timeout.
+    Files and messages (JSON) are those of Batsim 5; 'beasy-sched convert' converts the files of Batsim 4. The
+    network, MPI replay and storage are not simulated. Only probes of the energy of all hosts together are
+    supported. Start the scheduler first, or within --timeout.
 
     \b
     beasy-sched batsim --protocol 5 -p platform.xml -w workload5.json -e out/run_ --energy-host \\
@@ -220,9 +218,9 @@ def _batsim5(given: _Batsim5Options) -> None:
 
 
 def _scheduler(given: _Batsim5Options) -> tuple[str, bytes]:
-    """Return where the scheduler listens, and the text for it."""
+    """Return the endpoint of the scheduler and the init string for it."""
     if given.edc_socket_str is not None and given.edc_socket_file is not None:
-        raise ConfigError("give -s or -S, not both: one scheduler is simulated for")
+        raise ConfigError("give only one of -s and -S")
     if given.edc_socket_file is not None:
         endpoint, path = given.edc_socket_file
         return endpoint, read_bytes(path)
@@ -236,7 +234,7 @@ class _EitherBatsim(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Parse with the options of the version that is asked for."""
+        """Parse with the options of the requested version."""
         wants_5 = "--protocol=5" in args or ("--protocol", "5") in pairwise(args)
         if not wants_5:
             return super().make_context(info_name, args, parent, **extra)
@@ -251,20 +249,20 @@ class _EitherBatsim(click.Command):
     "3.34.0 (whose behaviour is reproduced; SimGrid itself is not used)",
     "--simgrid-version",
     message="%(version)s",
-    help="Show the version, and stop.",
+    help="Show the version and exit.",
 )
 @click.version_option(
     f"v4.2.1 (the simulator embedded in beasy-sched {__version__})",
     message="%(version)s",
-    help="Show the version, and stop.",
+    help="Show the version and exit.",
 )
 def batsim(given: _BatsimOptions) -> None:
     """Simulate a platform for a scheduler over ZeroMQ, as Batsim 4.2.1 does.
 
-    With --protocol 5, it is Batsim 5 that it stands in for; --protocol 5 --help lists the options then.
+    With --protocol 5, it emulates Batsim 5; --protocol 5 --help lists its options.
 
     Files and messages are Batsim's; a deadlock ends with exit code 1. The network, MPI replay and storage
-    are not simulated (profiles that need them are refused by name). Start the scheduler first, or within
+    are not simulated (profiles that need them are rejected by name). Start the scheduler first, or within
     --timeout.
 
     \b
@@ -365,18 +363,18 @@ def _simulate_5(given: _Batsim5Options, endpoint: str, init: bytes, *, quiet: bo
 def _run(
     ready: Callable[[Callable[[str], None]], Simulation], scheduler: ZmqScheduler, *, quiet: bool
 ) -> None:
-    """Run the simulation that ``ready`` makes, which notes what is odd; close the connection, say the result.
+    """Run the simulation that ``ready`` creates (with warnings), close the connection and print the result.
 
-    Raises what ends it early, and RunIncomplete after a deadlock.
+    Raises any error that ends it early, and RunIncomplete after a deadlock.
     """
     from beasy_sched.simulator import Ending
 
     def say(text: str) -> None:
         if not quiet:
-            tell(text)
+            print_line(text)
 
     def note(text: str) -> None:
-        say(f"note: {text}")
+        say(f"warning: {text}")
 
     try:
         simulation = ready(note)
@@ -397,12 +395,12 @@ def _run(
         why = "registration was never finished"
         if result.waiting:
             why = f"jobs wait: {', '.join(result.waiting[:5])}{' ...' if len(result.waiting) > 5 else ''}"
-        raise RunIncomplete(f"Deadlock detected: nothing is left to happen, but {why}")
+        raise RunIncomplete(f"Deadlock detected: no further events are scheduled, but {why}")
 
 
 def _sched_config(given: _BatsimOptions) -> str:
     if given.sched_cfg and given.sched_cfg_file:
-        raise ConfigError("give --sched-cfg or --sched-cfg-file, not both")
+        raise ConfigError("give only one of --sched-cfg and --sched-cfg-file")
     return read_text(given.sched_cfg_file) if given.sched_cfg_file else given.sched_cfg or ""
 
 

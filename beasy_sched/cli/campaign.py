@@ -1,4 +1,4 @@
-"""``beasy-sched campaign``: many runs, side by side, and their table."""
+"""``beasy-sched campaign``: many runs in parallel, and their table."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from beasy_sched.cli.options import (
     Whole,
     option,
     parsed,
-    tell,
-    tell_written,
+    print_line,
+    print_written,
     width,
     with_options,
     written_option,
@@ -55,24 +55,25 @@ def _time_limit(text: str) -> float:
 
 
 class _CampaignOptions(CommandOptions):
-    out: Path = option("The campaign's folder.", "-o", "--output", type=FOLDER, required=True, metavar="DIR")
-    quick: bool = option("Try it out: 24 h, fewer jobs, two tuples, one seed.")
+    out: Path = option("Folder of the campaign.", "-o", "--output", type=FOLDER, required=True, metavar="DIR")
+    quick: bool = option("Quick trial: 24 h, fewer jobs, two tuples, one seed.")
     keep_traces: bool = option("Keep the energy trace of each run, in DIR/traces.")
     keep_runs: bool = option("Keep all files of each run, in DIR/runs.")
 
 
 def processors_here() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors available to this process."""
     from beasy_sched.campaigns.workers import processors
 
     return processors()
 
 
 class ExecutorOptions(CommandOptions):
-    """Where and how runs are executed."""
+    """Execution of runs: processes or Dask, and time limits."""
 
     executor: Literal["processes", "dask"] = option(
-        "Processes of this machine, or the workers of a Dask cluster.", default="processes"
+        "Executor of the runs: processes on this machine, or the workers of a Dask cluster.",
+        default="processes",
     )
     scheduler: str | None = option("Address of the Dask cluster, such as tcp://host:8786.", metavar="ADDRESS")
     limit_s: float | None = option(
@@ -82,25 +83,25 @@ class ExecutorOptions(CommandOptions):
         type=parsed(_time_limit),
         show_default="6h",
     )
-    retry_failed: bool = option("Run failed runs again.")
+    retry_failed: bool = option("Rerun failed runs.")
 
 
 class PartOption(CommandOptions):
-    """Which of the runs are executed."""
+    """The part of the runs that is executed."""
 
     part: CampaignPart | None = option(
-        "Execute only a part of the runs, such as 3/10, as a task of a job array does; several parts may run"
-        " at a time, on machines that share the folder.",
+        "Execute only part I of N of the runs, such as 3/10, for job arrays. Parts may run at the same time"
+        " on computers that share the folder.",
         type=parsed(CampaignPart.of),
         metavar="I/N",
     )
 
 
 class JobsOption(CommandOptions):
-    """How much is done at a time."""
+    """Number of parallel runs."""
 
     jobs: int = option(
-        "How many runs at a time, each in its own process.",
+        "Number of runs executed in parallel.",
         "-j",
         type=Whole(1, 1_000_000),
         default=processors_here,
@@ -109,11 +110,11 @@ class JobsOption(CommandOptions):
 
 
 class WorkerOptions(ExecutorOptions):
-    """Where and how the runs of a campaign are executed."""
+    """Execution of the runs of a campaign."""
 
     jobs: int = JobsOption.jobs
     allowed: tuple[str, ...] = option(
-        "Allow scenarios to import this policy: a file alone cannot cause code to be imported.",
+        "Allow scenarios to import this policy; scenario files cannot import code on their own.",
         "--allow-policy",
         metavar="MODULE:CLASS",
     )
@@ -122,7 +123,7 @@ class WorkerOptions(ExecutorOptions):
 
 
 class _RunOptions(WorkerOptions, PartOption):
-    """How all runs of a campaign, or a part of them, are executed."""
+    """Execution of all runs of a campaign, or a part of them."""
 
 
 _COMMANDS = {
@@ -134,20 +135,20 @@ _COMMANDS = {
     "bundle": "beasy_sched.cli.campaign_bundle",
     "rerun": "beasy_sched.cli.campaign_bundle",
 }
-"""The commands, and the modules that they are in."""
+"""The commands and their modules."""
 
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
 def campaign() -> None:
-    """Run scenarios in parallel: every policy, guard setting and seed of each.
+    """Run scenarios in parallel, for every policy, guard setting and seed.
 
     \b
       beasy-sched generate scenario best-begin -o best-begin.toml
       beasy-sched campaign run best-begin.toml -o out/begin
       beasy-sched campaign status out/begin
 
-    A campaign that was interrupted, or even killed, continues with 'campaign resume' (or the same
-    'campaign run') and produces the same table, byte for byte.
+    A campaign that was interrupted or killed continues with 'campaign resume' (or the same 'campaign run')
+    and produces the same table, byte for byte.
     """
 
 
@@ -156,7 +157,7 @@ def campaign() -> None:
 @with_options(_CampaignOptions)
 @with_options(_RunOptions)
 def run(given: _CampaignOptions, how: _RunOptions, scenarios: tuple[str, ...]) -> None:
-    """Run scenario files (or the scenarios that come with the program, by name) into DIR/runs.parquet."""
+    """Run scenario files (or built-in scenarios, by name) into DIR/runs.parquet."""
     from beasy_sched.campaigns.campaign import begin
     from beasy_sched.campaigns.scenario_file import find_scenario
 
@@ -182,7 +183,7 @@ class _StatusOptions(CommandOptions):
 @click.argument("folder", type=FOLDER, metavar="DIR")
 @with_options(_StatusOptions)
 def status(given: _StatusOptions, folder: Path) -> None:
-    """Show the progress of a campaign, how long it will still take, and what failed."""
+    """Show the progress of a campaign, the estimated time left, and failures."""
     from beasy_sched.campaigns.status import status_json, status_lines, status_of
 
     found = status_of(folder)
@@ -194,29 +195,29 @@ def status(given: _StatusOptions, folder: Path) -> None:
 
 
 class TableOptions(CommandOptions):
-    """How a comparison is shown."""
+    """Output options of a comparison."""
 
     markdown: bool = option("Print the tables in Markdown.")
     figure: Path | None = written_option(
-        "Draw the differences, with their intervals, into a file: png, svg or pdf.", type=FILE, metavar="FILE"
+        "Plot the differences, with their intervals, into a file: png, svg or pdf.", type=FILE, metavar="FILE"
     )
     measures: tuple[str, ...] = option(
-        "A measure that --figure draws; repeat it for several.",
+        "Measure to plot with --figure; may be repeated.",
         "--measure",
         metavar="NAME",
-        show_default="finished, killed, lost, slowdown, and cost and missed where known",
+        show_default="finished, killed, lost, slowdown, and cost and missed if available",
     )
 
 
 class _CompareOptions(TableOptions):
     against: str | None = option(
-        "The policy that the others are compared with.", metavar="LABEL", show_default="the first"
+        "Policy that the others are compared with.", metavar="LABEL", show_default="the first"
     )
     policies: tuple[str, ...] = option(
-        "Compare only this policy; repeat it for several.", "--policy", metavar="LABEL"
+        "Compare only this policy; may be repeated.", "--policy", metavar="LABEL"
     )
     scenarios: tuple[str, ...] = option(
-        "Compare in this scenario only; repeat it for several.", "--scenario", metavar="NAME"
+        "Compare only in this scenario; may be repeated.", "--scenario", metavar="NAME"
     )
 
 
@@ -230,8 +231,8 @@ def compare(given: _CompareOptions, folder: Path) -> None:
       beasy-sched campaign compare out/begin --against beasy
       beasy-sched campaign compare out/begin --against beasy --policy easy --figure easy.pdf
 
-    The campaign need not be complete: executions that all policies have ended are compared. 'beasy-sched
-    compare SCENARIO...' runs policies of your choice, and prints the same tables.
+    The campaign need not be complete: executions that are finished for all policies are compared.
+    'beasy-sched compare SCENARIO...' runs policies of your choice, and prints the same tables.
     """
     from beasy_sched.comparisons.scenarios import paired_results
 
@@ -240,13 +241,13 @@ def compare(given: _CompareOptions, folder: Path) -> None:
 
 
 def show_paired(found: PairedResults, given: TableOptions) -> None:
-    """Print a comparison's tables, and draw its figure. Raises ConfigError, before it prints."""
+    """Print a comparison's tables, and plot its figure. Raises ConfigError, before it prints."""
     from beasy_sched.formats.atomic import write_atomic
     from beasy_sched.reports.paired_figure import draw_differences
     from beasy_sched.reports.text_tables import markdown_of
 
     if given.measures and given.figure is None:
-        raise click.UsageError("--measure goes with --figure FILE.")
+        raise click.UsageError("--measure requires --figure FILE.")
     if given.figure is not None:
         drawn = draw_differences(found.blocks, found.against, given.figure.suffix, given.measures)
         write_atomic(given.figure, drawn)
@@ -255,33 +256,33 @@ def show_paired(found: PairedResults, given: TableOptions) -> None:
     else:
         for table in found.tables:
             table.print(width(120))
-    tell_written(given.figure)
+    print_written(given.figure)
 
 
 class _FigureOptions(CommandOptions):
     out: Path = written_option("File to write: png, svg or pdf.", "-o", "--output", required=True)
-    scenario: str | None = option("Scenario that is drawn, where the campaign has several.", metavar="NAME")
-    guard: str | None = option("Guard setting that is drawn, where it has several.", metavar="LABEL")
+    scenario: str | None = option("Scenario to plot, if there are several.", metavar="NAME")
+    guard: str | None = option("Guard setting to plot, if there are several.", metavar="LABEL")
     policies: tuple[str, ...] = option(
-        "Policy that is drawn; repeat it for several.", "--policy", metavar="LABEL", show_default="all"
+        "Policy to plot; may be repeated.", "--policy", metavar="LABEL", show_default="all"
     )
     measures: tuple[str, ...] = option(
-        "Column of the table that is drawn; repeat it for several.",
+        "Column of the table to plot; may be repeated.",
         "--measure",
         metavar="COLUMN",
         show_default="finished work and jobs, kills, unserved energy, lowest state of charge",
     )
     wanted_pct: float = option(
-        "Share of finished work or jobs that a line marks, %.", "--wanted", default=99.0
+        "Share of finished work or jobs that a line marks, in percent.", "--wanted", default=99.0
     )
-    quiet: bool = option("Do not report what was written.", "-q")
+    quiet: bool = option("Do not list the written files.", "-q")
 
 
 @click.command()
 @click.argument("folder", type=FOLDER, metavar="DIR")
 @with_options(_FigureOptions)
 def figure(given: _FigureOptions, folder: Path) -> None:
-    """Draw a campaign that sweeps sizes: maps over two axes, lines over one.
+    """Plot a campaign that sweeps sizes: maps over two axes, lines over one.
 
     \b
       beasy-sched campaign figure out/sweep -o map.png
@@ -293,11 +294,11 @@ def figure(given: _FigureOptions, folder: Path) -> None:
     from beasy_sched.formats.atomic import write_atomic
 
     write_atomic(given.out, _sweep_picture(given, folder))
-    tell_written(given.out, quiet=given.quiet)
+    print_written(given.out, quiet=given.quiet)
 
 
 def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:
-    """Return the picture's file. Raises ConfigError and InputError."""
+    """Return the content of the figure file. Raises ConfigError and InputError."""
     from beasy_sched.api.pages import swept_axes
     from beasy_sched.campaigns.table import read_campaign
     from beasy_sched.reports.sweeps import draw_sweep
@@ -310,7 +311,7 @@ def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:
     axes = swept_axes(chosen)
     if len(axes) > 2:
         raise ConfigError(
-            f"the sweep has {len(axes)} axes, a picture two at most: 'beasy-sched report' shows all of them"
+            f"the sweep has {len(axes)} axes, a figure at most two: 'beasy-sched report' shows all of them"
         )
     guards = {each.label: each for each in chosen.guards}
     setting = guards[_one_of("--guard", given.guard, [*guards])]
@@ -325,7 +326,7 @@ def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:
         & runs["policy"].isin(wanted)
     ]
     if runs.empty:
-        raise ConfigError(f"{folder}: no such run has ended well")
+        raise ConfigError(f"{folder}: found no successful run of these")
     return draw_sweep(
         runs,
         axes,
@@ -346,7 +347,7 @@ def _one_of(option: str, given: str | None, known: Sequence[str]) -> str:
 
 
 def _figures(measures: Sequence[str]) -> Sequence[Figure]:
-    """What is drawn of each column named. Raises ConfigError for one that has no numbers."""
+    """Return the measure for each column. Raises ConfigError for a column without numbers."""
     from beasy_sched.campaigns.table import COLUMNS
     from beasy_sched.reports.comparison import MEASURES, Figure
     from beasy_sched.reports.sweeps import SWEEP_FIGURES
@@ -383,9 +384,9 @@ def _go_on(folder: Path, how: _RunOptions) -> None:
 
 @contextlib.contextmanager
 def unless_stopped(again: str | None) -> Iterator[None]:
-    """Where a signal, or a lack of the machine, stops runs, say what is kept, and exit.
+    """If a signal, or a lack of resources, stops the runs, print which results are kept, and exit.
 
-    ``again`` is the command that goes on; None where nothing is kept.
+    ``again`` is the command that continues; None if nothing is kept.
     """
     try:
         yield
@@ -396,19 +397,19 @@ def unless_stopped(again: str | None) -> Iterator[None]:
     except (BeasyError, OSError, MemoryError) as error:
         if (lack := machine_error(error)) is None:
             raise
-        click.echo(f"beasy-sched: this machine, or a worker, is at its limit: {lack}", err=True)
+        click.echo(f"beasy-sched: this computer, or a worker, is out of resources: {lack}", err=True)
         _leave(lack.exit_code, again)
 
 
 def _leave(code: int, again: str | None) -> NoReturn:
-    """Say how to go on, and exit: while the exception is handled, or a signal's is taken for dropped."""
-    kept = "nothing is kept" if again is None else f"the runs that have ended are kept. To go on: {again}"
+    """Print how to continue, and exit while the exception is handled; else a signal's counts as dropped."""
+    kept = "nothing is kept" if again is None else f"finished runs are kept. To continue: {again}"
     click.echo(f"stopped; {kept}", err=True)
     sys.exit(code)
 
 
 def executor_of(how: ExecutorOptions, jobs: int) -> Executor:
-    """Return what executes the runs, ``jobs`` at a time on this machine.
+    """Return the executor of the runs, with ``jobs`` in parallel on this computer.
 
     Raises ConfigError and a usage error.
     """
@@ -418,21 +419,21 @@ def executor_of(how: ExecutorOptions, jobs: int) -> Executor:
         if how.scheduler is None:
             raise click.UsageError("--executor dask needs --scheduler ADDRESS.")
         if how.limit_s is not None:
-            raise click.UsageError("--time-limit goes with --executor processes.")
+            raise click.UsageError("--time-limit requires --executor processes.")
         return DaskCluster(how.scheduler)
     if how.scheduler is not None:
-        raise click.UsageError("--scheduler goes with --executor dask.")
+        raise click.UsageError("--scheduler requires --executor dask.")
     return Processes(jobs, TIME_LIMIT_S if how.limit_s is None else how.limit_s)
 
 
-def tell_warnings(outcome: Outcome | SizeAnswer) -> None:
-    """Say what runs warned of."""
+def print_warnings(outcome: Outcome | SizeAnswer) -> None:
+    """Print the warnings of the runs."""
     for text, count in outcome.warnings.items():
-        tell(f"warning: {count} of {counted(outcome.executed, 'run')}: {text}")
+        print_line(f"warning: {count} of {counted(outcome.executed, 'run')}: {text}")
 
 
 def left_text(runs: int) -> str:
-    """Say how many runs other parts of a campaign have to execute."""
+    """Return the number of runs left to other parts of a campaign, in words."""
     return f"{counted(runs, 'run')} {'is' if runs == 1 else 'are'} left to other parts"
 
 
@@ -440,14 +441,14 @@ def _tell(outcome: Outcome, quiet: bool) -> None:
     from beasy_sched.campaigns.table import result_lines
 
     if not quiet:
-        tell_warnings(outcome)
+        print_warnings(outcome)
         for line in result_lines(outcome.folder) if not outcome.left else ():
             click.echo(line)
     if outcome.failed:
         which = f"{outcome.failed} of {counted(outcome.runs, 'run')} failed"
-        click.echo(f"{which}; to see why: beasy-sched campaign status {outcome.folder}", err=True)
+        click.echo(f"{which}; for the reasons: beasy-sched campaign status {outcome.folder}", err=True)
     if not quiet:
-        ran = counted(outcome.executed, "run") if outcome.executed else "nothing was left to run"
+        ran = counted(outcome.executed, "run") if outcome.executed else "all runs were already finished"
         wrote = f"wrote {outcome.folder / 'runs.parquet'}"
         rest = left_text(outcome.left) if outcome.left else wrote
         click.echo(f"{ran}; {rest}", err=True)

@@ -1,4 +1,4 @@
-"""``beasy-sched campaign bundle`` and ``rerun``: a campaign for others, and the proof of one."""
+"""``beasy-sched campaign bundle`` and ``rerun``: package a campaign, and reproduce one."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 
 class _BundleOptions(CommandOptions):
     out: Path | None = option(
-        "The new folder.", "-o", "--output", type=FOLDER, metavar="BUNDLE", show_default="DIR-bundle"
+        "Folder to create.", "-o", "--output", type=FOLDER, metavar="BUNDLE", show_default="DIR-bundle"
     )
-    title: str = option("Title of the bundle.", default="", show_default="made of the scenarios' names")
+    title: str = option("Title of the bundle.", default="", show_default="the scenarios' names")
     authors: tuple[str, ...] = option(
-        "Author, such as 'Ada Byron <0000-0002-1825-0097>', with an ORCID or without; repeat it for several.",
+        "Author, such as 'Ada Byron <0000-0002-1825-0097>', with or without an ORCID; may be repeated.",
         "--author",
         metavar="NAME",
     )
     licence: str = option(
-        "Licence of the data: an address, such as https://spdx.org/licenses/CC-BY-4.0, or words.",
+        "Licence of the data: a URL, such as https://spdx.org/licenses/CC-BY-4.0, or a name.",
         "--license",
         default="",
-        show_default="none is stated",
+        show_default="not stated",
     )
-    quiet: bool = option("Do not report what was written.", "-q")
+    quiet: bool = option("Do not list the written files.", "-q")
 
 
 @click.command()
 @click.argument("folder", type=FOLDER, metavar="DIR")
 @with_options(_BundleOptions)
 def bundle(given: _BundleOptions, folder: Path) -> None:
-    """Bundle a campaign that has ended for others: inputs, versions, commands, hashes, tables (an RO-Crate).
+    """Package a finished campaign for publication: inputs, versions, commands, hashes, tables (an RO-Crate).
 
     \b
       beasy-sched campaign bundle out/begin -o paper --author 'Ada Byron' --license CC-BY-4.0
       beasy-sched campaign rerun paper
 
-    The folder is complete: it has the program itself, and a README for who has nothing else.
+    The bundle is self-contained: it includes the program and a README.
     """
     from beasy_sched.bundles.layout import SUMS, sha256
     from beasy_sched.bundles.writing import Credits, write_bundle
@@ -62,7 +62,7 @@ def bundle(given: _BundleOptions, folder: Path) -> None:
             f", of which {made.description.failed} failed" if made.description.failed else ""
         )
         click.echo(
-            f"wrote {out}: {runs}, {len(made.sums) + 1} files; to prove it: beasy-sched campaign rerun {out}"
+            f"wrote {out}: {runs}, {len(made.sums) + 1} files; to verify it: beasy-sched campaign rerun {out}"
         )
         click.echo(f"SHA-256 of {SUMS}, which has those of all files: {sha256(read_bytes(out / SUMS))}")
 
@@ -74,18 +74,18 @@ class _RerunOptions(CommandOptions):
         "--output",
         type=FOLDER,
         metavar="DIR",
-        show_default="they are removed",
+        show_default="remove them",
     )
     environment: Literal["fresh", "present"] = option(
-        "A new virtual environment with the versions of the bundle, or the packages that are installed here.",
+        "A new virtual environment with the versions of the bundle, or the installed packages.",
         default="fresh",
     )
     python: str | None = option(
-        "Python for the new environment.", metavar="PYTHON", show_default="one of the bundle's version"
+        "Python for the new environment.", metavar="PYTHON", show_default="the bundle's version"
     )
     jobs: int = JobsOption.jobs
     allowed: tuple[str, ...] = option(
-        "Allow the bundle to bring this policy's code.", "--allow-policy", metavar="MODULE:CLASS"
+        "Allow the bundle to execute this policy's code.", "--allow-policy", metavar="MODULE:CLASS"
     )
     quiet: bool = again(ProgressOptions.quiet, help="No progress; report only differences.")
     verbose: bool = ProgressOptions.verbose
@@ -97,15 +97,15 @@ class _RerunOptions(CommandOptions):
 def rerun(given: _RerunOptions, folder: Path) -> None:
     """Run a bundle's campaign again, and compare all inputs and results byte by byte.
 
-    A bundle brings the program that made it, and the fresh environment runs that: only rerun bundles whose
-    authors you trust. Not compared are the seconds that runs took, and what names versions, where others are
-    installed. The exit code is 1 where anything else differs.
+    A bundle contains the program that made it, which the fresh environment runs: rerun only bundles whose
+    authors you trust. Run times are not compared, nor version fields if other versions are installed. The
+    exit code is 1 if anything else differs.
     """
     from beasy_sched.bundles.layout import read_bundle
     from beasy_sched.bundles.rerun import check_allowed, fresh_environment, run_in
 
     if given.python is not None and given.environment == "present":
-        raise click.UsageError("--python goes with --environment fresh.")
+        raise click.UsageError("--python requires --environment fresh.")
     found = read_bundle(folder)
     check_allowed(found, given.allowed)
     with contextlib.ExitStack() as held:
@@ -115,12 +115,12 @@ def rerun(given: _RerunOptions, folder: Path) -> None:
             return
         if not given.quiet:
             about = f"Python {found.description.python_minor} and {len(found.versions) + 1} packages"
-            click.echo(f"making a virtual environment with {about} ...", err=True)
+            click.echo(f"creating a virtual environment with {about} ...", err=True)
         with unless_stopped(None):
             python = held.enter_context(fresh_environment(found, given.python))
         try:
             code = run_in(python, _as_arguments(given, folder))
-        except KeyboardInterrupt:  # the other program has told of it
+        except KeyboardInterrupt:  # the other program has reported it
             sys.exit(128 + signal.SIGINT)
         except Interrupted as stop:
             sys.exit(128 + stop.number)
@@ -128,7 +128,7 @@ def rerun(given: _RerunOptions, folder: Path) -> None:
 
 
 def _as_arguments(given: _RerunOptions, folder: Path) -> list[str]:
-    """What is given, for the program in the fresh environment, which runs in another folder."""
+    """Return the arguments for the program in the fresh environment, which runs in another folder."""
     arguments = [
         "campaign",
         "rerun",

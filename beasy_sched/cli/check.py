@@ -1,4 +1,4 @@
-"""``beasy-sched check``: a look at a run's inputs together, before anything runs."""
+"""``beasy-sched check``: check the inputs of a run together, before it runs."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ class _CheckOptions(SiteOptions, PolicyOptions, InputOptions):
 @with_options(_CheckOptions)
 @click.pass_context
 def check(context: click.Context, given: _CheckOptions) -> None:
-    """Check the inputs of a run together: what they are, what is odd, what would fail.
+    """Check the inputs of a run together, and report figures, warnings and errors.
 
-    Give all or some of the inputs of the run. Nothing is run, nothing is written. The exit code is 0 if all
-    is fine, 1 if something is odd, 2 if the run, or that of a real Batsim, would fail.
+    Give all or some of the inputs of the run. Nothing is run or written. The exit code is 0 without
+    problems, 1 if there are warnings, 2 if the run (here or in a real Batsim) would fail.
 
     \b
     beasy-sched check -p platform.xml -w workload.json --events power.txt --site default
@@ -75,7 +75,7 @@ def check(context: click.Context, given: _CheckOptions) -> None:
 
 
 def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
-    """Read what is given; a file that cannot be read is a finding, and the rest is read all the same."""
+    """Read the given files; a file that cannot be read becomes a finding, and the others are still read."""
     problems: list[Finding] = []
 
     def attempt(code: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -134,7 +134,7 @@ def _read_forecast(given: _CheckOptions, site: Site) -> ForecastSource:
 
 
 def _replan_settings(given: _CheckOptions) -> RunSettings | None:
-    """What the run's settings say of plans made during it; None without --replan."""
+    """Return the settings of plans made during the run; None without --replan."""
     replan = replan_of(given)
     if replan is None:
         return None

@@ -1,4 +1,4 @@
-"""``beasy-sched compare``: policies side by side on the same days."""
+"""``beasy-sched compare``: compare policies on the same workload and weather."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from beasy_sched.cli.campaign import (
     TableOptions,
     executor_of,
     left_text,
+    print_warnings,
     show_paired,
-    tell_warnings,
     unless_stopped,
 )
 from beasy_sched.cli.options import (
@@ -38,7 +38,7 @@ from beasy_sched.cli.options import (
     option,
     option_of,
     parsed,
-    tell,
+    print_line,
     width,
     with_options,
 )
@@ -75,11 +75,11 @@ from beasy_sched.run.settings import RunSettings
 from beasy_sched.units import counted, parse_duration
 
 INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-"""A file that is there."""
+"""An existing file."""
 
 
 class _SiteFile(click.Path):
-    """A site file that is there, or ``default``: the one that comes with the program."""
+    """An existing site file, or ``default``: the built-in site."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return Path(DEFAULT_SITE) if value == DEFAULT_SITE else super().convert(value, param, ctx)
@@ -90,25 +90,25 @@ _PRELOADED: Final = (
     "beasy_sched.cli.simulate", "beasy_sched.outputs.tables", "beasy_sched.run.in_process",
     "beasy_sched.comparisons.policy_run",
 )  # fmt: skip
-"""What the processes of the policies are forked with."""
+"""Context of the policies' processes."""
 
 
 def with_signal_code(command: Callable[..., None]) -> Callable[..., None]:
-    """Have a command that a signal stops exit with the code that shells give to that (130 for SIGINT)."""
+    """Let a command that a signal stops exit with the code that shells use (130 for SIGINT)."""
 
     @functools.wraps(command)
     def called(*given: Any, **named: Any) -> None:
         try:
             command(*given, **named)
         except Interrupted as stop:
-            tell(f"beasy-sched: {stop}")
+            print_line(f"beasy-sched: {stop}")
             sys.exit(128 + stop.number)
 
     return called
 
 
 class SharedOptions(CommandOptions):
-    """What the comparisons on some days and over a year share."""
+    """Options shared by `compare` and `year`."""
 
     seed: int = option_of(DayOptions, "seed")
     sigma_pct: float = option_of(DayOptions, "sigma_pct", "--sigma", metavar="PCT")
@@ -123,9 +123,9 @@ class SharedOptions(CommandOptions):
 
 class _WhatRuns(JobsOption):
     policies: tuple[ComparedPolicy, ...] = option(
-        "A policy to compare: a name listed by 'beasy-sched policies', or package.module:Class; with options"
-        " of its own as one text, 'greenslot prices=flat'. Repeat it for several. A single policy prints its"
-        " full summary. [default: nine]",
+        "Policy to compare: a name from 'beasy-sched policies', or package.module:Class; with options as one"
+        " argument, 'greenslot prices=flat'. May be repeated. A single policy prints its full summary."
+        " [default: nine]",
         "--policy",
         type=parsed(ComparedPolicy.of),
         multiple=True,
@@ -133,7 +133,7 @@ class _WhatRuns(JobsOption):
         shell_complete=known_policies,
     )
     single_options: tuple[str, ...] = option(
-        "An option of the policy; repeat it for several. Requires a single --policy.",
+        "Option of the policy; may be repeated. Requires a single --policy.",
         "--option",
         metavar="NAME=VALUE",
     )
@@ -141,8 +141,8 @@ class _WhatRuns(JobsOption):
         "All options of the policy. Requires a single --policy.", "--options", metavar="JSON|@FILE"
     )
     wire: bool = option(
-        "Run scheduler and simulator as two processes that communicate over ZeroMQ, as with a real Batsim:"
-        " slower, with the same results."
+        "Run scheduler and simulator as two processes that communicate over ZeroMQ, as with a real Batsim"
+        " (slower; same results)."
     )
     out: Path | None = option(
         "Output folder.",
@@ -163,7 +163,7 @@ class _OnScenarios(CommandOptions):
     heading = "Options with SCENARIOs"
 
     against: str | None = option(
-        "The policy that the others are compared with, pair by pair.",
+        "Policy that the others are compared with, pair by pair.",
         metavar="NAME",
         shell_complete=known_policies,
         show_default="the first",
@@ -171,7 +171,7 @@ class _OnScenarios(CommandOptions):
     figure: Path | None = again(TableOptions.figure)
     measures: tuple[str, ...] = again(TableOptions.measures)
     most_seeds: int | None = option(
-        "Only the first seeds of the noise in each scenario.", "--seeds", type=Whole(1, 100_000), metavar="N"
+        "Use only the first N noise seeds of each scenario.", "--seeds", type=Whole(1, 100_000), metavar="N"
     )
 
 
@@ -183,17 +183,17 @@ class _TheDays(SharedOptions):
     heading = "Jobs, weather and days"
 
     scenario: Literal["greenslot"] | None = option(
-        "Instead of these days the week of GreenSlot's paper: 28 workflows with deadlines on 16 servers with"
-        f" 2.3 kW of solar panels, and the grid behind them; compares {', '.join(GREENSLOT_RUNS)}."
+        "Use the week of the GreenSlot paper instead: 28 workflows with deadlines on 16 servers with"
+        f" 2.3 kW of PV and a grid connection; compares {', '.join(GREENSLOT_RUNS)}."
     )
     quick: bool = option_of(GeneratedDays, "quick")
     arrivals: ArrivalShape | None = option_of(GeneratedDays, "arrivals")
     production: Production = option_of(GeneratedDays, "production")
-    no_plan: bool = option("Do not plan the window. Requires a --policy that needs no plan.")
+    no_plan: bool = option("Do not plan the window. Requires a --policy that works without a plan.")
     begin: str | None = option_of(GeneratedDays, "begin", "--from", metavar="TIME")
     start: str | None = option_of(GeneratedDays, "start", metavar="TIME")
     site: Path | None = option(
-        "Your site file instead of the site of these days, or 'default', the one of the other commands.",
+        "Your site file, or 'default' for the built-in site.",
         type=SITE,
         metavar="FILE",
     )
@@ -214,7 +214,7 @@ class _OwnFiles(CommandOptions):
     forecast: str | None = option_of(RunSettings, "forecast", metavar="SOURCE")
     windows: int = option_of(RunSettings, "windows")
     master_host: str | None = option(
-        "Host of the platform that runs no jobs. [default: master_host]", "-m", metavar="NAME"
+        "Name of the master host, which runs no jobs. [default: master_host]", "-m", metavar="NAME"
     )
 
 
@@ -236,17 +236,17 @@ def compare(
     own: _OwnFiles,
     scenarios: tuple[str, ...],
 ) -> None:
-    """Compare policies on the same days: one table, a report, and all files of each run."""
+    """Compare policies on the same workload and weather, with a table and a report."""
     if scenarios:
         _compare_scenarios(context, what, shown, where, days, scenarios)
         return
-    _omit(context, _WITH_SCENARIOS, "a single execution has no interval and no test: pass SCENARIOs, or")
+    _omit(context, _WITH_SCENARIOS, "intervals and tests require several executions: pass SCENARIOs, or")
     comparison = _comparison(context, what, days, own)
     single = len(comparison.policies) == 1 and not what.markdown
     slots = min(what.jobs, len(comparison.policies))
     processes = Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)
     with contextlib.closing(processes) as executor:
-        commands = Commands(main, executor, tell, quiet=what.quiet)
+        commands = Commands(main, executor, print_line, quiet=what.quiet)
         inputs = comparison.prepare(commands)
         comparison.show_runs(inputs, commands, single=single)
         if single:
@@ -263,35 +263,34 @@ def compare(
     context.exit(int(any(contender.problem for contender in compared.contenders)))
 
 
-compare.help = f"""Compare policies on the same days: one table, a report, and all files of each run.
+compare.help = f"""Compare policies on the same workload and weather, with a table and a report.
 
-    Without files of your own: makes a platform of {HOSTS} servers, a workload of three days and the power of
-    {PV_KW} kW of solar and {WIND_KW} kW of wind plants, as forecast and as they really occur; plans the
-    window from the forecast; then lets each of nine policies schedule the same days. Results are in
-    DIR/POLICY/run_*.
+    Without your own files, the command generates a platform of {HOSTS} servers, a workload of three days and
+    the power of {PV_KW} kW of PV and {WIND_KW} kW of wind, as forecast and as actual values; plans the window
+    from the forecast; then runs nine policies on the actual values. Results are in DIR/POLICY/run_*.
 
     \b
       beasy-sched compare
       beasy-sched compare --quick --policy beasy --policy "easy priority=slowdown"
       beasy-sched compare --swf trace.swf --ninja-pv pv.csv --start 2019-06-01
 
-    On your own files, nothing is generated; policies of your own are given as package.module:Class:
+    With your own files, nothing is generated. Your own policies are given as package.module:Class:
 
     \b
       beasy-sched compare -p platform.xml -w workload.json --events power.txt --site site.toml \\
           --plan plan.msgpack --policy beasy --policy easy --policy mine.policy:Mine -o out/mine
 
-    On many executions of SCENARIOs (files, or those of the program by name), with means, paired differences
-    from one policy, their intervals and permutation tests:
+    With SCENARIOs (files, or built-in ones by name), policies run on many executions; the tables have means,
+    paired differences from one policy, their intervals and permutation tests:
 
     \b
       beasy-sched compare best-begin mine.toml --policy beasy --policy mine.policy:Mine --against beasy
       beasy-sched compare average --swf trace.swf --policy beasy --policy mine.policy:Mine --figure mine.pdf
 
-    With --swf, --ninja-pv and --ninja-wind the scenarios have your jobs and weather, of days spread over
-    your files.
+    With --swf, --ninja-pv and --ninja-wind, scenarios use your jobs and weather, from days spread over your
+    files.
 
-    The exit code is 0 if all runs are complete, 1 if one failed, 2 if an option or an input is wrong.
+    The exit code is 0 if all runs are complete, 1 if one failed, 2 if an option or input is invalid.
     """
 
 
@@ -303,11 +302,11 @@ def _compare_scenarios(
     days: _TheDays,
     names: tuple[str, ...],
 ) -> None:
-    """Compare policies on many executions: a campaign, whose runs are not repeated, and its tables."""
+    """Compare policies on many executions: a campaign, whose finished runs are reused, and its tables."""
     from beasy_sched.comparisons.scenarios import RUNS, scenario_comparison
 
     others = {parameter.name or "" for parameter in context.command.params} - _OF_SCENARIOS
-    _omit(context, sorted(others), "scenarios have their own days and files")
+    _omit(context, sorted(others), "scenarios define their own workload, weather and files")
     require_trace(context, days)
     check_labels(what.policies)
     out = what.out or Path("out/comparison")
@@ -321,14 +320,16 @@ def _compare_scenarios(
         files=OwnFiles(weather, days.swf, days.cores_per_host, days.max_run_s),
         most_seeds=shown.most_seeds,
     )
-    with unless_stopped("the same command"), progress_bar("runs", quiet=what.quiet) as report:
+    with unless_stopped("run the same command again"), progress_bar("runs", quiet=what.quiet) as report:
         executor = executor_of(where, what.jobs)
         outcome = comparison.run(executor, counting(report), retry_failed=where.retry_failed, part=where.part)
     if not what.quiet:
-        tell(f"{counted(outcome.runs, 'run')}, {outcome.executed} executed now, {outcome.failed} failed")
-    tell_warnings(outcome)
+        print_line(
+            f"{counted(outcome.runs, 'run')}, {outcome.executed} executed now, {outcome.failed} failed"
+        )
+    print_warnings(outcome)
     if outcome.left:
-        tell(f"{left_text(outcome.left)}; the one that ends last prints the tables")
+        print_line(f"{left_text(outcome.left)}; the last part to finish prints the tables")
     else:
         how = TableOptions(markdown=what.markdown, figure=shown.figure, measures=shown.measures)
         show_paired(comparison.results(), how)
@@ -338,19 +339,19 @@ def _compare_scenarios(
 
 
 _WITH_SCENARIOS: Final = (*get_type_hints(_OnScenarios), *get_type_hints(_Where))
-"""Parameters that only comparisons on scenarios have."""
+"""Parameters of comparisons on scenarios only."""
 _OF_SCENARIOS: Final = {
     "scenarios", "policies", "out", "quick", "jobs", "markdown", "swf", "cores_per_host", "max_run_s",
     "ninja_pv", "ninja_wind", "quiet", "verbose", *_WITH_SCENARIOS,
 }  # fmt: skip
-"""Parameters that comparisons on scenarios have."""
+"""Parameters of comparisons on scenarios."""
 
 
-# --- what the options mean ----------------------------------------------------------------------------------
+# --- interpreting the options -------------------------------------------------------------------------------
 
 
 def _comparison(context: click.Context, what: _WhatRuns, days: _TheDays, own: _OwnFiles) -> Comparison:
-    """Read what is compared. Raises a usage error for options that do not go together, and ConfigError."""
+    """Read the options. Raises a usage error for options that exclude each other, and ConfigError."""
     chosen = _days(context, days, own)
     if (what.single_options or what.policy_options is not None) and len(what.policies) != 1:
         raise click.UsageError("--option and --options require exactly one policy: pass --policy NAME")
@@ -369,31 +370,33 @@ def _comparison(context: click.Context, what: _WhatRuns, days: _TheDays, own: _O
     if given:
         (only,) = policies
         if what.policies[0].arguments:
-            raise click.UsageError(f"--policy {only.label!r} has its options: omit --option and --options")
+            raise click.UsageError(
+                f"--policy {only.label!r} already has options: omit --option and --options"
+            )
         policies = [ComparedPolicy(only.label, only.policy, (*given,))]
     return Comparison(chosen, policies, what.out or Path("out/run"), what.wire)
 
 
 def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> ComparedDays:
-    """Return the days. Raises a usage error for options of others."""
+    """Return the days. Raises a usage error for options that do not apply to them."""
     if days.scenario is not None:
-        _omit(context, _OTHER_DAYS, f"--scenario {days.scenario} has its own days")
+        _omit(context, _OTHER_DAYS, f"--scenario {days.scenario} defines its own workload and weather")
         if days.production in ("best", "worst"):
             raise click.UsageError(
-                f"--production {days.production}: the sun of --scenario {days.scenario} was measured; omit"
-                " the option, or pass exact for perfect predictions"
+                f"--production {days.production}: the solar power of --scenario {days.scenario} was measured;"
+                " omit the option, or pass exact for perfect predictions"
             )
-        _omit(context, _OWN_FILES, f"--scenario {days.scenario} has its own files")
+        _omit(context, _OWN_FILES, f"--scenario {days.scenario} defines its own files")
         return GreenslotDays(days.site, days.production == "exact")
     if own.platform is not None or own.workloads:
         return _own_days(context, days, own)
-    _omit(context, _OWN_FILES, "pass -p and -w, too, to compare on your own files; or")
+    _omit(context, _OWN_FILES, "to compare on your own files, also pass -p and -w; or")
     require_trace(context, days)
     if days.swf is not None and days.arrivals:
         raise click.UsageError("--arrivals is for generated jobs: a trace has its own arrivals")
     if days.site is not None and days.quick:
         raise click.UsageError(
-            "--quick applies to the site of these days only: set window_h in your site file instead"
+            "--quick applies only to the site of the generated days: set window_h in your site file instead"
         )
     return made_of(GeneratedDays, vars(days), planned=not days.no_plan)
 
@@ -409,8 +412,8 @@ _OWN_FILES: Final = (*get_type_hints(_OwnFiles),)
 def _own_days(context: click.Context, days: _TheDays, own: _OwnFiles) -> OwnDays:
     if own.platform is None or not own.workloads:
         missing = "-p PLATFORM" if own.platform is None else "-w WORKLOAD"
-        raise click.UsageError(f"your own files are at least a platform and a workload: pass {missing}, too")
-    _omit(context, (*_OTHER_DAYS, "production", "no_plan"), "your own files are the days")
+        raise click.UsageError(f"your own files must include a platform and a workload: also pass {missing}")
+    _omit(context, (*_OTHER_DAYS, "production", "no_plan"), "-p and -w replace the generated days")
     return OwnDays(
         DayInputs(
             str(own.platform),
@@ -426,20 +429,20 @@ def _own_days(context: click.Context, days: _TheDays, own: _OwnFiles) -> OwnDays
 
 
 def _omit(context: click.Context, names: Sequence[str], why: str) -> None:
-    """Raise a usage error where one of these options is given."""
+    """Raise a usage error if one of these options is given."""
     if given := _given(context, names):
         raise click.UsageError(f"{why}: omit {given[0]}")
 
 
 def require_trace(context: click.Context, days: SharedOptions) -> None:
-    """Raise a usage error where an option of traces is given without one."""
+    """Raise a usage error if an option of traces is given without a trace."""
     given = _given(context, ("begin", "cores_per_host", "max_run_s"))
     if given and days.swf is None:
         raise click.UsageError(f"{given[0]} requires a trace: pass --swf FILE")
 
 
 def _given(context: click.Context, names: Sequence[str]) -> list[str]:
-    """Those of the options with these names that the command has and that are not at their default."""
+    """Return the options with these names that the command has and that differ from their default."""
     options = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
     default = click.core.ParameterSource.DEFAULT
     return [
@@ -447,7 +450,7 @@ def _given(context: click.Context, names: Sequence[str]) -> list[str]:
     ]
 
 
-# --- what is printed ----------------------------------------------------------------------------------------
+# --- printing ----------------------------------------------------------------------------------------
 
 
 def _show(
@@ -455,7 +458,7 @@ def _show(
 ) -> None:
     """Print the results and what to do next; at the very end the name of the report."""
     if single:  # its run has printed its summary
-        print_text(f"The days: {comparison.days.in_words}")
+        print_text(f"Workload and weather: {comparison.days.in_words}")
         results = f"results in {comparison.policies[0].folder_name}/run_*"
     else:
         if compared.stop is None:
@@ -475,7 +478,7 @@ def _show(
 
 
 def _show_table(comparison: Comparison, contenders: Sequence[Contender]) -> None:
-    """Print the table of all policies, what it says, and what their runs have in common."""
+    """Print the table of all policies, its conclusion, and the common conditions of the runs."""
     for line in ("", *comparison_lines(contenders, width(100)), ""):
         click.echo(line)
     if said := " ".join(verdict(contenders)):
@@ -483,7 +486,7 @@ def _show_table(comparison: Comparison, contenders: Sequence[Contender]) -> None
         click.echo()
     for label, text in own_warnings(contenders):
         print_text(f"warning: {label}: {text}")
-    print_text(f"The days: {comparison.days.in_words}")
+    print_text(f"Workload and weather: {comparison.days.in_words}")
     print_text(f"The site: {'; '.join(conditions(contenders)) or 'no run is complete'}")
     for each in comparison.policies:
         if each.label != each.policy:
@@ -497,16 +500,16 @@ def _list_files(comparison: Comparison, compared: Compared, results: str) -> Non
 
 
 def _show_hints(comparison: Comparison) -> None:
-    """Print how one asks for reasons."""
+    """Print the commands that explain the results."""
     days, policies = comparison.days, comparison.policies
     example = comparison.folder_of(next((p for p in policies if p.label == days.example_policy), policies[0]))
     print_text(f"To see why jobs waited or were killed: beasy-sched explain {example}")
     if (job := days.example_job) is not None:
-        print_text(f"To see what happened to one of them, and why: beasy-sched explain {example} --job {job}")
+        print_text(f"To inspect a single job: beasy-sched explain {example} --job {job}")
 
 
 class _Progress(contextlib.AbstractContextManager["_Progress"]):
-    """Prints a line for each policy that ends; on a terminal, above a bar that names the running ones."""
+    """Printer of a line for each policy that ends; on a terminal, above a bar with the running ones."""
 
     def __init__(self, total: int, jobs: int, *, quiet: bool) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -530,12 +533,12 @@ class _Progress(contextlib.AbstractContextManager["_Progress"]):
         return f"  {self._ended} of {self._total} policies have ended; running: {', '.join(self._running)}"
 
     def began(self, policy: str) -> None:
-        """Note that a policy started."""
+        """Record that a policy started."""
         self._running.append(policy)
         self._bars.rich.update(self._task, description=", ".join(self._running))
 
     def ended(self, policy: str, story: str) -> None:
-        """Note that a policy ended, and report it."""
+        """Record that a policy ended, and report it."""
         self._running.remove(policy)
         self._ended += 1
         self._bars.say(f"  {story}")
@@ -543,7 +546,7 @@ class _Progress(contextlib.AbstractContextManager["_Progress"]):
 
 
 def print_text(text: str, *, indent: str = "  ") -> None:
-    """Print a text, wrapped to the terminal; lines but the first are indented."""
+    """Print text wrapped to the terminal, with all lines but the first indented."""
     wrapped = textwrap.fill(
         text, width(100), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

@@ -23,14 +23,14 @@ from beasy_sched.formats.reading import read_bytes
 
 class _ConvertOptions(CommandOptions):
     output: str = output_option("file")
-    form: BatsimFormat = option("Whose files to write.", "--format", default="batsim5")
+    form: BatsimFormat = option("Batsim version to write.", "--format", default="batsim5")
     name: str = option(
-        "What Batsim will call the workload: w0 for the first -w, w1 for the next.",
+        "Name of the workload in Batsim: w0 for the first -w, w1 for the second.",
         "--workload-name",
         metavar="NAME",
         default="w0",
     )
-    quiet: bool = option("Do not report what was changed.", "-q")
+    quiet: bool = option("Do not report the changes.", "-q")
 
 
 @click.command()
@@ -39,16 +39,16 @@ class _ConvertOptions(CommandOptions):
 def convert(given: _ConvertOptions, source: str) -> None:
     """Convert a workload or an events file of Batsim 4 for Batsim 5, or back.
 
-    Which of them FILE is, and for which version, is seen from what is in it. Platform files are the same for
-    both. All commands of beasy-sched read the files of either version; only Batsim itself is particular.
+    The type and version of FILE are detected from its content. Platform files are the same for both versions.
+    All commands of beasy-sched read the files of either version; only Batsim itself requires its own.
 
     \b
-    In Batsim 5's files
+    In the files of Batsim 5,
       - types of profiles have other names (delay: DelayProfile);
-      - a job without a limit has no walltime: -1 is refused;
-      - members of jobs and profiles that Batsim does not know go into extra_data, a text;
+      - a job without a limit has no walltime: -1 is not accepted;
+      - fields of jobs and profiles that Batsim does not define go into extra_data, a string;
       - names of profiles must not contain the workload's (w0): such profiles are renamed;
-      - all external events are of the type generic, with a text as data.
+      - all external events are of the type generic, with a string as data.
 
     \b
       beasy-sched convert workload.json -o workload5.json
@@ -59,7 +59,9 @@ def convert(given: _ConvertOptions, source: str) -> None:
     if not data.strip():
         raise InputError(source, "is empty, expected a workload or an events file")
     if data.lstrip()[:1] == b"<":
-        raise InputError(source, "is XML: a platform file needs no conversion, it is the same for both")
+        raise InputError(
+            source, "is XML: platform files are the same for both versions and need no conversion"
+        )
     try:
         whole: Any = JsonDecoder(Any).decode(data)
     except Malformed:
@@ -75,12 +77,12 @@ def convert(given: _ConvertOptions, source: str) -> None:
 
 
 def _workload(given: _ConvertOptions, source: PathLike, raw: dict[str, Any]) -> list[str]:
-    """Write a workload; return what to tell the user."""
+    """Write a workload; return notes for the user."""
     profiles = raw.get("profiles")
     new = isinstance(profiles, dict) and is_of_batsim5(profiles)
     found = BatsimFormat.BATSIM5 if new else BatsimFormat.BATSIM4
     if found is given.form:
-        raise InputError(source, f"is a workload of {found.label} already")
+        raise InputError(source, f"is already a workload of {found.label}")
     try:
         if given.form is BatsimFormat.BATSIM5:
             made, notes = workload_for_batsim5(raw, given.name)
@@ -93,7 +95,7 @@ def _workload(given: _ConvertOptions, source: PathLike, raw: dict[str, Any]) -> 
 
 
 def _workload_pieces(made: dict[str, Any]) -> Iterator[bytes]:
-    """The JSON text of a workload, one job and one profile per line."""
+    """Return the JSON of a workload, one job and one profile per line."""
     encode = msgspec.json.Encoder().encode
     rest = {key: value for key, value in made.items() if key not in ("jobs", "profiles")}
     yield b"{" + b"".join(b"%s:%s," % (encode(key), encode(value)) for key, value in rest.items())

@@ -1,4 +1,4 @@
-"""``beasy-sched explain``: why did it do that?"""
+"""``beasy-sched explain``: explain the decisions of a run."""
 
 from __future__ import annotations
 
@@ -22,24 +22,22 @@ def _moment(text: str) -> float:
 
 
 class _ExplainOptions(CommandOptions):
-    job: str | None = option(
-        "Explain this job; its id with or without the workload's name (w0!).", metavar="ID"
-    )
+    job: str | None = option("Explain this job (id with or without the workload's name, w0!).", metavar="ID")
     at: float | None = option(
-        "Explain the step that contains this moment: seconds, 1d6h, or '1d 06:30:00'.",
+        "Explain the step that contains this time: seconds, 1d6h, or '1d 06:30:00'.",
         metavar="TIME",
         type=parsed(_moment),
     )
     killed: bool = option("Explain every kill.")
     longest_waits: int | None = option(
-        "Explain the longest waits; N says how many, 20 without it.",
+        "Explain the N longest waits (20 if N is omitted).",
         is_flag=False,
         flag_value=20,
         type=COUNT,
         metavar="[N]",
     )
     host: int | None = option(
-        "Explain when this host, by its id, was on, asleep or lost, and why.", type=Whole(0), metavar="ID"
+        "Explain when and why this host (by its id) was on, asleep or lost.", type=Whole(0), metavar="ID"
     )
     as_json: bool = option("Print everything as JSON.", "--json")
 
@@ -48,13 +46,13 @@ class _ExplainOptions(CommandOptions):
 @click.argument("run", metavar="RUN", type=click.Path())
 @with_options(_ExplainOptions)
 def explain(given: _ExplainOptions, run: str) -> None:
-    """Explain a run in plain words: why jobs waited, started or were killed, and what servers did.
+    """Explain a run: why jobs waited, started or were killed, and why servers changed state.
 
-    Without an option it gives the overview: why jobs waited and for how long, who waited longest, who was
-    killed and why, and when energy was tight.
+    Without an option, it prints an overview: why jobs waited and for how long, which waited longest, which
+    were killed and why, and when energy was short.
 
-    RUN is the prefix of a run (-o), or a folder that contains one run. The explanation comes
-    from the run's files: the decision log, and jobs.csv and energy_trace.csv if they exist.
+    RUN is the output prefix (-o) of a run, or a folder that contains one run. The explanation is based
+    on the run's files: the decision log, and jobs.csv and energy_trace.csv if they exist.
 
     \b
     beasy-sched explain out/run
@@ -68,7 +66,9 @@ def explain(given: _ExplainOptions, run: str) -> None:
 
     one_of = (given.job, given.at, given.killed or None, given.longest_waits, given.host)
     if sum(each is not None for each in one_of) > 1:
-        raise click.UsageError("give one of --job ID, --at TIME, --killed, --longest-waits and --host ID")
+        raise click.UsageError(
+            "give only one of --job ID, --at TIME, --killed, --longest-waits and --host ID"
+        )
     story = explained(
         run,
         job=given.job,
@@ -84,7 +84,7 @@ def explain(given: _ExplainOptions, run: str) -> None:
 
 
 def _print(story: Story) -> None:
-    """Print a story as wide as the terminal is; headings in bold on one."""
+    """Print an explanation wrapped to the terminal, with headings in bold on one."""
     from beasy_sched.reports.story import STORY_WIDTH
 
     width = min(shutil.get_terminal_size((STORY_WIDTH, 24)).columns, STORY_WIDTH)

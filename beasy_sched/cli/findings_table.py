@@ -1,4 +1,4 @@
-"""Findings as commands print them: a table, lines on the standard error, or JSON; and their exit codes."""
+"""Output of findings: a table, lines on the standard error, or JSON; and their exit codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 from beasy_sched.findings import Finding, Level
 
 _WIDTH: Final = 80
-_VERDICTS: Final = ("fine", "odd", "would fail")
+_VERDICTS: Final = ("ok", "warnings", "errors")
 """By exit code."""
 
 
@@ -26,10 +26,10 @@ def show_findings(
     as_json: bool,
     quiet: bool,
 ) -> int:
-    """Print facts (name and value) and findings, what fails first; return the exit code.
+    """Print facts (name and value) and findings, errors first; return the exit code.
 
-    ``figures`` are the facts of the JSON. Quiet: only the findings, on the standard error. The code is 0 if
-    all is fine, 1 if something is odd, 2 if something fails.
+    ``figures`` are the facts of the JSON. Quiet: only the findings, on the standard error. The code is 0
+    without findings, 1 with warnings, 2 with errors.
     """
     found = sorted(found, key=lambda finding: finding.level is Level.ODD)
     code = 0 if not found else 1 if all(finding.level is Level.ODD for finding in found) else 2
@@ -42,7 +42,7 @@ def show_findings(
         click.echo(json.dumps(report, indent=2, allow_nan=False))
     elif quiet:
         for finding in found:
-            label = "warning" if finding.level is Level.ODD else "would fail"
+            label = "warning" if finding.level is Level.ODD else "error"
             click.echo(f"{label}: {finding.text}", err=True)
     else:
         _print_table(rows, found, code)

@@ -19,8 +19,8 @@ from beasy_sched.cli.options import (
     option_of,
     output_option,
     parsed,
-    tell,
-    tell_written,
+    print_line,
+    print_written,
     with_options,
     write_output,
     written_option,
@@ -141,13 +141,13 @@ def write_platform(platform: Platform, output: str, *, quiet: bool) -> None:
     write_output(output, platform_xml(platform))
     if quiet:
         return
-    tell(f"{output}: {counted(platform.size, 'host')}")
+    print_line(f"{output}: {counted(platform.size, 'host')}")
     for index, kind in enumerate(platform.kinds):
         hosts = HostSet.of(host for host in range(platform.size) if platform.kind_of[host] == index)
         states = f"computing P-states {HostSet.of(kind.computing)}"
         if kind.sleep:
             states += f", sleep {kind.sleep.pstate}, off {kind.sleep.off_pstate}, on {kind.sleep.on_pstate}"
-        tell(f"  ids {hosts}: {kind.name} ({states})")
+        print_line(f"  ids {hosts}: {kind.name} ({states})")
 
 
 def _size(text: str) -> float:
@@ -229,7 +229,7 @@ def site(given: _SiteOptions) -> None:
     text = site_text(made_of(SiteSizes, vars(given)))
     parse_site(text, "generate site" if given.output == "-" else given.output)  # refuses what makes no sense
     write_output(given.output, [text])
-    tell_written(given.output, quiet=given.quiet)
+    print_written(given.output, quiet=given.quiet)
 
 
 class _ScenarioOptions(CommandOptions):
@@ -282,7 +282,7 @@ def scenario(given: _ScenarioOptions, name: str) -> None:
         if name not in NAMES:
             raise ConfigError(f"unknown scenario {name!r}: the scenarios are {', '.join(NAMES)}")
         write_output(given.output, [scenario_text(name)])
-        tell_written(given.output, quiet=given.quiet)
+        print_written(given.output, quiet=given.quiet)
     if given.inputs is not None:
         from beasy_sched.campaigns.inputs import materialize
         from beasy_sched.campaigns.scenario_file import find_scenario
@@ -290,7 +290,7 @@ def scenario(given: _ScenarioOptions, name: str) -> None:
         found = find_scenario(name, allowed=given.allowed)
         seed = found.seeds[0] if given.seed is None else given.seed
         written = materialize(found, given.inputs, seed=seed, number=given.number)
-        tell_written(*written, quiet=given.quiet)
+        print_written(*written, quiet=given.quiet)
 
 
 class _TemplateOptions(CommandOptions):
@@ -317,7 +317,7 @@ def policy(given: _TemplateOptions, name: str) -> None:
     """  # fmt: skip
     from beasy_sched.generate.policy import class_name, write_policy
 
-    tell_written(*write_policy(name, given.output), quiet=given.quiet)
+    print_written(*write_policy(name, given.output), quiet=given.quiet)
     if not given.quiet:
         where = "" if given.output == Path() else f"from {given.output}, "
         click.echo(f"to run it: {where}beasy-sched simulate ... --policy {name}:{class_name(name)}", err=True)

@@ -20,7 +20,7 @@ from beasy_sched.cli.options import (
     option_of,
     output_option,
     parsed,
-    tell,
+    print_line,
     with_options,
     write_output,
 )
@@ -443,9 +443,9 @@ def write_workload(
     """Write a workload file; say what was made, ``more`` about it, and what may be a mistake."""
     write_output(output, made.json_pieces(form))
     for line in () if quiet else (*_summary(made, output, speed_source), *more):
-        tell(line)
+        print_line(line)
     for text in made.report.warnings:
-        tell(f"warning: {text}")
+        print_line(f"warning: {text}")
 
 
 def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""``beasy-sched learn``: train an agent that chooses compensation policies; ``learn show``: look at one."""
+"""``beasy-sched learn``: train an agent that chooses compensation policies; ``learn show``: print one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beasy_sched.cli.options import (
     CommandOptions,
     Number,
     option,
-    tell_written,
+    print_written,
     with_options,
     written_option,
 )
@@ -30,31 +30,31 @@ _POLICIES = ("last", "next", "peak", "workload")
 
 
 class _LearnOptions(CommandOptions):
-    policy: Literal["q-learning", "bandit"] = option("What learns.", default="q-learning")
+    policy: Literal["q-learning", "bandit"] = option("Learning algorithm.", default="q-learning")
     scenario: tuple[str, ...] = option(
-        "Scenario file, or the name of one that comes with the program; repeat it for several.",
+        "Scenario file, or the name of a built-in scenario; may be repeated.",
         metavar="NAME",
         default=("average",),
     )
-    episodes: int = option("Number of runs to learn from.", type=COUNT, default=200)
-    seed: int = option("Of the choices while it explores.", type=SEED, default=1)
-    first_seed: int = option("First seed of the days and of the noise.", type=SEED, default=10_000)
+    episodes: int = option("Number of training runs.", type=COUNT, default=200)
+    seed: int = option("Seed of the random exploration.", type=SEED, default=1)
+    first_seed: int = option("First seed of the training days and of the noise.", type=SEED, default=10_000)
     out: Path | None = written_option(
-        "The model to write. One that was not learned to its end goes on.", "-o", "--output"
+        "Model file to write; training of an unfinished model continues.", "-o", "--output"
     )
     figure: Path | None = written_option(
-        "Draw the learning curve (PNG, SVG or PDF), beside the fixed policies."
+        "Plot the learning curve together with the fixed policies (PNG, SVG or PDF)."
     )
-    gamma: float = option("Discount of five minutes of later rewards.", type=Number(0, 1), default=0.998)
-    double: bool = option("Double Q-learning: two tables.")
-    none: bool = option("Let it choose to change nothing, too.")
+    gamma: float = option("Discount factor of rewards, per five minutes.", type=Number(0, 1), default=0.998)
+    double: bool = option("Use double Q-learning (two tables).")
+    none: bool = option('Add "do nothing" to the actions.')
     reward: Literal["jobs", "work"] = option(
-        "What is rewarded: jobs that finish, less twice those that are killed, or so with their work.",
+        "Reward: finished jobs minus twice the killed jobs, counted as jobs or as work.",
         default="jobs",
     )
     no_shaping: bool = option("Do not reward the distance from the target.")
     reference: str = option(
-        "A policy whose rewards in the same execution are subtracted; each episode takes a second run.",
+        "Policy whose rewards in the same execution are subtracted; each episode takes a second run.",
         type=click.Choice(("none", *_POLICIES)),
         default="last",
     )
@@ -63,9 +63,9 @@ class _LearnOptions(CommandOptions):
         type=Number(0, 1),
         default=1.0,
     )
-    step_by_step: bool = option("Draw anew at each step while it explores, not one rule for an episode.")
+    step_by_step: bool = option("Explore per step instead of choosing one action per episode.")
     without: tuple[str, ...] = option(
-        "A feature that it does not see; repeat it for several.", type=click.Choice(FEATURES), multiple=True
+        "Feature to hide from the agent; may be repeated.", type=click.Choice(FEATURES), multiple=True
     )
     jobs: int = JobsOption.jobs
     quiet: bool = ProgressOptions.quiet
@@ -78,8 +78,8 @@ class _LearnOptions(CommandOptions):
 def learn(context: click.Context, given: _LearnOptions) -> None:
     """Train an agent that chooses which compensation policy acts: peak, next, last or workload.
 
-    It learns from executions of scenarios on days of their own (seeds from 10000 on). Ctrl-C keeps what was
-    learned; the same command goes on from there, and ends with the same bytes.
+    It is trained on executions of scenarios on separate days (seeds from 10000). Ctrl-C keeps the state of
+    the training; rerunning the command resumes it and gives the same result.
 
     \b
       beasy-sched learn --policy q-learning --scenario average -o model.msgpack --figure curve.png
@@ -89,17 +89,17 @@ def learn(context: click.Context, given: _LearnOptions) -> None:
     if context.invoked_subcommand is not None:
         return
     if given.out is None:
-        raise click.UsageError("missing option '-o' / '--output': the model to write")
+        raise click.UsageError("missing option '-o' / '--output': name the model file to write")
     model = _train(given, given.out)
     if given.figure is not None:
         _draw(given, model, given.figure)
     if not given.quiet:
         _show(model)
-        tell_written(given.out, given.figure)
+        print_written(given.out, given.figure)
 
 
 def _train(given: _LearnOptions, out: Path) -> Model:
-    """Learn, from where the file stands; keep every batch."""
+    """Train from the state of the file; save each batch."""
     from beasy_sched.campaigns.scenario_file import find_scenario
     from beasy_sched.campaigns.workers import Processes
     from beasy_sched.learning.training import Lesson, learn_to_file
@@ -121,7 +121,7 @@ def _train(given: _LearnOptions, out: Path) -> Model:
     )
     scenarios = [find_scenario(name) for name in given.scenario]
     with (
-        unless_stopped("the same command"),
+        unless_stopped("run the same command again"),
         progress_bar("episodes", quiet=given.quiet) as report,
     ):
         return learn_to_file(out, lesson, scenarios, Processes(given.jobs), report=report)
@@ -145,7 +145,7 @@ def _draw(given: _LearnOptions, model: Model, path: Path) -> None:
 @click.argument("file", type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(file: Path, as_json: bool) -> None:
-    """Print where a model comes from, and which action it prefers where."""
+    """Print how a model was trained and which action it prefers in each state."""
     model = read_model(file)
     if not as_json:
         _show(model)

@@ -1,4 +1,4 @@
-"""What commands share: kinds of options, the options of a run."""
+"""Shared option types and the options of a run."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 
 class _Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    """What the types of numeric options share: finite numbers in a range, refused in the same words."""
+    """Base of numeric option types: finite numbers in a range, with common error messages."""
 
     range: Range
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number. Raises BadParameter that says what was found and expected."""
+        """Return the number. Raises BadParameter that states what was found and expected."""
         try:
             return self.range.read(value) if isinstance(value, str) else self.range.checked(value)
         except ValueError as error:
@@ -55,11 +55,11 @@ class _Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return self.range in (ANY_NUMBER, ANY_WHOLE)
 
     def get_metavar(self, *args: Any, **named: Any) -> str | None:
-        """Return what stands for a value in the help, where that is not click's: a number without limits."""
+        """Return the placeholder of a value in the help, if not click's: a number without limits."""
         return ("INTEGER" if self.range.whole else "FLOAT") if self._is_unlimited else None
 
     def _describe_range(self) -> str:
-        """Return the range for the help: nothing where there are no limits, of which click writes x<=None."""
+        """Return the range for the help: empty without limits, where click would write x<=None."""
         return "" if self._is_unlimited else str(super()._describe_range())  # type: ignore[misc]
 
 
@@ -67,36 +67,36 @@ class Number(_Number, click.FloatRange):
     """An option's number: finite, and in a range."""
 
     def __init__(self, least: float | None = None, most: float | None = None, *, above: bool = False) -> None:
-        """From ``least`` (which ``above`` leaves out) to ``most``; None: those of any number."""
+        """Range from ``least`` (excluded with ``above``) to ``most``; None: no limit."""
         super().__init__(least, most, min_open=above)
         lowest, highest = ANY_NUMBER.least, ANY_NUMBER.most
         self.range = Range(lowest if least is None else least, highest if most is None else most, above=above)
 
 
 class Whole(_Number, click.IntRange):
-    """An option's whole number, in a range."""
+    """An option's integer, in a range."""
 
     def __init__(self, least: int | None = None, most: int | None = None) -> None:
-        """From ``least`` to ``most``, those of any whole number where they are None."""
+        """Range from ``least`` to ``most``; None: the limits of any integer."""
         super().__init__(least, most)
         lowest, highest = ANY_WHOLE.least, ANY_WHOLE.most
         self.range = Range(lowest if least is None else least, highest if most is None else most, whole=True)
 
 
 class DeclaredOption(click.Option):
-    """An option of a command that knows the type of the attribute by which it was declared."""
+    """An option of a command that stores the type of the attribute that declares it."""
 
     def __init__(self, *names: Any, hint: Any = None, heading: str = "", **attributes: Any) -> None:
-        """``hint`` is that type, ``heading`` its part of the help; the rest is as in `click.Option`."""
+        """``hint`` is that type, ``heading`` its section of the help; the rest is as in `click.Option`."""
         super().__init__(*names, **attributes)
         self.hint, self.heading = hint, heading
 
 
 class SectionedCommand(click.Command):
-    """A command whose help has its options under the headings of their `CommandOptions`."""
+    """A command whose help lists its options under the headings of their `CommandOptions`."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, those without a heading below "Options"."""
+        """Write the options; those without a heading under "Options"."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -114,7 +114,7 @@ SEED: Final = Whole(0)
 
 
 def number_type(numbers: Range) -> _Number:
-    """The type of an option with these numbers."""
+    """Return the type of an option with these numbers."""
     least = None if numbers.least <= ANY_NUMBER.least else numbers.least
     most = None if numbers.most >= ANY_NUMBER.most else numbers.most
     if numbers.whole:
@@ -125,35 +125,35 @@ def number_type(numbers: Range) -> _Number:
 WINDOWS: Final = number_type(declared.WINDOWS)
 T = TypeVar("T", bound="CommandOptions")
 _LONGEST_FOUND: Final = 60
-"""Characters of an option's text that a message repeats."""
+"""Number of characters of an option's value that a message quotes."""
 
 
 class CommandOptions:
-    """What a command was given: subclasses declare its options with `option`, in the order of the help."""
+    """Parsed options of a command; subclasses declare them with `option`, in the order of the help."""
 
     heading = ""
     """Heading of the options in the help of a `SectionedCommand`."""
 
     def __init__(self, **values: Any) -> None:
-        """Take the values by the options' names."""
+        """Store the values by the options' names."""
         self.__dict__.update(values)
 
 
 def option(help: str | None, *names: str, **attributes: Any) -> Any:
     """Declare an attribute of `CommandOptions` as an option of a command.
 
-    It is called like the attribute where ``names`` has no long name, and its type is the attribute's: a flag
-    for bool, a choice for enumerations and literals, several times for a tuple. ``attributes`` are those of
-    `click.option`; with a ``type`` among them, the attribute's own has no effect.
+    It is named after the attribute if ``names`` has no long name, and its type is the attribute's: a flag
+    for bool, a choice for enumerations and literals, repeatable for a tuple. ``attributes`` are those of
+    `click.option`; a ``type`` among them overrides the attribute's.
     """
     return names, {"help": help, **attributes}
 
 
 def option_of(kind: type[Any], name: str, *names: str, **attributes: Any) -> Any:
-    """Declare an option that is a field of a generator's class: its help, default and range stand there.
+    """Declare an option that is a field of a generator's class, which defines its help, default and range.
 
-    ``attributes`` are those of `option` that only the command line has; for a type that reads a text, also
-    the default as text.
+    ``attributes`` are those of `option` that only the command line has; for a type that parses a string, also
+    the default as a string.
     """
     means, default = meaning_of(kind, name), default_of(kind, name)
     given = dict(attributes)
@@ -171,7 +171,7 @@ def again(before: Any, **attributes: Any) -> Any:
 
 
 def with_options(kind: type[T]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of ``kind``, as one argument (in the order of such decorators)."""
+    """Add the options of ``kind`` to a command, as one argument (in the order of such decorators)."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         hints = get_type_hints(kind)
@@ -194,7 +194,7 @@ def with_options(kind: type[T]) -> Callable[[Callable[..., Any]], Callable[..., 
 
 
 def _typed(hint: Any) -> dict[str, Any]:
-    """What the type of an attribute says about its option."""
+    """Return the option's attributes that follow from the type of its attribute."""
     if type(None) in get_args(hint):
         hint = get_args(hint)[0]
     if get_origin(hint) is tuple:
@@ -214,7 +214,7 @@ def _typed(hint: Any) -> dict[str, Any]:
 
 
 def parsed(read: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """An option type whose text is read by ``read``; its ValueError becomes a usage error."""
+    """An option type whose value is parsed by ``read``; a ValueError becomes a usage error."""
 
     def value_of(value: Any) -> Any:
         try:
@@ -226,7 +226,7 @@ def parsed(read: Callable[[str], Any]) -> Callable[[Any], Any]:
 
 
 def known_platform(path: Path | None, master_host: str) -> Platform | None:
-    """Read the platform file where one is given; ``master_host`` is Batsim's -m. Raises InputError."""
+    """Read the platform file, if one is given; ``master_host`` is Batsim's -m. Raises InputError."""
     if path is None:
         return None
     from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -235,25 +235,25 @@ def known_platform(path: Path | None, master_host: str) -> Platform | None:
 
 
 def output_option(what: str) -> Any:
-    """Declare the file that a command makes, which is `write_output`'s."""
+    """Declare the output file of a command, written by `write_output`."""
     help = f"The {what} to write; - is the standard output."
     return written_option(help, "-o", required=True, metavar="FILE")
 
 
 def written_option(help: str, *names: str, **attributes: Any) -> Any:
-    """Declare a file that a command writes: if it fails, it lists the file of that name that it has kept."""
+    """Declare an output file; a command that fails reports that it kept an earlier file of that name."""
     return option(help, *names, callback=_noting_file, **attributes)
 
 
 def _noting_file(_: click.Context, __: click.Parameter, value: PathLike | None) -> PathLike | None:
-    """Note that a file is to be replaced."""
+    """Record that a file is to be replaced."""
     if value is not None and value != "-":
         will_replace(value)
     return value
 
 
 def write_output(output: str, pieces: Iterable[str | bytes]) -> None:
-    """Write to the file ``output``, whole or not at all, or to the standard output for ``-``."""
+    """Write to the file ``output`` atomically, or to the standard output for ``-``."""
     if output != "-":
         write_atomic(output, pieces)
         return
@@ -263,28 +263,28 @@ def write_output(output: str, pieces: Iterable[str | bytes]) -> None:
     stream.flush()
 
 
-def tell_written(*paths: PathLike | None, quiet: bool = False) -> None:
-    """Say on the standard error which files were written; None and the standard output are none."""
+def print_written(*paths: PathLike | None, quiet: bool = False) -> None:
+    """List the written files on the standard error, without None and the standard output."""
     for path in paths:
         if not quiet and path is not None and path != "-":
             click.echo(f"wrote {path}", err=True)
 
 
-def tell(text: str) -> None:
+def print_line(text: str) -> None:
     """Print a line on the standard error."""
     click.echo(text, err=True)
 
 
 def width(otherwise: int) -> int:
-    """Return the width of the terminal, in columns; ``otherwise`` if the standard output is no terminal."""
+    """Return the terminal's width, in columns; ``otherwise`` if the standard output is not a terminal."""
     return shutil.get_terminal_size((otherwise, 24)).columns if sys.stdout.isatty() else otherwise
 
 
 def prefix_option(help: str, files: Sequence[str]) -> Any:
-    """Declare where the files of a run go: ``-o``, or ``-e`` as Batsim calls it.
+    """Declare the output prefix of a run: ``-o``, or ``-e`` as in Batsim.
 
-    If the command fails, it lists those of an earlier run that it has kept, among ``files`` (their names
-    without the prefix).
+    A command that fails lists the files of an earlier run that it kept, among ``files`` (their names without
+    the prefix).
     """
     names = ("-o", "--output", "-e", "--export")
     return option(help, *names, metavar="PREFIX", type=parsed(_prefix), callback=noting_prefix(files))
@@ -302,44 +302,46 @@ def noting_prefix(files: Sequence[str]) -> Callable[[click.Context, click.Parame
 
 
 def _prefix(text: str) -> str:
-    """Return the prefix; refuse what was meant for another option."""
+    """Return the prefix; reject values meant for another option."""
     if text[:1] in ("{", "[", "@"):
         raise ValueError(
-            f"found {shortened(text, 40)!r}, expected the prefix of the files to write; options of the policy"
-            " are given with --option NAME=VALUE, or as JSON with --options"
+            f"found {shortened(text, 40)!r}, expected an output prefix; to set a policy option, use"
+            " --option NAME=VALUE, or --options with JSON"
         )
     return text
 
 
 def known_policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a policy in a shell."""
+    """Complete policy names in a shell."""
     from beasy_sched.policies.registry import policy_names
 
     return [name for name in policy_names() if name.startswith(incomplete)]
 
 
 def _retry(text: str) -> float:
-    """Read how long a server is left alone, s. Raises ValueError."""
+    """Read the delay before a server is woken again, s. Raises ValueError."""
     found: float = RETRIES.checked(parse_duration(text))
     return found
 
 
 class InputOptions(CommandOptions):
-    """What a simulation reads."""
+    """Inputs of a simulation."""
 
     platform: Path | None = option("SimGrid platform (XML).", "-p")
     workloads: tuple[Path, ...] = option(
-        "Batsim workload (JSON); several are played together.", "-w", "--workload"
+        "Batsim workload (JSON); several are simulated together.", "-w", "--workload"
     )
-    events: tuple[Path, ...] = option("External events, including the production (one JSON object per line).")
+    events: tuple[Path, ...] = option(
+        "External events, including the power production (one JSON object per line)."
+    )
     master_host: str = option(
-        "Host that runs no jobs ('none' if the platform file itself gives a host that role).",
+        "Name of the master host, which runs no jobs ('none' if the platform file already marks one).",
         "-m",
         default="master_host",
         metavar="NAME",
     )
     metering: bool = option(
-        "Meter energy and allow P-state changes, as Batsim's -E does (on unless switched off).",
+        "Meter energy and allow P-state changes, as Batsim does with -E (on by default).",
         "-E/--no-metering",
         default=True,
         show_default=False,
@@ -347,12 +349,12 @@ class InputOptions(CommandOptions):
 
 
 class PolicyOptions(CommandOptions):
-    """Which policy decides, and its options."""
+    """The policy and its options."""
 
     policy: str = option_of(RunSettings, "policy", metavar="NAME", shell_complete=known_policies)
     single_options: tuple[str, ...] = option(
-        "An option of the policy, such as prices=flat; repeat it for several ('beasy-sched policies NAME'"
-        " lists them).",
+        "Option of the policy, such as prices=flat; may be repeated ('beasy-sched policies NAME' lists the"
+        " options).",
         "--option",
         metavar="NAME=VALUE",
     )
@@ -360,28 +362,28 @@ class PolicyOptions(CommandOptions):
         RunSettings, "options", "--options", metavar="JSON|@FILE", default="{}", show_default=False
     )
     budget: str | None = option(
-        "Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of what all servers would use"
-        " computing, or '500kWh', '1.2e12J', 'inf'.",
+        "Energy budget of 'energybud', 'reducepc' and 'powercap': '60%' of the energy used if all servers"
+        " computed for the whole period, or '500kWh', '1.2e12J', 'inf'.",
         metavar="AMOUNT",
     )
     period: str | None = option(
-        "When the budget holds, after time 0: '2d:5d', '0:12h', '172800:432000'.", metavar="START:END"
+        "Period of the budget, from time 0: '2d:5d', '0:12h', '172800:432000'.", metavar="START:END"
     )
     shutdown: Literal["none", "opportunistic"] | None = option(
-        "Whether servers that are idle during the period are switched off."
+        "Switch off servers that are idle during the budget period."
     )
     risk: str | None = option(
-        "Share of windows, such as 5%, that may see a job killed for lack of energy or the battery below"
-        " SoC_min ('beasy', 'bid-price'): the margins follow from the quantiles of the forecast.",
+        "Share of windows, such as 5%, in which a job may be killed for lack of energy or the battery may"
+        " fall below SoC_min ('beasy', 'bid-price'). Margins follow from the quantiles of the forecast.",
         metavar="SHARE",
     )
     allocation: Literal["any", "contiguous"] | None = option(
-        "Whether a job's servers must have consecutive numbers."
+        "Allocate any servers to a job, or only servers with consecutive numbers."
     )
 
 
 class SiteOptions(CommandOptions):
-    """Where a run takes place, for how long, and by which plans and forecasts."""
+    """Site, length, plans and forecasts of a run."""
 
     site: Path | None = option_of(RunSettings, "site")
     plan: str | None = option_of(RunSettings, "plan", type=click.Path(dir_okay=False), metavar="FILE")
@@ -396,27 +398,28 @@ class SiteOptions(CommandOptions):
 
 
 class RunOptions(SiteOptions, PolicyOptions):
-    """What `serve` and `simulate` share."""
+    """Options shared by `serve` and `simulate`."""
 
     energy: EnergySource = option_of(RunSettings, "energy")
-    no_power_actions: bool = option("Never change P-states: for a Batsim without -E, which aborts on them.")
+    no_power_actions: bool = option(
+        "Never change P-states. Required if Batsim runs without -E, because it would abort."
+    )
     retry: float | None = option_of(RunSettings, "retry_s", type=parsed(_retry), default=None, metavar="TIME")
-    decisions: bool = option("Whether to write the decision log.", "--decisions/--no-decisions", default=True)
+    decisions: bool = option("Write the decision log.", "--decisions/--no-decisions", default=True)
     watch: bool = option(
-        "Show the run in the terminal while it goes: levels, powers, the plan ahead, servers, queue and"
-        " decisions."
+        "Show a live view in the terminal: storage levels, powers, the plan, servers, queue and decisions."
     )
     metrics: str | None = option(
-        "Tell Prometheus of the run while it goes, at http://ADDRESS/metrics: :9100 (this machine only),"
-        " *:9100 (others, too), [::1]:9100. Port 0 selects any free port. In 'simulate', all goes at the"
-        " speed of the simulation.",
+        "Serve Prometheus metrics during the run, at http://ADDRESS/metrics: :9100 (this machine only),"
+        " *:9100 (all network interfaces), [::1]:9100. Port 0 selects any free port. In 'simulate', metrics"
+        " change at the speed of the simulation.",
         metavar="ADDRESS",
     )
-    record: Path | None = option("Record every message, for 'beasy-sched replay'.")
+    record: Path | None = option("Record every message to this file, for 'beasy-sched replay'.")
 
 
 def settings_of(given: RunOptions) -> RunSettings:
-    """Read what the options name. Raises ConfigError and InputError."""
+    """Read the files that the options name. Raises ConfigError and InputError."""
     return RunSettings(
         policy=given.policy,
         options=policy_options(given),
@@ -433,7 +436,7 @@ def settings_of(given: RunOptions) -> RunSettings:
 
 
 def replan_of(given: SiteOptions) -> ReplanSettings | None:
-    """What the options say of plans made during the run. Raises ConfigError for options without --replan."""
+    """Return the settings of plans made during the run. Raises ConfigError for options without --replan."""
     if given.replan is None:
         values = ("workload", "demand", "production", "season", "limit")
         if lone := next((name for name in values if getattr(given, f"replan_{name}")), None):
@@ -448,9 +451,9 @@ def replan_of(given: SiteOptions) -> ReplanSettings | None:
 
 
 def policy_options(given: PolicyOptions) -> dict[str, Any]:
-    """Read the policy's options, and what the budget's flags stand for.
+    """Read the policy's options, including those given as flags of the budget.
 
-    Raises ConfigError and InputError, also where both say the same thing.
+    Raises ConfigError and InputError, also if an option is given in both ways.
     """
     options = read_options(given.policy_options, given.single_options)
     flags = ("budget", "shutdown", "allocation", "risk")
@@ -464,19 +467,19 @@ def policy_options(given: PolicyOptions) -> dict[str, Any]:
         if name in options:
             raise ConfigError(
                 f"--{flag} {getattr(given, flag)} and the policy's option {name}={options[name]} are the same"
-                " option: leave one of them out"
+                " option: give only one of them"
             )
     return options | {name: text for name, (_, text) in found.items()}
 
 
 @contextmanager
 def watching(asked: bool, policy: str) -> Iterator[Watch | None]:
-    """Show a run on the standard error while the block runs, where that is asked for; None where it is not.
+    """Show a run on the standard error while the block runs, if requested; None if not.
 
-    Where the standard error is no terminal, a note says so, and nothing is shown.
+    If the standard error is not a terminal, nothing is shown, with a warning.
     """
     if asked and not sys.stderr.isatty():
-        click.echo("note: --watch shows nothing here: the standard error is not a terminal", err=True)
+        click.echo("warning: --watch is ignored: the standard error is not a terminal", err=True)
     elif asked:
         from rich.console import Console
 
@@ -490,9 +493,9 @@ def watching(asked: bool, policy: str) -> Iterator[Watch | None]:
 
 @contextmanager
 def exporting(address: str | None, policy: str, *, quiet: bool = False) -> Iterator[Metrics | None]:
-    """Serve metrics while the block runs, where an address is given; None where not.
+    """Serve metrics while the block runs, if an address is given; None if not.
 
-    Raises ConfigError for an address that cannot be listened on, and without the extra ``metrics``.
+    Raises ConfigError for an address that cannot be used, and without the extra ``metrics``.
     """
     if address is None:
         yield None
@@ -503,5 +506,5 @@ def exporting(address: str | None, policy: str, *, quiet: bool = False) -> Itera
     metrics = Metrics(policy)
     with MetricsPage(address, metrics.page, metrics.content_type) as page:
         if not quiet:
-            tell(f"metrics at {page.url}")
+            print_line(f"metrics at {page.url}")
         yield metrics

@@ -1,4 +1,4 @@
-"""``beasy-sched plan``: forecasts and a site become a plan; ``plan show``: look at one."""
+"""``beasy-sched plan``: compute a plan from forecasts and a site; ``plan show``: print one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beasy_sched.cli.options import (
     option,
     option_of,
     parsed,
-    tell_written,
+    print_written,
     with_options,
     written_option,
 )
@@ -44,59 +44,57 @@ def _uncertainty_option(name: str) -> Any:
 
 
 _WHOLE: Final = ""
-"""What stands for --season without a file."""
+"""Value of --season without a file."""
 
 
 class _PlanOptions(CommandOptions):
     platform: Path | None = InputOptions.platform
-    site: Path | None = option(
-        "Site file; 'default' is the one that comes with the program. [default: default]"
-    )
+    site: Path | None = option("Site file; 'default' is the built-in site. [default: default]")
     workload: tuple[Path, ...] = option("Batsim workload (JSON) to forecast the demand from.", "-w")
     demand: Path | None = option(
-        "The demand itself: powers (CSV or events), or their quantiles (CSV: p10 p50 p90, or m1 m2 m3)."
+        "Demand instead of a workload: powers (CSV or events), or their quantiles (CSV: p10 p50 p90, or m1 m2"
+        " m3)."
     )
     production: Path | None = option(
-        "The production: external events (of 'generate power') or CSV.", "--production", "--power"
+        "Production: external events (of 'generate power') or CSV.", "--production", "--power"
     )
     production_forecast: str | None = option(
-        "Instead of --production: what a forecast predicts at time 0, as --forecast of 'simulate' names it: "
+        "Instead of --production: the prediction of a forecast at time 0, as for --forecast of 'simulate': "
         "a forecast file, 'predictor:FILE', 'perfect:EVENTS' or 'none'.",
         metavar="SOURCE",
     )
-    out: Path | None = written_option("The plan file to write.", "-o", "--output")
+    out: Path | None = written_option("Plan file to write.", "-o", "--output")
     windows: int | None = option(
-        "How many of the site's windows (72 h each by default) to plan, one after the other. [default: 1; "
-        "with --season alone, as much as the production covers]",
+        "Number of planning windows of the site (72 h each by default) to plan in sequence. [default: 1; "
+        "with --season alone, as many as the production covers]",
         type=WINDOWS,
     )
     season: str | None = option(
-        "Without a file: write a coarse plan of the whole horizon to --output, which keeps hydrogen for "
-        "later, such as summer's for winter. With the file of one: take the windows' hydrogen targets from"
-        " it.",
+        "Without a file: write a coarse seasonal plan of the whole horizon to --output, which stores "
+        "hydrogen for later. With the file of a seasonal plan: use its hydrogen targets for the windows.",
         is_flag=False,
         flag_value=_WHOLE,
         type=str,
         metavar="[FILE]",
     )
     season_step: float = option(
-        "With --season alone: length of its steps, such as 1h or 1d.",
+        "With --season alone: length of the steps, such as 1h or 1d.",
         type=parsed(parse_duration),
         default="1h",
         metavar="TIME",
     )
     season_end: float | None = option(
-        "With --season alone: least hydrogen at the end of the horizon. [default: as much as at its start]",
+        "With --season alone: least hydrogen at the end of the horizon. [default: the level at its start]",
         type=Number(0),
         metavar="KG",
     )
     other_year: tuple[Path, ...] = option(
-        "With --season alone: the production of another possible year; each year is planned for itself, and "
-        "the targets are the means of their levels."
+        "With --season alone: production of another possible year; each year is planned separately, and "
+        "the targets are the mean levels."
     )
     surplus: Surplus = option_of(PlanOptions, "surplus")
     runs: Literal["profile", "walltime"] = option(
-        "How long jobs are expected to run: as their profiles say, or to their walltimes.", default="profile"
+        "Expected run time of jobs: from their profiles, or their walltimes.", default="profile"
     )
     forecast_step_s: float = option_of(
         PlanOptions,
@@ -118,7 +116,7 @@ class _PlanOptions(CommandOptions):
 
 
 class _Exports(CommandOptions):
-    figure: Path | None = written_option("Draw the plan (PNG, SVG or PDF).")
+    figure: Path | None = written_option("Plot the plan (PNG, SVG or PDF).")
     export_json: Path | None = written_option("Also write everything as JSON.")
     export_csv: Path | None = written_option("Also write one row per step as CSV.")
     quiet: bool = ProgressOptions.quiet
@@ -130,11 +128,11 @@ class _Exports(CommandOptions):
 @with_options(_Exports)
 @click.pass_context
 def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None:
-    """Plan power and servers for the days to come, from forecasts of demand and production.
+    """Compute a plan for power and servers from forecasts of demand and production.
 
     The demand comes from a workload (each job's energy over its expected run) or from a file of powers;
-    the production from a file of powers, or from a forecast. If not everything can be served, the plan
-    minimizes what each step lacks (the relax factor rf), then the total.
+    the production from a file of powers, or from a forecast. If the demand cannot be met, the plan first
+    minimizes the largest unmet share of any step (the relax factor rf), then the total unmet energy.
 
     \b
       beasy-sched generate platform --servers gros:50 -o platform.xml
@@ -147,7 +145,7 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
           --production-forecast predictor:training.csv -o plan.msgpack
 
     \b
-    A year, whose winter gets what the summer has left over:
+    Seasonal plan, which stores summer hydrogen for winter:
       beasy-sched plan --season -p platform.xml -w year.json --site site.toml \\
           --production year.txt -o season.msgpack --figure season.png
       beasy-sched plan --season season.msgpack -p platform.xml -w year.json --site site.toml \\
@@ -164,9 +162,9 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
 
 
 def _plan_windows(given: _PlanOptions, exports: _Exports, out: Path, sources: PlanSources) -> None:
-    """Plan the windows, one after the other, write the plan and show it."""
+    """Plan the windows in sequence, write the plan and show it."""
     if given.other_year or given.season_end is not None:
-        raise ConfigError("--other-year and --season-end are for --season without a file")
+        raise ConfigError("--other-year and --season-end require --season without a file")
     options = made_of(PlanOptions, vars(given)).settled()
     with progress_bar("windows planned", quiet=exports.quiet) as report:
         plans = plan_from_files(sources, options, report)
@@ -174,16 +172,16 @@ def _plan_windows(given: _PlanOptions, exports: _Exports, out: Path, sources: Pl
 
 
 def _required(given: _PlanOptions) -> tuple[Path, Path]:
-    """Return the platform's and the plan's file. Raises ConfigError for options missing or too many."""
+    """Return the platform's and the plan's file. Raises ConfigError for missing or conflicting options."""
     production = given.production or given.production_forecast
     if given.platform is None or production is None or given.out is None:
         needed = {"--platform": given.platform, "--production": production, "--output": given.out}
         missing = " and ".join(name for name, value in needed.items() if value is None)
         raise ConfigError(f"plan requires {missing}; see beasy-sched plan --help")
     if given.production is not None and given.production_forecast is not None:
-        raise ConfigError("the production comes from one place: give --production or --production-forecast")
+        raise ConfigError("give only one of --production and --production-forecast")
     if bool(given.workload) == (given.demand is not None):
-        raise ConfigError("plan requires the demand: give either --workload or --demand")
+        raise ConfigError("plan requires a demand: give one of --workload and --demand")
     return given.platform, given.out
 
 
@@ -202,11 +200,11 @@ def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: Pla
 
 
 def _sources(given: _PlanOptions, platform: Path) -> PlanSources:
-    """What the options say that the plan is made from. Raises ConfigError."""
+    """Return the inputs of the plan that the options name. Raises ConfigError."""
     if given.season and not Path(given.season).exists():
         raise ConfigError(
-            f"--season {given.season}: there is no such file; to make it, give --season without a file and "
-            f"--output {given.season}"
+            f"--season {given.season}: no such file; to create it, give --season without a file and"
+            f" --output {given.season}"
         )
     return PlanSources(
         platform,
@@ -230,7 +228,7 @@ def _tell(kind: str, text: str) -> None:
 
 
 class _ShowOptions(CommandOptions):
-    as_json: bool = option("Print the whole plan as JSON, as --export-json writes it.", "--json")
+    as_json: bool = option("Print the whole plan as JSON, as written by --export-json.", "--json")
 
 
 @plan.command()
@@ -238,7 +236,7 @@ class _ShowOptions(CommandOptions):
 @with_options(_ShowOptions)
 @with_options(_Exports)
 def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
-    """Print the contents of a plan file, and export it; a plan of the season by month."""
+    """Print the contents of a plan file, and export it; a seasonal plan by month."""
     from beasy_sched.formats.plan_file import SEASON_FORMAT, json_text, read_plans, read_season, season_json
 
     if SEASON_FORMAT.describes(file):
@@ -256,7 +254,7 @@ def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
 
 
 def _finish(plans: PlanStore, exports: _Exports, out: Path | None = None) -> None:
-    """Write the plan and what else was asked for, all files or none; show it, and print their names."""
+    """Write the plan and the requested exports, all files or none; show it, and print their names."""
     from beasy_sched.formats.plan_file import csv_lines, json_text, write_plans
     from beasy_sched.reports.plan_figures import draw_plan
 
@@ -268,11 +266,11 @@ def _finish(plans: PlanStore, exports: _Exports, out: Path | None = None) -> Non
         from beasy_sched.outputs.tables import plan_rows, print_rows
 
         print_rows([*plan_rows(plans)])
-        tell_written(out, exports.export_json, exports.export_csv, exports.figure)
+        print_written(out, exports.export_json, exports.export_csv, exports.figure)
 
 
 def _finish_season(season: Season, exports: _Exports, out: Path | None = None) -> None:
-    """Do what `_finish` does with a coarse plan."""
+    """Write and show a coarse plan, as `_finish` does."""
     from beasy_sched.formats.plan_file import season_csv_lines, season_json, write_season
     from beasy_sched.outputs.season_table import season_lines
     from beasy_sched.reports.plan_figures import draw_season
@@ -283,7 +281,7 @@ def _finish_season(season: Season, exports: _Exports, out: Path | None = None) -
         _export(season, exports, season_json, season_csv_lines, draw_season)
     if not exports.quiet:
         click.echo("\n".join(season_lines(season)))
-        tell_written(out, exports.export_json, exports.export_csv, exports.figure)
+        print_written(out, exports.export_json, exports.export_csv, exports.figure)
 
 
 def _export(
@@ -293,7 +291,7 @@ def _export(
     csv_of: Callable[[_Planned], Iterable[str]],
     draw: Callable[[_Planned, str], bytes],
 ) -> None:
-    """Write a plan in the forms that were asked for."""
+    """Write a plan in the requested formats."""
     from beasy_sched.formats.atomic import write_atomic
 
     if exports.export_json is not None:

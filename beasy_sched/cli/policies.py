@@ -1,4 +1,4 @@
-"""``beasy-sched policies``: what there is to choose from."""
+"""``beasy-sched policies``: list the policies and their options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from beasy_sched.policies.registry import policy_class, policy_names
 
 class _PoliciesOptions(CommandOptions):
     as_json: bool = option(
-        "Print JSON: names, what they need, options with their meanings and defaults.", "--json"
+        "Print JSON: names, requirements, options with their meanings and defaults.", "--json"
     )
 
 
@@ -25,7 +25,7 @@ class _PoliciesOptions(CommandOptions):
 @click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=known_policies)
 @with_options(_PoliciesOptions)
 def policies(given: _PoliciesOptions, names: tuple[str, ...]) -> None:
-    """List the policies, one line each; or the options of those that are named, and what they mean.
+    """List the policies, one line each, or describe the options of the named policies.
 
     NAME is a policy of the list, or your own as package.module:Class.
 
@@ -41,14 +41,14 @@ def policies(given: _PoliciesOptions, names: tuple[str, ...]) -> None:
     longest = max(len(each["name"]) for each in found)
     for each in found:
         needs = [*["--site"] * each["needs_site"], *["--plan"] * each["needs_plan"]]
-        note = f" (needs {' and '.join(needs)})" if needs else ""
+        note = f" (requires {' and '.join(needs)})" if needs else ""
         click.echo(f"{each['name']:<{longest}}  {each['summary']}{note}")
         if names:
             click.echo("".join(f"  {line}\n" for line in _option_lines(each["options"])), nl=False)
 
 
 def described(name: str) -> dict[str, Any]:
-    """Return what there is to know about a policy, in JSON's types. Raises ConfigError."""
+    """Return the description of a policy, in JSON's types. Raises ConfigError."""
     kind = policy_class(name)
     return {
         "name": name,
@@ -60,7 +60,7 @@ def described(name: str) -> dict[str, Any]:
 
 
 def _described_options(options: type[Options]) -> dict[str, dict[str, Any]]:
-    """Return the JSON schema of each option, with what it means where that is known."""
+    """Return the JSON schema of each option, with its meaning if available."""
     meanings = option_meanings(options)
     return {
         name: {**schema, **({"description": meanings[name]} if name in meanings else {})}
@@ -69,17 +69,17 @@ def _described_options(options: type[Options]) -> dict[str, dict[str, Any]]:
 
 
 def _options_schema(options: type[Options]) -> dict[str, dict[str, Any]]:
-    """Return the JSON schema of each option; an empty one where its type has none."""
+    """Return the JSON schema of each option; empty if its type has none."""
     try:
         (own,), components = msgspec.json.schema_components([options])
-    except TypeError:  # of a policy of the user's own
+    except TypeError:  # an option of the user's own policy
         return {name: {} for name in options.__struct_encode_fields__}
     schemas: dict[str, dict[str, Any]] = components[own["$ref"].rpartition("/")[2]]["properties"]
     return schemas
 
 
 def _option_lines(options: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the lines of each option: its name, what it may be, its default; below that what it means."""
+    """Return the lines of each option: name, possible values and default; below them, its meaning."""
     if not options:
         return ["no options"]
     margin = max(map(len, options)) + 2
@@ -93,18 +93,18 @@ def _option_lines(options: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _values(schema: dict[str, Any]) -> list[str]:
-    """Return what a JSON schema allows, in words."""
+    """Return the values that a JSON schema allows, in words."""
     if "anyOf" in schema:
         return [word for part in schema["anyOf"] for word in _values(part)]
     if "enum" in schema:
         return [_plain(value) for value in schema["enum"]]
     kind = schema.get("type", "object")
-    return {"boolean": ["true", "false"], "string": ["a text"], "null": []}.get(kind, [_A.get(kind, kind)])
+    return {"boolean": ["true", "false"], "string": ["a string"], "null": []}.get(kind, [_A.get(kind, kind)])
 
 
-_A = {"number": "a number", "integer": "a whole number", "object": "a JSON object", "array": "a JSON array"}
+_A = {"number": "a number", "integer": "an integer", "object": "a JSON object", "array": "a JSON array"}
 
 
 def _plain(value: Any) -> str:
-    """Write a value as --option takes it."""
+    """Return a value in the form of --option."""
     return value if isinstance(value, str) else json.dumps(value)

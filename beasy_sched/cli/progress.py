@@ -1,4 +1,4 @@
-"""Where a command is: bars on a terminal, a line every 10 s elsewhere; the options of all that show it."""
+"""Progress of a command: bars on a terminal, a line every 10 s elsewhere; and the options for it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Any, Final
 
 import click
 
-from beasy_sched.cli.options import CommandOptions, option, tell
+from beasy_sched.cli.options import CommandOptions, option, print_line
 
 LINE_EVERY_S: Final = 10.0
-"""Time between two lines where the standard error is no terminal."""
+"""Time between two lines if the standard error is not a terminal."""
 
 
 def _time_it(context: click.Context, _: click.Parameter, wanted: bool) -> bool:
-    """Have the command tell at its end how long it took, where that is wanted."""
+    """Let the command print its duration at its end, if requested."""
     if wanted and not context.resilient_parsing:
         began_s = time.monotonic()
-        context.call_on_close(lambda: tell(f"took {time.monotonic() - began_s:.2f} s"))
+        context.call_on_close(lambda: print_line(f"took {time.monotonic() - began_s:.2f} s"))
     return wanted
 
 
 class ProgressOptions(CommandOptions):
-    """What every command that shows progress takes (and --traceback, as all commands do)."""
+    """Options of every command that shows progress (besides --traceback, which all commands have)."""
 
     quiet: bool = option("No progress, no summary.", "-q")
-    verbose: bool = option("Also tell how long the command took.", "-v", callback=_time_it)
+    verbose: bool = option("Also print the duration of the command.", "-v", callback=_time_it)
 
 
 class ProgressLines(AbstractContextManager["ProgressLines"]):
-    """Prints every `LINE_EVERY_S` on the standard error where a command is, while the block runs."""
+    """Printer of a progress line every `LINE_EVERY_S` on the standard error, while the block runs."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ProgressLines(AbstractContextManager["ProgressLines"]):
         now_s: Callable[[], float] = time.monotonic,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
-        """``where`` says it, from a thread of its own. ``wait`` takes seconds, and is true at the end."""
+        """``where`` returns the line, in a separate thread; ``wait`` takes seconds and is true at the end."""
         self._where, self._now_s = where, now_s
         self._ended = threading.Event()
         self._wait = self._ended.wait if wait is None else wait
@@ -57,20 +57,20 @@ class ProgressLines(AbstractContextManager["ProgressLines"]):
         self._thread.join()
 
     def print_all(self) -> None:
-        """Print line after line, until the end or until nobody can read them."""
+        """Print lines until the end, or until nobody can read them."""
         began_s = self._now_s()
         while not self._wait(LINE_EVERY_S):
             try:
-                tell(f"{self._where()}, after {self._now_s() - began_s:.0f} s")
+                print_line(f"{self._where()}, after {self._now_s() - began_s:.0f} s")
             except (OSError, ValueError):
                 return
 
 
 class Bars(AbstractContextManager["Bars"]):
-    """Bars on the standard error while the block runs; where that is no terminal, a line every 10 s."""
+    """Bars on the standard error while the block runs; if that is not a terminal, a line every 10 s."""
 
     def __init__(self, *columns: Any, where: Callable[[], str], quiet: bool = False) -> None:
-        """``columns`` are those of `rich.progress.Progress`, and ``where`` says the same in words."""
+        """``columns`` are those of `rich.progress.Progress`, and ``where`` returns the same in words."""
         from rich.console import Console
         from rich.progress import Progress
 
@@ -89,13 +89,13 @@ class Bars(AbstractContextManager["Bars"]):
         self.rich.stop()
 
     def say(self, text: str) -> None:
-        """Print a line that stays, above the bars; none where the command is quiet."""
+        """Print a permanent line above the bars; none if the command is quiet."""
         if not self._quiet:
             self.rich.console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def counting(report: Callable[[float], None] | None) -> Callable[[int, int], None] | None:
-    """What is called with how many are done and how many there are, for a bar that takes the share."""
+    """Return a callback that takes the numbers done and in total, for a bar that takes the share."""
     return None if report is None else lambda done, total: report(done / total if total else 0.0)
 
 
@@ -103,7 +103,7 @@ def counting(report: Callable[[float], None] | None) -> Callable[[int, int], Non
 def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[float], None] | None]:
     """Show one bar, or its lines, while the block runs.
 
-    Yields what is called with the share that is done, 0 to 1; None where the command is quiet.
+    Yields a callback for the share that is done, 0 to 1; None if the command is quiet.
     """
     if quiet:
         yield None

@@ -1,27 +1,27 @@
-"""``beasy-sched recover``: what a run that was killed had done by the end of its last window."""
+"""``beasy-sched recover``: recover the files of a killed run."""
 
 from __future__ import annotations
 
 import click
 
-from beasy_sched.cli.options import CommandOptions, option, tell_written, with_options
+from beasy_sched.cli.options import CommandOptions, option, print_written, with_options
 
 
 class _RecoverOptions(CommandOptions):
-    quiet: bool = option("Do not report what was written.", "-q")
+    quiet: bool = option("Do not list the written files.", "-q")
 
 
 @click.command()
 @click.argument("prefix")
 @with_options(_RecoverOptions)
 def recover(given: _RecoverOptions, prefix: str) -> None:
-    """Make a run of what a killed one had done when its last window ended.
+    """Recover the output files of a killed run up to its last completed window.
 
-    PREFIX is that of the run's files (-o). A run of several windows hands its files to the system at the end
-    of each; if it is killed later, or the machine stops, they are there as .NAME.part, up to that moment.
-    This gives them the names of a failed run, PREFIX_failed_..., for 'explain' and 'report'; results of an
-    earlier run stay. The summary states that the run is not complete, and has no energies. The next run with
-    the same prefix would remove the .part files.
+    PREFIX is the output prefix (-o) of the run. A run of several windows saves its files at the end of each
+    window; if it is killed later, or the computer stops, they exist as .NAME.part, up to that time. This
+    command renames them to those of a failed run, PREFIX_failed_..., for 'explain' and 'report'; results of
+    an earlier run are kept. The summary states that the run is incomplete, and has no energy figures. The
+    next run with the same prefix would remove the .part files.
 
     \b
       beasy-sched recover out/run
@@ -29,4 +29,4 @@ def recover(given: _RecoverOptions, prefix: str) -> None:
     """
     from beasy_sched.outputs.files import recover as recover_files
 
-    tell_written(*recover_files(prefix), quiet=given.quiet)
+    print_written(*recover_files(prefix), quiet=given.quiet)

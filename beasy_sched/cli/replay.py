@@ -1,4 +1,4 @@
-"""``beasy-sched replay``: does this version still decide as the one that made a recording?"""
+"""``beasy-sched replay``: compare the decisions of this version with those of a recording."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class _ReplayOptions(CommandOptions):
         metavar="NAME",
     )
     platform: Path | None = option(
-        "The platform file of the recorded run: required unless it was made by 'beasy-sched generate"
-        " platform', or the run was one of serve without -p.",
+        "Platform file of the recorded run: required unless it was made by 'beasy-sched generate"
+        " platform', or the run was one of 'serve' without -p.",
         "-p",
     )
     master_host: str = InputOptions.master_host
-    quiet: bool = option("Print only a difference.", "-q")
+    quiet: bool = option("Print only differences.", "-q")
 
 
 @click.command()
 @click.argument("recording", type=FILE)
 @with_options(_ReplayOptions)
 def replay(given: _ReplayOptions, recording: Path) -> None:
-    """Replay a recording's messages to the policy and compare the answers.
+    """Replay a recording's messages to the policy and compare the decisions.
 
-    Reports the first difference. The exit code is 0 if there is none, 1 otherwise.
+    The first difference is reported. The exit code is 0 if there is none, 1 otherwise.
 
     \b
     beasy-sched simulate -p platform.xml -w workload.json --record run.rec

@@ -1,4 +1,4 @@
-"""``beasy-sched report``: one HTML file that shows what runs or a campaign came to."""
+"""``beasy-sched report``: a self-contained HTML report of runs or a campaign."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ _MOST_NAMED = 5
 
 
 class _ReportOptions(CommandOptions):
-    out: Path = written_option("The HTML file to write.", "-o", "--output", required=True)
-    plan: Path | None = option(
-        "The plan that the runs followed: marks its dangerous steps and the storages' limits."
-    )
+    out: Path = written_option("HTML file to write.", "-o", "--output", required=True)
+    plan: Path | None = option("Plan that the runs followed, used to mark steps at risk and storage limits.")
     title: str | None = option("Heading of the page (default: the runs' names).", metavar="TEXT")
     quiet: bool = ProgressOptions.quiet
     verbose: bool = ProgressOptions.verbose
@@ -32,13 +30,13 @@ class _ReportOptions(CommandOptions):
 @click.argument("runs", nargs=-1, required=True, metavar="RUN [RUN ...]")
 @with_options(_ReportOptions)
 def report(given: _ReportOptions, runs: tuple[str, ...]) -> None:
-    """Show runs, or a campaign, in one HTML file that opens in any browser, without a network.
+    """Write a self-contained HTML report of runs or a campaign, for any browser.
 
-    RUN is the prefix given to -o, a folder of runs, or a campaign's folder. For one run the report shows
-    the outcomes, the power balance, the storages planned and real, servers and jobs, the queue; of several
-    also how they compare; of a campaign the policies, scenario by scenario, with intervals over its runs.
-    What the files do not tell is left out, with a line that says why. Of several RUNs, as the shell makes
-    of out/*, those that are no runs are left out, too.
+    RUN is an output prefix (-o), a folder of runs, or the folder of a campaign. For one run, the report shows
+    outcomes, the power balance, planned and actual storage levels, servers and jobs, and the queue; for
+    several, also a comparison; for a campaign, the policies by scenario, with intervals over its runs.
+    Charts whose data are missing are omitted, with the reason. If several RUNs are given, such as by out/*,
+    arguments that are not runs are skipped.
 
     \b
       beasy-sched simulate -p platform.xml -w workload.json --events power.txt --site default \\
@@ -55,9 +53,9 @@ def report(given: _ReportOptions, runs: tuple[str, ...]) -> None:
         raise click.UsageError("-o: a report must be written to a file, such as report.html")
     found, others = runs_among(runs)
     if others and not given.quiet:
-        click.echo(f"note: left out, since they are no runs: {some_of(others, _MOST_NAMED)}", err=True)
-    with progress_bar("runs read", quiet=given.quiet) as tell:
-        pieces = report_pieces(found, plan=given.plan, title=given.title, report=tell)
+        click.echo(f"warning: skipped, because they are not runs: {some_of(others, _MOST_NAMED)}", err=True)
+    with progress_bar("runs read", quiet=given.quiet) as report:
+        pieces = report_pieces(found, plan=given.plan, title=given.title, report=report)
     write_atomic(given.out, pieces)
     if not given.quiet:
         # A device or pipe has no size.

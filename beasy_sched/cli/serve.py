@@ -18,8 +18,8 @@ from beasy_sched.cli.options import (
     known_platform,
     option,
     prefix_option,
+    print_written,
     settings_of,
-    tell_written,
     watching,
     with_options,
 )
@@ -50,18 +50,16 @@ class _ServeOptions(CommandOptions):
         "Write PREFIX_summary.json, PREFIX_decisions.jsonl, PREFIX_energy_trace.csv.", OF_SCHEDULER
     )
     timeout: float | None = option(
-        "Give up if no simulation has begun by then (default: wait forever).",
+        "Give up if no simulation begins within this time (default: wait forever).",
         type=SECONDS,
         metavar="SECONDS",
     )
     keep_serving: bool = option("Serve one simulation after another.")
     batsim5_hosts: HostsText | None = option(
-        "For a Batsim 5: what separates the parts of a set of hosts. [default: space, or comma for a Batsim"
-        " that says it is 5.0.0-rc0 or -rc1]"
+        "Batsim 5: separator used in sets of hosts. [default: space, or comma for Batsim 5.0.0-rc0 and -rc1]"
     )
     verbosity: Literal["debug", "info", "quiet", "silent"] = option(
-        "How much is said; -v alone means debug: also how many messages came, and how long they took."
-        " silent: errors only.",
+        "Log level; -v alone means debug (adds message counts and timings); silent: errors only.",
         "-v",
         is_flag=False,
         flag_value="debug",
@@ -77,16 +75,16 @@ class _ServeOptions(CommandOptions):
     "--socket-endpoint",
     default="tcp://127.0.0.1:28000",
     metavar="ENDPOINT",
-    help="Where to listen: tcp://127.0.0.1:28000 (or tcp://[::1]:28000) means this machine only;"
-    " tcp://*:28000 means every network interface, so other machines can connect, too."
+    help="Endpoint to listen on: tcp://127.0.0.1:28000 (or tcp://[::1]:28000) means this machine only;"
+    " tcp://*:28000 means every network interface, so other machines can connect."
     " Port 0 selects any free port.",
 )
 @with_options(RunOptions)
 @with_options(_ServeOptions)
 def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
-    """Decide for a Batsim simulation over ZeroMQ.
+    """Schedule a Batsim simulation over ZeroMQ.
 
-    Start it, then start Batsim (or 'beasy-sched batsim') with its -s option set to the endpoint printed.
+    Start this command first, then Batsim (or 'beasy-sched batsim') with -s and the printed endpoint.
 
     \b
     beasy-sched serve --policy easy --site site.toml -o out/run
@@ -134,23 +132,23 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
 
 
 def say_listening(endpoint: str, timeout_s: float | None) -> None:
-    """Print where the daemon listens, and what it waits for."""
+    """Print the daemon's endpoint and how to start Batsim."""
     click.echo(f"listening on {endpoint}", err=True)
-    where = "; on other machines, with the name of this one" if is_open_to_all(endpoint) else ""
-    until = "" if timeout_s is None else f"; gives up after {timeout_s:g} s"
+    where = " (on other machines, use the name of this one)" if is_open_to_all(endpoint) else ""
+    until = "" if timeout_s is None else f"; timeout {timeout_s:g} s"
     click.echo(f"waiting for Batsim: start it with '-s {reachable(endpoint)}'{where}{until}", err=True)
 
 
 def say_refused(count: int, reason: str) -> None:
-    """Report messages that began no simulation, if anyone can read it."""
+    """Report messages that did not begin a simulation, if anyone can read it."""
     number = "a message was" if count == 1 else f"{count} messages were"
     with contextlib.suppress(OSError, ValueError):
-        click.echo(f"{number} refused; still waiting for Batsim: {reason}", err=True)
+        click.echo(f"{number} rejected; still waiting for Batsim: {reason}", err=True)
 
 
 def say_waiting(endpoint: str, waited_s: float) -> None:
     """Report that no simulator has connected, and what to do, if anyone can read it."""
-    with contextlib.suppress(OSError, ValueError):  # stderr was closed: no reason to stop serving
+    with contextlib.suppress(OSError, ValueError):  # a closed stderr is no reason to stop serving
         click.echo(
             f"no simulator has connected to {reachable(endpoint)} for {waited_s:.0f} s; still waiting:"
             f" start Batsim with '-s {reachable(endpoint)}'",
@@ -165,11 +163,11 @@ def _serve_one(
     verbosity: str,
     step: Callable[[Message], Reply],
 ) -> None:
-    """Serve one simulation and write its files, also when it fails; nothing of one that never began."""
+    """Serve one simulation and write its files, also if it fails; none if it never began."""
     from beasy_sched.outputs.tables import print_summary  # now, when files can still be opened
 
     def leave(error: str | None) -> None:
-        """Write the files and tell what there is to tell."""
+        """Write the output files and print the summary."""
         session.warnings.extend(daemon.notices)
         summary = files.finish(session, error)
         if verbosity != "silent":
@@ -178,7 +176,7 @@ def _serve_one(
         if verbosity in ("debug", "info"):
             if session.begun:
                 print_summary(summary)
-            tell_written(*files.written, quiet=error is not None)
+            print_written(*files.written, quiet=error is not None)
         if verbosity == "debug" and daemon.messages:
             each_us = 1e6 * daemon.busy_s / daemon.messages
             click.echo(f"{daemon.messages} messages, {each_us:.1f} us each", err=True)
@@ -192,7 +190,7 @@ def _serve_one(
         daemon.serve(session, record, step)
     except BaseException as error:
         if daemon.messages:
-            with contextlib.suppress(Exception):  # the first error is the one to tell
+            with contextlib.suppress(Exception):  # the first error is the one to report
                 leave(why(error))
         at_once = isinstance(error, KeyboardInterrupt)
         if not at_once and daemon.dismiss(why(error)) and verbosity != "silent":

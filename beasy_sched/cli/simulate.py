@@ -13,8 +13,8 @@ from beasy_sched.cli.options import (
     exporting,
     option,
     prefix_option,
+    print_written,
     settings_of,
-    tell_written,
     watching,
     with_options,
 )
@@ -28,8 +28,8 @@ class _SimulateOptions(InputOptions):
     platform: Path = again(InputOptions.platform, required=True)
     workloads: tuple[Path, ...] = again(InputOptions.workloads, required=True)
     failures: Path | None = option(
-        "Failures of servers, which no Batsim has: those that break, or do not come when they are woken (one"
-        " JSON object per line; see docs/reference/files.md)."
+        "Server failures (not available in Batsim): breakdowns and failed wake-ups (one JSON object per line;"
+        " see docs/reference/files.md)."
     )
     prefix: str | None = prefix_option(
         "Write Batsim's CSV files and those of beasy-sched as PREFIX_... (default: no files).",
@@ -93,6 +93,6 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
         click.echo(summary.to_json())
     elif not given.quiet:
         print_summary(summary)
-    tell_written(*files.written, quiet=given.quiet)
+    print_written(*files.written, quiet=given.quiet)
     if not summary.complete:
-        raise RunIncomplete(f"the run is not complete: {summary.error or 'it ended early'}")
+        raise RunIncomplete(f"the run is incomplete: {summary.error or 'it ended early'}")

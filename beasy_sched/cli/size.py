@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from beasy_sched.campaigns.sweep import AXES
-from beasy_sched.cli.campaign import WorkerOptions, executor_of, tell_warnings, unless_stopped
+from beasy_sched.cli.campaign import WorkerOptions, executor_of, print_warnings, unless_stopped
 from beasy_sched.cli.options import (
     FOLDER,
     WINDOWS,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from beasy_sched.campaigns.size import SizeAnswer, SizeQuestion
 
 _FROM_OWN, _TO_OWN = 0.1, 10.0
-"""The sizes tried by default, in sizes of the scenario."""
+"""Range of sizes tested by default, relative to the scenario's size."""
 
 
 def _given_size(text: str) -> tuple[str, float]:
@@ -46,69 +46,71 @@ def _given_size(text: str) -> tuple[str, float]:
 
 class _SizeOptions(CommandOptions):
     find: str = option(
-        "What is sized; all the rest is as in the scenario.",
+        "Size to search for; everything else is taken from the scenario.",
         type=click.Choice([*AXES]),
         default="battery_kwh",
     )
-    least: float | None = option("Smallest size tried.", "--from", show_default="a tenth of the scenario's")
-    most: float | None = option("Largest size tried.", "--to", show_default="ten times the scenario's")
+    least: float | None = option("Smallest size to test.", "--from", show_default="a tenth of the scenario's")
+    most: float | None = option("Largest size to test.", "--to", show_default="ten times the scenario's")
     resolution_pct: float = option(
-        "Each size tried is at least so much above the next smaller one, %.", "--resolution", default=5.0
+        "Minimum relative step between tested sizes, in percent.", "--resolution", default=5.0
     )
     goal: Literal["work", "jobs"] = option(
-        "What must be finished: a share of the work (flops), or of the jobs.", default="work"
+        "Goal: a share of finished work (flops), or of finished jobs.", default="work"
     )
-    least_pct: float = option("That share, %.", "--least", type=Number(0, 100, above=True), default=99.0)
+    least_pct: float = option(
+        "Share to reach, in percent.", "--least", type=Number(0, 100, above=True), default=99.0
+    )
     of_unlimited: bool = option(
-        "The share is of what the same policy finishes in the same noise with unlimited power: what time and"
-        " servers do not allow is no battery's fault."
+        "Relate the share to what the same policy finishes with the same noise seed and unlimited power, so"
+        " that work limited by time or servers does not count against the battery."
     )
-    no_kills: bool = option("Moreover, no job may be killed by the guard or the policy.")
+    no_kills: bool = option("Also require that no job is killed by the guard or the policy.")
     end_at_target: bool = option(
-        "Moreover, battery and hydrogen may not end below their targets: without it, what they hold at the"
-        " start may be used up."
+        "Also require that battery and hydrogen end at or above their targets; otherwise the initial charge"
+        " may be used up."
     )
     policies: tuple[str, ...] = option(
-        "Policy that is sized for, of the scenario or by name; repeat it for several.",
+        "Policy to size for, from the scenario or by name; may be repeated.",
         "--policy",
         metavar="NAME",
         show_default="all of the scenario",
     )
     guard: str | None = option(
-        "Setting of the storage guard, of the scenario's.", metavar="LABEL", show_default="its first one"
+        "Guard setting, one of the scenario's.", metavar="LABEL", show_default="its first one"
     )
     seeds: int | None = option(
-        "Number of noises for each pair of workload and production, from the scenario's first seed on.",
+        "Number of noise seeds for each pair of workload and production, from the scenario's first seed.",
         type=Whole(1, 100_000),
         show_default="the scenario's seeds",
     )
     windows: int | None = option(
-        "Number of windows of the site in a run.", type=WINDOWS, show_default="the scenario's"
+        "Length of a run in planning windows of the site.", type=WINDOWS, show_default="the scenario's"
     )
     given: tuple[tuple[str, float], ...] = option(
-        "Another size of the scenario; AXIS as for --find. Repeat it for several.",
+        "Another size of the scenario; AXIS as for --find. May be repeated.",
         "--set",
         metavar="AXIS=SIZE",
         multiple=True,
         type=parsed(_given_size),
     )
     years: float | None = option(
-        "Years of use after which the battery must still suffice, at a site that tells how it ages.",
+        "Years of use after which the battery must still suffice; requires [battery.life] in the site.",
         type=Number(0, 100, above=True),
         show_default="until it is replaced, at 80 % of its capacity",
     )
     balance: bool = option(
-        "Size by an hourly balance of energy alone, without a scheduler and without runs: in seconds, and"
-        " often far off (docs/guides/sizing.md)."
+        "Estimate the size from an hourly energy balance, without a scheduler or runs: takes seconds, but"
+        " is often far off (docs/guides/sizing.md)."
     )
     out: Path | None = option(
-        "Folder of the runs; later questions use what is there. Required but for --balance.",
+        "Folder for the runs; later searches reuse them. Required unless --balance is given.",
         "-o",
         "--output",
         type=FOLDER,
         metavar="DIR",
     )
-    as_json: bool = option("Print JSON: each noise with all sizes that were tried.", "--json")
+    as_json: bool = option("Print JSON: each noise seed with all tested sizes.", "--json")
 
 
 @click.command()
@@ -116,48 +118,50 @@ class _SizeOptions(CommandOptions):
 @with_options(_SizeOptions)
 @with_options(WorkerOptions)
 def size(given: _SizeOptions, how: WorkerOptions, scenario: str) -> None:
-    """Find the smallest battery with which a policy reaches a goal; or sun, wind, hydrogen, servers.
+    """Find the smallest battery (or PV, wind, hydrogen, servers) with which a policy reaches a goal.
 
-    SCENARIO is a scenario file, or the name of one that comes with the program ('beasy-sched generate
-    scenario' writes one to change). Each policy is tried in several noises (seeds), each of which has a
-    smallest size of its own: the table has the median and the range.
+    SCENARIO is a scenario file, or the name of a built-in one ('beasy-sched generate scenario' writes one to
+    edit). Each policy is evaluated with several noise seeds; the table shows the median and the range of the
+    smallest size.
 
     \b
-    Which battery finishes 99 % of the work, with sun and wind as they are?
+    Which battery finishes 99 % of the work with the scenario's PV and wind?
       beasy-sched size mine.toml --policy easy --seeds 5 -o out/size
-    How much sun is needed if the battery has 50 kWh, without a single kill?
+    How much PV is needed with a battery of 50 kWh and without any kill?
       beasy-sched size mine.toml --find pv_kw --set battery_kwh=50 --no-kills -o out/size
-    A first guess, in seconds:
+    A first estimate, in seconds:
       beasy-sched size mine.toml --balance
 
-    The largest size is tried first. If it does not suffice, the command says what limits, and ends with
-    exit code 1. Then follow a coarse grid, bisection and the neighbours of what was found. A larger size may
-    do worse: schedulers are not monotone. The size told is the one from which on all sizes tried meet the
-    goal; where a smaller one met it, too, this is told below the table.
+    The largest size is tested first. If it does not suffice, the command reports the limiting factor, with
+    exit code 1. Otherwise a coarse grid, bisection and a check of neighbouring sizes follow. A larger size
+    may perform worse: schedulers are not monotone. The reported size is the smallest from which all tested
+    sizes meet the goal; smaller sizes that also met it are listed below the table.
 
-    A battery's limits of power change with its capacity, as do the levels of a tank. Runs are kept in DIR
-    by the hash of their inputs: after Ctrl-C, or a kill, the same command goes on, and another goal uses what
-    is there.
+    Power limits of a battery scale with its capacity, as do the levels of a tank. Runs are kept in DIR by the
+    hash of their inputs: after Ctrl-C, or a kill, the same command continues, and another goal reuses them.
     """
     from beasy_sched.campaigns.size_balance import balance_sizes
     from beasy_sched.campaigns.size_table import balance_json, balance_lines
 
     question = _question(given, how, scenario)
     if given.balance and given.years is not None:
-        raise ConfigError("--balance knows no wear: leave out --years")
+        raise ConfigError("--years cannot be used with --balance, which does not model ageing")
     if given.balance:
         answers = balance_sizes(question)
         _show(balance_json(question, answers) if given.as_json else None, [*balance_lines(question, answers)])
         sys.exit(int(any(answer.found.rung is None for answer in answers)))
     if given.out is None:
-        raise click.UsageError("Missing option '-o': the folder of the runs (or ask for --balance).")
+        raise click.UsageError("Missing option '-o': name the folder of the runs (or use --balance).")
     _tell(_search(question, given.out, how), given, how.quiet)
 
 
 def _search(question: SizeQuestion, folder: Path, how: WorkerOptions) -> SizeAnswer:
     from beasy_sched.campaigns.size import find_sizes
 
-    with unless_stopped("the same command"), progress_bar("runs (estimated)", quiet=how.quiet) as report:
+    with (
+        unless_stopped("run the same command again"),
+        progress_bar("runs (estimated)", quiet=how.quiet) as report,
+    ):
         return find_sizes(
             question,
             folder,
@@ -172,7 +176,7 @@ def _tell(answer: SizeAnswer, given: _SizeOptions, quiet: bool) -> None:
 
     _show(size_json(answer) if given.as_json else None, [*size_lines(answer)])
     if not quiet:
-        tell_warnings(answer)
+        print_warnings(answer)
         click.echo(f"{counted(answer.executed, 'run')} executed; all are in {given.out}", err=True)
     sys.exit(int(any(math.isinf(each.median) for each in answer.policies)))
 
@@ -186,7 +190,7 @@ def _show(as_json: dict[str, object] | None, lines: list[str]) -> None:
 
 
 def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestion:
-    """Raises ConfigError and InputError."""
+    """Read the options. Raises ConfigError and InputError."""
     from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
     from beasy_sched.campaigns.size import Goal, SizeQuestion, ladder
     from beasy_sched.campaigns.size_life import cells_of
@@ -197,7 +201,7 @@ def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestio
     own = axis.found(found)
     least, most = given.least, given.most
     if (least is None or most is None) and not own > 0:
-        raise ConfigError(f"--find {axis.name}: the scenario has no single size of it: give --from and --to")
+        raise ConfigError(f"--find {axis.name}: the scenario has no single value of it: give --from and --to")
     least, most = own * _FROM_OWN if least is None else least, own * _TO_OWN if most is None else most
     if axis.whole:
         least, most = max(math.floor(least), 1), math.ceil(most)
@@ -218,7 +222,7 @@ def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestio
 
 
 def _changed(scenario: Scenario, given: _SizeOptions) -> Scenario:
-    """The scenario with what the options say of it, and without a sweep. Raises ConfigError."""
+    """Return the scenario with the changes of the options, and without a sweep. Raises ConfigError."""
     import msgspec
 
     from beasy_sched.campaigns.scenario import PolicyPart

@@ -1,4 +1,4 @@
-"""``beasy-sched slurm``: a real cluster's past jobs and nodes as inputs; what it lacks to be scheduled."""
+"""``beasy-sched slurm``: import jobs and nodes of a real cluster, and check its configuration."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _COMMANDS: Final = {
 
 @click.group(cls=LazyGroup, lazy=_COMMANDS)
 def slurm() -> None:
-    """A Slurm cluster: its past jobs as a workload, its nodes as a platform, what it lacks to be scheduled.
+    """Import jobs and nodes from a Slurm cluster, check its configuration, and schedule a partition.
 
     \b
     What would a policy have done with last month's jobs?
@@ -68,7 +68,7 @@ def _partition(help: str) -> Any:
 
 
 def _checked_moment(text: str) -> str:
-    """Check a time, which sacct takes as it is."""
+    """Check a time, which is passed to sacct unchanged."""
     moment_s(text)
     return text
 
@@ -86,7 +86,7 @@ class _ImportOptions(CommandOptions):
         HistoryOptions, "missing_walltime", type=parsed(missing_walltime), metavar="RULE"
     )
     file: Path | None = option(
-        "Instead of asking Slurm, read what 'sacct --json' or 'sacct -P' has printed into this file."
+        "Read the output of 'sacct --json' or 'sacct -P' from this file instead of querying Slurm."
     )
     hosts: int | None = option_of(HistoryOptions, "hosts")
     reference: str | None = CommonOptions.reference
@@ -101,23 +101,23 @@ class _ImportOptions(CommandOptions):
 def import_(given: _ImportOptions) -> None:
     """Write a Batsim workload of the jobs that ran on the cluster, from Slurm's accounting.
 
-    Each job has its real run time, the nodes that it had (whole ones), its time limit as walltime, and its
-    time of submission; time 0 is the first submission. Job ids are Slurm's (4711, or 4711_3 for a task of an
-    array). Jobs that never ran, or still run, are left out and counted in a summary on the standard error.
+    Each job has its actual run time, its number of (whole) nodes, its time limit as walltime, and its time of
+    submission; time 0 is the first submission. Job ids are Slurm's (4711, or 4711_3 for a task of an array).
+    Jobs that never ran, or are still running, are omitted and counted in a summary on the standard error.
 
     \b
     Examples:
       beasy-sched slurm import --from 2026-01-01 --to 2026-02-01 -o workload.json
       beasy-sched slurm import --from 2026-01-01 --partition main --platform-preset taurus -o workload.json
-      sacct --json -a -S 2026-01-01 -E 2026-02-01 > jobs.json      # where Slurm is
+      sacct --json -a -S 2026-01-01 -E 2026-02-01 > jobs.json      # on the cluster
       beasy-sched slurm import --file jobs.json -o workload.json   # anywhere
 
     \b
-    A text has to have the columns JobID, State, Submit, Start, End, NNodes, Timelimit, in any order, and may
-    have Partition, Elapsed, NodeList and Cluster:
+    A text file must have the columns JobID, State, Submit, Start, End, NNodes, Timelimit, in any order, and
+    may have Partition, Elapsed, NodeList and Cluster:
       SLURM_TIME_FORMAT=%s sacct -P -X -a -S 2026-01-01 -o \\
           JobID,Partition,State,Submit,Start,End,Elapsed,Timelimit,NNodes,NodeList > jobs.txt
-    Times without SLURM_TIME_FORMAT=%s are taken for local ones of this machine (TZ=Europe/Berlin sets it).
+    Without SLURM_TIME_FORMAT=%s, times are local times of this computer (set by TZ=Europe/Berlin).
     """
     given.reference_speed_flops, speed_source = reference_speed_of(
         given.reference_speed_flops, given.reference
@@ -129,7 +129,7 @@ def import_(given: _ImportOptions) -> None:
     if given.file is not None:
         source, data = str(given.file), read_plain_bytes(given.file)
     elif given.start is None:
-        raise click.UsageError("Give --from DATE, to ask Slurm, or --file FILE.")
+        raise click.UsageError("Give --from DATE, to query Slurm, or --file FILE.")
     else:
         cluster = Slurm()
         source, data = "sacct --json", cluster.history(given.start, given.end, given.partition, given.cluster)
@@ -141,9 +141,9 @@ def import_(given: _ImportOptions) -> None:
 
 class _PlatformOptions(CommandOptions):
     servers: tuple[ServerRule, ...] = option(
-        "Which nodes are which servers: NODES=SERVER (n[1-4]=gros), feature:NAME=SERVER"
-        " (feature:gpu=my.toml), or SERVER for all. SERVER is a preset or a server file. Repeat it; the first"
-        " that fits a node counts.",
+        "Map nodes to server models: NODES=SERVER (n[1-4]=gros), feature:NAME=SERVER"
+        " (feature:gpu=my.toml), or SERVER for all. SERVER is a preset or a server file. May be repeated; the"
+        " first match of a node applies.",
         "--server",
         type=parsed(parse_rule),
         metavar="RULE",
@@ -151,16 +151,16 @@ class _PlatformOptions(CommandOptions):
         required=True,
     )
     output: str = output_option("XML file")
-    partition: str | None = _partition("Take the nodes of this partition only.")
+    partition: str | None = _partition("Use only the nodes of this partition.")
     file: Path | None = option(
-        "Instead of asking Slurm, read what 'scontrol show nodes --json' (Slurm 22.05: 'sinfo --json') has"
-        " printed into this file."
+        "Read the output of 'scontrol show nodes --json' (Slurm 22.05: 'sinfo --json') from this file instead"
+        " of querying Slurm."
     )
     one_pstate: bool = option(
         "Keep only the fastest P-state of each server, and its sleep state: for 'slurm run --act' without"
         " --pstate-command."
     )
-    quiet: bool = option("Print no summary.", "-q")
+    quiet: bool = option("Do not print a summary.", "-q")
 
 
 @click.command()
@@ -175,7 +175,7 @@ def platform(given: _PlatformOptions) -> None:
     Examples:
       beasy-sched slurm platform --server gros -o platform.xml
       beasy-sched slurm platform --server 'n[1-4]=gros' --server feature:gpu=my.toml -o platform.xml
-      scontrol show nodes --json > nodes.json                      # where Slurm is
+      scontrol show nodes --json > nodes.json                      # on the cluster
       beasy-sched slurm platform --file nodes.json --server gros -o platform.xml
     """
     nodes = Slurm().nodes() if given.file is None else read_nodes_file(given.file)
@@ -184,10 +184,9 @@ def platform(given: _PlatformOptions) -> None:
 
 
 class _CheckOptions(CommandOptions):
-    partition: str | None = _partition("Look at this partition, too.")
+    partition: str | None = _partition("Also check this partition.")
     script: bool = option(
-        "Print the script of the plugin job_submit/lua that holds what is submitted to the partition, and"
-        " check nothing."
+        "Print the script of the plugin job_submit/lua that holds jobs submitted to the partition, and exit."
     )
     as_json: bool = option("Print the findings as one JSON object.", "--json")
     quiet: bool = option("No table: only the findings, on standard error.", "-q")
@@ -197,11 +196,11 @@ class _CheckOptions(CommandOptions):
 @with_options(_CheckOptions)
 @click.pass_context
 def check(context: click.Context, given: _CheckOptions) -> None:
-    """Check what the cluster has, and lacks, for a scheduler beside it, with the lines to add.
+    """Check that the Slurm configuration allows an external scheduler, and print the lines to add.
 
-    It looks at power saving, whether jobs are held when they are submitted, the rights of this user, whole
-    nodes, clocks and Slurm's version. Nothing is changed. The exit code is 0 if all is fine, 1 if something
-    is odd, 2 if a scheduler could not act.
+    It checks power saving, whether submitted jobs are held, the rights of this user, whole-node allocation,
+    clocks and Slurm's version. Nothing is changed. The exit code is 0 without problems, 1 if there are
+    warnings, 2 if a scheduler could not control the partition.
 
     \b
     beasy-sched slurm check
@@ -210,7 +209,7 @@ def check(context: click.Context, given: _CheckOptions) -> None:
     """
     if given.script:
         if given.partition is None:
-            raise click.UsageError("--script needs --partition NAME.")
+            raise click.UsageError("--script requires --partition NAME.")
         click.echo(hold_script(given.partition), nl=False)
         return
     found = look_at_cluster(Slurm(), given.partition, time.time)

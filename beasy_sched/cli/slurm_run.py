@@ -1,4 +1,4 @@
-"""``beasy-sched slurm run`` and ``slurm release``: a scheduler beside a real cluster."""
+"""``beasy-sched slurm run`` and ``slurm release``: an external scheduler for a real cluster."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from beasy_sched.cli.options import (
     option_of,
     parsed,
     prefix_option,
+    print_line,
+    print_written,
     settings_of,
-    tell,
-    tell_written,
     watching,
     with_options,
 )
@@ -50,7 +50,7 @@ class _Partition(CommandOptions):
 class _LiveOptions(_Partition):
     act: bool = option_of(LiveSettings, "act", "--act/--shadow", default=False)
     platform: Path = option(
-        "The nodes as a platform ('beasy-sched slurm platform' makes it).", "-p", required=True
+        "Platform file of the nodes (written by 'beasy-sched slurm platform').", "-p", required=True
     )
     master_host: str = InputOptions.master_host
     prefix: str | None = prefix_option(
@@ -78,7 +78,7 @@ class _LiveOptions(_Partition):
 @with_options(RunOptions)
 @with_options(_LiveOptions)
 def run(how: RunOptions, given: _LiveOptions) -> None:
-    """Let a policy decide for a partition of a Slurm cluster, or watch what it would do (--shadow).
+    """Let a policy schedule a partition of a Slurm cluster, or show what it would do (--shadow).
 
     \b
     beasy-sched slurm run --shadow -P main -p nodes.xml --policy easy -o out/shadow
@@ -96,26 +96,26 @@ def run(how: RunOptions, given: _LiveOptions) -> None:
         exporting(how.metrics, how.policy, quiet=given.quiet) as metrics,
     ):
         if not given.quiet:
-            what = "decides for" if given.act else "watches"
-            tell(f"{how.policy} {what} partition {given.partition!r}; Ctrl-C ends it")
+            what = "schedules" if given.act else "watches"
+            print_line(f"{how.policy} {what} partition {given.partition!r}; Ctrl-C stops it")
         beside = LiveRun(
             platform,
             settings,
             live,
             files,
             stopped=lambda: bool(stop),
-            say=lambda text: tell(f"warning: {text}"),
+            say=lambda text: print_line(f"warning: {text}"),
             watch=watch,
             metrics=metrics,
         )
         summary = beside.go()
     if summary is not None and not given.quiet:
         print_summary(summary)
-    tell_written(*files.written, quiet=given.quiet)
+    print_written(*files.written, quiet=given.quiet)
 
 
 def _settings_of(how: RunOptions, given: _LiveOptions) -> tuple[RunSettings, LiveSettings]:
-    """Read what the options name. Raises ConfigError and InputError."""
+    """Read the files that the options name. Raises ConfigError and InputError."""
     from beasy_sched.slurm.live import live_windows
 
     how.energy = EnergySource.MODEL if given.meter == MODEL else EnergySource.BATSIM
@@ -128,25 +128,25 @@ def _settings_of(how: RunOptions, given: _LiveOptions) -> tuple[RunSettings, Liv
 
 
 def _check_together(how: RunOptions, given: _LiveOptions, site: Site | None) -> None:
-    """Raise ConfigError for options that need others, or exclude them."""
+    """Raise ConfigError for options that require or exclude others."""
     if given.meter != MODEL and not given.act:
-        raise ConfigError("--meter measures the cluster, and not what a shadow would make of it: pass --act")
+        raise ConfigError(
+            "--meter requires --act: with --shadow, measured power does not follow the simulated decisions"
+        )
     if site is not None and given.power is None:
-        raise ConfigError("a site requires the production: pass --power SOURCE")
+        raise ConfigError("a site requires a production: pass --power SOURCE")
     for name in ("power", "battery"):
         if site is None and getattr(given, name) is not None:
             raise ConfigError(f"--{name} requires a site: pass --site FILE")
     if given.endpoint is not None and (how.metrics is not None or how.watch):
-        raise ConfigError(
-            "--metrics and --watch show the policy of this process: leave out -s/--socket-endpoint"
-        )
+        raise ConfigError("--metrics and --watch show the policy of this process: omit -s/--socket-endpoint")
 
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[list[int]]:
-    """Yield a list that is not empty any more once a signal has asked the program to end.
+    """Yield a list that is no longer empty after a termination signal.
 
-    A further signal ends it at once. Signals that are ignored, as under nohup, stay so.
+    A further signal ends the program at once. Signals that are ignored, as under nohup, stay ignored.
     """
     stop: list[int] = []
     before: dict[int, Any] = {}
@@ -170,9 +170,9 @@ def stopped_by_signals() -> Iterator[list[int]]:
 @click.command("release")
 @with_options(_Partition)
 def release(given: _Partition) -> None:
-    """Give a partition back to Slurm: release the jobs that are held, and power its nodes up."""
+    """Return a partition to Slurm: release its held jobs, and power its nodes up."""
     from beasy_sched.slurm.commands import Slurm
     from beasy_sched.slurm.service import release_partition
 
-    count = release_partition(Slurm(), given.partition, tell)
-    tell(f"{count} jobs of partition {given.partition!r} were released")
+    count = release_partition(Slurm(), given.partition, print_line)
+    print_line(f"{count} jobs of partition {given.partition!r} were released")

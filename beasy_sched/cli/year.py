@@ -33,7 +33,7 @@ from beasy_sched.cli.options import (
     option,
     option_of,
     parsed,
-    tell,
+    print_line,
     width,
     with_options,
 )
@@ -78,7 +78,7 @@ def _date(text: str) -> datetime:
 
 class _YearOptions(SharedOptions, JobsOption):
     policies: tuple[str, ...] = option(
-        "A policy to compare, by name or as package.module:Class; repeat it for several.",
+        "Policy to compare, by name or as package.module:Class; may be repeated.",
         "--policy",
         metavar="NAME",
         show_default=", ".join(YEAR_POLICIES),
@@ -92,12 +92,12 @@ class _YearOptions(SharedOptions, JobsOption):
     pv_kw: float = option_of(Year, "pv_kw", metavar="KW")
     wind_kw: float = option_of(Year, "wind_kw", metavar="KW")
     site: Path | None = option(
-        "Your site file, with battery and hydrogen, instead of the site of this year.",
+        "Your site file (must have battery and hydrogen).",
         type=SITE,
         metavar="FILE",
     )
     start: datetime | None = option(
-        "First day within the exports.", type=parsed(_date), metavar="DATE", show_default="2024-01-01"
+        "First day, within the exports.", type=parsed(_date), metavar="DATE", show_default="2024-01-01"
     )
     out: Path = option(
         "Output folder.", "-o", "--out", "--output", type=FOLDER, default=Path("out/year"), metavar="DIR"
@@ -111,13 +111,13 @@ class _YearOptions(SharedOptions, JobsOption):
 @click.pass_context
 @with_signal_code
 def year(context: click.Context, given: _YearOptions) -> None:
-    """Compare policies over a year, with rolling plans: a table by month, a picture of the storages."""
+    """Compare policies over a year with rolling plans: monthly table and chart of storage levels."""
     began_s = time.monotonic()
     require_trace(context, given)
     chosen = _chosen(given)
     slots = min(given.jobs, len(chosen.policies))
     with contextlib.closing(Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)) as executor:
-        commands = Commands(main, executor, tell, quiet=given.quiet)
+        commands = Commands(main, executor, print_line, quiet=given.quiet)
         inputs = chosen.prepare(commands)
         commands.say(
             f"{counted(chosen.days, 'day')} on {counted(chosen.servers, 'server')}, a plan for each of"
@@ -135,12 +135,12 @@ def year(context: click.Context, given: _YearOptions) -> None:
     context.exit(int(len(ended) < len(contenders)))
 
 
-year.help = f"""Compare policies over a year, with rolling plans: a table by month, a picture of the storages.
+year.help = f"""Compare policies over a year with rolling plans: monthly table and chart of storage levels.
 
-    Makes {YEAR_DAYS} days of weather and jobs for {YEAR_SERVERS} servers with {YEAR_PV_KW} kW of sun,
-    {YEAR_WIND_KW} kW of wind, a battery and hydrogen, as expected and as they really occur; lets policies
-    schedule them, with a new plan at the start of every window; prints a table by month, and draws the levels
-    of the storages over the year. Results are in DIR/POLICY/run_*.
+    Generates {YEAR_DAYS} days of weather and jobs for {YEAR_SERVERS} servers with {YEAR_PV_KW} kW of PV,
+    {YEAR_WIND_KW} kW of wind, a battery and hydrogen, as forecast and as actual values; runs the policies,
+    with a new plan at the start of every window; prints a table by month, and plots the storage levels over
+    the year. Results are in DIR/POLICY/run_*.
 
     \b
       beasy-sched year --quick
@@ -150,9 +150,9 @@ year.help = f"""Compare policies over a year, with rolling plans: a table by mon
 
 
 def _chosen(given: _YearOptions) -> Year:
-    """Read what is compared. Raises a usage error for options that do not go together."""
+    """Read the options. Raises a usage error for options that exclude each other."""
     if given.days and given.quick:
-        raise click.UsageError("--quick has its own number of days: omit --days")
+        raise click.UsageError("--quick sets the number of days: omit --days")
     settled = {
         "policies": tuple(dict.fromkeys(given.policies or YEAR_POLICIES)),
         "days": given.days or (_QUICK_DAYS if given.quick else YEAR_DAYS),
@@ -161,7 +161,7 @@ def _chosen(given: _YearOptions) -> Year:
 
 
 def _show_months(chosen: Year, policies: Sequence[str], *, written: bool, quiet: bool) -> None:
-    """Print the table by month; write it and the picture, unless the comparison was stopped."""
+    """Print the table by month; write it and the figure, unless the comparison was stopped."""
     from beasy_sched.reports.months import draw_year, month_lines
     from beasy_sched.reports.run_data import read_run_data
 
@@ -178,20 +178,20 @@ def _show_months(chosen: Year, policies: Sequence[str], *, written: bool, quiet:
         return
     print_text(
         "fin., killed: percent of the jobs submitted in the month that finished, or started but did not; "
-        "low: lowest charge of the battery; H2: hydrogen at the end of the month."
+        "low: lowest state of charge of the battery; H2: hydrogen at the end of the month."
     )
-    tables = f"the table in {_TABLE}, the picture {_PICTURE}, " if written else ""
+    tables = f"the table in {_TABLE}, the figure {_PICTURE}, " if written else ""
     print_text(f"Files in {chosen.out}: {tables}results in POLICY/run_*")
-    print_text(f"To see why at a moment: {explain_command(chosen.out / policies[0], chosen.days)}")
+    print_text(f"To explain a step: {explain_command(chosen.out / policies[0], chosen.days)}")
 
 
 def explain_command(run: Path, days: int) -> str:
-    """Return the command that explains a noon of a run of some days: of its middle, or of day 21."""
+    """Return the command that explains a noon of a run of some days: in its middle, or on day 21."""
     return shlex.join(["beasy-sched", "explain", str(run), "--at", f"{min(days // 2, 20)}d12h"])
 
 
 class _Bars(contextlib.AbstractContextManager["_Bars"]):
-    """A line for each policy that ends; on a terminal, a bar for each that runs."""
+    """Progress: a line for each policy that ends; on a terminal, a bar for each that runs."""
 
     def __init__(self, folder: Path, *, quiet: bool) -> None:
         from rich.progress import TextColumn, TimeElapsedColumn
@@ -210,7 +210,7 @@ class _Bars(contextlib.AbstractContextManager["_Bars"]):
 
     def _where(self) -> str:
         shares = [f"{name} {_share_in(self._file_of(name)):.0%}" for name in [*self._tasks]]
-        return f"  {', '.join(shares) or 'no policy runs'}"
+        return f"  {', '.join(shares) or 'no policy is running'}"
 
     def _file_of(self, policy: str) -> Path:
         return self._folder / policy / SHARE
@@ -226,7 +226,7 @@ class _Bars(contextlib.AbstractContextManager["_Bars"]):
 
 
 class _ShareColumn(ProgressColumn):
-    """A bar as long as the share that a run has written to its file."""
+    """Bar column for the share that a run has written to its file."""
 
     max_refresh = 0.5
 
@@ -236,7 +236,7 @@ class _ShareColumn(ProgressColumn):
 
 
 def _share_in(path: Path) -> float:
-    """Read the share that a run has done; 0 where it has written none."""
+    """Read the share that a run has done; 0 if it has written none."""
     with contextlib.suppress(OSError, ValueError, BeasyError):
         return float(read_bytes(path))
     return 0.0

@@ -1,1 +1,1 @@
-"""Policies side by side: on the same days, generated or the user's own, with one table; and over a year."""
+"""Comparisons of policies on the same workload and weather, generated or the user's own, and over a year."""

@@ -1,6 +1,6 @@
-"""The steps of a comparison, which are commands of the program that a user could repeat by hand.
+"""The steps of a comparison, which are commands of the program that a user can repeat manually.
 
-Each is shown, then executed in a process of its own, forked from a server that has imported what it needs.
+Each is printed, then executed in a separate process, forked from a server that has imported its modules.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import leaving_unnamed, name_unnamed, remove_unnamed
 
 Program = Callable[[Sequence[str]], None]
-"""Runs a command in this process and leaves it by SystemExit: the program's entry, importable by name."""
+"""Function that runs a command and exits by SystemExit: the program's entry point, importable by name."""
 Tell = Callable[[str], None]
-"""Reports a line to the user."""
+"""Function that reports a line to the user."""
 
 
 class StepFailed(BeasyError):
-    """A step of a comparison failed; the text says which, and how."""
+    """A step of a comparison failed; the message names it, and the reason."""
 
     def __init__(self, text: str, exit_code: int = 1) -> None:
         super().__init__(text)
@@ -31,25 +31,25 @@ class StepFailed(BeasyError):
 
 @dataclass(frozen=True)
 class Commands:
-    """Executes commands of the program, each in a process of its own."""
+    """Executor of commands of the program, each in a separate process."""
 
     program: Program
     executor: Executor
     tell: Tell
     quiet: bool = False
-    """Whether neither commands nor notes are told, nor what commands have made."""
+    """Whether commands, notes and output of commands are suppressed."""
 
     def say(self, text: str) -> None:
-        """Tell a note, unless it is to be quiet."""
+        """Print a note, unless quiet."""
         if not self.quiet:
             self.tell(text)
 
     def show(self, arguments: Sequence[str]) -> None:
-        """Tell a command as a user would type it."""
+        """Print a command as a user would type it."""
         self.say(f"$ beasy-sched {shlex.join(arguments)}")
 
     def run(self, *arguments: str, shown: bool = True) -> int:
-        """Execute a command; return its exit code. Raises StepFailed where a signal ended it."""
+        """Execute a command; return its exit code. Raises StepFailed if a signal ended it."""
         if shown:
             self.show(arguments)
         return int(self.call(_execute, (self.program, arguments), f"'beasy-sched {arguments[0]}'"))
@@ -57,7 +57,7 @@ class Commands:
     def generate(self, *commands: Sequence[str]) -> None:
         """Execute `beasy-sched generate` for several files, each by its arguments, ``-o FILE`` among them.
 
-        The files replace older ones when all of them have been made. Raises StepFailed and InputError.
+        The files replace older ones after all of them are complete. Raises StepFailed and InputError.
         """
         files = [arguments[[*arguments].index("-o") + 1] for arguments in commands]
         try:
@@ -72,9 +72,9 @@ class Commands:
             remove_unnamed(files)
 
     def call(self, function: Callable[[Any], Any], argument: Any, name: str) -> Any:
-        """Call a function, which does not return None, in a process of its own.
+        """Call a function, which does not return None, in a separate process.
 
-        Raises StepFailed where it fails, and MachineError.
+        Raises StepFailed if it fails, and MachineError.
         """
         results: list[Any] = []
         work_through(self.executor, [(name, function, argument)], lambda _, result: results.append(result))
@@ -94,7 +94,7 @@ def _execute(work: tuple[Program, Sequence[str]]) -> int:
 
 
 def exit_code_of(program: Program, arguments: Sequence[str], log: TextIO | None = None) -> int:
-    """Execute a command in this process; return its exit code. ``log`` takes what it prints, if given."""
+    """Execute a command in this process; return its exit code. ``log`` receives its output, if given."""
     with contextlib.ExitStack() as stack:
         if log is not None:
             stack.enter_context(contextlib.redirect_stdout(log))

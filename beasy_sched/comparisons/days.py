@@ -1,7 +1,7 @@
-"""The days that policies are compared on: generated ones, or those of the user's own files.
+"""Workload and weather of comparisons: generated days, or the user's own files.
 
-Generated days exist twice, as they are forecast, from which the plan is made, and as they really occur. The
-week of GreenSlot's paper is a further kind, in `greenslot_days`.
+Generated days have a forecast, from which the plan is made, and actual values. The week of the GreenSlot
+paper is another kind, in `greenslot_days`.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ POLICIES: Final = (
     "bid-price", "beasy", "follow-plan", "peak", "next", "last", "workload", "power-reactive",
     "workload-reactive",
 )  # fmt: skip
-"""Policies compared by default: ours, and those that the BEASY paper compares."""
+"""Policies compared by default: those of beasy-sched and of the BEASY paper."""
 
 Production = Literal["exact", "best", "worst", "between"]
-"""Place of the real production in the band of its forecast."""
+"""Position of the actual production in the band of its forecast."""
 
 
 class MadeFiles(NamedTuple):
-    """All files of generated days: those that the runs read, those that the plan is made from, the plan."""
+    """All files of generated days: inputs of the runs, inputs of the plan, and the plan."""
 
     platform: str = "platform.xml"
     workload: str = "workload.json"
@@ -65,7 +65,7 @@ def files_in(folder: Path) -> MadeFiles:
 
 @dataclass(frozen=True)
 class DayInputs:
-    """Inputs that the runs of all policies read."""
+    """Inputs of the runs of all policies."""
 
     platform: str
     workloads: Sequence[str]
@@ -73,15 +73,15 @@ class DayInputs:
     site: str | None = None
     plan: str | None = None
     forecast: str | None = None
-    """Source of predictions of the production, as ``--forecast`` names it."""
+    """Source of predictions of the production, as for ``--forecast``."""
     windows: int = 1
     master_host: str | None = None
     made: Sequence[str] = ()
-    """Input files that the comparison made."""
+    """Input files created by the comparison."""
 
     @property
     def simulator(self) -> list[str]:
-        """Arguments that give the inputs to the simulator."""
+        """Return the arguments with the inputs of the simulator."""
         words = ["-p", self.platform]
         words += [word for path in self.workloads for word in ("-w", path)]
         words += [word for path in self.events for word in ("--events", path)]
@@ -89,7 +89,7 @@ class DayInputs:
 
     @property
     def place(self) -> list[str]:
-        """The arguments that say where a run takes place, for how long, by which plan and forecast."""
+        """Return the arguments for site, length, plan and forecast of a run."""
         words = [] if self.site is None else ["--site", self.site]
         words += self.planned
         words += [] if self.forecast is None else ["--forecast", self.forecast]
@@ -97,40 +97,40 @@ class DayInputs:
 
     @property
     def planned(self) -> list[str]:
-        """The option --plan, if there is a plan."""
+        """Return the option --plan, if there is a plan."""
         return [] if self.plan is None else ["--plan", self.plan]
 
 
 class ComparedDays(Protocol):
-    """Days on which policies are compared."""
+    """Workload and weather for a comparison."""
 
     @property
     def policies(self) -> Mapping[str, tuple[str, Sequence[str]]]:
-        """What is compared by default: the policy behind each name, and the arguments with its options."""
+        """Policies compared by default: the policy of each name, and the arguments with its options."""
 
     @property
     def example_job(self) -> str | None:
-        """A job of these days, to show how one asks for it."""
+        """A job of these days, as an example for `explain`."""
 
     @property
     def example_policy(self) -> str | None:
-        """The policy whose results are shown as an example, if it is compared; else the first one's are."""
+        """The policy for examples, if it is compared; otherwise the first one is used."""
 
     @property
     def in_words(self) -> str:
-        """What days these are, and how they differ from their forecast."""
+        """Description of the days, and their deviation from the forecast."""
 
     @property
     def given(self) -> DayInputs | None:
-        """Inputs of the runs where they are the user's own; None where they are still to be made."""
+        """Return the inputs of the runs if they are the user's own; None if they must be created."""
 
     def make(self, folder: Path, commands: Commands) -> DayInputs:
-        """Write what is missing to ``folder``; return the inputs of the runs. Raises BeasyError."""
+        """Write missing files to ``folder``; return the inputs of the runs. Raises BeasyError."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DayOptions:
-    """What generated days and a generated year have in common."""
+    """Base of generated days and a generated year."""
 
     site: Path | None = None
     """Site file; None for the site of this package."""
@@ -138,7 +138,7 @@ class DayOptions:
     sigma_pct: Annotated[
         float,
         Means(
-            "how far real arrivals and run times deviate from the forecast: Gaussian noise, percent",
+            "deviation of actual arrivals and run times from the forecast: Gaussian noise, percent",
             range=Range(0, 100),
         ),
     ] = 100.0 * SIGMA
@@ -150,9 +150,9 @@ class DayOptions:
             range=declared.HOSTS,
         ),
     ] = SwfOptions.cores_per_host
-    max_run_s: Annotated[float | None, Means("leave out jobs of the trace that ran for longer")] = None
-    ninja_pv: Annotated[Path | None, Means("your Renewables.ninja export for the sun")] = None
-    ninja_wind: Annotated[Path | None, Means("your Renewables.ninja export for the wind")] = None
+    max_run_s: Annotated[float | None, Means("omit jobs of the trace that ran for longer")] = None
+    ninja_pv: Annotated[Path | None, Means("your Renewables.ninja export for solar")] = None
+    ninja_wind: Annotated[Path | None, Means("your Renewables.ninja export for wind")] = None
 
     def trace_arguments(self, days: float) -> list[str]:
         """Return the arguments of `generate workload` for ``days`` of the trace; none without one."""
@@ -179,15 +179,15 @@ class GeneratedDays(DayOptions):
     """Generated servers, jobs and weather, or the user's own trace and weather on generated servers."""
 
     quick: Annotated[bool, Means("one day instead of three")] = False
-    """One day is only on the site of this package."""
+    """One day is only available with the site of this package."""
     planned: bool = True
     """Whether a plan of the window is made."""
     arrivals: Annotated[ArrivalShape | None, Means("when most jobs arrive. [default: begin]")] = None
-    """None means at the beginning, where the window is long enough for that."""
+    """None: at the beginning, if the window is long enough."""
     production: Annotated[
         Production,
         Means(
-            "real production of sun and wind: as forecast, at the upper or the lower bound of the forecast,"
+            "actual production of PV and wind: as forecast, at the upper or the lower bound of the forecast,"
             " or anywhere between"
         ),
     ] = "between"
@@ -201,7 +201,7 @@ class GeneratedDays(DayOptions):
 
     @property
     def in_words(self) -> str:
-        """How the days differ from their forecast."""
+        """Return the deviation of the days from their forecast, in words."""
         came = {
             "exact": "production as forecast",
             "best": "production at the upper bound of its forecast",
@@ -215,14 +215,14 @@ class GeneratedDays(DayOptions):
 
     @property
     def site_text(self) -> str:
-        """The text of the site file, with a shorter window for a quick run. Raises InputError."""
+        """Return the content of the site file, with a shorter window for a quick run. Raises InputError."""
         if self.site is not None:
             return read_site_text(self.site)
         text = shipped_site("days")
         return re.sub(r"^window_h = \S+", f"window_h = {QUICK_H}", text, flags=re.M) if self.quick else text
 
     def make(self, folder: Path, commands: Commands) -> DayInputs:
-        """Write the platform, the site, workload and power both as forecast and as they occur, the plan."""
+        """Write platform, site, workload and power (forecast and actual values), and the plan."""
         text = self.site_text
         site = parse_site(text, str(self.site or "site.toml"))
         if self.planned:
@@ -271,7 +271,7 @@ class GeneratedDays(DayOptions):
         return self.power_arguments_of(PV_KW, WIND_KW, *window)
 
     def _plan(self, files: MadeFiles, commands: Commands) -> str | None:
-        """Plan the window from the forecast, with a figure; planning may fail."""
+        """Plan the window from the forecast, with a figure; a failure is not an error."""
         forecast = ["-w", files.forecast_workload, "--production", files.forecast_power]
         picture = ["--figure", files.figure] if is_installed("matplotlib") else []  # of the extra plot
         outputs = ["-o", files.plan, *picture, "-q"]
@@ -304,20 +304,20 @@ class OwnDays:
         return ", ".join([self.inputs.platform, *self.inputs.workloads, *self.inputs.events])
 
     def make(self, folder: Path, commands: Commands) -> DayInputs:
-        """Check that the files fit together. Raises StepFailed where a run would fail."""
+        """Check that the files fit together. Raises StepFailed if a run would fail."""
         if look_at(self.inputs, commands) == 2:
-            raise StepFailed("no policy was run, since each run would fail: see above", 2)
+            raise StepFailed("no policy was run because each run would fail: see above", 2)
         make_folder(folder)
         return self.inputs
 
 
 def shipped_site(name: str) -> str:
-    """Return the text of a site file of this package: ``days``, ``greenslot`` or ``year``."""
+    """Return the content of a site file of this package: ``days``, ``greenslot`` or ``year``."""
     return package_text("beasy_sched.comparisons", "sites", f"{name}.toml")
 
 
 def make_folder(folder: Path) -> None:
-    """Make the output folder. Raises ConfigError where a file is in the way."""
+    """Create the output folder. Raises ConfigError if a file is in the way."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
@@ -325,5 +325,5 @@ def make_folder(folder: Path) -> None:
 
 
 def look_at(inputs: DayInputs, commands: Commands) -> int:
-    """Print what `beasy-sched check` finds in the inputs; return its exit code."""
+    """Print the findings of `beasy-sched check` about the inputs; return its exit code."""
     return commands.run("check", *inputs.simulator, *inputs.place, "-q")

@@ -1,4 +1,4 @@
-"""The week of GreenSlot's paper: workflows with deadlines on solar power and the grid."""
+"""The week of the GreenSlot paper: workflows with deadlines on solar power and the grid."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ GREENSLOT_RUNS: Final = {
     "greenslot": ("greenslot", ()),
     "lowest-window": ("lowest-window", ()),
 }
-"""The policy behind each name, and the arguments with its options. GreenOnly is the paper's name for
-GreenSlot where all brown energy costs the same."""
+"""The policy of each name, and the arguments with its options. GreenOnly is the paper's name for GreenSlot
+with a constant price of brown energy."""
 
 
 @dataclass(frozen=True)
 class GreenslotDays:
-    """GreenSlot's workflows, Monday to Friday, on 16 servers; the sun as it was measured, and predicted."""
+    """GreenSlot's workflows, Monday to Friday, on 16 servers; solar power as measured, and predicted."""
 
     site: Path | None = None
     """Site file; None for the site of the paper."""
     exact: bool = False
-    """Whether the predictions are the real production, instead of those of the paper's predictor."""
+    """Whether the predictions are the actual production, instead of those of the paper's predictor."""
 
     policies = GREENSLOT_RUNS
     example_job = "W2.5.1.8"
@@ -42,19 +42,19 @@ class GreenslotDays:
 
     @property
     def in_words(self) -> str:
-        """The days, and how the sun was predicted."""
-        known = "exactly as it comes" if self.exact else "as the paper's predictor said"
-        return f"GreenSlot's workflows, Monday to Friday; sun of 12 July 2010 on, predicted {known}"
+        """Description of the days, and of the predictions of solar power."""
+        how = "exactly" if self.exact else "by the paper's predictor"
+        return f"GreenSlot's workflows, Monday to Friday; solar power from 12 July 2010, predicted {how}"
 
     @property
     def site_text(self) -> str:
-        """The text of the site file. Raises InputError."""
+        """Return the content of the site file. Raises InputError."""
         return shipped_site("greenslot") if self.site is None else read_site_text(self.site)
 
     def make(self, folder: Path, commands: Commands) -> DayInputs:
-        """Write the platform, the workload and the sun, with its predictions.
+        """Write the platform, the workload, and solar power with its predictions.
 
-        Raises ConfigError for steps that do not fit the sun.
+        Raises ConfigError for steps that do not fit the solar data.
         """
         from beasy_sched.generate.greenslot_week import NODES
 
@@ -62,8 +62,8 @@ class GreenslotDays:
         site = parse_site(self.site_text, name)
         if SECONDS_PER_HOUR % site.step_s:
             raise ConfigError(
-                f"{name}: time.step_s: found {site.step_s:g}, expected a divisor of an hour: the sun"
-                " of this scenario is known by the hour"
+                f"{name}: time.step_s: found {site.step_s:g}, expected a divisor of an hour: the solar"
+                " power of this scenario has hourly values"
             )
         make_folder(folder)
         files = files_in(folder)
@@ -86,7 +86,7 @@ class GreenslotDays:
 
 
 def _write_week(files: MadeFiles, site: Site) -> list[str]:
-    """Write the workload, the sun and its predictions; return what there is to tell about them."""
+    """Write the workload, solar power and its predictions; return lines that describe them."""
     from beasy_sched.generate.greenslot_week import (
         ACTUAL_W,
         PREDICTED_W,
@@ -101,10 +101,10 @@ def _write_week(files: MadeFiles, site: Site) -> list[str]:
     power_w = step_power_w(ACTUAL_W, site.step_s)[: site.steps]
     write_atomic(files.power, power_event_lines(power_w, site.step_s))
     write_atomic(files.forecast, forecast_lines(PREDICTED_W))
-    load = f"{100 * week.load:.1f} % of what the servers can do"
+    load = f"{100 * week.load:.1f} % of the capacity of the servers"
     window = f"a window of {site.window_s / SECONDS_PER_HOUR:g} h"
     return [
         f"{files.workload}: {week.size} jobs in workflows with deadlines, {load}",
-        f"{files.power}: {ACTUAL_W.sum() / 1000.0:.1f} kWh of sun; {files.forecast}: its predictions",
-        f"site: {files.site}, with the grid behind it, {window}",
+        f"{files.power}: {ACTUAL_W.sum() / 1000.0:.1f} kWh of solar; {files.forecast}: its predictions",
+        f"site: {files.site}, with a grid connection, {window}",
     ]

@@ -24,6 +24,8 @@ from beasy_sched.outputs.tables import Contender
 PROGRAM: Final = (sys.executable, "-m", "beasy_sched")
 LOG_NAME: Final = "run_log.txt"
 FAILED_LOG_NAME: Final = "run_failed_log.txt"
+_LOST_SCHEDULER: Final = re.compile(r"the scheduler at \S+ (has gone away|disconnected)")
+"""Error of a simulator whose scheduler has ended, which is not the cause of a failure."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,12 @@ class PolicyRun:
     commands: tuple[list[str], ...]
     """`simulate`; or the scheduler's (`serve`) and the simulator's (`batsim`)."""
     logged: bool
-    """Whether the output of the commands goes to a file in the folder."""
+    """Whether the output of the commands is written to a file in the folder."""
 
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run ended; ``failure`` and ``exit_code`` describe what went wrong, if anything."""
+    """Outcome of a run; ``failure`` and ``exit_code`` describe the error, if any."""
 
     duration_s: float
     failure: str | None = None
@@ -48,9 +50,9 @@ class RunEnd:
 
 
 def run_policy(run: PolicyRun) -> RunEnd:
-    """Execute a run, in a process of its own, and report how it ended.
+    """Execute a run, in a separate process, and return its outcome.
 
-    Its files, and the log, replace those of an earlier run if it comes to its end; if it fails, they have the
+    Its files, and the log, replace those of an earlier run if it reaches its end; if it fails, they have the
     names of a failed run.
     """
     begin_s = time.monotonic()
@@ -69,7 +71,7 @@ def run_policy(run: PolicyRun) -> RunEnd:
 
 @contextlib.contextmanager
 def _logging(run: PolicyRun) -> Iterator[TextIO | None]:
-    """Open the log of a run for a block, if it has one; that of a block that raises is a failed run's."""
+    """Open the log of a run for a block, if it has one; if the block raises, it is a failed run's log."""
     if not run.logged:
         yield None
         return
@@ -85,7 +87,7 @@ def _logging(run: PolicyRun) -> Iterator[TextIO | None]:
 
 
 def _execute(program: Program, commands: Sequence[list[str]], log: TextIO | None) -> None:
-    """Execute one command here, or two in processes of their own. Raises StepFailed."""
+    """Execute one command here, or two in separate processes. Raises StepFailed."""
     if len(commands) == 2:
         scheduler, simulator = ([*PROGRAM, *command] for command in commands)
         run_both(scheduler, simulator, log)
@@ -94,23 +96,25 @@ def _execute(program: Program, commands: Sequence[list[str]], log: TextIO | None
 
 
 def contender(label: str, folder: Path, problem: str | None = None) -> Contender:
-    """Return a policy's row of a comparison: with the summary of its run, or of what a failed one had done.
+    """Return a policy's row of a comparison, with the summary of its run, or of its failed run.
 
-    The summary of an earlier run does not count.
+    The summary of an earlier run is not used.
     """
     prefix, summary = str(folder / "run"), None
     with contextlib.suppress(InputError):
         summary = found_summary(prefix if problem is None else failed_prefix(prefix))
-        if problem is not None and summary is None:  # a deadlock has the names of a run that ended
+        if (
+            problem is not None and summary is None
+        ):  # after a deadlock, files have the names of a finished run
             whole = found_summary(prefix)
             summary = whole if whole is not None and whole.error and whole.error in problem else None
     return Contender(label, summary, problem)
 
 
 def _cause(folder: Path) -> str | None:
-    """Return the first error that a failed run printed, or its summary's; a lost partner does not count."""
+    """Return the first error that a failed run printed, other than a lost scheduler, or its summary's."""
     log = read_bytes(folder / FAILED_LOG_NAME).decode("utf-8", errors="replace")
     complaints = re.findall(r"^(?:beasy-sched|Error): (.*)", log, re.MULTILINE)
     summary = contender("", folder, "failed").summary
-    told = None if summary is None else summary.error
-    return next((found for found in complaints if "has gone away" not in found), told)
+    otherwise = None if summary is None else summary.error
+    return next((found for found in complaints if not _LOST_SCHEDULER.match(found)), otherwise)

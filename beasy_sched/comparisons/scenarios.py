@@ -1,6 +1,6 @@
-"""Policies on many executions of scenarios: means, and paired differences from one of them.
+"""Comparison of policies on many executions of scenarios: means, and paired differences from one of them.
 
-The runs are a campaign, which goes on where it was interrupted.
+The runs are a campaign, which continues after an interruption.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ RUNS: Final = "campaign"
 
 @dataclass(frozen=True)
 class ScenarioComparison:
-    """Which policies are compared in which scenarios, and where the results go."""
+    """The policies and scenarios of a comparison, and the folder of the results."""
 
     scenarios: Sequence[Scenario]
     out: Path
     against: str
     """Label of the policy that the others are compared with."""
     allowed: Sequence[str]
-    """Policies ``package.module:Class`` that were named by the user."""
+    """Policies ``package.module:Class`` named by the user."""
     small: bool = False
-    """Whether the scenarios' quick relatives are run."""
+    """Whether the quick versions of the scenarios are run."""
 
     @property
     def folder(self) -> Path:
@@ -58,10 +58,10 @@ class ScenarioComparison:
         retry_failed: bool = False,
         part: CampaignPart | None = None,
     ) -> Outcome:
-        """Execute the runs that have not ended; see `go_on`. Raises BeasyError."""
+        """Execute the unfinished runs; see `go_on`. Raises BeasyError."""
         check_installed(self.scenarios)
         if not self.folder.is_dir():
-            must_be_empty(self.out, "that of an earlier comparison")
+            must_be_empty(self.out, "an earlier comparison")
         begin(self.scenarios, self.folder, small=self.small)
         return go_on(
             self.folder,
@@ -73,9 +73,9 @@ class ScenarioComparison:
         )
 
     def results(self) -> PairedResults:
-        """Return what has been found so far, and write its tables in Markdown to the output folder.
+        """Return the results so far, and write the tables in Markdown to the output folder.
 
-        Raises BeasyError where no execution is complete.
+        Raises BeasyError if no execution is complete.
         """
         found = paired_results(self.folder, self.against)
         write_atomic(self.out / TABLE_NAME, markdown_of(found.tables))
@@ -102,8 +102,8 @@ def paired_results(
     """Compare the policies of a campaign, which need not be complete, by their labels.
 
     ``against`` is one of them (None: the first); with ``policies`` and ``scenarios`` only these are compared.
-    Raises ConfigError for a label or a scenario that is not there, InputError where there is no campaign, and
-    BeasyError where no execution is complete.
+    Raises ConfigError for an unknown label or scenario, InputError if there is no campaign, and BeasyError if
+    no execution is complete.
     """
     campaign = read_campaign(folder)
     frozen = campaign.manifest.parsed()
@@ -121,13 +121,13 @@ def paired_results(
     blocks = blocks_of(runs, axes=[axis for axis in swept if axis in runs])
     if not blocks:
         raise BeasyError(
-            f"no execution is complete: see 'beasy-sched campaign status {folder}', which tells why"
+            f"no execution is complete: for the reasons, see 'beasy-sched campaign status {folder}'"
         )
     return PairedResults(blocks, chosen)
 
 
 def _check_known(option: str, given: Sequence[str], known: Sequence[str]) -> None:
-    """Raise ConfigError for a name that is not one of those that the campaign has."""
+    """Raise ConfigError for a name that is not in the campaign."""
     for name in given:
         check_choice(option, name, known)
 
@@ -142,11 +142,11 @@ def scenario_comparison(
     files: OwnFiles | None = None,
     most_seeds: int | None = None,
 ) -> ScenarioComparison:
-    """Read scenario files, or those of the program by name, and what is compared in them.
+    """Read scenario files, or built-in scenarios by name, and set their policies.
 
-    ``policies`` take the place of the scenarios' own, if there are any; ``against`` is one of them (None: the
-    first). With ``files`` the scenarios have their jobs and weather (`on_own_days`), with ``most_seeds``
-    their first seeds only. Raises ConfigError and InputError.
+    ``policies``, if any, replace those of the scenarios; ``against`` is one of them (None: the first). With
+    ``files``, the scenarios use their jobs and weather (`on_own_days`), with ``most_seeds``, only the first
+    seeds. Raises ConfigError and InputError.
     """
     allowed = tuple(policy.policy for policy in policies if ":" in policy.policy)
     labelled = with_short_labels(policies)
@@ -169,7 +169,7 @@ def scenario_comparison(
     for scenario in scenarios:
         if chosen not in (own := [policy.label for policy in scenario.policies]):
             raise ConfigError(
-                f"--against: found {against or chosen!r}, expected a policy that is compared in"
+                f"--against: found {against or chosen!r}, expected a policy compared in"
                 f" {scenario.name}: {', '.join(own)}"
             )
     return ScenarioComparison(scenarios, out, chosen, allowed, small)

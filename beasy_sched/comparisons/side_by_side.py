@@ -1,4 +1,4 @@
-"""Policies on the same days: inputs, a run of each policy, one table, a report."""
+"""Comparison of policies on the same workload and weather: inputs, runs, table and report."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from beasy_sched.run.settings import check_needs, read_options
 TABLE_NAME: Final = "comparison.md"
 REPORT_NAME: Final = "report.html"
 PATIENCE_S: Final = 60.0
-"""How long the processes of a policy may take to end."""
+"""Time limit for the processes of a policy to end."""
 
 
 @dataclass(frozen=True)
 class ComparedPolicy:
-    """A policy that is compared, by the name of its row."""
+    """A policy to compare, by the name of its row."""
 
     label: str
     policy: str
     arguments: tuple[str, ...] = ()
-    """Options of the policy, as ``--option NAME=VALUE`` and ``--options JSON`` give them."""
+    """Options of the policy, as in ``--option NAME=VALUE`` and ``--options JSON``."""
 
     @classmethod
     def of(cls, text: str) -> ComparedPolicy:
-        """Read ``NAME``, or ``NAME OPTION=VALUE ...`` as one text. Raises ValueError."""
+        """Read ``NAME``, or ``NAME OPTION=VALUE ...`` as one string. Raises ValueError."""
         name, *options = shlex.split(text) or [""]
         if not name:
             raise ValueError("expected the name of a policy")
@@ -49,7 +49,7 @@ class ComparedPolicy:
         return re.sub(r"[^\w.-]", "_", self.label)
 
     def check(self, *, site: bool, plan: bool) -> None:
-        """Make the policy, with its options, for a run with or without site and plan. Raises BeasyError."""
+        """Create the policy, with its options, for a run with or without site and plan. Raises BeasyError."""
         policy = make_policy(self.policy, self.options())
         check_needs(policy, self.policy, site=site, plan=plan)
 
@@ -61,13 +61,13 @@ class ComparedPolicy:
 
 
 class RunProgress(Protocol):
-    """Listener that is told which policies run."""
+    """Listener for the start and end of policies."""
 
     def began(self, policy: str) -> None:
         """A policy has started."""
 
     def ended(self, policy: str, story: str) -> None:
-        """A policy has ended; ``story`` tells how, in one line."""
+        """A policy has ended; ``story`` describes its outcome in one line."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class Compared:
     contenders: Sequence[Contender]
     inputs: DayInputs
     stop: Interrupted | None = None
-    """Signal that stopped the comparison early; None where none did."""
+    """Signal that stopped the comparison early; None if there was none."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Which policies are compared, on which days, and where the results go."""
+    """The policies and days of a comparison, and the folder of the results."""
 
     days: ComparedDays
     policies: Sequence[ComparedPolicy]
@@ -91,7 +91,7 @@ class Comparison:
     """Whether scheduler and simulator of each run are two processes that communicate over ZeroMQ."""
 
     def prepare(self, commands: Commands) -> DayInputs:
-        """Check the policies, and make the inputs of their runs. Raises BeasyError."""
+        """Check the policies, and create the inputs of their runs. Raises BeasyError."""
         given = self.days.given
         needs = (True, True) if given is None else (given.site is not None, given.plan is not None)
         refused = commands.call(_refused, (self.policies, *needs), "the check of the policies")
@@ -100,13 +100,13 @@ class Comparison:
         return self.days.make(self.out, commands)
 
     def show_runs(self, inputs: DayInputs, commands: Commands, *, single: bool) -> None:
-        """Tell the commands of a policy's run: of the only one, or of any."""
+        """Print the commands of a policy's run: of the only policy, or a template for all."""
         policy = self.policies[0] if single else ComparedPolicy("POLICY", "POLICY")
         for command in self._run_of(policy, inputs, commands, logged=not single).commands:
             commands.show([*command, "-s", "ENDPOINT"] if command[0] == "batsim" else command)
 
     def run_one(self, inputs: DayInputs, commands: Commands) -> Contender:
-        """Run the only policy, which prints its summary. Raises StepFailed where it fails."""
+        """Run the only policy, which prints its summary. Raises StepFailed if it fails."""
         (policy,) = self.policies
         run = self._run_of(policy, inputs, commands, logged=False)
         end: RunEnd = commands.call(run_policy, run, f"the run of {policy.label}")
@@ -115,9 +115,9 @@ class Comparison:
         return contender(policy.label, run.folder)
 
     def run_all(self, inputs: DayInputs, commands: Commands, progress: RunProgress) -> Compared:
-        """Run all policies, several at a time; what they print goes to a file in the folder of each.
+        """Run all policies, several in parallel; their output is written to a file in the folder of each.
 
-        A policy that fails, or is stopped with the program, is a contender that says so.
+        A policy that fails, or is stopped with the program, is a contender with this problem.
         """
         runs = {policy.label: self._run_of(policy, inputs, commands, logged=True) for policy in self.policies}
         ended: dict[str, Contender] = {}
@@ -141,21 +141,24 @@ class Comparison:
         return Compared(list((stopped | ended).values()), inputs, stop)
 
     def table(self, contenders: Sequence[Contender]) -> str:
-        """Return the table in Markdown, and what it says."""
+        """Return the table in Markdown, with its conclusion."""
         site = "; ".join(conditions(contenders)) or "no run is complete"
-        text = f"The days: {self.days.in_words}. The site: {site}.\n\n{comparison_markdown(contenders)}"
+        text = (
+            f"Workload and weather: {self.days.in_words}. The site: {site}."
+            f"\n\n{comparison_markdown(contenders)}"
+        )
         if said := " ".join(verdict(contenders)):
             text += f"\n{said}\n"
         return text
 
     def write_table(self, contenders: Sequence[Contender], report: Path | None) -> None:
-        """Write the table to the output folder; without a ``report``, that of an earlier comparison goes."""
+        """Write the table to the output folder; without a ``report``, remove an earlier one."""
         write_atomic(self.out / TABLE_NAME, self.table(contenders))
         if report is None:
             remove_old([self.out / REPORT_NAME])
 
     def write_report(self, compared: Compared, commands: Commands) -> Path | None:
-        """Write the HTML report of the runs that are complete; None where there is none, or it fails."""
+        """Write the HTML report of the complete runs; None if there are none, or it fails."""
         report = self.out / REPORT_NAME
         complete = {each.policy for each in compared.contenders if each.problem is None}
         folders = [str(self.folder_of(each)) for each in self.policies if each.label in complete]
@@ -164,7 +167,7 @@ class Comparison:
         command = ["report", *folders, "-o", str(report), *compared.inputs.planned]
         commands.show(command)
         if commands.run(*command, "-q", shown=False):
-            commands.tell("no report (see above)")
+            commands.tell("HTML report not written (see above)")
             return None
         return report
 
@@ -188,7 +191,7 @@ class Comparison:
 
 
 def with_short_labels(policies: Sequence[ComparedPolicy]) -> list[ComparedPolicy]:
-    """Call each ``package.module:Class`` by its class, where no other policy is called so."""
+    """Label each ``package.module:Class`` by its class, if no other policy has that name."""
     short = [re.sub(r"^[^\s:]*:", "", policy.label) for policy in policies]
     return [
         replace(policy, label=label) if short.count(label) == 1 else policy
@@ -197,20 +200,20 @@ def with_short_labels(policies: Sequence[ComparedPolicy]) -> list[ComparedPolicy
 
 
 def check_labels(policies: Sequence[ComparedPolicy]) -> None:
-    """Raise ConfigError where two policies would have the same row or folder."""
+    """Raise ConfigError if two policies would have the same row or folder."""
     folders: dict[str, str] = {}
     for policy in policies:
         other = folders.setdefault(policy.folder_name, policy.label)
         if other != policy.label:
-            raise ConfigError(f"--policy {policy.label}: its results would lie in the folder of {other}")
+            raise ConfigError(f"--policy {policy.label}: would use the same output folder as {other}")
     labels = [policy.label for policy in policies]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
-        raise ConfigError(f"--policy {twice}: given twice; each policy runs once, on the same days")
+        raise ConfigError(f"--policy {twice}: given twice")
 
 
 def _refused(check: tuple[Sequence[ComparedPolicy], bool, bool]) -> list[tuple[str, int]]:
-    """Return why policies cannot run, each with the exit code for that; empty where all can."""
+    """Return the reasons why policies cannot run, each with its exit code; empty if all can."""
     policies, site, plan = check
     refused = []
     for policy in policies:
@@ -222,7 +225,7 @@ def _refused(check: tuple[Sequence[ComparedPolicy], bool, bool]) -> list[tuple[s
 
 
 def _story(contender: Contender, run: PolicyRun, duration_s: float) -> str:
-    """Report in one line how a policy ended."""
+    """Return the outcome of a policy in one line."""
     if contender.problem is not None or contender.summary is None:
         return f"{contender.policy}: {contender.problem}; see {run.folder.name}/{FAILED_LOG_NAME}"
     shares = {column.name: column.text(contender.summary) for column in COMPARISON_COLUMNS}

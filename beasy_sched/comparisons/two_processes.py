@@ -19,7 +19,7 @@ LISTENING: Final = "listening on "
 START_LIMIT_S = 60.0
 """Limit for the scheduler to print its endpoint, s."""
 FAREWELL_S = 15.0
-"""Limit for a process to end after it was asked to, and for the scheduler to end without a simulator, s."""
+"""Limit for a process to end on request, and for the scheduler to end without a simulator, s."""
 ORPHAN_S = 2.0
 """Limit for a simulator to notice that its scheduler has died, s."""
 _TICK_S: Final = 0.05
@@ -33,8 +33,8 @@ def run_both(
     """Start the scheduler, then the simulator with ``-s ENDPOINT`` added, and wait for both.
 
     The scheduler's standard output is printed when both have ended. When one process dies, the other is
-    ended too, and StepFailed is raised; whatever interrupts this ends both. ``log`` is a file, opened for
-    appending, that takes all that both print.
+    also ended, and StepFailed is raised; an interrupt ends both. ``log`` is a file, opened for appending,
+    that receives all output.
     """
     scheduler = None
     processes: list[Process] = []
@@ -57,7 +57,7 @@ class SchedulerProcess:
     """The scheduler's process; its standard error is passed on, its standard output is kept for the end."""
 
     def __init__(self, command: Sequence[str], log: TextIO | None = None) -> None:
-        """Start the scheduler; ``log`` is where its standard error goes, ours without one."""
+        """Start the scheduler; ``log`` receives its standard error (None: this process's)."""
         self.process = _start(command, subprocess.PIPE, subprocess.PIPE)
         self._log = log
         self._lines: queue.Queue[str | None] = queue.Queue()
@@ -67,7 +67,7 @@ class SchedulerProcess:
             reader.start()
 
     def endpoint(self) -> str:
-        """Wait for the line ``listening on ENDPOINT``. Raises StepFailed where it does not come."""
+        """Wait for the line ``listening on ENDPOINT``. Raises StepFailed if it is missing."""
         deadline = time.monotonic() + START_LIMIT_S
         with contextlib.suppress(queue.Empty):
             while line := self._lines.get(timeout=max(deadline - time.monotonic(), 0.0)):
@@ -78,7 +78,7 @@ class SchedulerProcess:
         raise StepFailed(f"the scheduler printed no endpoint within {START_LIMIT_S:g} s")
 
     def output(self) -> str:
-        """Return what the scheduler has printed on its standard output, once it has ended."""
+        """Return the standard output of the scheduler, after it has ended."""
         for reader in self._readers:
             reader.join(FAREWELL_S)
         return "".join(self._output)
@@ -98,7 +98,7 @@ class SchedulerProcess:
 def _start(
     command: Sequence[str], out: int | TextIO | None = None, err: int | TextIO | None = None
 ) -> Process:
-    """Start a process in its own session: Ctrl-C reaches only this process, which then stops it in order."""
+    """Start a process in its own session: Ctrl-C reaches only this process, which then stops it regularly."""
     return subprocess.Popen(
         list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True, start_new_session=True
     )
@@ -107,11 +107,11 @@ def _start(
 def _wait_for_both(scheduler: Process, simulator: Process) -> None:
     while scheduler.poll() is None and simulator.poll() is None:
         time.sleep(_TICK_S)
-    if scheduler.poll():  # it will never answer again
+    if scheduler.poll():  # it will not reply again
         _wait(simulator, ORPHAN_S)
     elif scheduler.poll() == 0:  # the simulation is over, the simulator writes its files
         _wait(simulator, math.inf)
-    else:  # the scheduler notices, and writes what it has
+    else:  # the scheduler notices, and writes its results so far
         _wait(scheduler, FAREWELL_S)
     codes = {"scheduler": scheduler.poll(), "simulator": simulator.poll()}
     failures = [f"the {name} {how(code)}" for name, code in codes.items() if code]
@@ -127,7 +127,7 @@ def _wait(process: Process, limit_s: float) -> None:
 
 
 def _end(process: Process) -> None:
-    """End a process that still runs: asked politely first, so that it writes what it has."""
+    """End a running process: first with SIGTERM, so that it writes its results so far."""
     for end in (process.terminate, process.kill):
         if process.poll() is None:
             end()

@@ -47,18 +47,18 @@ _TELL_S: Final = 0.5
 
 @dataclass(frozen=True)
 class YearInputs:
-    """Inputs that the runs of all policies read."""
+    """Inputs of the runs of all policies."""
 
     files: MadeFiles
     windows: int
     """Number of the site's windows that cover the days."""
     season: str | None
-    """File of the coarse plan of the whole time, where the site has hydrogen."""
+    """File of the seasonal plan, if the site has hydrogen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Year(DayOptions):
-    """Which policies are compared, over which days, and where the results go."""
+    """The policies and days of a comparison, and the folder of the results."""
 
     out: Path
     policies: Sequence[str] = YEAR_POLICIES
@@ -72,15 +72,15 @@ class Year(DayOptions):
     """First day within the weather exports; None for the first of 2024."""
 
     def prepare(self, commands: Commands) -> YearInputs:
-        """Check the policies, write platform and site, workload and power as expected and as they occur.
+        """Check the policies; write platform and site, workload and power (forecast and actual values).
 
         Raises BeasyError.
         """
         require("highspy", "beasy-sched[plan]", "planning")
-        require("matplotlib", "beasy-sched[plot]", "the picture of a year")
+        require("matplotlib", "beasy-sched[plot]", "the figure of a year")
         require("pandas", "beasy-sched[data]", "the table by month")
         for policy in self.policies:
-            make_policy(policy, {})  # raises for one that does not exist
+            make_policy(policy, {})  # raises for an unknown policy
         text = self._site_text()
         site = parse_site(text, str(self.site or "year.toml"))
         windows = math.ceil(self.days * SECONDS_PER_DAY / site.window_s - 1e-9)
@@ -114,7 +114,7 @@ class Year(DayOptions):
         return re.sub(r"^start = .*", start, text, flags=re.MULTILINE)
 
     def _workload_arguments(self) -> list[str]:
-        """Return the arguments of `generate workload`: the given trace, or as many jobs each day."""
+        """Return the arguments of `generate workload`: the given trace, or a fixed number of jobs per day."""
         shared = ["--hosts", str(self.servers), "--seed", str(self.seed)]
         if self.swf is not None:
             return [*self.trace_arguments(self.days), *shared]
@@ -127,20 +127,20 @@ class Year(DayOptions):
         return ["--synthetic", "--jobs", str(jobs), *shape, *shared]
 
     def _make_season(self, files: MadeFiles, commands: Commands) -> str:
-        """Plan the hydrogen of the whole time coarsely; return the plan's file. Raises StepFailed."""
+        """Compute the seasonal plan of hydrogen; return its file. Raises StepFailed."""
         inputs = ["-p", files.platform, "-w", files.forecast_workload, "--production", files.forecast_power]
         out = self.out / _SEASON
         command = ["plan", "--season", *inputs, "--site", files.site, "-o", str(out)]
         if code := commands.run(*command, "--figure", str(out.with_suffix(".png")), "-q"):
-            raise StepFailed(f"the plan of the season ended with exit code {code}", code)
+            raise StepFailed(f"the seasonal plan ended with exit code {code}", code)
         return str(out)
 
     def run(
         self, inputs: YearInputs, commands: Commands, progress: RunProgress
     ) -> tuple[list[Contender], Interrupted | None]:
-        """Run all policies, several at a time; return what came of them, and the signal that stopped them.
+        """Run all policies, several in parallel; return the outcomes, and the signal that stopped them.
 
-        A policy that fails, or is stopped with the program, is a contender that says so.
+        A policy that fails, or is stopped with the program, is a contender with this problem.
         """
         self._show(inputs, commands)
         files = inputs.files
@@ -176,7 +176,7 @@ class Year(DayOptions):
         return [contender(name, self.out / name, told[name]) for name in self.policies], stop
 
     def _show(self, inputs: YearInputs, commands: Commands) -> None:
-        """Tell the command of a policy's run."""
+        """Print the command of a policy's run."""
         files = inputs.files
         command = ["simulate", "-p", files.platform, "-w", files.workload, "--events", files.power, "--site",
                    files.site, "--windows", str(inputs.windows), "--replan", "window", "--replan-workload",
@@ -187,7 +187,7 @@ class Year(DayOptions):
 
 @dataclass(frozen=True)
 class _YearRun:
-    """Run that a process executes."""
+    """A run, executed by a process."""
 
     settings: RunSettings
     inputs: Inputs
@@ -195,7 +195,7 @@ class _YearRun:
 
 
 def _simulate(run: _YearRun) -> float:
-    """Run a policy, in a process of its own; return how long it took, s. Raises StepFailed and others."""
+    """Run a policy, in a separate process; return its duration, s. Raises StepFailed and others."""
     began_s = time.monotonic()
     share = run.folder / SHARE
     run.folder.mkdir(parents=True, exist_ok=True)
@@ -205,18 +205,18 @@ def _simulate(run: _YearRun) -> float:
     finally:
         share.unlink(missing_ok=True)
     if not summary.complete:
-        raise StepFailed(f"the run is not complete: {summary.error or 'it ended early'}")
+        raise StepFailed(f"the run is incomplete: {summary.error or 'it ended early'}")
     return time.monotonic() - began_s
 
 
 def _now_and_then(share: Path) -> Callable[[float], None]:
-    """Return what is called with the share that is done, and writes it to a file at most so often."""
+    """Return a callback that writes the share that is done to a file, at a limited rate."""
     told_s = time.monotonic()
 
-    def tell_share(done: float) -> None:
+    def report_share(done: float) -> None:
         nonlocal told_s
         if time.monotonic() - told_s > _TELL_S:
             told_s = time.monotonic()
             write_atomic(share, repr(done))
 
-    return tell_share
+    return report_share

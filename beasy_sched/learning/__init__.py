@@ -1,6 +1,6 @@
-"""Learning which compensation policy acts when: training on executions of scenarios, and an environment.
+"""Learning of the choice of compensation policies: training on executions of scenarios, and an environment.
 
-Importing it registers the environment ``beasy_sched/Compensation-v0`` where Gymnasium is installed.
+Importing it registers the environment ``beasy_sched/Compensation-v0`` if Gymnasium is installed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENVIRONMENT = "beasy_sched/Compensation-v0"
 def _register() -> None:
     try:
         gymnasium = load_optional("gymnasium", "beasy-sched[learn]", "the environment")
-    except ConfigError:  # the agent does without
+    except ConfigError:  # not required by the agent
         return
     if ENVIRONMENT not in gymnasium.registry:
         gymnasium.register(ENVIRONMENT, entry_point="beasy_sched.learning.environment:CompensationEnv")

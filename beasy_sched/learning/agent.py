@@ -1,4 +1,4 @@
-"""A policy that asks an agent of stable-baselines3, trained in the Gymnasium environment."""
+"""A policy that uses an agent of stable-baselines3, trained in the Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class AgentOptions(EnvelopeOptions, frozen=True, kw_only=True):
     """Options of `Agent`."""
 
     model: str
-    """File that the agent was saved to."""
+    """File of the agent."""
     algorithm: str = "PPO"
-    """Class of stable-baselines3 that made it."""
+    """Its class in stable-baselines3."""
 
 
 class Agent(ChoosingEnvelope):
-    """Policy that compensates each step as a trained agent of stable-baselines3 says, without chance."""
+    """Policy that compensates each step by the deterministic choice of an agent of stable-baselines3."""
 
     name = "agent"
-    summary = "follows the plan; balances the battery as a policy that an agent of stable-baselines3 chooses"
+    summary = "follows the plan; balances the battery by a policy that an agent of stable-baselines3 chooses"
     options_type = AgentOptions
     options: AgentOptions
 
@@ -40,7 +40,7 @@ class Agent(ChoosingEnvelope):
             raise ConfigError(f"model: {self.options.model} does not exist: give the file of a trained agent")
         try:
             agent = algorithm.load(self.options.model)
-        except Exception as error:  # theirs: whatever a broken archive raises
+        except Exception as error:  # a broken archive can raise anything
             raise ConfigError(f"model: {self.options.model} cannot be loaded: {error}") from error
         self.actions = ALL_ACTIONS if int(agent.action_space.n) == len(ALL_ACTIONS) else ACTIONS
         super().begin(view)

@@ -1,7 +1,7 @@
 """The Gymnasium environment of learned compensation: an episode is an execution of a scenario.
 
-The simulation runs in a thread that waits wherever a step is to be compensated; the action that
-`CompensationEnv.step` is given is what a policy would have chosen there.
+The simulation runs in a thread that waits at each step to compensate; the action passed to
+`CompensationEnv.step` replaces the choice of a policy.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from beasy_sched.run.in_process import run_in_process
 Observation = npt.NDArray[np.float32]
 
 DAYS: Final = 20
-"""Number of pairs of jobs and sky that episodes are drawn from; each has a plan, which is made once."""
+"""Number of pairs of jobs and weather from which episodes are drawn; each has a plan, made once."""
 
 
 class _Moment(NamedTuple):
-    """Moment at which the simulation waits for an action, or has ended."""
+    """State in which the simulation waits for an action, or has ended."""
 
     features: Features | None
     """Features of the step; None at the end."""
@@ -55,7 +55,7 @@ class _Moment(NamedTuple):
 
 
 class _Asked(ChoosingEnvelope):
-    """Asks another thread for each choice."""
+    """Policy that gets each choice from another thread."""
 
     name = "asked"
     summary = "an environment's actions"
@@ -74,7 +74,7 @@ class _Asked(ChoosingEnvelope):
         self.note_rewards(self._gamma)
 
     def place(self, view: View, ending: EndOfWindow) -> tuple[str, FactDict]:
-        """Note what `info` and pictures tell, then ask."""
+        """Record the data of `info` and figures, then wait for an action."""
         self.time_s = view.now
         if view.budget is not None:
             self.soc_pct = view.budget.soc_pct
@@ -85,7 +85,7 @@ class _Asked(ChoosingEnvelope):
 
 
 class _EpisodeThread:
-    """A run in a thread of its own."""
+    """A run in a separate thread."""
 
     def __init__(
         self, execution: TrainingExecution, days: Days, env: CompensationEnv, prefix: str | None
@@ -105,7 +105,7 @@ class _EpisodeThread:
         self._moments.put(_Moment(features))
         answer = self._answers.get()
         if answer is None:
-            raise Interrupted("the episode was given up", 0)
+            raise Interrupted("the episode was aborted", 0)
         return answer, {}
 
     def next_moment(self) -> _Moment:
@@ -113,11 +113,11 @@ class _EpisodeThread:
         return self._moments.get()
 
     def answer(self, action: int) -> None:
-        """Let the run go on."""
+        """Resume the run."""
         self._answers.put(action)
 
     def close(self) -> None:
-        """Give the run up, if it has not ended, and wait for it."""
+        """Abort the run, if it has not ended, and wait for it."""
         self._answers.put(None)
         self._thread.join()
 
@@ -127,20 +127,22 @@ class _EpisodeThread:
             with TemporaryDirectory(prefix="beasy-learn-") as place:
                 settings, inputs = settings_in(task_of(self._execution, self._days), Path(place))
                 run_in_process(inputs, RunFiles(self._prefix, settings), policy=self.policy)
-        except BaseException as raised:  # handed to the thread that waits
+        except BaseException as raised:  # passed to the waiting thread
             error = raised
         self._moments.put(_Moment(None, error))
 
 
 class CompensationEnv(gymnasium.Env[Observation, np.int64]):
-    """At each step of five minutes that has a surplus or a shortage: which policy compensates it?
+    """Environment in which each action chooses the compensation policy of a five-minute step.
+
+    An action is requested at each step with a surplus or a shortage.
 
     The observation has the seven features (`FEATURES`) as numbers from -1 to 1; the actions are `actions`, by
     default ``last``, ``next``, ``peak``, ``workload``. The reward is that of the step and of those without a
     choice after it. An episode ends with the run; it is never truncated.
 
-    ``reset(seed=n)`` draws days and noise; ``options={"day": d, "noise": n}`` names them. Training uses seeds
-    from 10000 on.
+    ``reset(seed=n)`` draws days and noise; ``options={"day": d, "noise": n}`` sets them. Training uses seeds
+    from 10000.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012
@@ -160,11 +162,11 @@ class CompensationEnv(gymnasium.Env[Observation, np.int64]):
         first_seed: int = FIRST_SEED,
         render_mode: str | None = None,
     ) -> None:
-        """Draw episodes from a scenario, a file or one that comes with the program.
+        """Draw episodes from a scenario, a file or a built-in one.
 
         ``none`` adds an action that changes nothing; ``gamma`` discounts five minutes; ``reward`` counts
-        ``jobs`` or their ``work``, and ``shaped`` adds the potential; ``days`` pairs of jobs and sky are
-        drawn from, from ``first_seed`` on. Raises ConfigError and InputError.
+        ``jobs`` or their ``work``, and ``shaped`` adds the potential; ``days`` is the number of pairs of jobs
+        and weather, from ``first_seed``. Raises ConfigError and InputError.
         """
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ConfigError(f"render_mode: found {render_mode!r}, expected None or 'rgb_array'")
@@ -188,7 +190,7 @@ class CompensationEnv(gymnasium.Env[Observation, np.int64]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin an execution; see the class. ``options["export"]`` is the prefix of files to write.
 
-        Raises ConfigError for seeds that are not for training, and what ends a run early.
+        Raises ConfigError for seeds that are not for training, and any error that ends a run early.
         """
         super().reset(seed=seed)
         self.close()
@@ -207,7 +209,7 @@ class CompensationEnv(gymnasium.Env[Observation, np.int64]):
         return observation, {**self._info(self._episode), "day": day, "noise": noise}
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Compensate with an action, and run to the next choice or the end. Raises what ends a run early."""
+        """Compensate with an action, and run to the next choice or the end. Raises any error of the run."""
         if self._episode is None:
             raise ConfigError("there is no episode: call reset() first")
         if not 0 <= int(action) < len(self.actions):
@@ -217,13 +219,13 @@ class CompensationEnv(gymnasium.Env[Observation, np.int64]):
         return observation, reward, ended, False, self._info(self._episode)
 
     def render(self) -> npt.NDArray[np.uint8] | None:
-        """Return a picture of the state of charge so far, and where it was compensated how."""
+        """Return an image of the state of charge so far, with the compensation of each step."""
         if self.render_mode is None or self._episode is None:
             return None
         return _picture(self._episode.policy)
 
     def close(self) -> None:
-        """Give up the episode that is under way, if any."""
+        """Abort the current episode, if any."""
         if self._episode is not None:
             self._episode.close()
             self._episode = None

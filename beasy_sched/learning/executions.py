@@ -1,4 +1,4 @@
-"""What agents learn from: executions of scenarios, on days and noises that no reported table uses."""
+"""Executions of scenarios for training, on days and noise seeds that no reported table uses."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from beasy_sched.generate.workload import ARRIVAL_SHAPES
 
 FIRST_SEED: Final = 10_000
 SEEDS_END: Final = 500_000
-"""Training uses seeds from the first to below this one; those below are for tuning and for tables."""
+"""Training uses seeds from the first to below this one; smaller ones are for tuning and for tables."""
 NOISES_PER_DAY: Final = 4
-"""Executions on the same days, which share a plan."""
+"""Number of executions on the same days, which share a plan."""
 _SHAPES: Final = tuple(ARRIVAL_SHAPES)
 
 
 @dataclass(frozen=True)
 class TrainingExecution:
-    """Jobs and sky of some days, and a noise."""
+    """Jobs and weather of some days, and a noise seed."""
 
     scenario: Scenario
     day: int
@@ -39,12 +39,12 @@ class TrainingExecution:
 
     @property
     def days(self) -> Scenario:
-        """The scenario on these days alone. Raises ConfigError if its jobs or its sky come from files."""
+        """Return the scenario on these days alone. Raises ConfigError if jobs or weather come from files."""
         scenario, part = self.scenario, self.scenario.tuples[0]
         workload, production = part.workload, part.production
         if not isinstance(workload, SyntheticWorkload) or not isinstance(production, SyntheticProduction):
             raise ConfigError(
-                f"scenario {scenario.name!r} has jobs or weather from files: agents learn from drawn days"
+                f"scenario {scenario.name!r} has jobs or weather from files: agents learn from generated days"
             )
         shape = _SHAPES[self.day % len(_SHAPES)] if len(scenario.tuples) > 1 else workload.shape
         days = TuplePart(
@@ -57,7 +57,7 @@ class TrainingExecution:
 def executions(
     scenarios: Sequence[Scenario], count: int, first_seed: int = FIRST_SEED
 ) -> list[TrainingExecution]:
-    """Return ``count`` executions, the scenarios in turn. Raises ConfigError for seeds that are taken."""
+    """Return ``count`` executions, with alternating scenarios. Raises ConfigError for reserved seeds."""
     pairs = math.ceil(count / (NOISES_PER_DAY * len(scenarios)))
     if not FIRST_SEED <= first_seed <= first_seed + max(pairs, count) <= SEEDS_END:
         raise ConfigError(
@@ -66,7 +66,7 @@ def executions(
         )
     for scenario in scenarios:
         if not scenario.plan.make:
-            raise ConfigError(f"scenario {scenario.name!r} has no plan, but agents compensate one: plan.make")
+            raise ConfigError(f"scenario {scenario.name!r} has no plan, which agents require: set plan.make")
     return [
         TrainingExecution(
             scenarios[number % len(scenarios)],
@@ -79,14 +79,14 @@ def executions(
 
 @dataclass
 class Days:
-    """What executions on some days have in common."""
+    """Common inputs of the executions on some days."""
 
     forecast: ForecastInputs
     plan: bytes
 
 
 def prepare(execution: TrainingExecution) -> Days:
-    """Make the forecasts and the plan of an execution's days. Raises ConfigError, InputError and NoPlan."""
+    """Create the forecasts and the plan of an execution's days. Raises ConfigError, InputError and NoPlan."""
     forecast = make_forecast(execution.days, 0)
     return Days(forecast, make_plan(forecast.plan))
 

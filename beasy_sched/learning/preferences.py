@@ -1,4 +1,4 @@
-"""Which action a model prefers where, as tables."""
+"""Tables of the actions that a model prefers in each state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEANINGS: Final = {
 
 
 def model_rows(model: Model) -> Iterator[tuple[str, str]]:
-    """Describe a model: what it is, and where it comes from."""
+    """Yield the description of a model and its training."""
     training = model.training
     yield "learner", model.learner
     yield "actions", ", ".join(model.actions)
@@ -76,7 +76,7 @@ def preference_table(model: Model) -> list[dict[str, Any]]:
 
 
 def preference_lines(model: Model) -> Iterator[str]:
-    """The table as text."""
+    """Yield the lines of the table."""
     rows = preference_table(model)
     counted = "steps" if model.learner == "q-learning" else "states"
     yield f"{'feature':<9} {'class':<20} {counted:>8}" + "".join(f" {name:>9}" for name in model.actions)
@@ -104,7 +104,7 @@ _ENDS: Final = {"comp": (-0.02, 0.02), "soc": (0, 1), "left": (0, 1), "pressure"
 
 
 def _middles(name: str) -> FloatArray:
-    """The middle of each class of a feature, as a number from -1 to 1."""
+    """Return the middle of each class of a feature, as a number from -1 to 1."""
     low, high = _ENDS.get(name, (-1, 1))
     edges = np.array([low, *EDGES[name], high], dtype=np.float64)
     middles = (edges[:-1] + edges[1:]) / 2

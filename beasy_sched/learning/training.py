@@ -1,8 +1,8 @@
-"""Training: episodes side by side, what was learned from them in their order.
+"""Training: episodes in parallel, learning in their order.
 
-Agents explore in batches of `BATCH` episodes with what was learned before the batch. Then they learn from
-the episodes one after the other. So a model depends on the seed, not on how many processes there were; and a
-training that was stopped goes on from its last whole batch to the same bytes.
+Agents explore in batches of `BATCH` episodes with the state before the batch. Then they learn from the
+episodes in sequence. A model therefore depends on the seed, not on the number of processes, and a training
+that was stopped continues from its last complete batch to the same bytes.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope, Trail
 from beasy_sched.run.in_process import run_in_process
 
 BATCH: Final = 8
-"""Episodes that explore with the same knowledge."""
+"""Number of episodes that explore with the same state of the agent."""
 _REFERENCE: Final = "reference"
 _GREEDY_FROM, _LEAST_EPSILON = 0.8, 0.05
-"""Share of the episodes after which Q-learning explores no more, and how little it explores until then."""
+"""Share of the episodes after which Q-learning stops exploring, and its smallest rate of exploration."""
 
 
 class TrainingFailed(BeasyError):
-    """An episode failed: the message says which and why."""
+    """An episode failed; the message names it, and the reason."""
 
 
 class OtherLesson(ConfigError):
-    """A model was learned with other settings: the message says with which."""
+    """A model was trained with other settings; the message names the first difference."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Lesson:
     double: bool = False
     """Whether Q-learning is double Q-learning."""
     none: bool = False
-    """Whether changing nothing is one of the actions."""
+    """Whether "do nothing" is one of the actions."""
     reward: RewardName = "jobs"
     """Unit of the rewards: jobs, or their work."""
     shaped: bool = True
@@ -84,26 +84,26 @@ class Lesson:
     trace: float = 1.0
     """Lambda of Q-learning; 0 for Watkins' own algorithm."""
     rules: bool = True
-    """Whether an action drawn to explore stands for a whole episode, for each class of E_comp."""
+    """Whether an exploratory action applies to a whole episode, for each class of E_comp."""
     without: tuple[str, ...] = ()
-    """Features that the agent does not see."""
+    """Features hidden from the agent."""
 
     def new_agent(self) -> Agent:
-        """An agent that has learned nothing."""
+        """Return an untrained agent."""
         actions = ALL_ACTIONS if self.none else ACTIONS
         if self.learner == "q-learning":
             return QTable.new(actions, double=self.double, without=self.without, trace=self.trace)
         return LinearBandit.new(actions, without=self.without)
 
     def epsilon(self, episode: int) -> float:
-        """Share of choices of an episode that are drawn at random."""
+        """Return the share of random choices in an episode."""
         if self.learner == "bandit":
             return 0.0
         until = _GREEDY_FROM * self.episodes
         return 0.0 if episode >= until else 1.0 + (_LEAST_EPSILON - 1.0) * episode / until
 
     def described(self) -> dict[str, str]:
-        """Return the settings as texts, all but learner, episodes and seeds."""
+        """Return the settings as strings, without learner, episodes and seeds."""
         return {
             "planned_episodes": str(self.episodes),
             "gamma": f"{self.gamma:g}",
@@ -119,11 +119,11 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Episode:
-    """An execution to be run by an agent that explores."""
+    """An execution to run with an exploring agent."""
 
     run: RunTask
     agent: Agent | str
-    """Agent that chooses, or the name of the action that is always taken, or ``random``."""
+    """The choosing agent, or the name of a fixed action, or ``random``."""
     epsilon: float
     rng: tuple[int, ...]
     """Seeds of the random choices in the episode."""
@@ -132,11 +132,11 @@ class Episode:
 
 @dataclass(frozen=True)
 class Experience:
-    """Experience that an episode gave."""
+    """Experience from an episode."""
 
     trail: Trail
     reference: Trail | None = None
-    """Trail of the same execution under the reference; None without a reference."""
+    """Trail of the same execution with the reference; None without a reference."""
 
     @property
     def reward(self) -> float:
@@ -149,7 +149,7 @@ class Experience:
         return self.trail.steps(() if self.reference is None else self.reference.rewards())
 
     def retold(self, before: Lesson, lesson: Lesson) -> Experience:
-        """Return the experience as ``lesson`` rewards it instead of ``before``: by discount and potential."""
+        """Return the experience with the discount and potential of ``lesson`` instead of ``before``."""
         gamma = self.trail.gamma
         if lesson.gamma != before.gamma:
             gamma = lesson.gamma ** (math.log(gamma) / math.log(before.gamma))
@@ -160,17 +160,17 @@ class Experience:
 
 
 KeepExperience = Callable[[int, list[Experience]], None]
-"""Told the number of a batch's first episode, and what came of the batch."""
+"""Callback with the number of a batch's first episode, and the results of the batch."""
 
 
 class Explorer(ChoosingEnvelope):
-    """Chooses for an episode, and notes what happens."""
+    """Policy that chooses for an episode, and records the transitions."""
 
     name = "explorer"
     summary = "an agent that learns"
 
     def __init__(self, episode: Episode) -> None:
-        """Choose as ``episode`` says."""
+        """Choose as given by ``episode``."""
         super().__init__()
         agent, lesson = episode.agent, episode.lesson
         self.reward, self.shaped = lesson.reward, lesson.shaped
@@ -181,7 +181,7 @@ class Explorer(ChoosingEnvelope):
         )
 
     def begin(self, view: Any) -> None:
-        """Begin to note."""
+        """Start recording."""
         super().begin(view)
         self.note_rewards(self._gamma)
 
@@ -189,9 +189,9 @@ class Explorer(ChoosingEnvelope):
 def chooser(
     agent: Agent | str, epsilon: float, rng: np.random.Generator, actions: Sequence[str], *, rules: bool
 ) -> Callable[[Features], Choice]:
-    """Return what chooses in an episode: an agent that explores, one action for ever, or chance.
+    """Return the chooser of an episode: an exploring agent, a fixed action, or random choice.
 
-    With ``rules``, whether to explore and with which action is drawn once for each class of E_comp.
+    With ``rules``, exploration and its action are drawn once for each class of E_comp.
     """
     drawn: dict[int, int | None] = {}
 
@@ -211,14 +211,14 @@ def chooser(
 
 
 def run_episode(episode: Episode) -> Experience:
-    """Run an execution. Raises TrainingFailed and whatever ends a run early."""
+    """Run an execution. Raises TrainingFailed and any error that ends a run early."""
     policy = Explorer(episode)
     with TemporaryDirectory(prefix="beasy-learn-") as place:
         settings, inputs = settings_in(episode.run, Path(place))
         summary = run_in_process(inputs, RunFiles(None, settings, decisions=False), policy=policy)
     trail = policy.trail
     if not summary.complete or trail is None:
-        raise TrainingFailed(f"the run is not complete: {summary.error or 'it ended early'}")
+        raise TrainingFailed(f"the run is incomplete: {summary.error or 'it ended early'}")
     return Experience(trail)
 
 
@@ -231,10 +231,10 @@ def learn(
     report: Callable[[Model], None] | None = None,
     keep: KeepExperience | None = None,
 ) -> Model:
-    """Train; return the model. ``known`` is what an earlier training with the same lesson has learned.
+    """Train; return the model. ``known`` is the model of an earlier training with the same lesson.
 
-    ``report`` gets the model after every batch, and before that ``keep`` the batch. Raises ConfigError for
-    seeds that are taken, OtherLesson for a model of another lesson, TrainingFailed, and MachineError; the
+    After every batch, ``keep`` gets the batch, and then ``report`` the model. Raises ConfigError for
+    reserved seeds, OtherLesson for a model of another lesson, TrainingFailed, and MachineError; the
     executor is closed in any case.
     """
     with contextlib.closing(executor):
@@ -264,7 +264,7 @@ def learn(
 
 
 def learn_from(agent: Agent, lesson: Lesson, first: int, experiences: Sequence[Experience]) -> None:
-    """Learn from episodes, from number ``first`` on, in their order."""
+    """Learn from episodes, from number ``first``, in their order."""
     for number, experience in enumerate(experiences, first):
         for window in experience.windows():
             agent.learn(window, np.random.default_rng((lesson.seed, number, 1)))
@@ -279,9 +279,9 @@ def learn_to_file(
     report: Callable[[float], None] | None = None,
     keep: KeepExperience | None = None,
 ) -> Model:
-    """Train, or go on with what a file holds; write it after every batch, and return the model.
+    """Train, or continue the training of a file; write it after every batch, and return the model.
 
-    ``report`` is told the share of the episodes after every batch. Raises InputError for a file of another
+    ``report`` gets the share of the episodes after every batch. Raises InputError for a file of another
     lesson; otherwise as `learn`.
     """
 
@@ -306,9 +306,9 @@ def explore(
     executor: Executor,
     days: dict[tuple[str, int], Days],
 ) -> list[Experience]:
-    """Run some executions, from number ``first`` on, with what the agent knows; return them in their order.
+    """Run some executions, from number ``first``, with the current agent; return them in their order.
 
-    ``days`` keeps what was prepared. Raises TrainingFailed.
+    ``days`` caches prepared inputs. Raises TrainingFailed.
     """
     for key in [key for key in days if key not in {(one.scenario.name, one.day) for one in batch}]:
         del days[key]
@@ -341,7 +341,7 @@ def level_lines(
     share: float = 0.1,
     report: Callable[[float], None] | None = None,
 ) -> dict[str, float]:
-    """Return the reward of the fixed policies and of chance in the last ``share`` of a model's episodes.
+    """Return the reward of the fixed and random choices in the last ``share`` of a model's episodes.
 
     Raises TrainingFailed; the executor is closed in any case.
     """
@@ -362,7 +362,7 @@ def level_lines(
 
 
 def lesson_of(model: Model) -> Lesson:
-    """Return how a model was learned."""
+    """Return the description of the training."""
     training = model.training
     settings = training.settings
     return Lesson(
@@ -394,7 +394,7 @@ def _all(executor: Executor, tasks: Iterable[Task]) -> dict[Any, Any]:
 def model_of(
     lesson: Lesson, agent: Agent, curve: FloatArray, work: Sequence[TrainingExecution], hashes: dict[str, str]
 ) -> Model:
-    """Return what is known so far as a model."""
+    """Return the current state as a model."""
     training = Training(
         program=f"beasy-sched {__version__}",
         scenarios=hashes,
@@ -415,13 +415,13 @@ def check_same_lesson(known: Model, wanted: Model) -> None:
         "seed": (before.seed, now.seed),
         "days": (before.days, now.days),
         "scenarios": (before.scenarios, now.scenarios),
-        "features left out": (known.without, wanted.without),
+        "omitted features": (known.without, wanted.without),
         "program": (before.program, now.program),
         **{name: (value, now.settings.get(name)) for name, value in before.settings.items()},
     }
     for name, (old, new) in pairs.items():
         if old != new:
             raise OtherLesson(
-                f"was learned with another {name} ({old}, now {new}): choose another --output, or give the"
+                f"was trained with another {name} ({old}, now {new}): choose another --output, or give the"
                 " same"
             )

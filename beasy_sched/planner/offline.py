@@ -164,9 +164,8 @@ class PlanOptions:
     surplus: Annotated[
         Surplus,
         Means(
-            'where power beyond the demand goes first: to the servers (``"envelope"``), or into the battery'
-            ' (``"store"``)',
-            "Where power beyond the demand goes first: to the servers, or into the battery.",
+            'priority for surplus power: the servers (``"envelope"``), or the battery (``"store"``)',
+            "Priority for surplus power: servers (envelope) or battery (store).",
         ),
     ] = OfflineOptions.surplus
     load_uncertainty_pct: Annotated[
@@ -182,17 +181,17 @@ class PlanOptions:
     forecast_step_s: Annotated[
         float,
         Means(
-            "plan for the demand's mean over so long, s, a multiple of the site's step; {default}: for its"
-            " mean over each step",
-            "Plan for the demand's mean over this time, such as 1h, since no forecast knows when single jobs"
-            " begin and end. [default: the site's step]",
+            "plan for the demand's mean over this time, s, a multiple of the site's step; {default}: over"
+            " each step",
+            "Plan for the demand's mean over this time, such as 1h, because individual job times cannot be"
+            " forecast. [default: the site's step]",
         ),
     ] = OfflineOptions.forecast_step_s
     time_limit_s: Annotated[
         float | None,
         Means(
             "stop each search after this time, s; the plan then depends on the machine",
-            "Stop each search after this time; plans then depend on the machine, and say so.",
+            "Stop each search after this time; results then depend on the machine (noted in the plan).",
             Range(0, LATEST_S),
         ),
     ] = None

@@ -1,4 +1,4 @@
-"""Our policies inside pybatsim: ``pybatsim beasy_sched/pybatsim -o '{"policy": "easy"}'``.
+"""Policies of beasy-sched inside pybatsim: ``pybatsim beasy_sched/pybatsim -o '{"policy": "easy"}'``.
 
 pybatsim derives the class name from the last part of the path, hence `Pybatsim`.
 """

@@ -1,8 +1,8 @@
 """A pybatsim scheduler that makes the same decisions as the daemon.
 
-pybatsim splits a message into callbacks, which lose timestamps and grouping. So the scheduler keeps the
-text of each message, decodes it as the daemon does, and decides once, when pybatsim reports that there are
-no more events.
+pybatsim splits a message into callbacks, which lose timestamps and grouping. The scheduler therefore keeps
+the text of each message, decodes it as the daemon does, and decides once, when pybatsim reports that there
+are no more events.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ class PybatsimOptions(Struct, frozen=True, forbid_unknown_fields=True):
     site: str | None = None
     """Site file or ``"default"``; None for a run without power limits."""
     plan: str | None = None
-    """Plan file of the site, which some policies require."""
+    """Plan file of the site, required by some policies."""
     replan: str | ReplanSettings | None = None
-    """Plans made during the run: ``"window"``, a time such as ``"12h"``, or an object of what they expect."""
+    """Plans made during the run: ``"window"``, a time such as ``"12h"``, or an object with their inputs."""
     windows: int = 1
     """Number of the site's windows in the run."""
     forecast: str | None = None
-    """Source of predictions of the production, as ``--forecast`` names it."""
+    """Source of predictions of the production, as for ``--forecast``."""
     energy: EnergySource = EnergySource.BATSIM
-    """``"batsim"`` asks the simulator (requires its ``-E``), ``"model"`` keeps its own account."""
+    """``"batsim"`` queries the simulator (requires its ``-E``), ``"model"`` computes the energy."""
     power_actions: bool = True
-    """Whether P-states may be changed: not if Batsim runs without ``-E``, when it aborts on that."""
+    """Whether P-states may be changed; must be false for Batsim without ``-E``, which would abort."""
     platform: str | None = None
-    """Batsim's platform file, if the properties of its hosts do not contain their speeds, or to plan for."""
+    """Batsim's platform file; required for plans, or if its hosts have no speeds in their properties."""
     export: str | None = None
     """Prefix of the files to write: summary, decision log, energy trace."""
 
@@ -108,7 +108,7 @@ class MessageTap:
 
 
 class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
-    """One simulation with one of our policies, configured by `PybatsimOptions`.
+    """One simulation with a policy of beasy-sched, configured by `PybatsimOptions`.
 
     Errors end the process as they end the daemon: one message, no traceback, the same exit code.
     """
@@ -119,7 +119,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
         self._bs: Any = None
         self._files: RunFiles | None = None
         self._planner = ExitStack()
-        with self._errors_told():
+        with self._errors_reported():
             known = read_options(options)
             settings = known.settings()
             file = known.platform
@@ -139,7 +139,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
 
     @bs.setter
     def bs(self, bs: Any) -> None:
-        with self._errors_told():
+        with self._errors_reported():
             if bs.scheduler is not self:
                 raise ConfigError(
                     "pybatsim's --protect hides the end of a message from the scheduler: start without it"
@@ -151,7 +151,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
 
     def onNoMoreEvents(self) -> None:
         """Decide on the whole message."""
-        with self._errors_told(simulator_waits=True):
+        with self._errors_reported(simulator_waits=True):
             reply = self._step(batsim4.decode_message(self._tap.text.encode()))
             for decision in reply.decisions:
                 _SENDERS[type(decision)](self._bs, decision)
@@ -159,10 +159,10 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
                 self._finish(None)
 
     def onDeadlock(self) -> None:
-        """Give up: no message arrived within pybatsim's ``-t`` milliseconds."""
-        with self._errors_told():
+        """Stop, because no message arrived within pybatsim's ``-t`` milliseconds."""
+        with self._errors_reported():
             raise PeerError(
-                "the simulator has been silent for longer than pybatsim's --timeout:"
+                "no message from the simulator within pybatsim's --timeout:"
                 " it has stopped, or needs more time (0 waits forever)"
             )
 
@@ -188,7 +188,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
             print(f"wrote {path}", file=sys.stderr)
 
     @contextmanager
-    def _errors_told(self, *, simulator_waits: bool = False) -> Iterator[None]:
+    def _errors_reported(self, *, simulator_waits: bool = False) -> Iterator[None]:
         try:
             yield
         except Exception as error:

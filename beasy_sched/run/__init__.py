@@ -1,1 +1,1 @@
-"""A run: what the user chose, the session made from it, the run in one process, and its files as tables."""
+"""A run: the user's settings, the session made from them, the run in one process, and its files as tables."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from beasy_sched.reports.metrics import Metrics
     from beasy_sched.reports.watch import Watch
 
-DEADLOCK = "deadlock: jobs are waiting, and no more events can occur"
+DEADLOCK = "deadlock: jobs are waiting but no events are left"
 
 
 def run_in_process(
@@ -36,13 +36,13 @@ def run_in_process(
     metrics: Metrics | None = None,
     policy: Policy | None = None,
 ) -> RunSummary:
-    """Run to the end and return the summary; a run that fails has its results so far as `RunFiles` says.
+    """Run to the end and return the summary; `RunFiles` describes the files of a run that fails.
 
     ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
     allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
-    the summary; ``watch`` shows the run while it goes, ``metrics`` tells Prometheus of it; ``policy`` decides
-    instead of the one that the settings name. Raises InputError, ConfigError and whatever ends the run early;
-    the summary then names the error. A deadlock raises nothing, but is named in the summary.
+    the summary; ``watch`` shows the run live, ``metrics`` serves its Prometheus metrics; ``policy`` replaces
+    the policy named in the settings. Raises InputError, ConfigError and any error that ends the run early;
+    the summary then contains the error. A deadlock raises nothing, but is stated in the summary.
     """
     settings = files.settings
 
@@ -54,7 +54,7 @@ def run_in_process(
         log = files.log if watch is None else watch.log(files.log)
         session = build_session(
             settings,
-            platform=platform(),  # its messages need not tell the speeds
+            platform=platform(),  # its messages need not contain the speeds
             log=log,
             inputs_checked=True,
             replan=replanner.rule,
@@ -100,10 +100,10 @@ def run_in_process(
 
 @contextlib.contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Look for cyclic garbage less often while a run goes, and as often as before afterwards.
+    """Collect cyclic garbage less often during a run, and restore the thresholds afterwards.
 
-    A run makes hardly any, but many objects that live to its end, and each look walks through the young
-    ones: 1 to 2 % of the time of a month of jobs.
+    A run creates hardly any cyclic garbage, but many objects that live to its end. Each collection visits
+    the young ones, which takes 1 to 2 % of the time of a run with a month of jobs.
     """
     before = gc.get_threshold()
     gc.set_threshold(200_000, 20, 100)

@@ -1,6 +1,6 @@
-"""The files of a run: how runs are found, and how each file is read.
+"""The files of a run: finding runs, and reading each file.
 
-Two ways to read: as pandas data frames (`RunTables`), and line by line, without pandas (`read_log`,
+Files are read as pandas data frames (`RunTables`), or line by line, without pandas (`read_log`,
 `read_jobs`, `read_trace`).
 """
 
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 LARGEST = LARGEST_NUMBER
-"""No number in a run's files is larger."""
+"""Largest number in a run's files."""
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 _COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "hosts_to_speed")
-"""Facts that explanations calculate with."""
+"""Facts that explanations use in calculations."""
 RUN_OVER = "the run is over"
-"""The rule under which a run's end kills what still runs, and rejects what still waits."""
+"""Rule by which the end of a run kills running jobs and rejects waiting ones."""
 _SAME_START_S = 10.0
-"""Difference that the start times of scheduler and simulator may have, s: the latency of messages."""
+"""Largest difference between start times of scheduler and simulator, s: the latency of messages."""
 
 
 def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_property[pd.DataFrame]:
-    """A field of `RunTables`: a file as a data frame, read when it is asked for."""
+    """A field of `RunTables`: a file as a data frame, read on first use."""
 
     def frame(run: RunTables) -> pd.DataFrame:
         path = files.path_of(run.prefix, name)
@@ -61,12 +61,12 @@ def _table(name: str, doc: str, types: dict[str, type] | None = None) -> cached_
 
 
 def place_of(run: RunTables | PathLike) -> str:
-    """Return the prefix, or whatever else names the files of a run."""
+    """Return the prefix, or another path that identifies the files of a run."""
     return run.prefix if isinstance(run, RunTables) else os.fspath(run)
 
 
 def places_of(runs: Places) -> list[str]:
-    """Return the places of one run or several, each as `place_of` does. Raises ConfigError for none."""
+    """Return the paths of one or several runs, as `place_of` does. Raises ConfigError without any."""
     given = [runs] if isinstance(runs, str | os.PathLike | RunTables) else [*runs]
     if not given:
         raise ConfigError("runs: found none, expected at least one")
@@ -75,7 +75,7 @@ def places_of(runs: Places) -> list[str]:
 
 @dataclass(frozen=True)
 class RunTables:
-    """The files of one run, read when they are asked for."""
+    """The files of one run, read on first use."""
 
     prefix: str
 
@@ -95,7 +95,7 @@ class RunTables:
         "One row per job with a deadline; times in s.",
         {"job": str, "workflow": str, "outcome": str},
     )
-    machine_states = _table(files.STATES, "How many hosts are in each state, whenever that changes.")
+    machine_states = _table(files.STATES, "Number of hosts in each state, at each change.")
     pstate_changes = _table(files.PSTATES, "Every change of P-state.", {"machine_id": str})
     consumed_energy = _table(
         files.ENERGY, "Energy (J) used since time 0, at job starts and ends and P-state changes."
@@ -111,11 +111,11 @@ Places: TypeAlias = RunTables | PathLike | Sequence[RunTables | PathLike]
 
 
 def find_runs(places: Sequence[PathLike]) -> dict[str, str]:
-    """Return the runs by name, each with the prefix of its files, in the order asked for, no run twice.
+    """Return the runs by name, each with the prefix of its files, in the given order, without duplicates.
 
     A place is an export prefix (``out/run``), one of a run's files, or a folder: all runs in it, by name.
-    A run's name is its prefix without the folder, or with as much of it as tells the runs apart.
-    Raises InputError where there is no run.
+    A run's name is its prefix without the folder, or with as much of it as distinguishes the runs.
+    Raises InputError if there is no run.
     """
     prefixes: dict[str, str] = {}
     for place in places:
@@ -125,10 +125,10 @@ def find_runs(places: Sequence[PathLike]) -> dict[str, str]:
 
 
 def runs_among(places: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Tell runs from what else a shell names for ``out/*``; returns both.
+    """Separate runs from the other paths that a shell finds for ``out/*``, and return both.
 
-    The folder of a campaign counts as a run, and so does what does not exist, so that it is not missed.
-    Raises InputError where all places exist, and none is a run.
+    The folder of a campaign counts as a run, and so does a path that does not exist, so that it is reported.
+    Raises InputError if all paths exist and none is a run.
     """
     runs, others, prefixes = [], [], []
     for place in places:
@@ -145,9 +145,9 @@ def runs_among(places: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _prefixes(place: str) -> list[str]:
-    """The prefixes of all runs at a place; in a folder without runs, those in the folders in it.
+    """Return the prefixes of all runs at a place; for a folder without runs, those in its subfolders.
 
-    Where one has a summary, only runs with a summary count.
+    If any run has a summary, only runs with a summary count.
     """
     if os.path.isdir(place):
         for pattern, endings in product(("*_", "*/*_"), (files.FILES[:1], files.FILES[1:])):
@@ -155,7 +155,7 @@ def _prefixes(place: str) -> list[str]:
             if found:
                 return _without_accounts(found)
         raise InputError(
-            place, "holds no run: expected files such as NAME_summary.json, made with '-o FOLDER/NAME'"
+            place, "contains no run: expected files such as NAME_summary.json, written with '-o FOLDER/NAME'"
         )
     for ending in files.FILES:
         if place.endswith(f"_{ending}") and os.path.isfile(place):
@@ -165,33 +165,33 @@ def _prefixes(place: str) -> list[str]:
     _refuse_unended(place)
     raise InputError(
         place,
-        f"is not a run: there is neither {Path(place).name}_summary.json nor another file of a run; "
-        "give the prefix that '-o' was given, or a folder",
+        f"is not a run: found neither {Path(place).name}_summary.json nor another file of a run; "
+        "give the output prefix (-o) of a run, or a folder",
     )
 
 
 def _without_accounts(prefixes: Collection[str]) -> list[str]:
-    """Return the prefixes in order, without what failed runs had done beside the results of others."""
+    """Return the prefixes in order, without failed runs whose prefix also has results."""
     accounts = {files.failed_prefix(prefix) for prefix in prefixes}
     return sorted({*prefixes} - accounts)
 
 
 def _refuse_unended(prefix: str) -> None:
-    """Raise InputError that says what to do where a run has failed, or was killed."""
+    """Raise InputError, with advice, if a run failed or was killed."""
     failed = files.failed_prefix(prefix)
     if any(files.path_of(failed, name).exists() for name in files.FILES):
-        raise InputError(prefix, f"has no results, since the run failed: what it had done is {failed}")
+        raise InputError(
+            prefix, f"has no results because the run failed: its files up to the failure are {failed}"
+        )
     left = None
-    with contextlib.suppress(InputError):  # it still lives
+    with contextlib.suppress(InputError):  # it is still running
         left = leftover(files.path_of(prefix, files.SUMMARY))
     if left is not None:
-        raise InputError(
-            prefix, f"was killed: 'beasy-sched recover {prefix}' makes a run of what it had done"
-        )
+        raise InputError(prefix, f"was killed: recover its files with 'beasy-sched recover {prefix}'")
 
 
 def _names(paths: list[str]) -> list[str]:
-    """The shortest endings of the paths, in whole parts, that tell them apart, without a common ending."""
+    """Return the shortest endings of the paths (in whole parts, without a common one) that differ."""
     parts = [Path(path).parts for path in paths]
     while len(parts) > 1 and len({part[-1] for part in parts}) == 1:
         parts = [part[:-1] for part in parts]
@@ -203,29 +203,31 @@ def _names(paths: list[str]) -> list[str]:
 
 
 def find_prefix(run: PathLike) -> str:
-    """The prefix of a run's files: ``run`` itself, or that of the only run in the folder ``run``.
+    """Return the prefix of a run's files: ``run`` itself, or that of the only run in the folder ``run``.
 
-    Raises InputError where there is no run, or more than one.
+    Raises InputError if there is no run, or more than one.
     """
     path, log, ending = Path(run), files.path_of(os.fspath(run), files.DECISIONS), f"_{files.DECISIONS}"
     if log.exists():
         return os.fspath(run)
     if not path.is_dir():
         _refuse_unended(os.fspath(run))
-        raise InputError(
-            log, "no such decision log: give the prefix of a run (-o), or the folder that holds it"
-        )
+        raise InputError(log, "no such decision log: give the output prefix (-o) of a run, or its folder")
     found = _without_accounts([each.name.removesuffix(ending) for each in path.glob(f"*{ending}")])
     if len(found) == 1:
         return os.fspath(path / found[0])
-    what = f"holds several runs: {', '.join(found)}" if found else "holds no decision log (*_decisions.jsonl)"
+    what = (
+        f"contains several runs: {', '.join(found)}"
+        if found
+        else "contains no decision log (*_decisions.jsonl)"
+    )
     below = [] if found else sorted(path.glob(f"*/*{ending}"))
     example = str(below[0]).removesuffix(ending) if below else path / (found or ["run"])[0]
     raise InputError(path, f"{what}; give the prefix of one, such as {example}")
 
 
 class _Line(msgspec.Struct, gc=False):
-    """What is read of every line of the decision log."""
+    """Fields read from every line of the decision log."""
 
     time: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
     action: str
@@ -233,7 +235,7 @@ class _Line(msgspec.Struct, gc=False):
 
     @property
     def kind(self) -> str:
-        """The action, a P-state without its number."""
+        """The action; for a P-state, without its number."""
         action = self.action
         return action.partition(" ")[0] if " " in action else action
 
@@ -254,9 +256,9 @@ _LINE: Final[JsonDecoder[LogLine]] = JsonDecoder(LogLine)
 
 
 def read_log(prefix: str, *actions: str) -> Iterator[LogLine]:
-    """The decision log, line by line; with ``actions`` only the lines of these.
+    """Yield the entries of the decision log; with ``actions``, only those with these actions.
 
-    Raises InputError, also where a log that is read as a whole is cut.
+    Raises InputError, also if a log that is read as a whole is truncated.
     """
     path = files.path_of(prefix, files.DECISIONS)
     words = [f'"{action}"'.encode() for action in actions]
@@ -270,7 +272,7 @@ def read_log(prefix: str, *actions: str) -> Iterator[LogLine]:
 
 
 def _decisions(path: Path, number: int, block: bytes, words: Sequence[bytes]) -> Iterable[LogLine]:
-    """The lines of a block that have one of the words, if there are any; the first line is ``number``."""
+    """Yield the lines of a block that contain one of the words, if any; the first line is ``number``."""
     chosen = block
     if words:
         chosen = b"\n".join(line for line in block.split(b"\n") if any(word in line for word in words))
@@ -301,10 +303,10 @@ def _decision(path: Path, number: int, line: bytes) -> LogLine:
 
 
 def _check_end(path: Path, number: int, block: bytes) -> None:
-    """Raise InputError where the last block of a log, from line ``number`` on, lacks the end of a line."""
+    """Raise InputError if the last block of a log, from line ``number``, lacks the end of a line."""
     if block and not block.endswith(b"\n"):
         last = number + block.count(b"\n")
-        raise InputError(path, "ends in the middle of a line: the rest is lost", line=last)
+        raise InputError(path, "is truncated in the middle of a line", line=last)
 
 
 class _Waited(msgspec.Struct, frozen=True, gc=False):
@@ -312,7 +314,7 @@ class _Waited(msgspec.Struct, frozen=True, gc=False):
 
 
 class Glance(_Line, gc=False):
-    """As much of a line of the decision log as tells who waited when; the other facts are passed over."""
+    """Partial entry of the decision log, for waiting times; the other facts are not parsed."""
 
     rule: str = ""
     facts: _Waited = _Waited()
@@ -322,9 +324,9 @@ _GLANCE: Final[JsonDecoder[Glance]] = JsonDecoder(Glance)
 
 
 def glance_over(prefix: str) -> Iterator[tuple[Glance, Callable[[], LogLine]]]:
-    """A glance at each line of the decision log, with what reads the whole line.
+    """Yield a partial entry for each line of the decision log, with a function that reads the whole line.
 
-    It takes a fifth of the time of `read_log`. Raises InputError, also where the log is cut.
+    It takes a fifth of the time of `read_log`. Raises InputError, also if the log is truncated.
     """
     path = files.path_of(prefix, files.DECISIONS)
     number, block = 0, b""
@@ -340,7 +342,7 @@ def glance_over(prefix: str) -> Iterator[tuple[Glance, Callable[[], LogLine]]]:
 
 
 def _check(decision: LogLine) -> None:
-    """Raise ValueError for what the types do not check."""
+    """Check values that the types do not restrict. Raises ValueError."""
     if decision.hosts:
         _check_hosts(decision.hosts)
     for name, value in decision.facts.items():
@@ -356,7 +358,7 @@ def _check_hosts(text: str) -> None:
 
 
 class JobRow(msgspec.Struct, frozen=True, gc=False):
-    """One row of Batsim's ``jobs.csv``; None where there is no value."""
+    """One row of Batsim's ``jobs.csv``; None for a missing value."""
 
     id: str
     subtime_s: float
@@ -375,9 +377,9 @@ _JOB_COLUMNS: Final = (
 
 
 def read_jobs(prefix: str, mentioned: str = "") -> Iterator[JobRow]:
-    """The rows of ``jobs.csv``; none where Batsim has written that file elsewhere. Raises InputError.
+    """Yield the rows of ``jobs.csv``; none if Batsim wrote that file elsewhere. Raises InputError.
 
-    ``mentioned``: only rows with this text are asked for, in a tenth of the time; there may be others among
+    ``mentioned``: only rows that contain this string are needed, in a tenth of the time; others may be among
     them.
     """
     path = files.path_of(prefix, files.JOBS)
@@ -401,27 +403,29 @@ def read_jobs(prefix: str, mentioned: str = "") -> Iterator[JobRow]:
                 energy_j=_number(energy),
             )
         except (KeyError, ValueError) as error:
-            raise InputError(path, f"is not a row of Batsim's jobs.csv: {_told(error)}", line=line) from None
+            raise InputError(
+                path, f"is not a row of Batsim's jobs.csv: {_described(error)}", line=line
+            ) from None
 
 
 @dataclass(frozen=True)
 class DeadlineRow:
-    """One row of ``deadlines.csv``, times in s; None where there is no value."""
+    """One row of ``deadlines.csv``, times in s; None for a missing value."""
 
     job: str
     workflow: str
-    """Workflow of the job; empty for a job of no workflow."""
+    """Workflow of the job; empty if there is none."""
     phase: int | None
     end_s: float | None
     internal_deadline_s: float | None
-    """Time by which the job must end so that the jobs after it can keep their deadlines."""
+    """Time by which the job must end so that its successors can meet their deadlines."""
     deadline_s: float
     lateness_s: float | None
     outcome: str
 
 
 def read_deadlines(prefix: str) -> Iterator[DeadlineRow]:
-    """The rows of ``deadlines.csv``; none where no job had a deadline. Raises InputError."""
+    """Yield the rows of ``deadlines.csv``; none if no job had a deadline. Raises InputError."""
     for path, line, row in _rows(prefix, files.DEADLINES):
         try:
             yield DeadlineRow(
@@ -435,11 +439,11 @@ def read_deadlines(prefix: str) -> Iterator[DeadlineRow]:
                 outcome=row["outcome"],
             )
         except (KeyError, ValueError) as error:
-            raise InputError(path, f"is not a row of deadlines: {_told(error)}", line=line) from None
+            raise InputError(path, f"is not a row of deadlines: {_described(error)}", line=line) from None
 
 
 def read_trace(prefix: str) -> Iterator[dict[str, float]]:
-    """The rows of the energy trace, empty fields left out; none without a site. Raises InputError."""
+    """Yield the rows of the energy trace without empty fields; none without a site. Raises InputError."""
     for path, line, row in _rows(prefix, files.TRACE):
         try:
             numbers = {name: _finite(text) for name, text in row.items() if text}
@@ -458,7 +462,7 @@ def _rows(prefix: str, name: str) -> Iterator[tuple[Path, int, dict[str, str]]]:
             yield path, line, row
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     return f"it has no {error}" if isinstance(error, KeyError) else str(error)
 
 
@@ -472,7 +476,7 @@ def _hosts(text: str) -> int:
 
 
 def _finite(text: str) -> float:
-    """Read a number as `ANY_NUMBER` does, which also has the words for what is none."""
+    """Read a number as `ANY_NUMBER` does, with its message for invalid numbers."""
     try:
         found = float(text)
     except ValueError:
@@ -483,12 +487,12 @@ def _finite(text: str) -> float:
 
 
 def _number(text: str, least: float = -LARGEST) -> float | None:
-    """A number; None for no text and for less than ``least`` (Batsim's -1 for a job without a walltime)."""
+    """Return a number; None for an empty string or less than ``least`` (Batsim's -1: no walltime)."""
     return value if text and (value := _finite(text)) >= least else None
 
 
 def check_same_run(prefix: str) -> None:
-    """Raise InputError where the decision log and ``jobs.csv`` are of different runs."""
+    """Raise InputError if the decision log and ``jobs.csv`` are from different runs."""
     rows = {row.id: row.start_s for row in read_jobs(prefix)}
     if rows:
         starts = {line.job: line.time for line, _ in glance_over(prefix) if line.action == "start"}
@@ -496,9 +500,9 @@ def check_same_run(prefix: str) -> None:
 
 
 def check_starts(prefix: str, logged: Mapping[str, float], rows: Mapping[str, float | None]) -> None:
-    """Raise InputError where a job of ``jobs.csv`` started at another time than the decision log says.
+    """Raise InputError if a job's start times in ``jobs.csv`` and the decision log differ.
 
-    Both have the times in s by job id; ``rows`` those of ``jobs.csv``, None (or NaN) for a job that never
+    Both map job ids to times in s; ``rows`` are those of ``jobs.csv``, None (or NaN) for a job that never
     started.
     """
     for job, start_s in rows.items():
@@ -506,9 +510,9 @@ def check_starts(prefix: str, logged: Mapping[str, float], rows: Mapping[str, fl
             continue
         log_s = logged.get(job)
         if log_s is None or abs(log_s - start_s) > _SAME_START_S:
-            says = f"does not start {job}" if log_s is None else f"starts {job} at {log_s:g} s"
+            found = f"does not start {job}" if log_s is None else f"starts {job} at {log_s:g} s"
             raise InputError(
                 files.path_of(prefix, files.JOBS),
-                f"is of another run than {files.path_of(prefix, files.DECISIONS)}, which {says}, while it"
-                f" started at {start_s:g} s here; run both sides again, or remove the files of the older run",
+                f"is from another run than {files.path_of(prefix, files.DECISIONS)}, which {found}, while it"
+                f" started at {start_s:g} s here; rerun scheduler and simulator, or delete the older files",
             )

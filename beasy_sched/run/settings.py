@@ -30,36 +30,34 @@ if TYPE_CHECKING:
 
 
 class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Plans that are made during the run: when, and from what."""
+    """Plans made during the run: their times and inputs."""
 
     every: Annotated[
         str,
         Means(
-            'make plans during the run, from the levels that are really there: at each ``"window"``, or time'
-            ' such as ``"12h"``; they expect ``workload`` and the forecast, or else ``events``',
-            "Make plans during the run, from the levels that are really there: 'window', at the start of"
-            " every window, or a time such as 12h. Expected are the demand and production of --plan, if"
-            " given, or else (simulate) the run's own.",
+            'replan during the run from the current storage levels: at each ``"window"``, or at an interval'
+            ' such as ``"12h"``; plans assume ``workload`` and the forecast, or else ``events``',
+            "Replan during the run from the current storage levels: 'window', at the start of every window,"
+            " or an interval such as 12h. The plans assume the demand and production of --plan or, in"
+            " 'simulate' without --plan, those of the run itself.",
         ),
     ]
     workloads: Annotated[
         tuple[str, ...],
-        Means("with --replan: Batsim workload (JSON) that is expected"),
+        Means("with --replan: expected workload (Batsim JSON)"),
     ] = ()
     demand: Annotated[
         str | None,
-        Means("with --replan, instead: the expected demand, powers (CSV or events) or their quantiles (CSV)"),
+        Means("with --replan: expected demand instead: powers (CSV or events) or their quantiles (CSV)"),
     ] = None
     production: Annotated[
         str | None,
-        Means(
-            "with --replan: the expected production, powers (events or CSV). Default: --forecast, if given"
-        ),
+        Means("with --replan: expected production, powers (events or CSV). Default: --forecast, if given"),
     ] = None
     limit_s: Annotated[
         float | None,
         Means(
-            "with --replan: real time after which a plan is given up, and the one before goes on."
+            "with --replan: wall-clock limit for solving a plan; after it, the previous plan stays in effect."
             " [default: 60 for serve, 600 for simulate]",
             range=Range(0, LATEST_S, above=True),
         ),
@@ -67,8 +65,7 @@ class ReplanSettings(Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     season: Annotated[
         str | None,
         Means(
-            "with --replan: plan of the season (of 'plan --season') that the windows take their hydrogen"
-            " targets from",
+            "with --replan: seasonal plan (of 'plan --season') with the hydrogen targets of the windows",
         ),
     ] = None
 
@@ -79,73 +76,73 @@ class RunSettings(Struct, frozen=True):
     policy: Annotated[
         str,
         Means(
-            'a policy\'s name, ``"package.module:Class"``, or a class of your own',
-            "Policy that decides: a name listed by 'beasy-sched policies', or package.module:Class.",
+            'a policy\'s name, ``"package.module:Class"``, or your own class',
+            "Scheduling policy: a name from 'beasy-sched policies', or package.module:Class.",
         ),
     ] = "easy"
     options: Annotated[
         dict[str, Any],
         Means(
             'options of the policy, as ``{"priority": "slowdown"}``',
-            "All options of the policy as a JSON object, or @ and the name of a file that contains one.",
+            "All options of the policy as a JSON object, or @FILE for a file that contains one.",
         ),
     ] = {}
     site: Annotated[
         str | None,
         Means(
-            'site file; ``"default"`` is the one that comes with the program',
+            'site file; ``"default"`` is the built-in site',
             "Site file (TOML): battery, hydrogen, steps, guard. Without it, power is unlimited."
-            " 'default' selects the file that comes with the program.",
+            " 'default' selects the built-in site.",
         ),
     ] = None
-    """Text of the site file."""
+    """Content of the site file."""
     site_name: str = "site.toml"
     """Name of the site file, for error messages."""
     plan: Annotated[
         str | None,
         Means(
-            "an offline plan, which some policies require: its file, or what `plan` returned",
-            "Plan of the site ('beasy-sched plan'): the hydrogen follows it, results compare planned with"
-            " real values, and some policies require it.",
+            "an offline plan, required by some policies: its file, or the return value of `plan`",
+            "Plan of the site ('beasy-sched plan'): sets the hydrogen schedule; results compare planned and"
+            " actual values. Some policies require it.",
         ),
     ] = None
     """Plan file."""
     forecast: Annotated[
         str | None,
         Means(
-            "predictions of the production, as ``--forecast`` names them: a forecast file,"
+            "predictions of the production, as for ``--forecast``: a forecast file,"
             ' ``"predictor:FILE"``, or ``"perfect"``, the production of ``events``',
             "Predictions of the production, for policies that plan ahead: a forecast file, 'predictor:FILE'"
-            " (training data, or a TOML file), 'perfect:EVENTS' (the real production, for studies; 'perfect'"
-            " alone is the run's own --events) or 'none'.",
+            " (training data, or a TOML file), 'perfect:EVENTS' (the actual production, for studies;"
+            " 'perfect' without a file uses --events) or 'none'.",
         ),
     ] = None
     windows: Annotated[
-        int, Means("how many of the site's windows (72 h each by default) the run has", range=WINDOWS)
+        int, Means("length of the run in planning windows of the site (72 h each by default)", range=WINDOWS)
     ] = 1
     energy: Annotated[
         EnergySource,
         Means(
-            "source of the energy used: the simulator's answers (needs its -E), or the daemon's own model"
-            " (always with a Batsim 5)",
+            "source of the energy used: the simulator's replies (requires its -E), or the daemon's own model"
+            " (always with Batsim 5)",
         ),
     ] = EnergySource.BATSIM
     power_actions: bool = True
     """Whether P-states may be changed."""
     replan: ReplanSettings | None = None
-    """None means that no plans are made during the run."""
+    """None: no plans are made during the run."""
     retry_s: Annotated[
         float | UnsetType,
         Means(
-            "first wait before a server that was woken and did not come may be woken again (default: 300;"
+            "initial delay before retrying to wake a server that failed to wake (default: 300;"
             " doubles with each further failure, up to 12 times)",
-            "First wait before a server that was woken and did not come may be woken again, such as 5min or"
+            "Initial delay before retrying to wake a server that failed to wake, such as 5min or"
             " 300; doubles with each further failure, up to 12 times. [default: 5min]",
             RETRIES,
             "s",
         ),
     ] = UNSET
-    """`RETRY_S` where it is not set; see `engine.lost`."""
+    """None: `RETRY_S`; see `engine.lost`."""
 
 
 def build_session(
@@ -160,8 +157,7 @@ def build_session(
 ) -> Session:
     """Make the session described by ``settings``; the other parameters are as in `SessionOptions`.
 
-    ``plans`` are those that the run begins with, instead of the file of them that the settings name;
-    ``policy`` decides instead of the one that they name.
+    ``plans`` replace the plan file of the settings at the start of the run; ``policy`` replaces their policy.
 
     Raises ConfigError and InputError.
     """
@@ -201,7 +197,7 @@ def build_session(
 
 
 def check_needs(policy: Policy, name: str, *, site: bool, plan: bool) -> None:
-    """Raise ConfigError unless the run has what the policy called ``name`` requires."""
+    """Raise ConfigError if the run lacks something that the policy called ``name`` requires."""
     if policy.needs_power and not site:
         raise ConfigError(f"policy {name!r} requires a site: pass --site FILE")
     if policy.needs_plan and not plan:
@@ -209,7 +205,7 @@ def check_needs(policy: Policy, name: str, *, site: bool, plan: bool) -> None:
 
 
 def read_options(text: str = "{}", single: Sequence[str] = ()) -> dict[str, Any]:
-    """Read a policy's options: of ``--options`` (JSON, or ``@`` and its file), and of each ``--option``.
+    """Read a policy's options from ``--options`` (JSON, or ``@FILE``) and each ``--option``.
 
     Raises ConfigError and InputError.
     """
@@ -232,7 +228,7 @@ def read_options(text: str = "{}", single: Sequence[str] = ()) -> dict[str, Any]
 
 
 def _read_option(text: str) -> tuple[str, Any]:
-    """Read ``NAME=VALUE``; a value that is not JSON is a text. Raises ConfigError."""
+    """Read ``NAME=VALUE``; a value that is not JSON is a string. Raises ConfigError."""
     name, equals, value = text.partition("=")
     if not (equals and name):
         raise ConfigError(f"--option: found {text!r}, expected NAME=VALUE, such as priority=arrival")

@@ -1,7 +1,6 @@
-"""A Slurm cluster in Batsim's place: its jobs and nodes as messages, the scheduler's decisions as commands.
+"""A Slurm cluster in place of Batsim: its jobs and nodes as messages, the scheduler's decisions as commands.
 
-`records` and `commands` know Slurm; `bridge`, with `acting` and `shadow`, makes events of what is seen and
-actions of decisions, without input or output; `sources` read the power now, of lines that `readings`
-understands; `service` runs a bridge, and `live` a whole run. Nothing outside this package and the command
-line knows it.
+`records` and `commands` access Slurm; `bridge`, with `acting` and `shadow`, converts observations to events
+and decisions to actions, without input or output; `sources` read the current power from lines that
+`readings` parses; `service` runs a bridge, and `live` a whole run. Only the command line uses this package.
 """

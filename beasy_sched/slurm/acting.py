@@ -1,4 +1,4 @@
-"""The bridge that acts: it starts jobs that were held for it where the scheduler says, and switches nodes."""
+"""The acting bridge: starts held jobs on the hosts that the scheduler chooses, and switches nodes."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
 from beasy_sched.slurm.settings import OnKill, OnReject
 
 REJECTED: Final = f"{MARK}: rejected"
-"""Administrator's comment on jobs that the scheduler has rejected, and that stay held."""
+"""Administrator's comment on jobs that the scheduler has rejected and that remain held."""
 _ASK_AGAIN_S: Final = 10.0
-"""A node that has not begun to do what it was asked is asked again after this time."""
+"""Time after which a request is repeated if the node has not begun to carry it out, s."""
 _SETTLED_S: Final = 5.0
-"""What a node shows so soon after it was asked may be older."""
+"""Time after a request during which the state of a node may be outdated, s."""
 
 
 @dataclass
 class _Group:
-    """Hosts that were switched in one decision, and are answered together."""
+    """Hosts that were switched in one decision, and are reported together."""
 
     hosts: HostSet
     state: int
     left: set[int]
-    """Hosts that have not reached the state yet."""
+    """Hosts that have not yet reached the state."""
 
 
 class Acting(Bridge):
-    """Starts the jobs of a partition that were held for it, and switches its nodes; touches nothing else."""
+    """Bridge that starts the held jobs of a partition and switches its nodes; it changes nothing else."""
 
     acts = True
 
@@ -53,27 +53,27 @@ class Acting(Bridge):
         on_kill: OnKill = "cancel",
         on_reject: OnReject = "hold",
     ) -> None:
-        """As `Bridge`; ``on_kill`` and ``on_reject`` say what becomes of killed and rejected jobs.
+        """As `Bridge`; ``on_kill`` and ``on_reject`` are the treatment of killed and rejected jobs.
 
-        ``adopts``: the scheduler is told of jobs that an earlier bridge has started; otherwise, as Batsim has
-        no message for it, their hosts are out of service until they end.
+        ``adopts``: jobs that an earlier bridge started are announced to the scheduler; otherwise, because
+        Batsim has no message for it, their hosts are out of service until they end.
         """
         super().__init__(platform, partition, epoch_s=epoch_s, used_j=used_j)
         self._on_kill, self._on_reject = on_kill, on_reject
         self._adopts = adopts
-        """Whether such jobs are still looked for: at the first look alone."""
+        """Whether such jobs are still searched for, which is done only at the first poll."""
         self._groups: list[_Group] = []
         self._asked_s = np.full(platform.size, -np.inf)
-        """When each node was last asked to switch on or off, s."""
+        """Time of the last request to switch each node on or off, s."""
         self._left_alone: set[str] = set()
-        """Jobs that are not the bridge's to start; each is told of once."""
+        """Jobs that the bridge must not start; each is reported once."""
 
-    # --- what is seen ---------------------------------------------------------------------------------------
+    # --- observing the cluster ------------------------------------------------------------------------------
 
     def observe(
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
     ) -> list[a.ClusterAction]:
-        """Look at a cluster; note what is new, and return what must be asked of it at once."""
+        """Process the state of the cluster, and return the actions that are due at once."""
         actions: list[a.ClusterAction] = []
         seen = {job.id: job for job in jobs if self.partition in job.partitions}
         for tracked in [*self.tracked.values()]:
@@ -90,7 +90,7 @@ class Acting(Bridge):
         return actions
 
     def _adopt(self, now_s: float, job: SlurmJob) -> bool:
-        """Tell of a job that runs already, or was told where to start; return whether it is one."""
+        """Announce a job that is running, or has been given its nodes; return whether it is one."""
         nodes = job.required_nodes if job.waits else job.nodes
         hosts = HostSet(np.array(sorted(self.hosts_of(nodes)), dtype=np.intp))
         ours = job.admin_comment == MARK and not job.lacks
@@ -104,24 +104,24 @@ class Acting(Bridge):
         return True
 
     def _taken(self) -> BoolArray:
-        """Hosts of the jobs that run, or were told to."""
+        """Return the hosts of jobs that are running, or about to start."""
         taken = np.zeros(self.platform.size, dtype=np.bool_)
         for tracked in self.tracked.values():
             taken[tracked.hosts.ids] = True
         return taken
 
     def _meet(self, now_s: float, job: SlurmJob) -> Iterable[a.ClusterAction]:
-        """Look at a job that the scheduler does not know."""
+        """Process a job that is unknown to the scheduler."""
         ours = job.admin_comment.startswith(MARK) and not job.admin_comment.startswith(REJECTED)
         if not job.waits or not ours:
             return ()
         if not job.is_held:
             requeued = job.restarts > self._restarts.get(job.id, job.restarts)
-            return [a.HoldJob(job.id)] if requeued else ()  # else somebody has released it
+            return [a.HoldJob(job.id)] if requeued else ()  # else it was released outside of beasy-sched
         if job.lacks:
             if job.id not in self._left_alone:
                 self._left_alone.add(job.id)
-                self.notes.append(f"job {job.id} asks for more than nodes ({job.lacks}): left to Slurm")
+                self.notes.append(f"job {job.id} requests more than nodes ({job.lacks}): left to Slurm")
             return [a.ReleaseJob(job.id)]
         if self._may_start(now_s, job):
             self._submit(now_s, job)
@@ -131,9 +131,9 @@ class Acting(Bridge):
         before, tracked.job = tracked.job, job
         if tracked.phase is Phase.WAITING:
             if not job.waits:
-                self._withdraw(now_s, tracked, "cancelled" if job.end else "started by somebody else")
+                self._withdraw(now_s, tracked, "cancelled" if job.end else "started outside of beasy-sched")
             elif not job.is_held:
-                self._withdraw(now_s, tracked, "released by somebody else")
+                self._withdraw(now_s, tracked, "released outside of beasy-sched")
             return ()
         if job.end:
             self._complete(now_s, tracked, job.end)
@@ -141,7 +141,7 @@ class Acting(Bridge):
             self._complete(now_s, tracked, e.JobEnd.FAILED)
             return self._meet(now_s, job)
         elif job.waits:
-            if job.is_held:  # somebody, or Slurm, has taken the release back
+            if job.is_held:  # Slurm, or another user, has held it again
                 self._complete(now_s, tracked, e.JobEnd.KILLED)
                 return self._meet(now_s, job)
         elif tracked.phase is Phase.STARTING:
@@ -155,7 +155,7 @@ class Acting(Bridge):
         return ()
 
     def _gone(self, now_s: float, tracked: Tracked) -> None:
-        """A job that Slurm does not know any more has ended a while ago."""
+        """Process a job that Slurm no longer lists, because it ended a while ago."""
         if tracked.phase is Phase.WAITING:
             self._withdraw(now_s, tracked, "cancelled")
         else:
@@ -164,7 +164,7 @@ class Acting(Bridge):
     def _look_at_nodes(
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
     ) -> list[a.ClusterAction]:
-        """Note which hosts are out of service, and which have been switched; ask again where need be."""
+        """Process hosts that are out of service or have been switched; repeat requests if necessary."""
         here = [nodes.get(name) for name in self.platform.names]
         lost = np.array([node is None or node.is_lost for node in here])
         up = np.array([node is not None and node.is_up for node in here])
@@ -174,7 +174,7 @@ class Acting(Bridge):
             if job.id not in self.tracked or self.tracked[job.id].phase is Phase.WAITING:
                 taken = job.nodes if job.has_nodes else ()
                 if job.waits and not job.is_held and self.partition in job.partitions:
-                    taken = job.required_nodes  # an earlier bridge has told it to start there
+                    taken = job.required_nodes  # an earlier bridge has requested its start there
                 foreign[self.hosts_of(taken)] = True
         switching = self._answer_switches(now_s, lost, up, off)
         at_rest = ~(self._asleep | switching | self._taken())
@@ -186,9 +186,9 @@ class Acting(Bridge):
         return [*self._ask(now_s, a.SwitchOn, rise), *self._ask(now_s, a.SwitchOff, fall)]
 
     def _answer_switches(self, now_s: float, lost: BoolArray, up: BoolArray, off: BoolArray) -> BoolArray:
-        """Answer the groups that are there, first the hosts that did not come; return which still switch.
+        """Report the groups that are complete, after hosts that failed to wake; return those still switching.
 
-        A host that was to be woken and is down is said to be asleep: it counts as lost.
+        A host that should wake and is down is reported as asleep: it counts as lost.
         """
         switching = np.zeros(self.platform.size, dtype=np.bool_)
         for group in [*self._groups]:
@@ -206,14 +206,14 @@ class Acting(Bridge):
         return switching
 
     def _fail(self, now_s: float, group: _Group, failed: list[int]) -> None:
-        """Take hosts that do not come out of their group, and say that they are asleep."""
+        """Remove hosts that fail to wake from their group, and report them as asleep."""
         group.left -= {*failed}
         group.hosts = HostSet(np.setdiff1d(group.hosts.ids, failed))
         self._asleep[failed] = True
         for pstate in np.unique(self.platform.sleep_pstate[failed]).tolist():
             hosts = [host for host in failed if self.platform.sleep_pstate[host] == pstate]
             self._events.append(e.ResourceStateChanged(now_s, HostSet(np.array(hosts)), pstate))
-        self.notes.append(f"{', '.join(self.platform.names[host] for host in failed)} did not come")
+        self.notes.append(f"{', '.join(self.platform.names[host] for host in failed)} failed to wake")
 
     def _ask(
         self, now_s: float, kind: type[a.SwitchOn | a.SwitchOff], hosts: HostIds
@@ -234,7 +234,7 @@ class Acting(Bridge):
 
     def _kill(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
         if tracked.job.id not in self.tracked or tracked.phase is Phase.WAITING:
-            return ()  # it has ended meanwhile
+            return ()  # it has ended in the meantime
         tracked.killed = True
         again = self._on_kill == "requeue" and tracked.phase is Phase.RUNNING and tracked.job.can_requeue
         return [a.RequeueJob(tracked.job.id) if again else a.CancelJob(tracked.job.id)]
@@ -250,7 +250,7 @@ class Acting(Bridge):
         return self._ask(now_s, a.SwitchOff if falls.all() else a.SwitchOn, hosts.ids)
 
     def failed(self, now_s: float, action: a.ClusterAction, why: str) -> None:
-        """As `Bridge.failed`: a job that cannot be started is no longer the scheduler's."""
+        """As `Bridge.failed`; a job that cannot be started is withdrawn from the scheduler."""
         super().failed(now_s, action, why)
         if isinstance(action, a.StartJob):
             tracked = self.tracked.get(action.job)

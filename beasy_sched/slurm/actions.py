@@ -1,4 +1,4 @@
-"""What a bridge asks of a cluster: the scheduler's decisions, as its commands say them."""
+"""Actions that a bridge requests of a cluster: the scheduler's decisions in terms of Slurm's commands."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from msgspec import Struct
 
 
 class ClusterAction(Struct, frozen=True, tag=True):
-    """Base of all that changes a cluster."""
+    """Base of all actions."""
 
 
 class JobAction(ClusterAction, frozen=True):
-    """Base of what is done with a job."""
+    """Base of actions on a job."""
 
     job: str
 
 
 class StartJob(JobAction, frozen=True):
-    """Have a held job start on exactly these nodes."""
+    """Start a held job on exactly these nodes."""
 
     nodes: tuple[str, ...]
 
 
 class ReleaseJob(JobAction, frozen=True):
-    """Leave a held job to the cluster's own scheduler."""
+    """Release a held job to the cluster's own scheduler."""
 
 
 class HoldJob(JobAction, frozen=True):
-    """Keep a waiting job from starting."""
+    """Hold a waiting job."""
 
 
 class CancelJob(JobAction, frozen=True):
-    """End a job, or take it out of the queue. Nothing comes of one that has ended."""
+    """Cancel a running or waiting job. It has no effect on a job that has ended."""
 
 
 class RequeueJob(JobAction, frozen=True):
@@ -44,7 +44,7 @@ class MarkJob(JobAction, frozen=True):
 
 
 class NodesAction(ClusterAction, frozen=True):
-    """Base of what is done with nodes."""
+    """Base of actions on nodes."""
 
     nodes: tuple[str, ...]
 
@@ -54,7 +54,7 @@ class SwitchOff(NodesAction, frozen=True):
 
 
 class SwitchOn(NodesAction, frozen=True):
-    """Power nodes up. Slurm loses this without a word for a node that is still falling asleep."""
+    """Power nodes up. Slurm silently ignores this for a node that is still powering down."""
 
 
 class SetFrequency(NodesAction, frozen=True):

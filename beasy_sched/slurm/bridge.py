@@ -1,8 +1,8 @@
-"""Batsim's side of a cluster: what happens in a partition as events, the scheduler's decisions as actions.
+"""Batsim's side of a cluster: changes of a partition as events, the scheduler's decisions as actions.
 
-No input or output: a `Bridge` is shown the cluster's jobs and nodes, makes messages for a scheduler, takes
-its replies, and returns what the cluster is to be asked. Times are seconds since its epoch.
-`acting.Acting` carries decisions out; `shadow.Shadow` only pretends to.
+No input or output: a `Bridge` gets the cluster's jobs and nodes, creates messages for a scheduler, takes
+its replies, and returns the actions to request of the cluster. Times are seconds since its epoch.
+`acting.Acting` carries decisions out; `shadow.Shadow` only simulates them.
 """
 
 from __future__ import annotations
@@ -37,36 +37,36 @@ from beasy_sched.slurm.records import SlurmJob, SlurmNode
 
 WORKLOAD: Final = "slurm"
 _PROFILE: Final = {"type": "parallel_homogeneous", "cpu": 1.0, "com": 0.0}
-"""Profile of every job: the run time depends on the nodes, and is not known."""
+"""Profile of every job: the run time depends on the nodes, and is unknown."""
 
 
 class Phase(Enum):
-    """How far a job is, for the scheduler."""
+    """State of a job, for the scheduler."""
 
     WAITING = "waiting"
     STARTING = "starting"
-    """It was told to start, and is not seen to run yet."""
+    """Its start was requested, and it is not yet running."""
     RUNNING = "running"
 
 
 @dataclass
 class Tracked:
-    """A job that the scheduler knows."""
+    """A job that was submitted to the scheduler."""
 
     job: SlurmJob
-    """As it was seen last."""
+    """Its last observed state."""
     name: str
-    """What the scheduler calls it."""
+    """Its id for the scheduler."""
     phase: Phase = Phase.WAITING
     hosts: HostSet = NO_HOSTS
     began_s: float = 0.0
-    """When the scheduler told it to start, s since the epoch."""
+    """Time at which the scheduler started it, s since the epoch."""
     killed: bool = False
-    """Whether the scheduler has asked to end it."""
+    """Whether the scheduler has killed it."""
 
 
 class Bridge(ABC):
-    """What both modes share: the clock of events, calls, power, and the names of nodes and jobs."""
+    """Base of both modes: the clock of events, calls, power, and the names of nodes and jobs."""
 
     acts: ClassVar[bool]
     """Whether decisions are carried out."""
@@ -81,43 +81,43 @@ class Bridge(ABC):
     ) -> None:
         """Bridge ``partition``, whose nodes are the hosts of ``platform``.
 
-        ``epoch_s``: time 0 of the bridge, s since 1970, as Slurm's own times count. ``used_j`` answers
-        queries: the energy that the nodes have used up to a time, J. None: the scheduler has to reckon it.
+        ``epoch_s``: time 0 of the bridge, s since 1970, as for Slurm's own times. ``used_j`` answers
+        queries: the energy that the nodes have used up to a time, J. None: the scheduler has to compute it.
         """
         self.platform, self.partition = platform, partition
         self.epoch_s, self._used_j = epoch_s, used_j
         self._host_of = {name: host for host, name in enumerate(platform.names)}
         self._events: list[e.Event] = []
-        """What the next message will say."""
+        """Events of the next message."""
         self._due: list[tuple[float, int, e.Event]] = []
-        """What will be said later, by time."""
+        """Later events, by time."""
         self._order = itertools.count()
         self._told_s = 0.0
         """Time of the last message."""
         self.tracked: dict[str, Tracked] = {}
-        """Jobs that wait or run for the scheduler, by Slurm's id."""
+        """Jobs that are waiting or running for the scheduler, by Slurm's id."""
         self._by_name: dict[str, Tracked] = {}
         self._attempts: dict[str, int] = {}
-        """How often a job was submitted to the scheduler, but for the first time."""
+        """Number of resubmissions of each job to the scheduler."""
         self._restarts: dict[str, int] = {}
-        """How often Slurm had requeued a job by then."""
+        """Slurm's count of requeues of each job at that time."""
         self._asleep = np.zeros(platform.size, dtype=np.bool_)
-        """Which hosts the scheduler has put to sleep, or is putting to sleep."""
+        """Hosts that the scheduler has put to sleep, or is putting to sleep."""
         self._unavailable = np.zeros(platform.size, dtype=np.bool_)
-        """Which hosts were told to be out of service."""
+        """Hosts that were reported out of service."""
         self.notes: list[str] = []
-        """What the user should know, in order; whoever shows them clears the list."""
+        """Notes for the user, in order; the reader clears the list."""
         self._refusals: set[str] = set()
-        """What the cluster has refused; each refusal is told once."""
+        """Actions that the cluster has rejected; each is reported once."""
 
     @abstractmethod
     def observe(
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
     ) -> list[a.ClusterAction]:
-        """Look at a cluster; note what is new, and return what must be asked of it at once."""
+        """Process the state of the cluster, and return the actions that are due at once."""
 
     def failed(self, now_s: float, action: a.ClusterAction, why: str) -> None:
-        """Note that the cluster has refused an action, once for each reason."""
+        """Record that the cluster has rejected an action, once for each reason."""
         if why not in self._refusals:
             self._refusals.add(why)
             self.notes.append(why)
@@ -125,7 +125,7 @@ class Bridge(ABC):
     # --- messages -------------------------------------------------------------------------------------------
 
     def begin(self, nodes: Mapping[str, SlurmNode]) -> None:
-        """Begin the talk: the first event names the hosts, asleep where they are powered down."""
+        """Add the first event, with the hosts; those that are powered down are asleep."""
         off = [name in nodes and nodes[name].is_off for name in self.platform.names]
         asleep = self._asleep = np.asarray(off) & (self.platform.sleep_pstate >= 0)
         starts = np.where(asleep, self.platform.sleep_pstate, self.platform.initial_pstates)
@@ -146,11 +146,11 @@ class Bridge(ABC):
         )
 
     def announce(self, now_s: float, reading: Reading) -> None:
-        """Tell what is produced from now on: the fields of a power event."""
+        """Send the production from now on: the fields of a power event."""
         self._notify(now_s, "power", reading.fields)
 
     def measured(self, now_s: float, reading: Reading) -> None:
-        """Tell what the storage really holds: ``soc_pct``, ``hydrogen_kg``."""
+        """Send the measured storage levels: ``soc_pct``, ``hydrogen_kg``."""
         self._notify(now_s, LEVELS_MEASURED, reading.fields)
 
     def _notify(self, now_s: float, kind: str, fields: Mapping[str, Any]) -> None:
@@ -163,7 +163,7 @@ class Bridge(ABC):
         return self._flush(now_s)
 
     def message(self, now_s: float) -> e.Message | None:
-        """Return what the scheduler is to be told at ``now_s``; None if that is nothing."""
+        """Return the message for the scheduler at ``now_s``; None if there are no events."""
         while self._due and self._due[0][0] <= now_s:
             _, _, event = heapq.heappop(self._due)
             self._on_due(now_s, event)
@@ -174,14 +174,14 @@ class Bridge(ABC):
 
     @property
     def next_due_s(self) -> float | None:
-        """When something must be said at the latest, s; None if that is not known."""
+        """Time at which the next message is due, s; None if unknown."""
         return self._due[0][0] if self._due else None
 
     def _later(self, at_s: float, event: e.Event) -> None:
         heapq.heappush(self._due, (at_s, next(self._order), event))
 
     def _flush(self, now_s: float) -> e.Message:
-        """A message of all events, at its time, which is never before the last one's."""
+        """Return a message of all events, at a time that is never before that of the last message."""
         told_s = self._told_s = max(self._told_s, now_s)
         events = [msgspec.structs.replace(event, timestamp=told_s) for event in self._events]
         self._events.clear()
@@ -190,12 +190,12 @@ class Bridge(ABC):
     # --- jobs -----------------------------------------------------------------------------------------------
 
     def _may_start(self, now_s: float, job: SlurmJob) -> bool:
-        """Whether a waiting job waits neither for another one nor for a time that its user has set."""
-        begin_s = job.start_s if job.is_held else job.eligible_s  # of others, the start is Slurm's guess
+        """Whether a waiting job depends neither on another job nor on a begin time set by its user."""
+        begin_s = job.start_s if job.is_held else job.eligible_s  # for others, the start is Slurm's estimate
         return not job.dependency and begin_s <= self.epoch_s + now_s
 
     def _submit(self, now_s: float, job: SlurmJob, *, past_s: float = 0.0) -> Tracked:
-        """Tell the scheduler of a job, of whose time limit ``past_s`` are over."""
+        """Submit a job to the scheduler, with ``past_s`` of its time limit already elapsed."""
         attempt = self._attempts.get(job.id, -1) + 1
         self._attempts[job.id], self._restarts[job.id] = attempt, job.restarts
         name = f"{WORKLOAD}!{job.id}" + (f"+{attempt}" if attempt else "")
@@ -209,12 +209,12 @@ class Bridge(ABC):
         self.tracked.pop(tracked.job.id, None)
 
     def _withdraw(self, now_s: float, tracked: Tracked, why: str) -> None:
-        """A waiting job is no longer the scheduler's to start."""
+        """Withdraw a waiting job from the scheduler."""
         self._forget(tracked)
         self._notify(now_s, JOB_WITHDRAWN, {"job_id": tracked.name, "reason": why})
 
     def _complete(self, now_s: float, tracked: Tracked, end: e.JobEnd) -> None:
-        """Tell that a running job has ended, after a kill that it was killed."""
+        """Report that a running job has ended; after a kill, that it was killed."""
         self._forget(tracked)
         if tracked.killed and end is not e.JobEnd.SUCCESS:
             end = e.JobEnd.KILLED
@@ -225,7 +225,7 @@ class Bridge(ABC):
     # --- decisions ------------------------------------------------------------------------------------------
 
     def carry_out(self, reply: d.Reply, now_s: float) -> list[a.ClusterAction]:
-        """Take a reply; return what the cluster is to be asked. Raises PeerError for what Slurm cannot do."""
+        """Process a reply; return the actions for the cluster. Raises PeerError for unsupported decisions."""
         return [action for decision in reply.decisions for action in self._decided(decision, now_s)]
 
     def _decided(self, decision: d.Decision, now_s: float) -> Iterable[a.ClusterAction]:
@@ -247,27 +247,25 @@ class Bridge(ABC):
                 self._events.append(e.EnergyAnswer(now_s, self._used_j(now_s)))
                 return ()
             case d.QueryEnergy():
-                raise PeerError(
-                    "the scheduler asks for the energy used, which nothing measures: pass --meter"
-                )
+                raise PeerError("the scheduler queries the energy used, which is not measured: pass --meter")
             case d.FinishRegistration() | d.SetJobMetadata():
                 return ()
         raise PeerError(f"a cluster cannot carry out {type(decision).__name__}")
 
     def _named(self, name: str) -> Tracked:
         if name not in self._by_name:
-            raise PeerError(f"the scheduler names job {name!r}, which it was never told of")
+            raise PeerError(f"the scheduler refers to job {name!r}, which it never received")
         return self._by_name[name]
 
     def _waiting(self, name: str) -> Tracked:
         tracked = self._named(name)
         if tracked.phase is not Phase.WAITING:
-            raise PeerError(f"the scheduler starts or rejects job {name!r}, which does not wait")
+            raise PeerError(f"the scheduler starts or rejects job {name!r}, which is not waiting")
         return tracked
 
     def _execute(self, tracked: Tracked, decision: d.ExecuteJob, now_s: float) -> Iterable[a.ClusterAction]:
         tracked.phase, tracked.hosts, tracked.began_s = Phase.STARTING, decision.alloc, now_s
-        if tracked.job.id not in self.tracked:  # withdrawn meanwhile, and the scheduler had not heard of it
+        if tracked.job.id not in self.tracked:  # withdrawn in the meantime, unknown to the scheduler
             self._complete(now_s, tracked, e.JobEnd.KILLED)
             return ()
         return self._start(tracked, now_s)
@@ -278,7 +276,7 @@ class Bridge(ABC):
 
     @abstractmethod
     def _reject(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
-        """Leave a waiting job alone for good."""
+        """Reject a waiting job."""
 
     @abstractmethod
     def _kill(self, tracked: Tracked, now_s: float) -> Iterable[a.ClusterAction]:
@@ -291,15 +289,15 @@ class Bridge(ABC):
     # --- nodes ----------------------------------------------------------------------------------------------
 
     def nodes_of(self, hosts: HostSet) -> tuple[str, ...]:
-        """Names of the nodes of ``hosts``."""
+        """Return the names of the nodes of ``hosts``."""
         return tuple(self.platform.names[host] for host in hosts.ids.tolist())
 
     def hosts_of(self, nodes: Iterable[str]) -> list[int]:
-        """Hosts of those of ``nodes`` that the platform has."""
+        """Return the hosts of those ``nodes`` that are in the platform."""
         return [self._host_of[name] for name in nodes if name in self._host_of]
 
     def _tell_availability(self, now_s: float, unavailable: BoolArray) -> None:
-        """Tell of hosts that have gone out of service, or come back."""
+        """Report hosts that have gone out of service, or are back in service."""
         for kind, changed in (
             (MACHINES_LEAVE, unavailable & ~self._unavailable),
             (MACHINES_RETURN, ~unavailable & self._unavailable),

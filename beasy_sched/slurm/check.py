@@ -1,4 +1,4 @@
-"""What a cluster has, and lacks, for a scheduler beside it: each finding with the line to add."""
+"""Checks of the Slurm configuration for an external scheduler; each finding has the line to add."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode, compressed
 from beasy_sched.units import counted
 
 TRIED: Final = ((22, 5),)
-"""Versions with which this was run; of later ones, only the shape of the answers is known."""
+"""Tested versions; for later ones, only the format of the output is known."""
 OLDEST: Final = (22, 5)
 OFTEN_S: Final = 86_400.0
-"""Below this SuspendTime, Slurm itself puts nodes to sleep often."""
+"""Below this SuspendTime, Slurm itself often puts nodes to sleep, s."""
 _NO_RIGHTS: Final = "slurm-rights"
-"""Code of the finding that this user may change nothing."""
+"""Code of the finding that this user has no rights to make changes."""
 APART_S: Final = 2.0
-"""Clocks that differ by more are told."""
+"""Largest difference of clocks without a warning, s."""
 LEFT_TO_US: Final = "SuspendTime=8640000"
 _MISSING: Final = ("", "(null)", "NONE", "N/A")
 
 
 @dataclass(frozen=True)
 class SlurmFacts:
-    """What was asked of a cluster."""
+    """Properties of a cluster that are checked."""
 
     version: tuple[int, int]
     config: Mapping[str, str]
     partition: str | None
-    """The partition that is looked at; None for the cluster alone."""
+    """The checked partition; None for the cluster alone."""
     settings: Mapping[str, str]
-    """The partition's; empty without one."""
+    """Settings of the partition; empty without one."""
     nodes: Sequence[SlurmNode]
-    """Of the partition, or all."""
+    """Nodes of the partition, or all."""
     jobs: Sequence[SlurmJob]
-    """That wait in the partition."""
+    """Jobs that are waiting in the partition."""
     ahead_s: float | None
-    """By how much the controller's clock is ahead of ours; None where it does not tell."""
+    """Lead of the controller's clock over the local one, s; None if unknown."""
     rights: str
-    """By which right this user may change jobs and nodes, such as ``root``; empty for none."""
+    """The role by which this user may change jobs and nodes, such as ``root``; empty for none."""
 
 
 def look_at_cluster(
     slurm: Slurm, partition: str | None, now_s: Callable[[], float], user: str | None = None
 ) -> SlurmFacts:
-    """Ask a cluster. Raises SlurmAway, CommandFailed, and ConfigError for a partition that is not there."""
+    """Query a cluster. Raises SlurmAway, CommandFailed, and ConfigError for an unknown partition."""
     config = slurm.config()
     ahead_s = float(config["now"]) - int(now_s()) if "now" in config else None
     nodes = of_partition(slurm.nodes(), partition)
@@ -84,10 +84,10 @@ def _rights(slurm: Slurm, config: Mapping[str, str], user: str) -> str:
 
 
 def cluster_facts(found: SlurmFacts) -> Iterator[tuple[str, str]]:
-    """Name and value of what is there."""
+    """Yield names and values of the properties."""
     year, month = found.version
-    tried = "tried" if found.version in TRIED else "not tried"
-    yield "Slurm", f"{found.config.get('SLURM_VERSION', f'{year}.{month:02}')} ({tried})"
+    tested = "tested" if found.version in TRIED else "not tested"
+    yield "Slurm", f"{found.config.get('SLURM_VERSION', f'{year}.{month:02}')} ({tested})"
     where = "nodes" if found.partition is None else f"partition {found.partition}"
     yield where, f"{len(found.nodes)}: {compressed(node.name for node in found.nodes)}"
     held = sum(job.is_held for job in found.jobs)
@@ -103,11 +103,11 @@ def cluster_facts(found: SlurmFacts) -> Iterator[tuple[str, str]]:
         yield title, ", ".join(f"{name}={found.config.get(name, '(null)')}" for name in names)
     if found.ahead_s is not None:
         yield "clocks", f"{abs(found.ahead_s):g} s apart"
-    yield "rights", found.rights or "none to change jobs and nodes"
+    yield "rights", found.rights or "no right to change jobs and nodes"
 
 
 def cluster_findings(found: SlurmFacts) -> Iterator[Finding]:
-    """What keeps a scheduler from acting, and what is odd."""
+    """Yield errors, which keep a scheduler from acting, and warnings."""
     yield from _version(found)
     yield from _power_saving(found)
     yield from _held(found)
@@ -132,8 +132,8 @@ def cluster_findings(found: SlurmFacts) -> Iterator[Finding]:
         side = "ahead of" if found.ahead_s > 0 else "behind"
         yield odd(
             "slurm-clock",
-            f"the controller's clock is {abs(found.ahead_s):g} s {side} this machine's, so jobs seem"
-            " to start and end at wrong times: have both set by NTP (timedatectl set-ntp true)",
+            f"the controller's clock is {abs(found.ahead_s):g} s {side} this computer's, so jobs seem"
+            " to start and end at wrong times: synchronize both by NTP (timedatectl set-ntp true)",
         )
     out = [node.name for node in found.nodes if node.state == "DOWN" or "DRAIN" in node.flags]
     if out:
@@ -141,7 +141,7 @@ def cluster_findings(found: SlurmFacts) -> Iterator[Finding]:
 
 
 def acting_findings(found: SlurmFacts) -> list[str]:
-    """Return what a cluster lacks to be acted on. Raises ConfigError for a user without rights."""
+    """Return what the cluster lacks for --act. Raises ConfigError for a user without rights."""
     findings = {finding.code: finding.text for finding in cluster_findings(found)}
     if _NO_RIGHTS in findings:
         raise ConfigError(f"--act: {findings[_NO_RIGHTS]}")
@@ -153,7 +153,7 @@ def _version(found: SlurmFacts) -> Iterator[Finding]:
     if found.version < OLDEST:
         yield fails("slurm-old", f"Slurm {year}.{month:02} is too old: expected 22.05 or later")
     elif found.version not in TRIED:
-        yield odd("slurm-version", f"Slurm {year}.{month:02} has not been tried: begin with --shadow")
+        yield odd("slurm-version", f"Slurm {year}.{month:02} has not been tested: begin with --shadow")
 
 
 def _power_saving(found: SlurmFacts) -> Iterator[Finding]:
@@ -164,14 +164,14 @@ def _power_saving(found: SlurmFacts) -> Iterator[Finding]:
     if number is None:
         yield fails(
             "slurm-suspend-time",
-            f"SuspendTime is {text}: Slurm refuses to switch nodes off and on; add to slurm.conf, where"
-            f" a large number leaves the decisions to the scheduler: {LEFT_TO_US}",
+            f"SuspendTime is {text}: Slurm's power saving is disabled; add to slurm.conf"
+            f" (a large value leaves power decisions to the scheduler): {LEFT_TO_US}",
         )
     elif float(number[0]) < OFTEN_S:
         yield odd(
             "slurm-suspend-time",
-            f"SuspendTime is {text}: Slurm itself switches off nodes that are idle for so long; to leave this"
-            f" to the scheduler, put into slurm.conf: {LEFT_TO_US}",
+            f"SuspendTime is {text}: Slurm itself switches off nodes after this idle time; to leave this"
+            f" to the scheduler, set in slurm.conf: {LEFT_TO_US}",
         )
     for name, does in (("SuspendProgram", "off"), ("ResumeProgram", "on")):
         if config.get(name, "") in _MISSING:
@@ -183,9 +183,9 @@ def _power_saving(found: SlurmFacts) -> Iterator[Finding]:
 
 
 def hold_script(partition: str) -> str:
-    """The script of the plugin job_submit/lua that holds, and marks, what is submitted to a partition."""
+    """Return the script of the plugin job_submit/lua that holds and marks jobs submitted to a partition."""
     return f"""\
--- Hold what is submitted to the partition {partition}: beasy-sched releases it.
+-- Hold jobs submitted to the partition {partition}; beasy-sched releases them.
 local held = "{partition}"
 
 function slurm_job_submit(job_desc, part_list, submit_uid)
@@ -218,15 +218,15 @@ def _held(found: SlurmFacts) -> Iterator[Finding]:
     if "lua" not in found.config.get("JobSubmitPlugins", "").split(","):
         yield fails(
             "slurm-not-held",
-            "jobs are not held when they are submitted: add to slurm.conf: JobSubmitPlugins=lua; and make the"
-            f" script beside it: {script}",
+            "jobs are not held on submission: add to slurm.conf: JobSubmitPlugins=lua; and create the script"
+            f" next to it: {script}",
         )
         return
     free = [job.id for job in found.jobs if job.priority and job.reason not in ("Dependency", "BeginTime")]
     if free:
         yield odd(
             "slurm-free",
-            f"{counted(len(free), 'job')} of the partition wait without being held, so Slurm will start them"
+            f"{counted(len(free), 'job')} of the partition wait and are not held, so Slurm will start them"
             f" ({', '.join(free[:5])}{', ...' if len(free) > 5 else ''}): hold them with 'scontrol hold', and"
-            f" make the script that holds jobs on submission: {script}",
+            f" create the script that holds jobs on submission: {script}",
         )

@@ -1,6 +1,6 @@
-"""Past jobs of a Slurm cluster as a workload: what ``sacct`` prints, as JSON or as text.
+"""Conversion of the past jobs of a Slurm cluster, from the output of ``sacct`` (JSON or text), to a workload.
 
-A job that ran becomes a job with its real run time, the nodes that it had (whole ones), its time limit as
+A job that ran becomes a job with its actual run time, its number of (whole) nodes, its time limit as
 walltime, and its time of submission. Time 0 is the first submission.
 """
 
@@ -45,19 +45,19 @@ SACCT: Final = (
     "SLURM_TIME_FORMAT=%s sacct -P -X -a -S 2026-01-01 -o"
     " JobID,Partition,State,Submit,Start,End,Elapsed,Timelimit,NNodes,NodeList"
 )
-"""The command that makes a text to import; with -E it has an end, too."""
+"""Command that writes a text file to import; -E sets the end."""
 _SPAN: Final = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)(?:\.\d+)?")
 _EXAMPLES: Final = 5
 
 
 class PastJob(Struct, frozen=True, gc=False):
-    """A job of the past, as the accounting has it."""
+    """A past job, from the accounting."""
 
     id: str
     """``4711``, ``4711_3`` for the task of an array, ``4711+1`` for a component of a heterogeneous job."""
     state: str
     submit_s: float | None
-    """When it was submitted, s since 1970, as all times here; None where that is not known."""
+    """Time of submission, s since 1970, as all times here; None if unknown."""
     start_s: float | None
     """None for a job that has not started."""
     end_s: float | None
@@ -65,36 +65,36 @@ class PastJob(Struct, frozen=True, gc=False):
     """Its time limit; None without one."""
     node_count: int
     place: str
-    """Where it stands, for messages: ``line 7``, or ``job 4711``."""
+    """Its position, for messages: ``line 7``, or ``job 4711``."""
     partition: str = ""
     elapsed_s: float | None = None
-    """How long it has run, without the time in which it was suspended; None where that is not known."""
+    """Its run time without suspensions; None if unknown."""
     nodes: str = ""
-    """Names of the nodes that it had, in Slurm's short form; empty where they are not known."""
+    """Names of its nodes, in Slurm's short form; empty if unknown."""
     cluster: str = ""
-    """Name of its cluster; empty where that is not known."""
+    """Name of its cluster; empty if unknown."""
 
     @property
     def run_s(self) -> float | None:
-        """Its run time; None where it did not run to an end."""
+        """Its run time; None if it has not ended."""
         if self.start_s is None or self.end_s is None:
             return None
         return self.end_s - self.start_s if self.elapsed_s is None else self.elapsed_s
 
 
 class History:
-    """The jobs that were found and are still in, and the report on those that are not."""
+    """The remaining jobs, and the report on those that were dropped."""
 
     def __init__(self, jobs: list[PastJob], unreadable: Sequence[str] = (), steps: int = 0) -> None:
-        """``unreadable``: rows that cannot be read, and why; ``steps``: how many rows are steps of jobs."""
+        """``unreadable``: errors of rows that cannot be read; ``steps``: number of rows of job steps."""
         self.jobs, self.report = jobs, Report(rows=len(jobs) + len(unreadable))
         if unreadable:
             self._count("cannot be read", unreadable)
         if steps:
-            self.report.notes.append(f"{counted(steps, 'row')} of job steps: left out, as they should be")
+            self.report.notes.append(f"{counted(steps, 'row')} of job steps: omitted, as intended")
 
     def drop(self, reason: str, wrong: Callable[[PastJob], bool]) -> None:
-        """Leave out the jobs that are ``wrong``."""
+        """Drop the jobs for which ``wrong`` is true."""
         out = [job.place for job in self.jobs if wrong(job)]
         if out:
             self.jobs = [job for job in self.jobs if not wrong(job)]
@@ -114,21 +114,21 @@ class HistoryOptions:
     from_s: Annotated[
         float,
         Means(
-            "first submission that is taken, s since 1970",
-            "First submission to take, such as 2026-01-01, in local time.",
+            "earliest submission to include, s since 1970",
+            "Earliest submission to include, such as 2026-01-01, in local time.",
         ),
     ] = -math.inf
     to_s: Annotated[
-        float, Means("end of the submissions that are taken, s since 1970", "End of the submissions to take.")
+        float, Means("end of the submissions to include, s since 1970", "End of the submissions to include.")
     ] = math.inf
     partition: Annotated[
-        str | None, Means("partition whose jobs are taken", "Take the jobs of this partition only.")
+        str | None, Means("partition whose jobs are included", "Include only the jobs of this partition.")
     ] = None
     cluster: Annotated[
         str | None,
         Means(
-            "cluster whose jobs are taken",
-            "Take the jobs of this cluster only: where sacct lists those of several (-L, -M).",
+            "cluster whose jobs are included",
+            "Include only the jobs of this cluster, if sacct lists those of several (-L, -M).",
         ),
     ] = None
     missing_walltime: Annotated[
@@ -150,10 +150,10 @@ class HistoryOptions:
 
 
 def read_history(data: bytes, source: PathLike) -> History:
-    """Read what ``sacct --json`` (22.05 and later) or ``sacct -P`` printed; ``source`` is what errors name.
+    """Read the output of ``sacct --json`` (22.05 and later) or ``sacct -P``; errors name ``source``.
 
-    Times without an offset are this machine's local ones, as ``sacct`` has them. Raises InputError, and
-    SlurmAway for an answer of errors alone.
+    Times without an offset are local times of this computer, as in ``sacct``. Raises InputError, and
+    SlurmAway for output that contains only errors.
     """
     if data.lstrip()[:1] == b"{":
         return _read_json(data, source)
@@ -210,7 +210,7 @@ def _read_json(data: bytes, source: PathLike) -> History:
 
 
 def _past_job(row: _Accounted) -> PastJob:
-    """Raises ValueError."""
+    """Convert a row. Raises ValueError."""
     times, job_id = row.time, str(count_of(row.job_id))
     task, whole = count_of(row.array.task_id, -1), count_of(row.array.job_id)
     if whole and task >= 0:
@@ -234,7 +234,7 @@ def _past_job(row: _Accounted) -> PastJob:
 
 
 def _moment(value: AnyNumber) -> float | None:
-    """A time; None where Slurm has none, which may be a 0."""
+    """Return a time; None if Slurm has none, which may be a 0."""
     return number_of(value) or None
 
 
@@ -242,7 +242,7 @@ def _moment(value: AnyNumber) -> float | None:
 
 
 def _time(text: str) -> float | None:
-    """Read a time as sacct prints it: with its own format, or as s since 1970."""
+    """Read a time printed by sacct: in its own format, or as s since 1970."""
     if text in ("", "Unknown", "None", "N/A"):
         return None
     if text.isdecimal() and len(text) < 15:
@@ -251,7 +251,7 @@ def _time(text: str) -> float | None:
 
 
 def moment_s(text: str) -> float:
-    """Read a time such as ``2026-01-01`` or ``2026-01-01T08:00:00`` (local, where it has no offset).
+    """Read a time such as ``2026-01-01`` or ``2026-01-01T08:00:00`` (local, if it has no offset).
 
     Returns s since 1970. Raises ValueError.
     """
@@ -286,12 +286,12 @@ def _limit(text: str) -> float | None:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or len(text) > 9:
-        raise ValueError(f"NNodes: found {shortened(text, 40)!r}, expected a whole number")
+        raise ValueError(f"NNodes: found {shortened(text, 40)!r}, expected an integer")
     return int(text)
 
 
 def _state(text: str) -> str:
-    """The first word: of ``CANCELLED by 0``, and of a name that was cut (``OUT_OF_ME+``)."""
+    """Return the first word of ``CANCELLED by 0``, and of a truncated name (``OUT_OF_ME+``)."""
     return (text.split() or [""])[0].rstrip("+").upper()
 
 
@@ -308,11 +308,11 @@ _COLUMNS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
     "NodeList": ("nodes", str),
     "Cluster": ("cluster", str),
 }
-"""Columns that are read, each with its field of `PastJob` and what reads a cell."""
+"""Columns that are read, each with its field of `PastJob` and the parser of a cell."""
 REQUIRED: Final = ("JobID", "State", "Submit", "Start", "End", "NNodes", "Timelimit")
-"""Columns that have to be there."""
+"""Required columns."""
 _INSTEAD: Final = {"NNodes": "AllocNodes", "Timelimit": "TimelimitRaw", "Elapsed": "ElapsedRaw"}
-"""Columns that may stand in for others."""
+"""Alternative columns."""
 
 
 def _read_text(text: str, source: PathLike) -> History:
@@ -325,7 +325,7 @@ def _read_text(text: str, source: PathLike) -> History:
         raise InputError(
             source,
             f"found {found}, expected JSON ('sacct --json') or a table whose first line names its columns,"
-            f" among them {', '.join(REQUIRED)} (missing: {', '.join(missing)}); make it with: {SACCT}",
+            f" among them {', '.join(REQUIRED)} (missing: {', '.join(missing)}); create it with: {SACCT}",
             line=1,
         )
     places = {name: names.index(column) for name, column in columns.items() if column in names}
@@ -352,10 +352,10 @@ def _read_text(text: str, source: PathLike) -> History:
 
 
 def workload_from_history(history: History, options: HistoryOptions, source: PathLike) -> GeneratedWorkload:
-    """Make a workload of the jobs that ran; what is left out is dropped from ``history``, and counted.
+    """Return a workload of the jobs that ran; other jobs are dropped from ``history``, and counted.
 
-    Jobs are sorted by submission, and the first one is at 0. Raises InputError where no job is left, and
-    where the jobs of several clusters are mixed.
+    Jobs are sorted by submission, and the first one is at 0. Raises InputError if no job is left, or
+    if the jobs of several clusters are mixed.
     """
     _choose_cluster(history, options.cluster, source)
     _drop_what_did_not_run(history, options)
@@ -366,7 +366,7 @@ def workload_from_history(history: History, options: HistoryOptions, source: Pat
     report = history.report
     if not jobs:
         reasons = "; ".join(f"{count} {reason}" for reason, count in report.dropped.items())
-        raise InputError(source, f"no job is left of {report.rows}{': ' + reasons if reasons else ''}")
+        raise InputError(source, f"no jobs left of {report.rows}{': ' + reasons if reasons else ''}")
     first = jobs[0].submit_s or 0.0
     submit = np.array([(job.submit_s or 0.0) - first for job in jobs])
     local = datetime.fromtimestamp(first, timezone.utc).astimezone()
@@ -388,7 +388,7 @@ def workload_from_history(history: History, options: HistoryOptions, source: Pat
 
 
 def _choose_cluster(history: History, cluster: str | None, source: PathLike) -> None:
-    """Keep the jobs of ``cluster``. Raises InputError where it is None and there are several clusters.
+    """Keep the jobs of ``cluster``. Raises InputError if it is None and there are several clusters.
 
     Job ids are unique within one cluster only.
     """
@@ -399,10 +399,10 @@ def _choose_cluster(history: History, cluster: str | None, source: PathLike) -> 
             raise InputError(source, f"no job of cluster {cluster!r}; clusters in it: {known}")
         history.drop("of other clusters", lambda job: job.cluster != cluster)
     elif len(found) > 1:
-        told = ", ".join(f"{name or 'unknown'} ({counted(count, 'job')})" for name, count in found.items())
+        listed = ", ".join(f"{name or 'unknown'} ({counted(count, 'job')})" for name, count in found.items())
         raise InputError(
             source,
-            f"contains the jobs of {len(found)} clusters, {told}: their job ids overlap; choose one with"
+            f"contains the jobs of {len(found)} clusters, {listed}: their job ids overlap; choose one with"
             " --cluster NAME",
         )
 
@@ -410,7 +410,7 @@ def _choose_cluster(history: History, cluster: str | None, source: PathLike) -> 
 def _walltimes_s(
     report: Report, jobs: Sequence[PastJob], run_s: FloatArray, rule: float | Literal["drop", "none"]
 ) -> FloatArray:
-    """Return time limits, s: NaN for none; jobs without one get a multiple of their run times where asked."""
+    """Return time limits, s: NaN for none, or a multiple of the run time if requested."""
     limits_s = np.array([math.nan if job.limit_s is None else job.limit_s for job in jobs])
     missing = np.isnan(limits_s)
     if not missing.any():
@@ -418,7 +418,7 @@ def _walltimes_s(
     found = f"{counted(int(missing.sum()), 'job')} without a time limit"
     if isinstance(rule, str):
         report.notes.append(
-            f"{found}: no walltime. 'beasy' and 'bid-price' plan their energy up to the end of the plan;"
+            f"{found}: no walltime. 'beasy' and 'bid-price' reserve energy up to the end of the plan;"
             " --missing-walltime 2 sets twice the run time, --missing-walltime drop omits them"
         )
         return limits_s
@@ -446,7 +446,7 @@ def _drop_what_did_not_run(history: History, options: HistoryOptions) -> None:
 
 
 def _warn_of_one_id_twice(history: History) -> None:
-    """Warn where a job seems to have run twice at one time: an id that two clusters have."""
+    """Warn if a job seems to have run twice at the same time, because two clusters share an id."""
     ends_s: dict[str, float] = {}
     overlapping: list[str] = []
     for job in sorted(history.jobs, key=lambda job: job.start_s or math.inf):
@@ -463,7 +463,7 @@ def _warn_of_one_id_twice(history: History) -> None:
 
 
 def _site(history: History, options: HistoryOptions) -> int:
-    """Return the site's size in hosts; drop jobs that are larger than a size given."""
+    """Return the site's size in hosts; drop jobs that are larger than a given size."""
     report = history.report
     nodes = _node_names(history.jobs)
     largest = max((job.node_count for job in history.jobs), default=1)
@@ -475,13 +475,13 @@ def _site(history: History, options: HistoryOptions) -> int:
         report.notes.append(
             f"hosts: {counted(len(nodes), 'node')}, on which these jobs ran"
             if len(nodes) == site
-            else f"hosts: as many as the largest job had, {largest} (the table has no NodeList)"
+            else f"hosts: {largest}, the size of the largest job (the table has no NodeList)"
         )
     most = _most_at_once(history.jobs)
     if most > site:
         report.warnings.append(
-            f"at one time, jobs held {counted(most, 'node')}, more than {site}: they shared nodes; here, each"
-            " has its nodes for itself, and the load is higher than it was"
+            f"at one time, jobs used {counted(most, 'node')}, more than {site}: they shared nodes; they are"
+            " imported with exclusive nodes, so the load is higher than on the cluster"
         )
     return site
 
@@ -495,19 +495,19 @@ def _node_names(jobs: Iterable[PastJob]) -> set[str]:
 
 
 def _most_at_once(jobs: Sequence[PastJob]) -> int:
-    """The largest number of nodes that jobs held at one time, each counted as often as it was held."""
+    """Return the largest number of nodes used at one time, each counted as often as it was used."""
     if not jobs:
         return 0
     starts: FloatArray = np.array([job.start_s for job in jobs], dtype=np.float64)
     ends: FloatArray = np.array([job.end_s for job in jobs], dtype=np.float64)
     counts = np.array([job.node_count for job in jobs], dtype=np.int64)
-    times = np.concatenate([ends, starts])  # at one instant, ends come first
+    times = np.concatenate([ends, starts])  # at the same time, ends precede starts
     order = np.argsort(times, kind="stable")
     return int(np.cumsum(np.concatenate([-counts, counts])[order]).max())
 
 
 def _note(report: Report, jobs: Sequence[PastJob], local: datetime) -> None:
-    """Say what time 0 is, and what was done with the jobs that were kept."""
+    """Report time 0, and the end states of the jobs that were kept."""
     utc = local.astimezone(timezone.utc)
     report.notes.append(
         f"time 0 is {local.isoformat()}, the first submission: [time] start of a site; for 'generate power',"

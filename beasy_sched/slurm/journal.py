@@ -1,7 +1,7 @@
-"""The bridge's journal: when it began, what it asked of the cluster, and what the storage held.
+"""The bridge's journal: its start, the actions that it requested, and the storage levels.
 
-All else can be read from Slurm again. Each record is a length and a MessagePack map, appended and written to
-disk at once; a record that a crash has cut is dropped.
+Everything else can be read from Slurm again. Each record is a length and a MessagePack map, appended and
+written to disk at once; a record that was truncated by a crash is dropped.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW",
 
 
 class Journal:
-    """Appends records to a file; `records` are those that were there before."""
+    """A file to which records are appended; `records` are those of earlier runs."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or begin it. Raises InputError for another file, a link or a pipe in its place."""
+        """Open or create the file. Raises InputError for another file, a link or a pipe in its place."""
         try:
             with HeldFolder(path.parent) as folder:
                 mode = folder.mode(path.name)
@@ -44,13 +44,13 @@ class Journal:
             raise
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Append a record, and wait until the disk has it."""
+        """Append a record, and wait until it is on disk."""
         raw = msgspec.msgpack.encode(record)
         os.write(self._file, _LENGTH.pack(len(raw)) + raw)
         os.fsync(self._file)
 
     def last(self, kind: str) -> dict[str, Any] | None:
-        """Return the last record of a kind that was there when the journal was opened."""
+        """Return the last record of a kind from before the journal was opened."""
         return next((record for record in reversed(self.records) if record.get("kind") == kind), None)
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class Journal:
 
 
 def _records(path: Path, raw: bytes) -> tuple[list[dict[str, Any]], int]:
-    """The records, and how many bytes of the file they take."""
+    """Return the records, and their size in the file in bytes."""
     found: list[dict[str, Any]] = []
     at = 0
     while at + _LENGTH.size <= len(raw):
@@ -70,8 +70,10 @@ def _records(path: Path, raw: bytes) -> tuple[list[dict[str, Any]], int]:
         try:
             found.append(decode_msgpack(raw[at + _LENGTH.size : end], dict[str, Any]))
         except Malformed:
-            raise InputError(path, f"is no journal: byte {at} begins no record; name another file") from None
+            raise InputError(
+                path, f"is not a journal file: no record at byte {at}; choose another file"
+            ) from None
         at = end
     if raw and not found:
-        raise InputError(path, "is no journal: name another file")
+        raise InputError(path, "is not a journal file: choose another file")
     return found, at

@@ -1,4 +1,4 @@
-"""A run beside a cluster, from its settings to its files: the policy here, or a scheduler elsewhere."""
+"""A run on a cluster, from settings to files, with a policy in this process or an external scheduler."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ if TYPE_CHECKING:
 
 
 def check_platform(platform: Platform, settings: LiveSettings, slurm: Slurm) -> None:
-    """Raise ConfigError unless the platform's hosts are nodes of the partition, and can be driven."""
+    """Raise ConfigError unless the platform's hosts are nodes of the partition, and can be controlled."""
     inside = [node.name for node in of_partition(slurm.nodes(), settings.partition)]
     missing = next((name for name in platform.names if name not in inside), None)
     if missing is not None:
         raise ConfigError(
-            f"host {missing!r} of the platform is no node of partition {settings.partition!r}"
-            f" ({shortened(', '.join(inside), 60)}): make the platform with 'beasy-sched slurm platform"
+            f"host {missing!r} of the platform is not a node of partition {settings.partition!r}"
+            f" ({shortened(', '.join(inside), 60)}): create the platform with 'beasy-sched slurm platform"
             f" --partition {settings.partition}'"
         )
     several = any(len(set(kind.computing)) > 1 for kind in platform.kinds)
     if settings.act and several and settings.pstate_command is None:
         raise ConfigError(
-            "the platform has several computing P-states, and nothing to set them with: pass"
-            " --pstate-command, or make the platform with 'beasy-sched slurm platform --one-pstate'"
+            "the platform has several computing P-states, which requires --pstate-command; or"
+            " create the platform with 'beasy-sched slurm platform --one-pstate'"
         )
 
 
 def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
-    """The site as it is now: time 0 is the epoch, and the storage holds what the journal said last."""
+    """Return the current site: time 0 is the epoch, and storage levels are the last ones in the journal."""
     now = datetime.fromtimestamp(epoch_s, timezone.utc).astimezone()
     calendar = Calendar(now) if site.calendar is None else site.calendar
     start = now.astimezone(calendar.zone or calendar.start.tzinfo)
@@ -78,7 +78,7 @@ def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
 
 
 class LiveRun:
-    """A run beside a cluster: `go` runs it."""
+    """A run on a cluster; `go` runs it."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class LiveRun:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Begin now, in whole seconds; ``user`` runs it (None: whoever does).
+        """Begin now, in whole seconds, as ``user`` (None: the current user).
 
         Raises ConfigError, CommandFailed, SlurmAway and InputError.
         """
@@ -129,7 +129,7 @@ class LiveRun:
         )
 
     def _both_sides(self) -> tuple[list[Feed], Bridge]:
-        """Return the sources, and the bridge that is told of their readings."""
+        """Return the sources, and the bridge that receives their readings."""
         live, epoch_s = self.live, self.epoch_s
         power, battery = (
             None if text is None else open_source(text, quantity, epoch_s=epoch_s)
@@ -160,10 +160,10 @@ class LiveRun:
         )
 
     def go(self) -> RunSummary | None:
-        """Run until it is stopped or the time is over; return the summary (None: the scheduler is elsewhere).
+        """Run until stopped or the time is over; return the summary (None for an external scheduler).
 
-        A scheduler that fails while the bridge acts gives the partition back. Raises PeerError, and what
-        ends any run early.
+        If the scheduler fails while the bridge acts, the partition is returned to Slurm. Raises PeerError,
+        and any error that ends a run early.
         """
         with contextlib.ExitStack() as closing:
             for source, _ in self._feeds:
@@ -206,19 +206,19 @@ class LiveRun:
             return files.finish(session)
 
     def _serve(self, decide: Decide, after: Callable[[float], None]) -> None:
-        """Run the loop; give the partition back if it fails."""
+        """Run the loop; return the partition to Slurm if it fails."""
         try:
             self.service.run(decide, self._stopped, after)
         except Exception as error:
             if self.live.act:
                 partition = self.live.partition
-                self._say(f"{error}: giving partition {partition!r} back to Slurm")
-                with contextlib.suppress(PeerError, CommandFailed):  # it does not answer, either
+                self._say(f"{error}: returning partition {partition!r} to Slurm")
+                with contextlib.suppress(PeerError, CommandFailed):  # it does not respond either
                     release_partition(self.slurm, partition, self._say)
             raise
 
     def _noting(self, session: Session) -> Callable[[float], None]:
-        """Return what is called after each cycle: the journal has the levels, metrics the last reading."""
+        """Return the callback after each cycle, which updates the journal and the metrics."""
         settled_s = 0.0
         told = next((source for source, _ in self._feeds if source.quantity is POWER), None)
 
@@ -239,7 +239,7 @@ class LiveRun:
 
 
 def live_windows(settings: RunSettings, site: Site | None, for_s: float | None) -> int:
-    """How many windows a run of ``for_s`` seconds has; as many as can be where it has no end."""
+    """Return the number of windows of a run of ``for_s`` seconds; the maximum if it has no end."""
     if site is None:
         return settings.windows
     return MOST_WINDOWS if for_s is None else max(1, math.ceil(for_s / site.window_s))

@@ -1,6 +1,6 @@
-"""The energy that a cluster uses, as it is measured: the answer to the scheduler's energy queries.
+"""The measured energy use of a cluster, which answers the scheduler's energy queries.
 
-What is read is a power, which counts until the next reading, or a counter of energy, whose growth counts.
+Readings are a power, which holds until the next reading, or a counter of energy, of which the growth counts.
 `SlurmSource` reads the power of nodes from Slurm's own energy accounting.
 """
 
@@ -32,13 +32,13 @@ class EnergyMeter:
         self._epoch_s = epoch_s
         self._used_j = 0.0
         self._counted_s = 0.0
-        """Up to when power has been counted."""
+        """Time up to which power has been counted."""
         self._power_w = math.nan
-        """NaN before the first power, which counts from time 0 on."""
+        """NaN before the first power, which counts from time 0."""
         self._counter_j = math.nan
 
     def take(self, reading: Reading) -> None:
-        """Count on from a new reading."""
+        """Continue from a new reading."""
         if ENERGY_FIELD in reading.fields:
             self._count_growth(reading.fields[ENERGY_FIELD])
             return
@@ -59,27 +59,27 @@ class EnergyMeter:
             self._counted_s = at_s
 
     def _count_growth(self, counter_j: float) -> None:
-        """Add what a counter has grown by; one that has fallen has begun anew, from 0."""
+        """Add the growth of a counter; one that has decreased has been reset to 0."""
         before_j, self._counter_j = self._counter_j, counter_j
         if not math.isnan(before_j):
             self._used_j += counter_j - before_j if counter_j >= before_j else counter_j
 
 
 class SlurmSource(Source):
-    """The power of a platform's nodes, as Slurm's energy accounting has measured it last.
+    """The power of a platform's nodes, as last measured by Slurm's energy accounting.
 
-    Nodes that are off, or between off and on, have no daemon that measures: they draw what the platform says.
+    Nodes that are off or switching have no daemon that measures; they count with the platform's powers.
     """
 
     def __init__(self, slurm: Slurm, platform: Platform, interval_s: float = 15.0) -> None:
-        """Nothing is asked yet."""
+        """Start without a reading."""
         super().__init__("slurm", METER, None)
         self._slurm, self._platform, self._interval_s = slurm, platform, interval_s
         self._power = PowerModel(platform)
         self._pause = Pause()
 
     def close(self) -> None:
-        """Do nothing: nothing was started."""
+        """Do nothing."""
 
     def _look(self, now: float) -> None:
         if not self._pause.comes_round(now, self._interval_s):
@@ -87,7 +87,7 @@ class SlurmSource(Source):
         try:
             self._take(repr(self._power_w()).encode(), now)
         except SlurmAway:
-            pass  # which the service tells
+            pass  # which the service reports
         except (CommandFailed, LookupError) as error:
             self._trouble(now, "slurm", f"cannot be read: {error.args[0]}")
 
@@ -112,10 +112,10 @@ class SlurmSource(Source):
 
 
 def open_meter(text: str, slurm: Slurm, platform: Platform, epoch_s: float) -> Source | None:
-    """Return the source of what is measured that a text names; None for the scheduler's own model.
+    """Return the named source of measurements; None for the scheduler's own model.
 
-    ``epoch_s`` is that of `open_source`. Raises ConfigError for a text that can never work, and for a Slurm
-    that measures no energy.
+    ``epoch_s`` is that of `open_source`. Raises ConfigError for an invalid name, and if Slurm does not
+    measure energy.
     """
     if text == MODEL:
         return None
@@ -135,4 +135,6 @@ def _check_accounting(config: dict[str, str]) -> None:
         found, line = f"AcctGatherNodeFreq={frequency}", "AcctGatherNodeFreq=30"
     else:
         return
-    raise ConfigError(f"--meter slurm: Slurm measures no power of nodes ({found}): add to slurm.conf: {line}")
+    raise ConfigError(
+        f"--meter slurm: Slurm does not measure the power of nodes ({found}): add to slurm.conf: {line}"
+    )

@@ -1,4 +1,4 @@
-"""The nodes of a Slurm cluster as a platform: hosts with the nodes' names, a server's speeds and powers."""
+"""Conversion of a Slurm cluster's nodes to a platform, with the speeds and powers of servers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _HOST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class ServerRule:
-    """Which nodes are servers of one kind: by name, by feature, or all."""
+    """A mapping of nodes to one kind of server: by name, by feature, or all nodes."""
 
     text: str
-    """As it was given: ``n[1-4]=gros``, ``feature:gpu=taurus``, or ``gros`` for all nodes."""
+    """The rule as given: ``n[1-4]=gros``, ``feature:gpu=taurus``, or ``gros`` for all nodes."""
     server: ServerSpec
     names: frozenset[str] | None = None
     feature: str | None = None
 
     def fits(self, node: SlurmNode) -> bool:
-        """Whether the node is such a server."""
+        """Whether the rule applies to the node."""
         if self.names is not None:
             return node.name in self.names
         return self.feature is None or self.feature in node.features
@@ -54,9 +54,9 @@ def parse_rule(text: str) -> ServerRule:
 
 
 def of_partition(nodes: Sequence[SlurmNode], partition: str | None) -> list[SlurmNode]:
-    """Return the nodes of a partition, or all; without those of the future, which are not there.
+    """Return the nodes of a partition, or all; without those in state FUTURE, which do not exist.
 
-    Raises ConfigError for a partition that no node is in, which names those that there are.
+    Raises ConfigError, with the existing partitions, for a partition without nodes.
     """
     there = [node for node in nodes if node.state != "FUTURE"]
     found = [node for node in there if partition is None or partition in node.partitions]
@@ -69,19 +69,19 @@ def of_partition(nodes: Sequence[SlurmNode], partition: str | None) -> list[Slur
 
 
 def read_nodes_file(path: PathLike) -> list[SlurmNode]:
-    """Read what ``sinfo --json`` (22.05) or ``scontrol show nodes --json`` printed. Raises InputError."""
+    """Read the output of ``sinfo --json`` (22.05) or ``scontrol show nodes --json``. Raises InputError."""
     return read_nodes(read_plain_bytes(path), path)
 
 
 def cluster_platform(
     nodes: Sequence[SlurmNode], rules: Sequence[ServerRule], *, one_pstate: bool = False
 ) -> Platform:
-    """Build a platform of these nodes; each is a server of the first rule that fits.
+    """Build a platform of these nodes; each is a server of the first matching rule.
 
     ``one_pstate`` keeps the fastest computing P-state of each.
 
-    Raises ConfigError for nodes that no rule fits, rules that fit no node, and servers of one name that
-    differ.
+    Raises ConfigError for nodes without a rule, rules without a node, and different servers with the same
+    name.
     """
     chosen: list[tuple[str, ServerSpec]] = []
     lacking: list[SlurmNode] = []
@@ -101,7 +101,7 @@ def cluster_platform(
     idle = next((rule.text for rule in rules if rule.text not in used), None)
     if idle is not None:
         known = shortened(compressed(node.name for node in nodes), 200)
-        raise ConfigError(f"--server {idle}: no node is left for it; the nodes are {known}")
+        raise ConfigError(f"--server {idle}: matches no remaining node; the nodes are {known}")
     specs: dict[str, ServerSpec] = {}
     for _, spec in chosen:
         if specs.setdefault(spec.name, spec) != spec:
@@ -110,7 +110,7 @@ def cluster_platform(
 
 
 def _lacking(nodes: Sequence[SlurmNode]) -> str:
-    """What is said of nodes whose server is not known."""
+    """Return the message for nodes without a server."""
     names = shortened(compressed(node.name for node in nodes), 200)
     features = sorted({feature for node in nodes for feature in node.features})
     have = f" (their features: {', '.join(features)})" if features else ""

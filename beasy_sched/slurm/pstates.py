@@ -1,4 +1,4 @@
-"""P-states of nodes that are on, which Slurm cannot change: a program of the site does."""
+"""P-states of nodes that are on: a program of the site changes them, because Slurm cannot."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Callable
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.slurm.actions import SetFrequency
-from beasy_sched.slurm.commands import TIMEOUT_S, CommandFailed, last_words
+from beasy_sched.slurm.commands import TIMEOUT_S, CommandFailed, error_output
 
 
 def frequency_setter(
     command: str, platform: Platform, timeout_s: float = TIMEOUT_S
 ) -> Callable[[SetFrequency], None]:
-    """Return what runs ``command`` for each node of an action.
+    """Return a function that runs ``command`` for each node of an action.
 
-    ``{node}``, ``{pstate}`` and ``{mhz}`` are filled in. Raises ConfigError for a bad command; what is
-    returned raises CommandFailed for a program that is not there, fails, or takes longer than ``timeout_s``.
+    ``{node}``, ``{pstate}`` and ``{mhz}`` are filled in. Raises ConfigError for an invalid command; the
+    function raises CommandFailed for a program that does not exist, fails, or exceeds ``timeout_s``.
     """
     try:
         words = shlex.split(command)
     except ValueError as error:
         raise ConfigError(f"--pstate-command: {error}") from None
     if not words:
-        raise ConfigError("--pstate-command: found an empty text, expected a program")
+        raise ConfigError("--pstate-command: found an empty string, expected a program")
     kind_of = dict(zip(platform.names, platform.kind_of.tolist(), strict=True))
 
     def set_frequency(action: SetFrequency) -> None:
@@ -46,9 +46,9 @@ def _run(command: list[str], timeout_s: float) -> None:
     except OSError as error:
         raise CommandFailed(command, f"cannot be started ({error.strerror})") from None
     except subprocess.TimeoutExpired:
-        raise CommandFailed(command, f"has not ended for {timeout_s:g} s") from None
+        raise CommandFailed(command, f"has not ended within {timeout_s:g} s") from None
     if done.returncode:
-        raise CommandFailed(command, last_words(done))
+        raise CommandFailed(command, error_output(done))
 
 
 def _filled(word: str, told: dict[str, str]) -> str:

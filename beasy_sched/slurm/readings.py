@@ -1,4 +1,4 @@
-"""What a line of a live source says: of the power that is produced or used now, or of what the storage holds.
+"""Parser of readings from live sources: the power currently produced or used, or storage levels.
 
 A line is a JSON object with the fields of a power event (`protocol.notices`), a number alone, or a row of a
 table whose header names the fields, or one column of power with its unit (``PV [kW]``). No input or output.
@@ -31,15 +31,15 @@ from beasy_sched.units import counted
 SOC_FIELD: Final = "soc_pct"
 """Field with the battery's state of charge, percent of its capacity."""
 HYDROGEN_FIELD: Final = "hydrogen_kg"
-"""Field beside it, or alone, with the hydrogen in the tank, kg."""
+"""Field, with it or alone, with the hydrogen in the tank, kg."""
 USED_POWER_FIELD: Final = "power_w"
 """Field with the power that all nodes draw, W."""
 ENERGY_FIELD: Final = "energy_j"
-"""Field beside it, or alone, with a counter of the energy that they have used, J."""
+"""Field, with it or alone, with a counter of the energy that they have used, J."""
 LONGEST_LINE: Final = 1 << 16
-"""Bytes of a line of a live source; longer ones are damaged."""
+"""Most bytes of a line of a live source; longer ones are damaged."""
 _SHOWN: Final = 60
-"""Characters of a line that a message repeats."""
+"""Number of characters of a line that a message quotes."""
 _FRACTION: Final = re.compile(r"(:\d\d)[.,]\d+")
 """The seconds of a date, and their fraction."""
 _CHARGE: Final = re.compile(r"(?i)\bsoc(?![a-z])|state of charge|charge level")
@@ -50,16 +50,16 @@ _NINJA_POWER: Final = "electricity"
 
 @dataclass(frozen=True)
 class Reading:
-    """What a source said."""
+    """A reading of a source."""
 
     at: float
-    """The moment from which it holds, s since 1970."""
+    """Time from which it holds, s since 1970."""
     fields: dict[str, float]
-    """Those of the quantity that it named, such as `POWER_FIELD`, W."""
+    """Its fields of the quantity, such as `POWER_FIELD`, W."""
 
 
 class Damaged(ValueError):
-    """A line that cannot be read: the text says what was found and expected."""
+    """A line that cannot be read; the message states what was found and expected."""
 
     def __init__(self, kind: str, message: str) -> None:
         """``kind`` is the same for all lines with the same fault."""
@@ -69,24 +69,24 @@ class Damaged(ValueError):
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a source is read for."""
+    """The quantity that a source provides."""
 
     name: str
-    """As in "the power source"."""
+    """Name, as in "the power source"."""
     field: str
-    """The field that a number alone is."""
+    """The field for a number alone."""
     unit: str
     """Its unit."""
     others: tuple[str, ...]
-    """Further fields that are read where they are there."""
+    """Optional fields."""
     problem: Callable[[Mapping[str, Any]], str]
-    """What is wrong with the fields of a reading, empty if nothing is."""
+    """Return the error in the fields of a reading; empty if they are valid."""
     factor: Callable[[str], float | None]
-    """By what values of a table's column become those of ``field``; None for other columns."""
+    """Factor from values of a table's column to those of ``field``; None for other columns."""
     assumed: Mapping[str, float] | None
-    """What counts while the source is silent; None: what the run itself reckons."""
+    """Value used while the source is silent; None: the value computed by the run."""
     assumption: str
-    """The same in words."""
+    """Description of that value."""
 
 
 def _no_power(fields: Mapping[str, Any]) -> str:
@@ -104,18 +104,18 @@ def _power_factor(column: str) -> float | None:
 
 
 def _percent_factor(column: str) -> float | None:
-    """Percent in one unit of a column with the state of charge, such as ``SoC [%]`` or ``soc (p.u.)``."""
+    """Return percent per unit of a column with the state of charge, ``SoC [%]`` or ``soc (p.u.)``."""
     unit = share_in_name(column)
     return 100.0 * cover_share(unit) if unit is not None and _CHARGE.search(column) else None
 
 
 def _names_a_quantity(column: str) -> bool:
-    """Whether a text is a column's name, of whatever quantity: the numbers below it are in its unit."""
+    """Whether a string names a column of any quantity, with its unit for the numbers below."""
     return unit_in_name(column) is not None or _CHARGE.search(column) is not None
 
 
 def _outside(ranges: Mapping[str, Range]) -> Callable[[Mapping[str, Any]], str]:
-    """Return what tells what is wrong with fields of which one at least has to be there."""
+    """Return a function that describes errors in fields, of which at least one is required."""
 
     def problem(fields: Mapping[str, Any]) -> str:
         if not fields:
@@ -138,7 +138,7 @@ POWER: Final = Quantity(
     {POWER_FIELD: 0.0},
     "assuming 0 W",
 )
-"""What is produced now."""
+"""The current production."""
 BATTERY: Final = Quantity(
     "battery",
     SOC_FIELD,
@@ -147,9 +147,9 @@ BATTERY: Final = Quantity(
     _outside({SOC_FIELD: Range(0, 100), HYDROGEN_FIELD: Range(0)}),
     _percent_factor,
     None,
-    "going on with the run's own balance",
+    "using the computed state of charge",
 )
-"""What the storage holds now."""
+"""The current storage levels."""
 METER: Final = Quantity(
     "meter",
     USED_POWER_FIELD,
@@ -158,42 +158,42 @@ METER: Final = Quantity(
     _outside({USED_POWER_FIELD: Range(0, LARGEST_POWER_W), ENERGY_FIELD: Range(0, LARGEST_ENERGY_J)}),
     _power_factor,
     None,
-    "going on with its last power",
+    "using its last reading",
 )
-"""What the nodes draw now, or have drawn."""
+"""The current power or energy use of the nodes."""
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """A table's columns that are read."""
+    """Columns of a table that are read."""
 
     delimiter: str
     width: int
     values: dict[str, tuple[int, float]]
-    """Of each field: its column, and the factor of its values."""
+    """Column and factor of each field."""
     time: int | None
     """The column of times."""
 
 
 class LineReader:
-    """Reads the lines of one source, one after the other."""
+    """Parser of the lines of one source, in sequence."""
 
     def __init__(self, quantity: Quantity, epoch_s: float | None = None) -> None:
-        """``epoch_s``: the moment, s since 1970, from which small timestamps count.
+        """``epoch_s``: the time, s since 1970, from which small timestamps count.
 
-        Without one, and on lines without a time, what is said holds from when it is read.
+        Without one, and on lines without a time, a reading holds from the time at which it is read.
         """
         self._quantity, self._epoch_s = quantity, epoch_s
         self._columns: _Columns | None = None
         self._unknown_header = ""
-        """What is wrong with the header; empty if nothing is."""
+        """Error in the header; empty if it is valid."""
 
     def forget(self) -> None:
-        """Begin a new file, with a header of its own."""
+        """Begin a new file, with its own header."""
         self._columns, self._unknown_header = None, ""
 
     def read(self, line: bytes, now: float) -> Reading | None:
-        """Return what a line says that was written at ``now`` (s since 1970).
+        """Return the reading on a line that was written at ``now`` (s since 1970).
 
         None for an empty line, a comment or a header. Raises Damaged.
         """
@@ -261,9 +261,9 @@ class LineReader:
         unnamed = time is None and not stated and not any(map(_names_a_quantity, names))
         if unnamed or self._columns is not None:
             return None
-        told, field = shortened(", ".join(names), 200), self._quantity.field
+        named, field = shortened(", ".join(names), 200), self._quantity.field
         self._unknown_header = (
-            f"found the columns {told}: call the one that counts {field}, or state the unit of one alone"
+            f"found the columns {named}: rename one to {field}, or state the unit of only one"
         )
         raise Damaged("header", self._unknown_header)
 

@@ -1,7 +1,7 @@
-"""Slurm's jobs and nodes, read from what its commands print as JSON.
+"""Slurm's jobs and nodes, read from the JSON output of its commands.
 
-Two shapes are read: that of 22.05 (plain values; a node's flags beside its state) and that of later versions
-(numbers as ``{"set", "infinite", "number"}``, states as lists). 23.02 prints some members in either shape.
+Two formats are read: that of 22.05 (plain values; a node's flags next to its state) and that of later
+versions (numbers as ``{"set", "infinite", "number"}``, states as lists). 23.02 prints some fields in either.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from beasy_sched.numbers import wrong_number
 
 T = TypeVar("T")
 _NOT_SET: Final = (0xFFFFFFFE, 0xFFFFFFFFFFFFFFFE)
-"""What 22.05 may print for "not set", in 32 and 64 bits; one more stands for "infinite"."""
+"""Values of 22.05 for "not set", in 32 and 64 bits; the next number means "infinite"."""
 _SHOWN_FIRST: Final = (
     "COMPLETING", "STAGE_OUT", "CONFIGURING", "RESIZING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
     "SPECIAL_EXIT", "STOPPED", "REVOKED", "RESV_DEL_HOLD", "SIGNALING",
 )  # fmt: skip
 """Flags of a job's state that 22.05 prints in place of the base state (its ``job_state_string``)."""
 _COUNTED: Final = ("cpu", "mem", "node", "billing")
-"""Kinds of trackable resources that a whole node brings along."""
+"""Kinds of trackable resources that are part of a whole node."""
 
 
 class SlurmAway(PeerError):
-    """The controller does not answer: nothing is known of the cluster meanwhile."""
+    """The controller does not respond, so the state of the cluster is unknown."""
 
 
 OFF: Final = "POWERED_DOWN"
@@ -60,71 +60,71 @@ MARK: Final = "beasy-sched"
 
 
 class SlurmNode(Struct, frozen=True):
-    """A node, as Slurm has it."""
+    """A node in Slurm."""
 
     name: str
     state: str
     """The base state: IDLE, ALLOCATED, MIXED, DOWN, ERROR, UNKNOWN or FUTURE."""
     flags: frozenset[str] = frozenset()
-    """What goes on with the node: POWERED_DOWN, POWERING_UP, POWERING_DOWN, DRAIN, NOT_RESPONDING, ..."""
+    """Flags of the node's state: POWERED_DOWN, POWERING_UP, POWERING_DOWN, DRAIN, NOT_RESPONDING, ..."""
     features: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
 
     @property
     def is_off(self) -> bool:
-        """Whether the node is powered down, and stays so."""
+        """Whether the node is powered down and not switching."""
         return OFF in self.flags and not self.flags & WAKING
 
     @property
     def is_up(self) -> bool:
-        """Whether the node can run jobs, or does."""
+        """Whether the node can run jobs, or is running one."""
         return not self.is_lost and not self.flags & _SWITCHED
 
     @property
     def is_lost(self) -> bool:
-        """Whether the node is out of service: broken, drained, or not heard of though it should be up."""
+        """Whether the node is out of service: broken, drained, or not responding although it should be up."""
         if self.state in _LOST_STATES or self.flags & _LOST_FLAGS:
             return True
         return "NOT_RESPONDING" in self.flags and not self.flags & _SWITCHED
 
 
 class SlurmJob(Struct, frozen=True):
-    """A job that waits, runs or has ended, as Slurm has it. Rows of waiting arrays are one job per task."""
+    """A waiting, running or ended job in Slurm. Rows of waiting arrays are one job per task."""
 
     id: str
-    """As commands name it: ``4711``, or ``4711_3`` for the task of an array."""
+    """Id for commands: ``4711``, or ``4711_3`` for the task of an array."""
     state: str
-    """As squeue shows it: PENDING, RUNNING, COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, ...
+    """State as shown by squeue: PENDING, RUNNING, COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, ...
 
     CONFIGURING: it has its nodes and waits until they are up; COMPLETING: it has ended and still has them."""
     partition: str
     nodes: tuple[str, ...] = ()
-    """Names of the nodes that the job has, or had; none while it waits."""
+    """Names of the nodes that the job uses or used; none while it waits."""
     node_count: int = 1
-    """Nodes that the job asks for."""
+    """Number of nodes that the job requests."""
     time_limit_s: float | None = None
     """None without a limit."""
     submit_s: float = 0.0
-    """When the job was submitted, s since 1970, as all times here; 0 where it is not known."""
+    """Time of submission, s since 1970, as all times here; 0 if unknown."""
     eligible_s: float = 0.0
-    """When the job may start: that of ``--begin`` while it waits for it; 0 while it is held or depends."""
+    """Earliest start of the job: that of ``--begin`` while it waits for it; 0 if it is held or depends."""
     start_s: float = 0.0
-    """Of a waiting job: when Slurm, or its user, expects it to start; 0 if neither does."""
+    """Start of a waiting job expected by Slurm or its user; 0 if there is none."""
     end_s: float = 0.0
     reason: str = ""
-    """Why the job waits."""
+    """Reason for which the job waits."""
     priority: int = 0
     """0 for a job that is held."""
     required_nodes: tuple[str, ...] = ()
-    """Nodes that the job must have, by its user's wish or by the command that was to start it."""
+    """Nodes required by the job, as set by its user or by the command to start it."""
     dependency: str = ""
-    """What the job waits for, such as ``afterok:1(unfulfilled)``; empty once all of it is met."""
+    """Dependencies of the job, such as ``afterok:1(unfulfilled)``; empty once all of them are met."""
     admin_comment: str = ""
     can_requeue: bool = True
     restarts: int = 0
-    """How often the job was requeued."""
+    """Number of requeues."""
     lacks: str = ""
-    """What the job asks for beyond whole nodes, such as ``gres`` or ``licenses``; empty if nothing."""
+    """Resources requested beyond whole nodes, such as ``gres`` or ``licenses``; empty for none."""
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -133,32 +133,32 @@ class SlurmJob(Struct, frozen=True):
 
     @property
     def order(self) -> tuple[float, tuple[int, ...]]:
-        """What sorts jobs by submission, and those of one moment by their ids' numbers."""
+        """Sort key: time of submission, then the numbers in the id."""
         return self.submit_s, numbers_in(self.id)
 
     @property
     def waits(self) -> bool:
-        """Whether the job has not been started."""
+        """Whether the job is waiting."""
         return self.state == "PENDING"
 
     @property
     def is_held(self) -> bool:
-        """Whether the job waits until somebody releases it."""
+        """Whether the job waits until it is released."""
         return self.waits and self.priority == 0
 
     @property
     def end(self) -> JobEnd | None:
-        """How the job has ended; None while it waits or runs."""
+        """End state of the job; None while it waits or runs."""
         return _ENDS.get(self.state)
 
     @property
     def has_nodes(self) -> bool:
-        """Whether the job has its nodes: it runs, or is about to, or has ended and not left them yet."""
+        """Whether the job has its nodes: it is starting, running, or has ended and not yet released them."""
         return not self.waits and self.end is None
 
 
 def numbers_in(job_id: str) -> tuple[int, ...]:
-    """What sorts jobs by their ids: 9 before 10, 4711_2 before 4711_10."""
+    """Return the sort key of a job's id: 9 before 10, 4711_2 before 4711_10."""
     return tuple(int(number) for number in re.findall(r"\d{1,18}", job_id))
 
 
@@ -169,13 +169,13 @@ class _Number(Struct):
 
 
 AnyNumber = int | float | None | _Number
-"""A number in either shape."""
+"""A number in either format."""
 AnyNames = str | list[str] | None
-"""Names in either shape: a text with separators, or a list."""
+"""Names in either format: a string with separators, or a list."""
 
 
 def number_of(value: AnyNumber) -> float | None:
-    """Return a number in either shape; None for one that is not set, infinity for one without end.
+    """Return a number in either format; None for one that is not set, infinity for one without a limit.
 
     Raises ValueError for one that is absurdly large.
     """
@@ -193,7 +193,7 @@ def number_of(value: AnyNumber) -> float | None:
 
 
 def count_of(value: AnyNumber, default: int = 0) -> int:
-    """Return a whole number in either shape, ``default`` for one that is not set or without end.
+    """Return an integer in either format, ``default`` for one that is not set or without a limit.
 
     Raises ValueError as `number_of` does.
     """
@@ -202,19 +202,19 @@ def count_of(value: AnyNumber, default: int = 0) -> int:
 
 
 def minutes_of(value: AnyNumber) -> float | None:
-    """Return a time limit, which Slurm has in minutes, in s; None without one. Raises ValueError."""
+    """Return a time limit, which is in minutes in Slurm, in s; None without one. Raises ValueError."""
     limit = number_of(value)
     return None if limit is None or math.isinf(limit) or limit <= 0 else 60.0 * limit
 
 
 def names_of(value: AnyNames) -> tuple[str, ...]:
-    """Return names in either shape."""
+    """Return names in either format."""
     parts = value.split(",") if isinstance(value, str) else value or ()
     return tuple(part for part in parts if part and part != "(null)")
 
 
 def job_state(value: AnyNames) -> str:
-    """Return a job's state in either shape, as squeue shows it."""
+    """Return a job's state in either format, as shown by squeue."""
     states = _states(value)
     return next((shown for shown in _SHOWN_FIRST if shown in states), states[0])
 
@@ -224,7 +224,7 @@ def _states(value: AnyNames) -> list[str]:
 
 
 class AnswerError(Struct):
-    """What an answer says went wrong."""
+    """Return the errors in the output."""
 
     error: Any = ""
     description: str | None = ""
@@ -282,9 +282,9 @@ class _Nodes(Struct):
 
 
 def decoded(text: bytes, kind: type[T], source: PathLike) -> T:
-    """Decode what a command printed, or the file ``source`` in which that was saved.
+    """Decode the output of a command, or the file ``source`` in which it was saved.
 
-    Raises InputError for what no known version of Slurm prints.
+    Raises InputError for output in an unknown format.
     """
     try:
         return JsonDecoder(kind).decode(text)
@@ -295,20 +295,20 @@ def decoded(text: bytes, kind: type[T], source: PathLike) -> T:
 
 
 def check_answered(errors: list[AnswerError], rows: Sized, source: PathLike) -> None:
-    """Raise SlurmAway for an answer of errors alone, with which commands end as if all were well.
+    """Raise SlurmAway for output that contains only errors, although the command succeeded.
 
-    So does ``squeue --json`` of 22.05 while the controller is away.
+    ``squeue --json`` of 22.05 does this while the controller does not respond.
     """
     if errors and not len(rows):
         told = [error.description or str(error.error) for error in errors]
         why = shortened("; ".join(told), 200)
-        raise SlurmAway(f"{source}: {why}: does the controller answer (scontrol ping)?")
+        raise SlurmAway(f"{source}: {why}: does the controller respond (scontrol ping)?")
 
 
 def read_jobs(text: bytes, source: PathLike = "squeue --json") -> list[SlurmJob]:
-    """Read what ``squeue --json`` or ``scontrol show jobs --json`` printed.
+    """Read the output of ``squeue --json`` or ``scontrol show jobs --json``.
 
-    ``source`` is what errors name. Raises InputError, and SlurmAway where the controller did not answer.
+    Errors name ``source``. Raises InputError, and SlurmAway if the controller did not respond.
     """
     answer = decoded(text, _Jobs, source)
     check_answered(answer.errors, answer.jobs, source)
@@ -317,7 +317,7 @@ def read_jobs(text: bytes, source: PathLike = "squeue --json") -> list[SlurmJob]
 
 
 def _jobs_of(row: _Job) -> Iterable[SlurmJob]:
-    """A job, or one per waiting task of an array. Raises ValueError."""
+    """Return a job, or one per waiting task of an array. Raises ValueError."""
     whole = count_of(row.array_job_id)
     job = SlurmJob(
         id=str(count_of(row.job_id)),
@@ -350,7 +350,7 @@ def _jobs_of(row: _Job) -> Iterable[SlurmJob]:
 
 
 def _beyond_nodes(row: _Job) -> str:
-    """What a job asks for that whole nodes of one kind do not say."""
+    """Return the resources that a job requests beyond whole nodes of one kind."""
     tres = (row.tres_per_node, row.tres_per_job, row.tres_per_socket, row.tres_per_task)
     gres = [
         part
@@ -370,13 +370,13 @@ def _beyond_nodes(row: _Job) -> str:
 
 
 def read_nodes(text: bytes, source: PathLike = "the list of nodes") -> list[SlurmNode]:
-    """Read what ``sinfo --json`` (22.05) or ``scontrol show nodes --json`` (23.02 and later) printed.
+    """Read the output of ``sinfo --json`` (22.05) or ``scontrol show nodes --json`` (23.02 and later).
 
-    ``source`` is what errors name. Raises InputError, and SlurmAway where the controller did not answer.
+    Errors name ``source``. Raises InputError, and SlurmAway if the controller did not respond.
     """
     answer = decoded(text, _Nodes, source)
     if answer.nodes is None:
-        found = "the answer of a later 'sinfo --json'" if answer.sinfo is not None else "no list of nodes"
+        found = "the output of a later 'sinfo --json'" if answer.sinfo is not None else "no list of nodes"
         raise InputError(
             source,
             f"found {found}, expected that of 'scontrol show nodes --json' (with Slurm 22.05, of"
@@ -401,7 +401,7 @@ def _node_of(row: _Node) -> SlurmNode:
 
 
 def compressed(names: Iterable[str]) -> str:
-    """Names of nodes in Slurm's short form, in their order: n1, n2, n3 and login are ``n[1-3],login``."""
+    """Return node names in Slurm's short form, in order: n1, n2, n3 and login are ``n[1-3],login``."""
     parts: list[str] = []
     divided = map(_divided, names)
     for (before, is_numbered), group in itertools.groupby(divided, lambda name: (name[0], bool(name[1]))):
@@ -420,15 +420,15 @@ def compressed(names: Iterable[str]) -> str:
 
 
 def _divided(name: str) -> tuple[str, str]:
-    """A name without the number at its end, and that; empty for a name without one."""
+    """Return a name without the number at its end, and the number; empty if there is none."""
     found = re.fullmatch(r"(.*?)(\d{1,18})", name)
     return (found[1], found[2]) if found else (name, "")
 
 
 def expanded(nodes: str | None) -> tuple[str, ...]:
-    """Names of nodes in Slurm's short form: ``n[1-3,07],login`` is n1, n2, n3, n07 and login.
+    """Expand names of nodes in Slurm's short form: ``n[1-3,07],login`` is n1, n2, n3, n07 and login.
 
-    Raises ValueError for another text, or for more than `MOST_HOSTS` nodes.
+    Raises ValueError for another string, or for more than `MOST_HOSTS` nodes.
     """
     if not nodes or nodes in ("(null)", "None assigned"):
         return ()
@@ -444,9 +444,9 @@ def expanded(nodes: str | None) -> tuple[str, ...]:
 
 
 def tasks(text: str) -> list[int]:
-    """Numbers of an array's tasks in Slurm's short form: ``1-5:2,9`` is 1, 3, 5 and 9; ``%`` is left out.
+    """Expand task numbers of an array in Slurm's short form: ``1-5:2,9`` is 1, 3, 5 and 9; ``%`` is ignored.
 
-    Raises ValueError for another text, such as one that was cut (``1,3,...``).
+    Raises ValueError for another string, such as a truncated one (``1,3,...``).
     """
     return [int(number) for number in _numbers(text.partition("%")[0], text)]
 
@@ -455,7 +455,7 @@ _SPAN: Final = re.compile(r"(\d{1,14})(?:-(\d{1,14})(?::(\d{1,14}))?)?", re.ASCI
 
 
 def _numbers(text: str, whole: str) -> list[str]:
-    """Numbers from one to another, those included, as long as the first one at least."""
+    """Return the numbers of an inclusive range, with as many digits as the first one at least."""
     found: list[str] = []
     for part in text.split(","):
         span = _SPAN.fullmatch(part)

@@ -1,4 +1,4 @@
-"""Runs a bridge: shows it the cluster, asks the scheduler, and carries the decisions out, again and again."""
+"""The loop of a bridge: poll the cluster, ask the scheduler, and carry out its decisions."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from beasy_sched.slurm.records import MARK, SlurmAway
 from beasy_sched.slurm.sources.watcher import Watcher
 
 Decide = Callable[[Message], Reply]
-"""A scheduler: it answers each message."""
+"""A scheduler: a function from each message to its reply."""
 Feed = tuple[Watcher, Callable[[float, Reading], None]]
-"""A source, and what is told of its readings, with the time of the run, s."""
+"""A source, and the receiver of its readings, with the time of the run, s."""
 _MOST_ROUNDS: Final = 1000
-"""Messages of one cycle; more mean that the scheduler goes round in circles."""
+"""Most messages of one cycle; more mean that the scheduler is in an endless loop."""
 _SHORTEST_PAUSE_S: Final = 0.001
-"""Shorter ones are lost in the digits of the time since 1970."""
+"""Shortest interval, s: times since 1970 have too few digits for shorter ones."""
 
 
 class Service:
@@ -48,18 +48,18 @@ class Service:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``feeds`` are read at each look at the cluster; ``say`` tells the user what is odd.
+        """``feeds`` are read at each poll of the cluster; ``say`` reports warnings to the user.
 
-        ``poll_s``: time between two looks, s; ``for_s``: how long it runs (None: until it is stopped).
+        ``poll_s``: polling interval, s; ``for_s``: duration (None: until stopped).
         """
         self.bridge, self.slurm = bridge, slurm
         self._feeds, self._journal, self._set_frequency = feeds, journal, set_frequency
         self._poll_s, self._for_s = poll_s, for_s
         self._say, self._clock, self._sleep = say, clock, sleep
         self._asked: deque[a.ClusterAction] = deque()
-        """What has not been asked of the cluster yet, in order."""
+        """Actions that have not been requested of the cluster yet, in order."""
         self._away_s: float | None = None
-        """Since when the controller has not answered, s since 1970."""
+        """Time since which the controller has not responded, s since 1970."""
 
     def run(
         self,
@@ -67,11 +67,11 @@ class Service:
         stopped: Callable[[], bool],
         after_cycle: Callable[[float], None] = lambda now_s: None,
     ) -> None:
-        """Run until ``stopped`` says so, or the time is over; ``decide`` is the scheduler.
+        """Run until ``stopped`` is true, or the time is over; ``decide`` is the scheduler.
 
-        ``after_cycle`` is called after each cycle with the time of the run, s. Raises PeerError when the
-        scheduler fails, SlurmAway when the cluster cannot be seen at first, and CommandFailed where it cannot
-        be asked at all.
+        ``after_cycle`` is called after each cycle with the time of the run, s. Raises PeerError if the
+        scheduler fails, SlurmAway if the cluster does not respond at first, and CommandFailed if it cannot
+        be queried.
         """
         nodes = {node.name: node for node in self.slurm.nodes()}
         self.bridge.begin(nodes)
@@ -89,7 +89,7 @@ class Service:
         return self._clock() - self.bridge.epoch_s
 
     def cycle(self, now_s: float, decide: Decide) -> None:
-        """Look, ask, and have the answer carried out, once."""
+        """Poll the cluster, ask the scheduler, and carry out its decisions, once."""
         self._look(now_s)
         for source, tell in self._feeds:
             if (reading := source.read(self.bridge.epoch_s + now_s)) is not None:
@@ -101,25 +101,27 @@ class Service:
                 break
             self._do(now_s, self.bridge.carry_out(decide(message), now_s))
         else:
-            raise PeerError(f"the scheduler asks for ever more at {now_s:g} s: {_MOST_ROUNDS} messages")
+            raise PeerError(
+                f"the scheduler does not stop making decisions at {now_s:g} s: {_MOST_ROUNDS} messages"
+            )
         self._tell(self.bridge.notes)
 
     def _look(self, now_s: float) -> None:
-        """Show the cluster to the bridge, if it can be seen."""
+        """Pass the state of the cluster to the bridge, if it responds."""
         try:
             jobs, nodes = self.slurm.jobs(), {node.name: node for node in self.slurm.nodes()}
         except SlurmAway as error:
             self._is_away(error)
             return
         if self._away_s is not None:
-            self._say(f"the controller answers again, after {self._clock() - self._away_s:.0f} s")
+            self._say(f"the controller responds again, after {self._clock() - self._away_s:.0f} s")
             self._away_s = None
         self._do(now_s, self.bridge.observe(now_s, jobs, nodes))
 
     def _do(self, now_s: float, actions: list[a.ClusterAction]) -> None:
-        """Have actions carried out, in their order, once the controller answers."""
+        """Carry out actions, in order, once the controller responds."""
         if actions and not self.bridge.acts:
-            raise PeerError("a shadow asks nothing of a cluster")
+            raise PeerError("a shadow must not change a cluster")
         for action in actions:
             if self._journal is not None:
                 self._journal.add({"kind": "action", "time": now_s, "action": msgspec.to_builtins(action)})
@@ -141,7 +143,7 @@ class Service:
     def _is_away(self, error: SlurmAway) -> None:
         if self._away_s is None:
             self._away_s = self._clock()
-            self._say(f"the controller does not answer: waiting for it ({error})")
+            self._say(f"the controller does not respond: waiting for it ({error})")
 
     def _tell(self, notes: list[str]) -> None:
         for note in notes:
@@ -149,17 +151,17 @@ class Service:
         notes.clear()
 
     def _pause_s(self) -> float:
-        """Time until the next look, or until something is due, s."""
+        """Return the time until the next poll, or until an event is due, s."""
         now_s = self._now_s
         ends_s = [now_s + self._poll_s, self.bridge.next_due_s, self._for_s]
         return max(min(end_s for end_s in ends_s if end_s is not None) - now_s, _SHORTEST_PAUSE_S)
 
 
 def release_partition(slurm: Slurm, partition: str, say: Callable[[str], None]) -> int:
-    """Give a partition back to Slurm: release what was held for the bridge, and power its nodes up.
+    """Return a partition to Slurm: release the jobs held for the bridge, and power its nodes up.
 
-    Returns how many jobs were released. What Slurm refuses is told, and does not stop the rest. Raises
-    ConfigError for a partition that is not there.
+    Returns the number of released jobs. Actions that Slurm rejects are reported, and do not stop the others.
+    Raises ConfigError for an unknown partition.
     """
     nodes = of_partition(slurm.nodes(), partition)
     released = 0
@@ -173,7 +175,7 @@ def release_partition(slurm: Slurm, partition: str, say: Callable[[str], None]) 
 
 
 def _done(slurm: Slurm, action: a.ClusterAction, say: Callable[[str], None]) -> bool:
-    """Have an action carried out; return whether Slurm has not refused it."""
+    """Carry out an action; return whether Slurm has accepted it."""
     try:
         slurm.do(action)
     except CommandFailed as error:

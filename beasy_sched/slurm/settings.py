@@ -1,4 +1,4 @@
-"""What a run beside a cluster is: its options, each declared once."""
+"""Options of `slurm run`, each declared once."""
 
 from __future__ import annotations
 
@@ -8,61 +8,57 @@ from typing import Annotated, Final, Literal
 from beasy_sched.declared import Means
 
 MODEL: Final = "model"
-"""The name of no meter: the scheduler's own account counts."""
+"""Name for no meter: the scheduler's own model is used."""
 OnKill = Literal["cancel", "requeue"]
 OnReject = Literal["hold", "cancel"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveSettings:
-    """What a run beside a cluster is, beyond what any run is."""
+    """Settings of a run on a cluster, in addition to those of any run."""
 
     partition: Annotated[str, Means("partition of the cluster")]
     act: Annotated[
         bool,
         Means(
-            "start the jobs that are held for it, and switch nodes off and on. --shadow: change nothing, and"
-            " tell what would be done"
+            "--act: start held jobs, and power nodes up and down. --shadow: change nothing, and only"
+            " report the decisions"
         ),
     ] = False
     power: Annotated[
         str | None,
         Means(
-            "what is produced now: a file that grows (CSV or events), 'command:PROGRAM' (prints watts, or a"
-            " JSON object, a line), or 'prometheus:URL?query=...'"
+            "source of the current power production: a growing file (CSV or events), 'command:PROGRAM'"
+            " (prints watts, or a JSON object, on each line), or 'prometheus:URL?query=...'"
         ),
     ] = None
     battery: Annotated[
         str | None,
-        Means(
-            "the true state of charge, percent, from a source like --power's (default: the run's own balance)"
-        ),
+        Means("source of the measured state of charge in percent, as for --power (default: computed)"),
     ] = None
     meter: Annotated[
         str,
         Means(
-            "what measures the energy that the nodes use: 'model' (nothing: it is reckoned from their"
-            " states), 'slurm' (Slurm's energy accounting), 'command:PROGRAM' (prints watts, or JSON with"
-            " power_w or energy_j, a line), or 'prometheus:URL?query=...' (W)"
+            "source of the nodes' energy consumption: 'model' (estimated from their states), 'slurm' (Slurm's"
+            " energy accounting), 'command:PROGRAM' (prints watts, or JSON with power_w or energy_j, on each"
+            " line), or 'prometheus:URL?query=...' (W)"
         ),
     ] = MODEL
     power_stale_s: Annotated[
         float,
-        Means(
-            "a source that is silent for so long produces 0 W. [default: two steps of the site, or 10 min]"
-        ),
+        Means("assume 0 W if the source is silent for this time [default: two steps of the site, or 10 min]"),
     ] = 600.0
     endpoint: Annotated[
         str | None,
-        Means("let the scheduler that listens there decide, such as batsched, instead of --policy"),
+        Means("use an external Batsim scheduler (such as batsched) at this endpoint instead of --policy"),
     ] = None
-    poll_s: Annotated[float, Means("time between two looks at the cluster")] = 1.0
-    for_s: Annotated[float | None, Means("end after this time (default: when it is stopped)")] = None
+    poll_s: Annotated[float, Means("polling interval of the cluster")] = 1.0
+    for_s: Annotated[float | None, Means("end after this time (default: run until stopped)")] = None
     fail_open_s: Annotated[
-        float, Means("give the partition back to Slurm if the scheduler has not answered for so long")
+        float, Means("return the partition to Slurm if the scheduler has not replied for this time")
     ] = 600.0
-    on_kill: Annotated[OnKill, Means("what becomes of jobs that are killed for lack of energy")] = "cancel"
-    on_reject: Annotated[OnReject, Means("what becomes of jobs that the scheduler rejects")] = "hold"
+    on_kill: Annotated[OnKill, Means("what to do with jobs that are killed for lack of energy")] = "cancel"
+    on_reject: Annotated[OnReject, Means("what to do with jobs that the scheduler rejects")] = "hold"
     pstate_command: Annotated[
         str | None,
         Means("program that sets the frequency of a node; {node}, {pstate} and {mhz} are filled in"),

@@ -1,8 +1,8 @@
-"""What a scheduler would do, beside a cluster that does as it always did: nothing is asked of it.
+"""Shadow mode: simulates the scheduler's decisions without changing the cluster.
 
 The shadow has the cluster's nodes and the jobs that its users submit. A job that the scheduler starts runs on
-its hosts of the shadow for as long as its run in Slurm lasts; where that has not ended yet, until it does,
-or until the time limit. Switching a host takes as long as the platform says.
+its hosts of the shadow for as long as it runs in Slurm; if that run has not ended yet, until it ends, or
+until the time limit. Switching a host takes the time given in the platform.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
 
 @dataclass
 class ShadowJob:
-    """A job as Slurm ran it, and as the scheduler would have: times in s since the epoch, NaN for not yet."""
+    """A job as run by Slurm, and in the shadow: times in s since the epoch, NaN if open."""
 
     job: str
     submit_s: float
@@ -36,11 +36,11 @@ class ShadowJob:
     end_s: float = math.nan
     nodes: tuple[str, ...] = ()
     end: str = ""
-    """How it would have ended: in Batsim's words, or ``REJECTED``."""
+    """End state in the shadow: a job state of Batsim, or ``REJECTED``."""
 
 
 class Shadow(Bridge):
-    """Pretends that the scheduler's decisions are carried out."""
+    """Bridge that simulates the scheduler's decisions."""
 
     acts = False
 
@@ -51,14 +51,14 @@ class Shadow(Bridge):
         """Every job that was submitted, by Slurm's id."""
         self._looked = False
         self._foreign: set[str] = set()
-        """Jobs that ran when the shadow began: their nodes are out of service until they end."""
+        """Jobs that were running when the shadow began: their nodes are out of service until they end."""
 
-    # --- what is seen ---------------------------------------------------------------------------------------
+    # --- observing the cluster ------------------------------------------------------------------------------
 
     def observe(
         self, now_s: float, jobs: Sequence[SlurmJob], nodes: Mapping[str, SlurmNode]
     ) -> list[a.ClusterAction]:
-        """Look at a cluster; note the jobs that came, and those that ended. Nothing is asked of it."""
+        """Process the state of the cluster: jobs submitted and ended. Returns no actions."""
         seen = {job.id: job for job in jobs if self.partition in job.partitions}
         if not self._looked:
             self._looked = True
@@ -76,14 +76,14 @@ class Shadow(Bridge):
         return []
 
     def _has_come(self, now_s: float, job: SlurmJob) -> bool:
-        """Whether a job can be started, or was since the shadow began; not while its user holds it."""
+        """Whether a job can be started, or has been since the shadow began; false while its user holds it."""
         if not job.waits:
             return not job.end or job.submit_s >= self.epoch_s
         return self._may_start(now_s, job) and (not job.is_held or job.admin_comment.startswith(MARK))
 
     def _follow(self, now_s: float, tracked: Tracked, job: SlurmJob | None) -> None:
-        """Take over how far a job is in Slurm."""
-        if job is None:  # Slurm has forgotten it: it has ended a while ago, how is not known
+        """Update the state of a job from Slurm."""
+        if job is None:  # Slurm no longer lists it: it ended a while ago, in an unknown state
             job, ended_s = tracked.job, self.epoch_s + now_s
             if not job.end:
                 job = msgspec.structs.replace(job, state="COMPLETED", end_s=ended_s)
@@ -93,7 +93,7 @@ class Shadow(Bridge):
         if not job.end or not math.isnan(known.slurm_end_s):
             return
         known.slurm_end_s = job.end_s - self.epoch_s
-        if math.isnan(known.slurm_start_s):  # its user has cancelled it
+        if math.isnan(known.slurm_start_s):  # it was cancelled by its user
             if tracked.phase is Phase.WAITING:
                 self._withdraw(now_s, tracked, "cancelled")
             else:
@@ -102,7 +102,7 @@ class Shadow(Bridge):
             self._will_end(tracked, now_s)
 
     def _will_end(self, tracked: Tracked, now_s: float) -> None:
-        """End a job when it has run as long as in Slurm."""
+        """End a job after its run time in Slurm."""
         known = self.compared[tracked.job.id]
         end = tracked.job.end
         if end and not math.isnan(known.slurm_end_s):
@@ -160,7 +160,7 @@ class Shadow(Bridge):
 
 
 def shadow_csv(jobs: Iterable[ShadowJob]) -> str:
-    """Jobs as Slurm ran them and as the scheduler would have, one row each; times in s, empty for not yet."""
+    """Jobs as run by Slurm and in the shadow, one row each; times in s, empty if open."""
     names = [each.name for each in fields(ShadowJob)]
     rows = (",".join(_cell(getattr(job, name)) for name in names) for job in jobs)
     return "".join(f"{line}\n" for line in (",".join(names), *rows))

@@ -1,4 +1,4 @@
-"""`check_policy`: a policy through many small random worlds, with all invariants checked."""
+"""`check_policy`: run a policy in many small random worlds, and check all invariants."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _SORTS: Final = (
     ("failing", failing_world, 18),
     ("breaking", breaking_world, 18),
 )
-"""Sorts of worlds, in turn: name, how one is drawn, steps of 60 s."""
+"""Kinds of worlds, in turn: name, generator, number of steps of 60 s."""
 _WITHOUT_SITE_EACH: Final = 7
-"""Each seventh seed has no site, where the policy needs none."""
+"""Each seventh seed has no site, if the policy does not require one."""
 AGAIN: Final = (
-    "the same run, repeated, has the same decisions: draw random numbers from a seed of the options only"
+    "the same run, repeated, has the same decisions: use only random generators seeded from an option"
 )
 
 
@@ -49,30 +49,30 @@ class PolicyCheckFailed(BeasyError, AssertionError):
     """A run of `check_policy` failed; its cause is the policy's error, or the broken invariant."""
 
     def __init__(self, message: str, *, seed: int, world: SmallWorld, invariant: str | None) -> None:
-        """``invariant`` is None where the run itself failed."""
+        """``invariant`` is None if the run itself failed."""
         super().__init__(message)
         self.seed = seed
         """Seed of the run: ``check_policy(..., runs=1, seed=SEED)`` repeats it."""
         self.world = world
         """World in which the policy failed."""
         self.invariant = invariant
-        """Invariant that does not hold; None where the policy failed."""
+        """Invariant that does not hold; None if the policy failed."""
 
 
 @dataclass
 class PolicyCheck:
-    """Summary of the runs of `check_policy`: a policy that never does anything breaks no rule."""
+    """Summary of the runs of `check_policy`; a policy that never acts breaks no invariant."""
 
     policy: str
     runs: int = 0
     windows: int = 0
     """Windows of the runs with a site."""
     outcomes: Counter[str] = field(default_factory=Counter)
-    """Number of jobs by how they ended, such as ``finished`` and ``killed``."""
+    """Number of jobs by end state, such as ``finished`` and ``killed``."""
     kill_decisions: int = 0
-    """Kills that the policy or the guard decided, those at the end of a run included."""
+    """Number of kills by the policy or the guard, including those at the end of a run."""
     of_easy: Counter[str] = field(default_factory=Counter)
-    """Number of jobs by how they ended in the same worlds under `easy`."""
+    """Number of jobs by end state in the same worlds with `easy`."""
 
     @property
     def jobs(self) -> int:
@@ -99,27 +99,27 @@ def check_policy(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> PolicyCheck:
-    """Run a policy through small random worlds, and check all that must hold in every run.
+    """Run a policy in small random worlds, and check all invariants in every run.
 
-    Each seed draws a data centre of 1 to 11 servers of up to four kinds, up to 60 jobs, storage, production
-    and a guard setting, by turns with hydrogen, gusts, outages and plans, or with a grid, prices, forecasts,
-    deadlines and workflows, or with servers that go out of service again and again, or that break under their
-    jobs and do not come when they are woken. One in seven has no site, unless the policy requires one. The
-    embedded simulator plays each world twice, and once more with `easy`, as a measure of what is possible.
+    Each seed generates a data centre of 1 to 11 servers of up to four kinds, up to 60 jobs, storage,
+    production and a guard setting, in turn with hydrogen, gusts, outages and plans; with a grid, prices,
+    forecasts, deadlines and workflows; with servers that repeatedly go out of service; or with servers that
+    break while running jobs and fail to wake. One in seven has no site, unless the policy requires one. The
+    embedded simulator runs each world twice, and once with `easy` for comparison.
 
     Args:
         policy: a class, or a name as for ``--policy``.
-        runs: how many worlds.
-        seed: seed of the first one; the others have the numbers that follow.
+        runs: number of worlds.
+        seed: seed of the first world; the others have the following numbers.
         options: options of the policy.
         progress: called with the share that is done, 0 to 1.
 
-    Returns what happened in the runs. Raises PolicyCheckFailed, which is an AssertionError, for the first run
-    in which the policy fails or an invariant does not hold: it names the seed and the invariant. Raises
-    ConfigError for wrong options.
+    Returns a summary of the runs. Raises PolicyCheckFailed, which is an AssertionError, for the first run
+    in which the policy fails or an invariant does not hold; it names the seed and the invariant. Raises
+    ConfigError for invalid options.
     """
     if runs < 1 or seed < 0:
-        raise ConfigError(f"found runs={runs}, seed={seed}: expected at least 1 run, and a seed from 0 on")
+        raise ConfigError(f"found runs={runs}, seed={seed}: expected at least 1 run, and a seed of 0 or more")
     name = policy if isinstance(policy, str) else policy.__qualname__
     make = _maker(policy, options)
     first = make()
@@ -133,13 +133,13 @@ def check_policy(
         try:
             done = _checked(world, make, with_site=with_site)
         except (ConfigError, InputError, MemoryError):
-            raise  # of the options, or of what is installed
+            raise  # errors in the options, or of the installation
         except Exception as error:
             invariant = error.invariant if isinstance(error, BrokenInvariant) else None
             about = f"a {sort} world of {world.hosts} hosts, {len(world.jobs)} jobs and {steps} steps"
             raise PolicyCheckFailed(
                 f"run {number} of {runs}, seed {each} ({about}, {'with' if with_site else 'without'} a site):"
-                f" {_told(error)}\nTo repeat it: check_policy({name}, runs=1, seed={each}{given})",
+                f" {_described(error)}\nTo repeat it: check_policy({name}, runs=1, seed={each}{given})",
                 seed=each,
                 world=world,
                 invariant=invariant,
@@ -152,14 +152,14 @@ def check_policy(
 
 
 def _maker(policy: type[Policy] | str, options: Mapping[str, Any] | None) -> Callable[[], Policy]:
-    """Return what makes a new policy for each run. Raises ConfigError."""
+    """Return a function that creates a policy for each run. Raises ConfigError."""
     kind = policy_class(policy) if isinstance(policy, str) else check_class(policy, repr(policy))
     name = policy if isinstance(policy, str) else kind.__qualname__
     return lambda: make_policy(name, options, kind=kind)
 
 
 def _checked(world: SmallWorld, make: Callable[[], Policy], *, with_site: bool) -> WorldRun:
-    """Run a world twice, and check the first. Raises BrokenInvariant and whatever the run raises."""
+    """Run a world twice, and check the first. Raises BrokenInvariant and any error of the run."""
     world, done = play_world(world, make, with_site=with_site)
     if with_site:
         check_run(world, done)
@@ -184,7 +184,7 @@ def _count(check: PolicyCheck, world: SmallWorld, done: WorldRun) -> None:
     check.kill_decisions += sum(isinstance(x, KillJobs) for x in done.decisions)
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     if isinstance(error, BrokenInvariant):
         return f"invariant broken: {error}"
     return str(error) if isinstance(error, BeasyError) else f"{type(error).__name__}: {error}"

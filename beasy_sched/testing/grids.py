@@ -1,4 +1,4 @@
-"""The grid of a random world, its prices and forecasts, and what its jobs request besides hosts and time."""
+"""The grid of a random world, its prices and forecasts, and the additional fields of its jobs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from beasy_sched.testing.worlds import SmallWorld, WorldJob
 
 Members = tuple[tuple[str, Any], ...]
-"""Members of a job of a workload, by name."""
+"""Additional fields of a job in a workload, by name."""
 
 TARIFF_CHANGES_S = 300.0
 """Times at which the tariff's price changes, s: time 0 is five minutes to nine."""
 CALENDAR = Calendar(datetime(2010, 7, 12, 8, 55, tzinfo=timezone(timedelta(hours=-4))))
 PEAK, OFF_PEAK = 0.13, 0.08
 PIECE_S = 90.0
-"""Length of time for which a price lasts, s: it changes within steps."""
+"""Time for which a price holds, s: it changes within steps."""
 FORECAST_S = 120.0
 
 
@@ -44,7 +44,7 @@ class WorldGrid:
 
     @property
     def grid(self) -> Grid:
-        """The grid of the world's site."""
+        """Return the grid of the world's site."""
         price = self._signal(self.prices)
         if self.tariff:
             rows = [(range(1, 13), (9, 23), PEAK), (range(1, 13), (23, 9), OFF_PEAK)]
@@ -65,7 +65,7 @@ class WorldGrid:
         return Foreseen(Signal(times_s, np.array(values)), CALENDAR, self.known)
 
     def mean_price(self, start_s: float, end_s: float) -> float:
-        """The price over a time, piece by piece: an own account of what `Rate.means` says."""
+        """Return the mean price over a time, computed independently of `Rate.means`."""
         if self.tariff:
             off_peak_s = min(max(TARIFF_CHANGES_S - start_s, 0.0), end_s - start_s)
             return PEAK + (OFF_PEAK - PEAK) * off_peak_s / (end_s - start_s)
@@ -73,7 +73,7 @@ class WorldGrid:
 
 
 def mean_of(values: tuple[float, ...], start_s: float, end_s: float) -> float:
-    """The mean of pieces of `PIECE_S` over a time; the last step may end a moment after the last piece."""
+    """Return the mean of pieces of `PIECE_S` over a time; the last step may end just after the last piece."""
     total = 0.0
     ends_s = [*(PIECE_S * np.arange(1, len(values))), math.inf]
     for piece, (value, piece_end_s) in enumerate(zip(values, ends_s, strict=True)):
@@ -83,7 +83,7 @@ def mean_of(values: tuple[float, ...], start_s: float, end_s: float) -> float:
 
 
 def forecast_of(world: SmallWorld) -> FileForecast | None:
-    """The world's forecast: issued at its start, and once more in the middle."""
+    """Return the world's forecast, issued at its start and again in the middle."""
     values = np.array(world.predicted_w)
     if not len(values):
         return None
@@ -102,7 +102,7 @@ def forecast_of(world: SmallWorld) -> FileForecast | None:
 
 
 def small_grid(rng: np.random.Generator, hosts: int, steps: int, step_s: float) -> WorldGrid:
-    """A grid that is unlimited, or cannot feed all servers; some prices are below zero."""
+    """Return a grid that is unlimited, or cannot supply all servers; some prices are negative."""
     pieces = math.ceil(steps * step_s / PIECE_S)
     prices = carbon = ()
     if rng.random() < 0.6:
@@ -126,7 +126,7 @@ def small_grid(rng: np.random.Generator, hosts: int, steps: int, step_s: float) 
 
 
 def with_terms(rng: np.random.Generator, jobs: tuple[WorldJob, ...]) -> list[Members]:
-    """Members for each job: deadlines, workflows of phases, predecessors, and some that are wrong."""
+    """Return additional fields for each job: deadlines, workflows, predecessors, and some invalid ones."""
     kinds = rng.choice(["alone", "phases", "after"], p=[0.3, 0.4, 0.3])
     workflows = {
         number: (
@@ -166,9 +166,9 @@ def with_terms(rng: np.random.Generator, jobs: tuple[WorldJob, ...]) -> list[Mem
 
 
 def at_one_instant(rng: np.random.Generator, jobs: list[WorldJob], end_s: float) -> list[WorldJob]:
-    """Let all jobs of a workflow come at one time, as workflows usually do; their deadlines are not before.
+    """Let all jobs of a workflow arrive at one time, as is usual; their deadlines are not earlier.
 
-    The times have decimals: only then does Batsim divide an instant over several messages.
+    The times have decimals, since only then does Batsim split one time over several messages.
     """
     when_s = {f"f{number}": round(float(rng.uniform(0.0, 0.7 * end_s)), 3) for number in range(3)}
     moved = []
@@ -182,7 +182,7 @@ def at_one_instant(rng: np.random.Generator, jobs: list[WorldJob], end_s: float)
 
 
 def _spoil(rng: np.random.Generator, members: list[dict[str, Any]]) -> None:
-    """A job with an impossible member, one that waits for a job that never comes, or two for each other."""
+    """Return a job with an invalid field, one with a predecessor that is never submitted, or a cycle."""
     what = rng.integers(3)
     if what == 0:
         members[-1]["phase"] = -1

@@ -1,4 +1,4 @@
-"""What must hold in every run of a small world, whatever the policy, the guard, the jobs and the weather."""
+"""Invariants checked in every run of a small world, for any policy, guard, jobs and weather."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from beasy_sched.testing.worlds import PLAIN, STEP_S, SmallWorld, WorldRun
 
 RESERVE: Final = [HostState.ASLEEP, HostState.SWITCHING_OFF, HostState.SWITCHING_ON]
 MOMENT_J: Final = 100.0 * 2e-3
-"""Most energy that one server uses in two moments, J: a kill comes 1 ms late, and so may a step's end."""
+"""Most energy of one server in 2 ms, J: a kill is 1 ms late, and so may be the end of a step."""
 WAYS_OUT: Final = (
     "the run is over",
     "asks for no host",
     "asks for more hosts than there are",
     "waits for jobs that never come",
 )
-"""Rules by which a job ends without a start, whatever happened to its predecessors."""
+"""Rules by which a job ends without a start, regardless of its predecessors."""
 
-FINISHED: Final = "the run goes on to its end: no job waits for ever where nothing else will happen"
+FINISHED: Final = "the run terminates: no job waits forever"
 EACH_ONCE: Final = "each job is started at most once, and ends in exactly one way"
-REASONS: Final = "each job rejected, postponed or killed is counted for the rule that the log names"
+REASONS: Final = "each job rejected, postponed or killed is counted for the rule in the log"
 BALANCE: Final = "the power of every step balances"
 LEVELS: Final = "battery and tank stay within their limits"
 FLOOR: Final = (
     "only sleeping servers, transitions and the base load take the battery below SoC_min: start a job only if"
-    " view.budget.grant_start says so, and wake as many hosts as view.budget.grant_wakes says"
+    " view.budget.grant_start allows it, and wake as many hosts as view.budget.grant_wakes returns"
 )
 UNSERVED: Final = (
-    "no power is drawn that nobody gives: start a job only if view.budget.grant_start says so, and wake as"
-    " many hosts as view.budget.grant_wakes says"
+    "demand does not exceed the available power: start a job only if view.budget.grant_start allows it, and"
+    " wake as many hosts as view.budget.grant_wakes returns"
 )
-DEPARTURES: Final = "where the hydrogen departs from its plan, the trace names why"
-METERED: Final = "what is imported, green and unserved is what servers and base load take"
-PAID: Final = "imports and exports keep their limits, and are paid for"
-UNLIMITED: Final = "where the grid has no limit, all is served, and the guard has nothing to do"
+DEPARTURES: Final = "deviations from the hydrogen plan have a reason in the trace"
+METERED: Final = "imported, green and unserved power equals the demand of servers and base load"
+PAID: Final = "imports and exports stay within their limits, and are billed"
+UNLIMITED: Final = "with an unlimited grid, all demand is served, and the guard never acts"
 PREDECESSORS: Final = "a job starts after its predecessors have finished and its think time is over, or never"
-ACCOUNT: Final = "the daemon's own account of the energy is the simulator's"
-GUARD_AT_STEPS: Final = "the guard acts at the beginnings of steps only"
+ACCOUNT: Final = "the daemon's own energy figures equal the simulator's"
+GUARD_AT_STEPS: Final = "the guard acts only at the start of a step"
 
 
 def check_run(world: SmallWorld, done: WorldRun) -> None:
@@ -64,7 +64,7 @@ def check_run(world: SmallWorld, done: WorldRun) -> None:
 
 
 def check_jobs(world: SmallWorld, done: WorldRun) -> None:
-    """The simulator took every decision, each job ended in exactly one way, and after its predecessors."""
+    """Check that the simulator accepted every decision, and each job ended once, after its predecessors."""
     session = done.session
     ended = done.result.ending is Ending.FINISHED and session.ended
     check_workflows(world, done)
@@ -86,7 +86,7 @@ def _asks_for_lost_hosts(done: WorldRun) -> bool:
 
 
 def check_reasons(done: WorldRun) -> None:
-    """Each job that was rejected, postponed or killed is counted for the rule that the log names."""
+    """Check that each rejected, postponed or killed job is counted for the rule in the log."""
     states = outcome_of(done)
     last = {(each.what, each.job): each.rule for each in done.witness.actions}
     for state, found in done.session.reasons.items():
@@ -109,7 +109,7 @@ def power_of(done: WorldRun) -> PowerSide:
 
 
 def check_storage(world: SmallWorld, done: WorldRun) -> None:
-    """Every step balances; nothing but the sleep floor and transitions takes the battery below SoC_min."""
+    """Check the balance of every step, and that only sleep and transitions use the battery below SoC_min."""
     battery, trace = world.site.storage.battery, power_of(done).trace
     require(len(trace) == len(world.production_w), FINISHED, f"{len(trace)} steps")
     uses = np.diff([np.zeros(5), *done.uses_j], axis=0)
@@ -133,9 +133,9 @@ def check_storage(world: SmallWorld, done: WorldRun) -> None:
 
 
 def _check_unserved(world: SmallWorld, row: TraceRow, reserve_j: float) -> None:
-    """Unserved is only what nobody could have left undrawn: the sleep floor, transitions, the base load, idle
-    servers that cannot sleep, kills that take a moment, and what was promised before the wind dropped within
-    the step. And only when the battery and the grid give no more."""
+    """Check that unserved energy is unavoidable: sleeping servers, transitions, the base load, idle servers
+    that cannot sleep, delayed kills, and grants before the wind dropped within the step; and that battery and
+    grid have no more power."""
     battery, record = world.site.storage.battery, row.record
     end_s = row.start_s + record.dt_s
     away = (*world.outages, *world.breakdowns)
@@ -162,7 +162,7 @@ def _check_unserved(world: SmallWorld, row: TraceRow, reserve_j: float) -> None:
 
 
 def check_hydrogen(world: SmallWorld, done: WorldRun) -> None:
-    """The tank stays within its bounds, and what departs from the plan is named."""
+    """Check that the tank stays within its bounds, and deviations from the plan have a reason."""
     tank_kg = world.hydrogen.tank_kg if world.hydrogen else 0.0
     for row in power_of(done).trace:
         record, at = row.record, f"at {row.start_s:g} s"
@@ -178,9 +178,9 @@ def _same(found: float, expected: float, least: float) -> bool:
 
 
 def check_metering(world: SmallWorld, done: WorldRun) -> None:
-    """Import, green energy and what is unserved are what servers and base load take; each kWh is paid for.
+    """Check that import, green and unserved energy equal the demand, and each kWh is billed.
 
-    Green energy is counted from its sources here, not as what is left. An unlimited grid feeds everything.
+    Green energy is computed from its sources here, not as the remainder. An unlimited grid serves everything.
     """
     for row in power_of(done).trace:
         record, at = row.record, f"at {row.start_s:g} s"
@@ -205,7 +205,7 @@ def check_metering(world: SmallWorld, done: WorldRun) -> None:
 
 
 def _check_bill(grid: WorldGrid, row: TraceRow) -> None:
-    """Limits hold, the grid feeds no storage, and cost, revenue and carbon follow from prices over time."""
+    """Check limits, that the grid charges no storage, and cost, revenue and carbon against the prices."""
     record, bill, at = row.record, row.metered, f"at {row.start_s:g} s"
     if bill is None:
         raise BrokenInvariant(PAID, f"no bill {at}")
@@ -231,8 +231,8 @@ def _check_bill(grid: WorldGrid, row: TraceRow) -> None:
 
 
 def check_workflows(world: SmallWorld, done: WorldRun) -> None:
-    """No job starts before its predecessors have finished and its think time is over, nor at all if one of
-    them did not finish; such a job is rejected."""
+    """Check that no job starts before its predecessors have finished and its think time is over, and that it
+    is rejected if one of them did not finish."""
     columns = done.session.outcomes.columns()
     ends_s = dict(zip(done.session.outcomes.ids, columns["end_s"].tolist(), strict=True))
     states = outcome_of(done)
@@ -249,7 +249,7 @@ def check_workflows(world: SmallWorld, done: WorldRun) -> None:
 
 
 def outcome_of(done: WorldRun) -> Mapping[str, str]:
-    """Return how each job ended, by its id."""
+    """Return the end state of each job, by its id."""
     outcomes = done.session.outcomes
     return dict(zip(outcomes.ids, outcomes.columns()["state"].tolist(), strict=True))
 
@@ -272,9 +272,9 @@ def lost_successors(world: SmallWorld, done: WorldRun) -> dict[str, str]:
 
 
 def predecessors(world: SmallWorld, early: Collection[str] = ()) -> dict[str, list[str]]:
-    """Whom each job waits for, worked out from the members in the workload alone; submitted jobs only.
+    """Return the predecessors of each submitted job, derived from the fields in the workload alone.
 
-    ``early`` are the jobs of which the run says that they could not wait for lower phases that came later.
+    ``early`` are the jobs that, according to the run, could not wait for lower phases submitted later.
     """
     members = [dict(job.members) for job in world.jobs]
     found: dict[str, list[str]] = {}
@@ -299,7 +299,7 @@ def predecessors(world: SmallWorld, early: Collection[str] = ()) -> dict[str, li
 
 
 def check_energy(done: WorldRun) -> None:
-    """The pieces add up, and the daemon's own account is the simulator's."""
+    """Check that the parts add up, and that the daemon's energy figures equal the simulator's."""
     account = power_of(done).account
     account.advance(done.result.end_s)
     total_j = float(account.energy_by_use_j.sum())
@@ -312,7 +312,7 @@ def check_energy(done: WorldRun) -> None:
 
 
 def check_guard(done: WorldRun) -> None:
-    """Within a step, the guard does nothing."""
+    """Check that the guard does not act within a step."""
     openings = set(done.witness.openings)
     for action in done.witness.actions:
         if action.now not in openings:

@@ -1,4 +1,4 @@
-"""Plans of small worlds: by hand, at random, and made by the planner from a forecast."""
+"""Plans of small worlds: given, random, or computed by the planner from a forecast."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 def plans_of(
     site: Site, platform: Platform, states: Sequence[np.ndarray], hydrogen_w: Sequence[float] = ()
 ) -> PlanStore:
-    """Plans of consecutive windows with these states, [steps, hosts] each.
+    """Return plans of consecutive windows with these states, [steps, hosts] each.
 
-    The battery keeps its level: production is what the servers need, and what makes up for its loss.
-    ``hydrogen_w``: what the hydrogen is to give in each step of all windows, negative where it takes.
+    The battery keeps its level: production equals the demand of the servers and the losses.
+    ``hydrogen_w``: power from hydrogen in each step of all windows, negative if it takes power.
     """
     battery = site.storage.battery
     lost_j = battery.start_j * (1 - battery.kept_fraction(site.step_s))
@@ -73,7 +73,7 @@ def plans_of(
 
 
 def _hydrogen(site: Site, level_kg: float, wanted_w: float) -> tuple[float, float]:
-    """What the hydrogen chain can do of ``wanted_w``, and its level after a step."""
+    """Return the feasible part of ``wanted_w`` for the hydrogen chain, and its level after a step."""
     spec = site.storage.hydrogen
     if spec is None:
         return 0.0, 0.0
@@ -84,9 +84,9 @@ def _hydrogen(site: Site, level_kg: float, wanted_w: float) -> tuple[float, floa
 
 
 def world_plans(world: SmallWorld) -> PlanStore:
-    """Plans of a world: from its forecast where it has one that can be planned for, else at random.
+    """Return plans of a world: from its forecast if it has a feasible one, else random.
 
-    They depend on nothing that happens later: on no run time, and not on the real production.
+    They do not depend on later events: neither on run times nor on the actual production.
     """
     planned = planner_plans(world) if world.forecast_w else None
     return planned or random_plans(world)
@@ -94,7 +94,7 @@ def world_plans(world: SmallWorld) -> PlanStore:
 
 @lru_cache(maxsize=1024)
 def planner_plans(world: SmallWorld) -> PlanStore | None:
-    """What the planner makes of the forecast; None where there is no plan."""
+    """Return the plan computed from the forecast; None if there is no feasible plan."""
     steps = world.site.steps * world.planned_windows
     rng = np.random.default_rng([world.hosts, len(world.jobs)])
     load_w = full_draw_w(world.platform) * rng.random(steps)
@@ -108,7 +108,7 @@ def planner_plans(world: SmallWorld) -> PlanStore | None:
 
 
 def random_plans(world: SmallWorld) -> PlanStore:
-    """Plans of the world's windows with states at random, whatever the production will be."""
+    """Return plans of the world's windows with random states, regardless of the production."""
     rng = np.random.default_rng([world.fast, world.slow, len(world.jobs)])
     windows = []
     for _ in range(world.planned_windows):
@@ -120,7 +120,7 @@ def random_plans(world: SmallWorld) -> PlanStore:
 
 
 def _states(platform: Platform, draws: np.ndarray) -> np.ndarray:
-    """P-states of servers for draws of 0 (fastest), 1 (slowest) and 2 (asleep, where they can)."""
+    """Return P-states of servers for values of 0 (fastest), 1 (slowest) and 2 (asleep, if possible)."""
     table = np.array([_choices(kind) for kind in platform.kinds], dtype=np.int8)
     states: np.ndarray = table[platform.kind_of, draws]
     return states
@@ -131,7 +131,7 @@ def _choices(kind: ServerKind) -> tuple[int, int, int]:
 
 
 def small_hydrogen(rng: np.random.Generator) -> HydrogenSpec:
-    """A tank that some steps of a world fill or empty."""
+    """Return a tank that some steps of a world can fill or empty."""
     return HydrogenSpec(
         tank_kg=4e-4,
         level_start_kg=float(rng.choice([0.0, 2e-4, 4e-4])),

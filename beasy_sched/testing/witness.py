@@ -1,4 +1,4 @@
-"""A witness that sees only the messages of a run, keeps its own account, and objects to illegal decisions."""
+"""An observer of the messages of a run that tracks all states, and rejects illegal decisions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 IDLE, BUSY, FALLING, ASLEEP, WAKING = range(5)
 
-FACTS = "every fact of the decision log is a text or a finite number"
-LEGAL_STARTS = "a job starts once, on as many hosts as it asks for, all on, idle and in service"
-LEGAL_SWITCHES = "hosts switch from a settled state, and sleep only where no job runs"
-LEFT_ALONE = "a host that did not come when it was woken is left alone for a while"
+FACTS = "every fact of the decision log is a string or a finite number"
+LEGAL_STARTS = "a job starts once, on the requested number of hosts, all on, idle and in service"
+LEGAL_SWITCHES = "hosts switch from a settled state, and sleep only if no job runs on them"
+LEFT_ALONE = "a host that failed to wake is not woken again for some time"
 LEGAL_ENDS = "only running jobs are killed, and only waiting ones rejected"
 
 
 class BrokenInvariant(BeasyError, AssertionError):
-    """Something that must hold in every run does not."""
+    """An invariant does not hold."""
 
     def __init__(self, invariant: str, found: object) -> None:
-        """``invariant`` says what must hold, ``found`` what was found instead."""
+        """``invariant`` is the condition, ``found`` the violation."""
         self.invariant = invariant
         self.found = str(found)
         super().__init__(f"{invariant}: found {self.found}")
@@ -53,20 +53,20 @@ class LoggedAction(NamedTuple):
 
 
 class Witness:
-    """Keeps the state of every host and job by the protocol alone, and objects to illegal decisions."""
+    """Tracker of the state of all hosts and jobs from the protocol alone, which rejects illegal decisions."""
 
     def __init__(self, platform: Platform, retry_s: float = 0.0) -> None:
-        """``retry_s``: how long a host that did not come when it was woken is left alone, s."""
+        """``retry_s``: delay before a host that failed to wake is woken again, s."""
         self.platform = platform
         self._retry_s = retry_s
         self._alone_until_s = np.zeros(platform.size)
         self.not_come = 0
-        """Number of times that a host was woken and did not come."""
+        """Number of failed wake-ups."""
         self.state = np.full(platform.size, IDLE)
         self.here = np.ones(platform.size, dtype=np.bool_)
         """Whether each host is in service."""
         self.left_switching = np.zeros(platform.size, dtype=np.bool_)
-        """Whether each host out of service was in transition when it went out."""
+        """Whether each host out of service was in transition at that time."""
         self.now = 0.0
         """Time of the last message, s."""
         self.waiting: dict[str, int] = {}
@@ -91,13 +91,13 @@ class Witness:
         }
 
     def log(self, now: float, what: str, job: str, hosts: str, rule: str, facts: Facts) -> None:
-        """Take a row of the decision log; every number in it must be finite."""
+        """Process a row of the decision log; every number in it must be finite."""
         for name, fact in facts.items():
             require(isinstance(fact, str) or math.isfinite(fact), FACTS, f"{what} {rule!r}: {name} is {fact}")
         self.actions.append(LoggedAction(now, what, job, hosts, rule))
 
     def see(self, message: e.Message, reply: d.Reply, budget: StepBudget | None) -> None:
-        """Take a message and its reply; ``budget`` says which step is open."""
+        """Process a message and its reply; ``budget`` identifies the open step."""
         self.now = message.now
         for event in message.events:
             self._sees.get(type(event), self._ignore)(event)

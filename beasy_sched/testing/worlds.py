@@ -1,10 +1,10 @@
-"""Small random data centres, held in memory: servers, jobs, storage and production of one run.
+"""Small random data centres, in memory: servers, jobs, storage and production of one run.
 
-Five sorts are drawn: `random_world` (too little power now and then, jobs of every size), `rich_world`
-(servers of several kinds, hydrogen, gusts, outages, plans made from forecasts), `green_world` (a grid,
-prices, forecasts, deadlines, workflows), `failing_world` (one of these whose servers leave and return all
-the time) and `breaking_world` (one whose servers break under their jobs, and often do not come when they are
-woken). A seed always gives the same one.
+There are five kinds: `random_world` (occasional shortages, jobs of all sizes), `rich_world` (servers of
+several kinds, hydrogen, gusts, outages, plans made from forecasts), `green_world` (a grid, prices, forecasts,
+deadlines, workflows), `failing_world` (one of these whose servers repeatedly leave and return) and
+`breaking_world` (one whose servers break while running jobs, and often fail to wake). A seed always gives the
+same world.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from beasy_sched.testing.witness import Witness
 STEP_S = 60.0
 """Length of a world's steps, s."""
 _MOMENT_S = 2e-6
-"""What happens within this time is told as of one moment, or of two neighbours: times have six decimals."""
+"""Events within this time have the same or neighbouring timestamps, which have six decimals."""
 
 
 def server(name: str, *, speed: float = 100.0, idle: float = 50.0, full: float = 100.0) -> ServerKind:
@@ -102,7 +102,7 @@ PLAIN = ServerKind("never asleep", (70.0,), (20.0,), (20.0,), (60.0,))
 
 @dataclass(frozen=True)
 class WorldJob:
-    """A job: what it asks for, and what it does."""
+    """A job: its request and its behaviour."""
 
     subtime: float
     res: int
@@ -111,12 +111,12 @@ class WorldJob:
     """Run time on the fast servers at full speed, s."""
     delays: bool = False
     members: Members = ()
-    """Deadline, workflow, predecessors: what Batsim passes on."""
+    """Deadline, workflow and predecessors, which Batsim forwards."""
 
 
 @dataclass(frozen=True)
 class SmallWorld:
-    """One run of a small data centre: what there is, and what happens."""
+    """One run of a small data centre: equipment and events."""
 
     fast: int
     slow: int
@@ -135,9 +135,9 @@ class SmallWorld:
     breakdowns: tuple[tuple[float, float, str], ...] = ()
     """Hosts that break, with their jobs: (from s, to s or infinity, hosts)."""
     failing_wakes: tuple[tuple[float, float, str], ...] = ()
-    """Hosts that do not come when they are woken: (from s, percent of the times, hosts)."""
+    """Hosts that fail to wake: (from s, percent of the times, hosts)."""
     retry_s: float = RETRY_S
-    """Time for which a host that did not come is left alone, s."""
+    """Delay before a host that failed to wake is woken again, s."""
     one: int = 0
     plain: int = 0
     sleep_first: int = 0
@@ -146,17 +146,17 @@ class SmallWorld:
     gusts: tuple[tuple[float, float], ...] = ()
     """Production that changes within a step: (s, W)."""
     forecast_w: tuple[float, ...] = ()
-    """The production that the planner expects; without it, plans are drawn at random."""
+    """The production expected by the planner; without it, plans are random."""
     unplanned_windows: int = 0
-    """Number of windows at the end of the run for which there is no plan."""
+    """Number of windows without a plan at the end of the run."""
 
     start_pstates: tuple[int, ...] = ()
-    """P-state in which each host starts; all start in P-state 0 where this is empty."""
+    """P-state in which each host starts; empty: all start in P-state 0."""
 
     grid: WorldGrid | None = None
     base_w: float = 0.0
     predicted_w: tuple[float, ...] = ()
-    """The production that policies expect, one value for each `FORECAST_S`; empty: no forecast."""
+    """The production expected by policies, one value for each `FORECAST_S`; empty: no forecast."""
 
     @property
     def counts(self) -> list[int]:
@@ -165,12 +165,12 @@ class SmallWorld:
 
     @property
     def hosts(self) -> int:
-        """How many hosts there are."""
+        """Number of hosts."""
         return sum(self.counts)
 
     @property
     def planned_windows(self) -> int:
-        """How many windows have a plan, where there are plans."""
+        """Number of windows with a plan, if there are plans."""
         return self.windows - self.unplanned_windows
 
     @property
@@ -216,7 +216,7 @@ class SmallWorld:
         return Simulation(platform, [self._workload()], events, options, failures=failures)
 
     def batsim5(self) -> Batsim5Simulation:
-        """Return the simulator as a Batsim 5, with the same jobs and events."""
+        """Return the simulator in the role of Batsim 5, with the same jobs and events."""
         events = [
             msgspec.structs.replace(event, text=event_for_batsim5(_line(event))["data"], number=number)
             for number, event in enumerate(self._events())
@@ -264,18 +264,18 @@ class SmallWorld:
         return sorted(failures, key=lambda failure: failure.timestamp)
 
     def but(self, **changes: object) -> SmallWorld:
-        """Return a world that differs in some fields."""
+        """Return a copy with changed fields."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
 
 def _line(event: ExternalEvent) -> dict[str, Any]:
-    """An event as a line of a file of Batsim 4 has it."""
+    """Return an event as a line of a file of Batsim 4."""
     own = {} if event.hosts is None else {"resources": str(event.hosts)}
     return {**event.data, "timestamp": event.timestamp, **own}
 
 
 def _as_json(members: Members) -> dict[str, Any] | None:
-    """The members as a workload file has them."""
+    """Return the additional fields as in a workload file."""
     return {name: [*value] if isinstance(value, tuple) else value for name, value in members} or None
 
 
@@ -292,10 +292,10 @@ class WorldRun:
 
 
 class HostsLost(BeasyError):
-    """Batsim aborts, whatever the scheduler does: of hosts that leave, or come back, at a bad moment."""
+    """Batsim would abort regardless of the scheduler, because hosts leave or return at a bad time."""
 
     def __init__(self, world: SmallWorld, what: str) -> None:
-        """``what`` they do; ``world`` is the world in which they do not."""
+        """``what`` describes the event; ``world`` is the world without it."""
         super().__init__(f"hosts {what}")
         self.world = world
 
@@ -303,10 +303,10 @@ class HostsLost(BeasyError):
 def play_world(
     world: SmallWorld, make: Callable[[], Policy], *, with_site: bool = True
 ) -> tuple[SmallWorld, WorldRun]:
-    """Run the policies that ``make`` makes as `run_world` does, until a run lasts to its end.
+    """Run policies created by ``make``, as in `run_world`, until a run reaches its end.
 
-    Returns its world, and that run: hosts on whose return Batsim aborts, whatever the scheduler does, stay
-    away, and those that would leave in the moment in which they are used stay.
+    Returns its world and the run. Hosts whose return would abort Batsim stay away, and hosts that would leave
+    at the time at which they are used stay in service.
     """
     while True:
         try:
@@ -318,7 +318,7 @@ def play_world(
 def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> WorldRun:
     """Run a policy on a world in the embedded simulator, with a witness.
 
-    Raises HostsLost where Batsim aborts because of hosts that leave or come back, and what the run raises.
+    Raises HostsLost if Batsim aborts because of hosts that leave or return, and any error of the run.
     """
     witness = Witness(world.platform, world.retry_s)
     session = session_of(world, policy, witness, with_site=with_site)
@@ -343,12 +343,12 @@ def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> W
     except DecisionRefused:
         if (stayed := _without_leaving_now(world, witness)) is None:
             raise
-        raise HostsLost(stayed, "left in the moment in which they were used, before this was told") from None
+        raise HostsLost(stayed, "left at the time of their use, before this was reported") from None
     return WorldRun(session, result, decisions, uses_j, witness)
 
 
 def _without_return(world: SmallWorld, witness: Witness) -> SmallWorld | None:
-    """The world in which hosts that left in the middle of a switch, and were to come back next, stay away."""
+    """Return the world in which hosts that left while switching, and would return next, stay away."""
     due = [
         (end_s, place)
         for place, (start_s, end_s, hosts) in enumerate(world.outages)
@@ -366,7 +366,7 @@ def _without_return(world: SmallWorld, witness: Witness) -> SmallWorld | None:
 
 
 def _without_leaving_now(world: SmallWorld, witness: Witness) -> SmallWorld | None:
-    """The world in which hosts stay that have left in this moment, which the scheduler could not know."""
+    """Return the world without the departures at this time, which were unknown to the scheduler."""
     outages = tuple(
         (start_s, end_s, hosts)
         for start_s, end_s, hosts in world.outages
@@ -378,7 +378,7 @@ def _without_leaving_now(world: SmallWorld, witness: Witness) -> SmallWorld | No
 def session_of(
     world: SmallWorld, policy: Policy, witness: Witness | None = None, *, with_site: bool = True
 ) -> Session:
-    """Return a session for a world, its plans included where the policy needs them."""
+    """Return a session for a world, with its plans if the policy requires them."""
     log = None if witness is None else witness.log
     if not with_site:
         return Session(policy, SessionOptions(retry_s=world.retry_s), log)
@@ -394,7 +394,7 @@ def session_of(
 
 
 def random_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 12) -> SmallWorld:
-    """Draw a world: sometimes too little power, jobs of every size, some of which end on step boundaries."""
+    """Generate a world with occasional shortages and jobs of all sizes, some ending on step boundaries."""
     fast, slow = int(rng.integers(1, 5)), int(rng.integers(0, 4))
     jobs = []
     for _ in range(rng.integers(1, most_jobs + 1)):
@@ -421,7 +421,7 @@ def random_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 
 
 
 def rich_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 12) -> SmallWorld:
-    """Draw a world with more of everything: kinds, hydrogen, plans made from forecasts, gusts, outages."""
+    """Generate a world with several kinds of servers, hydrogen, plans made from forecasts, gusts, outages."""
     world = random_world(rng, most_jobs=most_jobs, steps=steps)
     one, plain = (int(rng.choice([0, 0, 1, 2])) for _ in range(2))
     windows = int(rng.choice([1, 1, 2, 3]))
@@ -445,7 +445,7 @@ def rich_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 12
 
 
 def green_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 18) -> SmallWorld:
-    """Draw a world for those that plan ahead: a grid, prices, a forecast, deadlines, workflows."""
+    """Generate a world for policies that plan ahead: a grid, prices, a forecast, deadlines, workflows."""
     sparse = rng.random() < 0.4
     draw = rich_world if rng.random() < 0.3 else random_world
     world = draw(rng, most_jobs=min(most_jobs, 6) if sparse else most_jobs, steps=steps)
@@ -471,12 +471,12 @@ def green_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 1
 
 
 def failing_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 18) -> SmallWorld:
-    """Draw a world of another sort whose servers go out of service again and again, whatever they do."""
+    """Generate a world of another kind whose servers repeatedly go out of service."""
     draw = (random_world, rich_world, green_world)[rng.integers(3)]
     world = draw(rng, most_jobs=most_jobs, steps=steps)
     outages, back_s = [], [0.0] * world.hosts
     for start_s in np.sort(rng.uniform(0.0, steps * STEP_S, rng.integers(3, 16))).round(3).tolist():
-        if rng.random() < 0.3:  # at a boundary, where everything happens
+        if rng.random() < 0.3:  # at a step boundary, where most events occur
             start_s = math.floor(start_s / STEP_S) * STEP_S
         here = [host for host, until_s in enumerate(back_s) if until_s < start_s]
         chosen = [host for host in here if rng.random() < 0.4]
@@ -491,7 +491,7 @@ def failing_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int =
 
 
 def breaking_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 18) -> SmallWorld:
-    """Draw a world of another sort whose servers break, with their jobs, and often do not come when woken."""
+    """Generate a world of another kind whose servers break, with their jobs, and often fail to wake."""
     world = failing_world(rng, most_jobs=most_jobs, steps=steps)
     wakes = []
     for start_s in rng.uniform(0.0, steps * STEP_S, rng.integers(1, 5)).round(3).tolist():
@@ -507,7 +507,7 @@ def breaking_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int 
 
 
 def _outage(rng: np.random.Generator, world: SmallWorld, steps: int) -> tuple[tuple[float, float, str], ...]:
-    """Draw an outage that Batsim survives: a host that leaves while switching must never come back."""
+    """Generate an outage that Batsim survives: a host that leaves while switching must never return."""
     if rng.random() < 0.5:
         return ((0.0, float(rng.integers(1, steps * 60)), f"0-{rng.integers(0, world.hosts)}"),)
     first = int(rng.integers(0, world.hosts))

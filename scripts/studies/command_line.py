@@ -18,7 +18,7 @@ from console import ENVIRONMENT, count
 from beasy_sched._version import __version__
 from beasy_sched.campaigns.campaign import Progress
 from beasy_sched.campaigns.workers import processors
-from beasy_sched.cli.options import tell, width
+from beasy_sched.cli.options import print_line, width
 from beasy_sched.cli.progress import progress_bar
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.reports.text_tables import TextTable, markdown_of
@@ -90,11 +90,11 @@ def present(
     origin = f"{origin}\n{stamp(chosen.command)}"
     print(origin)
     written = write_figures(figures, chosen.out / "figures")
-    tell(f"{len(written) // 2} figures (PDF and PNG) in {chosen.out / 'figures'}")
+    print_line(f"{len(written) // 2} figures (PDF and PNG) in {chosen.out / 'figures'}")
     for note in notes:
-        tell(note)
+        print_line(note)
     write_atomic(chosen.out / page, page_of(title, origin, tables, written))
-    tell(f"all tables: {chosen.out / page}")
+    print_line(f"all tables: {chosen.out / page}")
 
 
 def page_of(title: str, origin: str, tables: Iterable[TextTable], figures: Iterable[Path]) -> str:

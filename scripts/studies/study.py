@@ -93,7 +93,7 @@ class Study(ABC, Generic[Run, Result]):
                 f"{path} belongs to another study (other options or program version): choose another folder"
             )
         if not path.exists():
-            must_be_empty(self.folder, "that of a study")
+            must_be_empty(self.folder, "a study")
         self.folder.mkdir(parents=True, exist_ok=True)
         with hold_folder(self.folder) as folder, folder.inner("rows"):
             write_atomic(path, content)

@@ -84,5 +84,5 @@ def test_nothing_to_compare_is_told(tmp_path: Path, run: bs.Run, fcfs: bs.Run) -
         bs.compare([])
     with pytest.raises(InputError, match="is not a run"):
         bs.compare([tmp_path / "nothing"])
-    with pytest.raises(ConfigError, match="'all' stands for 2 runs"):
+    with pytest.raises(ConfigError, match="'all' matches 2 runs"):
         bs.compare({"all": Path(run.prefix).parent})

@@ -55,8 +55,8 @@ def test_a_plan_is_that_of_the_command(days, plan: PlanStore, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({}, "the demand comes from one place: give either workload or demand"),
-        ({"workload": "w.json", "demand": "d.csv"}, "the demand comes from one place"),
+        ({}, "the demand must have one source: give either workload or demand"),
+        ({"workload": "w.json", "demand": "d.csv"}, "the demand must have one source"),
         ({"workload": "w.json"}, "give either production or production_forecast"),
         (
             {"workload": "w.json", "production": "p", "surplus": "all"},
@@ -91,7 +91,7 @@ def test_a_class_of_ones_own_is_a_policy(days) -> None:
     class Inner(InTurn):
         pass
 
-    with pytest.raises(ConfigError, match="expected a class that stands by itself"):
+    with pytest.raises(ConfigError, match="expected a class defined at module level"):
         bs.simulate(*days[1:], policy=Inner)
     with pytest.raises(ConfigError, match="expected a name or a class"):
         bs.simulate(*days[1:], policy=InTurn())  # type: ignore[arg-type]
@@ -143,7 +143,7 @@ def test_an_explanation_is_text_and_data(run: bs.Run) -> None:
         bs.explain(run, job="never")
     assert str(bs.explain(run)).startswith("Run ")
     assert bs.explain(run, longest_waits=2).data != bs.explain(run, killed=True).data
-    with pytest.raises(ConfigError, match="give one of job, at"):
+    with pytest.raises(ConfigError, match="give only one of job, at"):
         bs.explain(run, job=17, killed=True)
     with pytest.raises(ConfigError, match="longest_waits: found 0"):
         bs.explain(run, longest_waits=0)

@@ -196,9 +196,9 @@ def test_a_campaign_that_runs_again_is_the_same(made: Path, tmp_path: Path):
     assert {layout.TABLE, layout.TABLE_CSV, *bundle.within(layout.INPUTS)} <= {*verdict.same}
     told = [*verdict_lines(verdict)]
     assert [line for line in told if line.startswith("not compared")] == [
-        f"not compared: {layout.TIMINGS}: the seconds that runs took differ each time",
+        f"not compared: {layout.TIMINGS}: run times differ each time",
         "not compared: results/runs/*/*_schedule.csv, scheduling_time and simulation_time: "
-        "seconds that runs and plans took",
+        "durations of runs and plans",
     ]
 
 
@@ -276,7 +276,7 @@ def test_other_versions_are_left_out_and_told(bundle: Path, made: Path, monkeypa
         found, made.with_name("campaign"), [find_scenario(str(bundle / "scenarios/small.toml"))]
     )
     assert verdict.reproduced
-    assert "1.24.0 there" in verdict.left_out[f"{layout.TABLE}, column numpy_version"]
+    assert "1.24.0 in the bundle" in verdict.left_out[f"{layout.TABLE}, column numpy_version"]
     assert "pyarrow" in verdict.left_out[f"{layout.TABLE}, bytes"]
 
 
@@ -382,11 +382,11 @@ def test_the_versions_are_those_that_are_needed_and_no_others(made: Path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda b: (b / layout.TABLE_CSV).write_text("x"), "runs.csv: was changed after the bundle was made"),
+        (lambda b: (b / layout.TABLE_CSV).write_text("x"), "was changed after the bundle was created"),
         (lambda b: (b / "scenarios/small.toml").unlink(), "small.toml: is missing"),
-        (lambda b: (b / "software/os.py").touch(), "is no part of the bundle"),
+        (lambda b: (b / "software/os.py").touch(), "is not part of the bundle"),
         (lambda b: (b / layout.SUMS).write_text("nonsense\n"), "SHA256SUMS:1: expected a SHA-256"),
-        (lambda b: (b / layout.DESCRIPTION).unlink(), "is no bundle: it has no bundle.json"),
+        (lambda b: (b / layout.DESCRIPTION).unlink(), "is not a bundle: it has no bundle.json"),
         (lambda b: (b / layout.DESCRIPTION).write_text('{"format": 1}') and sum_up(b), "format: found 1"),
         (
             lambda b: (b / layout.DESCRIPTION).write_text(
@@ -412,7 +412,7 @@ def test_a_campaign_that_has_not_ended_is_refused(tmp_path: Path, capfd: Capture
         go_on(tmp_path / "campaign", Here(most=3))
     assert exit_code("campaign", "bundle", str(tmp_path / "campaign")) == 2
     assert (
-        "2 of 4 runs have not ended: finish the campaign with 'beasy-sched campaign resume"
+        "2 of 4 runs are not finished: finish the campaign with 'beasy-sched campaign resume"
         in capfd.readouterr().err
     )
     assert [path.name for path in tmp_path.iterdir() if path.name != ".beasy-plans"] == ["campaign"]
@@ -423,7 +423,7 @@ def test_a_folder_that_is_there_is_kept(ended: Path, tmp_path: Path, capfd: Capt
     (tmp_path / "bundle").mkdir()
     (tmp_path / "bundle/mine").touch()
     assert exit_code("campaign", "bundle", str(ended), "-o", str(tmp_path / "bundle")) == 2
-    assert "is there already" in capfd.readouterr().err
+    assert "already exists" in capfd.readouterr().err
     assert [path.name for path in tmp_path.rglob("*")] == ["bundle", "mine"]
 
 
@@ -443,7 +443,7 @@ def test_other_versions_than_those_of_the_campaign_are_refused(ended: Path, tmp_
         monkeypatch.setattr(
             "beasy_sched.bundles.writing.versions_of", lambda *_, n=name: {**others, n: "9.9"}
         )
-        with pytest.raises(ConfigError, match=f"was made with {name} .*, and 9.9 is installed here"):
+        with pytest.raises(ConfigError, match=f"was made with {name} .*, but 9.9 is installed"):
             write_bundle(ended, tmp_path / "bundle", Credits())
     assert not [*tmp_path.iterdir()]
 
@@ -468,14 +468,14 @@ def test_a_file_in_a_policys_option_is_refused(tmp_path: Path):
     model = Path(software.__file__).parents[1] / "policies/learned/models/bandit.msgpack"
     policies = f'[{{ name = "bandit", options = {{ model = "{model}" }} }}]'
     folder = campaign_of(tmp_path, FEW.replace('["easy", "follow-plan"]', policies))
-    with pytest.raises(ConfigError, match=r"policies\[0\].options.model names the file"):
+    with pytest.raises(ConfigError, match=r"policies\[0\].options.model refers to the file"):
         write_bundle(folder, tmp_path / "bundle", Credits())
 
 
 def test_the_command_line(ended: Path, tmp_path: Path, capfd: Capture):
     bundle, out = tmp_path / "paper", tmp_path / "again"
     assert exit_code("campaign", "bundle", str(ended), "-o", str(bundle)) == 0
-    assert f"to prove it: beasy-sched campaign rerun {bundle}" in capfd.readouterr().out
+    assert f"to verify it: beasy-sched campaign rerun {bundle}" in capfd.readouterr().out
     present = ("--environment", "present", "-j", "2")
     assert exit_code("campaign", "rerun", str(bundle), *present, "-o", str(out)) == 0
     captured = capfd.readouterr()
@@ -492,7 +492,7 @@ def test_the_command_line(ended: Path, tmp_path: Path, capfd: Capture):
 def test_a_python_or_a_version_that_cannot_be_had(bundle: Path, capfd: Capture, tmp_path: Path):
     assert exit_code("campaign", "rerun", str(bundle), "--python", "no-such-python") == 2
     told = capfd.readouterr().err
-    assert "no-such-python is none: name one with --python, or use --environment present" in told
+    assert "no-such-python is not that version: name one with --python, or use --environment present" in told
     (bundle / layout.REQUIREMENTS).write_text("numpy==1.24.99\n")
     sum_up(bundle)
     os.environ["PIP_NO_INDEX"] = "1"

@@ -259,7 +259,7 @@ def test_a_changed_trace_is_refused(tmp_path):
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(ConfigError, match="neither empty nor a campaign"):
+    with pytest.raises(ConfigError, match="not empty and does not contain a campaign"):
         run_campaign(tmp_path)
     with pytest.raises(InputError, match=r"campaign\.json: cannot be read"):
         read_campaign(tmp_path)
@@ -335,7 +335,7 @@ def test_the_commands(tmp_path, capsys):
     assert "\x1b" not in said.err + said.out  # no bar, no colours: this is no terminal
     assert f"6 runs; wrote {Path(out) / 'runs.parquet'}" in said.err
     assert exit_code("campaign", "status", out) == 0
-    assert "6 of 6 runs have ended\n  small: 6 of 6\nthe table is" in capsys.readouterr().out
+    assert "6 of 6 runs are finished\n  small: 6 of 6\nthe table is" in capsys.readouterr().out
     assert exit_code("campaign", "resume", out) == 0
     assert "nothing was left to run" in capsys.readouterr().err
 
@@ -351,7 +351,7 @@ def test_a_full_disk_stops_the_campaign_which_can_go_on(tmp_path, capsys):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     said = capsys.readouterr().err
     assert code == 1
-    assert "at its limit" in said
+    assert "out of resources" in said
     assert "To go on: beasy-sched campaign resume" in said
     assert run_campaign(tmp_path / "out").failed == 0
 
@@ -373,7 +373,7 @@ def test_a_policy_that_hangs_is_a_row_not_the_end_of_the_campaign(tmp_path, caps
         (("--time-limit", "0"), "expected more than 0 s"),
         (
             ("--time-limit", "1h", "--executor", "dask", "--scheduler", "tcp://127.0.0.1:1"),
-            "--time-limit goes with --executor processes",
+            "--time-limit requires --executor processes",
         ),
     ],
 )
@@ -385,7 +385,7 @@ def test_wrong_time_limits(tmp_path, capsys, arguments, told):
 def test_a_failed_run_is_in_the_exit_code(tmp_path, capsys):
     begin([bad("raises", "Raises")], tmp_path)
     assert exit_code("campaign", "resume", str(tmp_path), "-j", "2", "-q", *ALLOW) == 1
-    assert "2 of 6 runs failed; to see why: beasy-sched campaign status" in capsys.readouterr().err
+    assert "2 of 6 runs failed; for the reasons: beasy-sched campaign status" in capsys.readouterr().err
     assert (tmp_path / "runs.parquet").exists()
 
 
@@ -407,7 +407,7 @@ def test_status_of_a_campaign_under_way(tmp_path, capsys):
     (tmp_path / "runs.parquet").unlink()
     assert exit_code("campaign", "status", str(tmp_path)) == 0
     said = capsys.readouterr().out
-    assert "5 of 6 runs have ended\n  small: 5 of 6, 2 failed\n" in said
+    assert "5 of 6 runs are finished\n  small: 5 of 6, 2 failed\n" in said
     assert "failed: small.t0.s1.kill-all.raises: policy" in said
     assert "beasy-sched campaign resume" in said
 
@@ -423,7 +423,7 @@ def test_status_of_a_campaign_under_way(tmp_path, capsys):
             ["average", "-o", "x", "--executor", "dask", "--scheduler", "y"],
             "expected an address such as tcp://host:8786",
         ),
-        (["average", "-o", "x", "--scheduler", "y"], "goes with --executor dask"),
+        (["average", "-o", "x", "--scheduler", "y"], "requires --executor dask"),
     ],
 )
 def test_wrong_commands_are_explained(arguments, message, capsys, tmp_path, monkeypatch):

@@ -65,5 +65,5 @@ def test_workers_of_another_version_are_told_from_ours(cluster, tmp_path, monkey
 
 def test_no_cluster_is_explained(monkeypatch):
     monkeypatch.setattr(workers, "_CONNECT_S", 1)
-    with pytest.raises(ConfigError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:1"):
+    with pytest.raises(ConfigError, match=r"no Dask scheduler responds at tcp://127\.0\.0\.1:1"):
         DaskCluster("tcp://127.0.0.1:1")

@@ -84,7 +84,7 @@ def test_the_grid_of_a_site_file(folder):
     found = parse_scenario(text + "[plan]\nmake = false\n", folder / "scenario.toml")
     assert found.rate_files == [str(folder / "prices.csv")]
     assert found.parsed_site().grid.price.known.value == "all"
-    with pytest.raises(InputError, match=r"grid: the site has a section \[grid\], too"):
+    with pytest.raises(InputError, match=r"grid: the site also has a section \[grid\]"):
         parse_scenario(text + "[plan]\nmake = false\n[grid]\n", folder / "scenario.toml")
 
 

@@ -282,7 +282,7 @@ def test_plans_made_during_the_runs_keep_its_targets(tmp_path):
     [
         ('season = "soon"', "plan.season: "),
         ('season = "50m"', "plan.season: 50 min: the site's windows of 3 h must be a whole number"),
-        ('season = "1h"\nmake = false', "plan.season: found '1h', expected nothing where plan.make is false"),
+        ('season = "1h"\nmake = false', "plan.season: found '1h', expected no value if plan.make is false"),
     ],
 )
 def test_a_season_that_cannot_be(plan, message):
@@ -293,8 +293,8 @@ def test_a_season_that_cannot_be(plan, message):
 
 def test_a_season_needs_hydrogen_and_windows():
     for text, message in (
-        (SMALL, "expected nothing without hydrogen"),
-        (SMALL + WET, "expected nothing with a single window"),
+        (SMALL, "expected no value without hydrogen"),
+        (SMALL + WET, "expected no value with a single window"),
     ):
         with pytest.raises(InputError, match=message):
             parse_scenario(f'{text}\n[plan]\nseason = "1h"\n')

@@ -109,7 +109,7 @@ def test_a_larger_size_that_fails_is_told(made_up, tmp_path):
     assert answer.policies[0].found == [asked.sizes[7]]
     assert noise.found.failed_above == (6,)
     lines = [*size_lines(answer)]
-    told = f"easy, noise t0.s1: {asked.sizes[5]:g} kWh meet the goal, {odd:g} do not; from"
+    told = f"easy, realization t0.s1: {asked.sizes[5]:g} kWh meet the goal, {odd:g} do not; from"
     assert any(line.startswith(told) for line in lines)
     assert size_json(answer)["policies"][0]["noises"][0]["failed_above"] == [odd]
 
@@ -152,9 +152,13 @@ def test_of_unlimited_power(made_up, tmp_path):
 @pytest.mark.parametrize(
     ("work_pct", "lost_kwh", "told"),
     [
-        (lambda size: 40.0, 0.0, "with unlimited power 40.00 %: power is not what limits"),
-        (lambda size: 100.0 if size == math.inf else 40.0, 0.0, "production limits"),
-        (lambda size: 100.0 if size == math.inf else 40.0, 0.4, "storage, or how the policy uses it, limits"),
+        (lambda size: 40.0, 0.0, "with unlimited power 40.00 %: power is not the limiting factor"),
+        (lambda size: 100.0 if size == math.inf else 40.0, 0.0, "the limiting factor is production"),
+        (
+            lambda size: 100.0 if size == math.inf else 40.0,
+            0.4,
+            "the limiting factor is storage, or how the policy uses it",
+        ),
     ],
 )
 def test_where_the_largest_does_not_suffice_it_is_told_why(work_pct, lost_kwh, told, real, made_up, tmp_path):
@@ -164,7 +168,9 @@ def test_where_the_largest_does_not_suffice_it_is_told_why(work_pct, lost_kwh, t
     assert answer.policies[0].median == math.inf
     assert max(map(len, size_lines(answer))) <= 80
     text = limits_text(answer.policies[0], answer.question)
-    assert text.startswith("8 kWh do not suffice in 2 of 2 noises. In noise t0.s1, 40.00 % of the work")
+    assert text.startswith(
+        "8 kWh do not suffice in 2 of 2 realizations. In realization t0.s1, 40.00 % of the work"
+    )
     assert told in text
     assert "> 8" in "\n".join(size_lines(answer))
     assert answer.executed == 3  # the largest in both noises, and one without limits
@@ -220,9 +226,9 @@ def test_the_balance_of_the_same_question():
         rung = answer.found.rung
         assert rung is None or (answer.served_pct[rung] >= 90 and not (answer.served_pct[:rung] >= 90).any())
     assert max(map(len, balance_lines(asked, [first, second]))) <= 80
-    with pytest.raises(ConfigError, match="knows energy, not jobs"):
+    with pytest.raises(ConfigError, match="supports only --goal work"):
         balance_sizes(question(Goal("jobs")))
-    with pytest.raises(ConfigError, match="leave out --no-kills"):
+    with pytest.raises(ConfigError, match="cannot be used with --no-kills"):
         balance_sizes(question(Goal(no_kills=True)))
 
 
@@ -274,12 +280,15 @@ def test_the_command(file, tmp_path, capsys, monkeypatch):
         (["--find", "moon_kw"], "'moon_kw' is not one of 'pv_kw'"),
         (
             ["--find", "tank_kg"],
-            "--find tank_kg: the scenario has no single size of it: give --from and --to",
+            "--find tank_kg: the scenario has no single value of it: give --from and --to",
         ),
         (["--find", "tank_kg", "--from", "1", "--to", "2"], "tank_kg: the site has no hydrogen.tank_kg"),
         (["--guard", "none"], "--guard: found 'none', expected one of shed+veto"),
         (["--policy", "no-such"], "policies[0]: unknown policy 'no-such'"),
-        (["--policy", "follow-plan"], "plan.make: found false, but policies[0], 'follow-plan', needs a plan"),
+        (
+            ["--policy", "follow-plan"],
+            "plan.make: found false, but policies[0], 'follow-plan', requires a plan",
+        ),
         (["--least", "101"], "found '101', expected a number above 0, at most 100"),
         (["--resolution", "0"], "resolution: found 0 %, expected above 0"),
     ],
@@ -292,7 +301,7 @@ def test_what_is_wrong_is_told(arguments, message, file, tmp_path, capsys):
 
 def test_a_folder_of_something_else_is_refused(file, tmp_path, capsys):
     assert exit_code("size", file, "-o", str(tmp_path)) == 2
-    assert "is neither empty nor that of a search for sizes" in capsys.readouterr().err
+    assert "is not empty and does not contain a search for sizes" in capsys.readouterr().err
     assert exit_code("size", file) == 2
     assert "Missing option '-o'" in capsys.readouterr().err
 
@@ -313,7 +322,7 @@ def test_stopped_the_same_command_goes_on(number, file, tmp_path):
     _, said = process.communicate(timeout=120)
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     if number == signal.SIGINT:
-        assert b"the runs that have ended are kept. To go on: the same command" in said
+        assert b"finished runs are kept. To continue: run the same command again" in said
     kept = {path.name: path.stat().st_mtime_ns for path in rows.glob("*.json")}
     done = subprocess.run(command, capture_output=True, env=variables, timeout=240)
     assert done.returncode == 0, done.stderr

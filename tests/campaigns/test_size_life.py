@@ -78,7 +78,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     heads, row = (line.split() for line in lines if line.startswith(("policy ", "easy ")))
     assert heads[4] == "new"
     assert 1.0 <= float(row[1]) < float(row[4]) <= float(row[1]) / 0.8 + 1e-3
-    assert "after 10 years, or when it is replaced" in " ".join(" ".join(lines).split())
+    assert "after 10 years, or when the battery is replaced" in " ".join(" ".join(lines).split())
     assert max(map(len, lines)) <= 80
     assert exit_code(*ageing, "--json") == 0
     (easy,) = json.loads(capsys.readouterr().out)["policies"]
@@ -94,7 +94,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
         (
             PLAIN,
             ["--years", "5"],
-            "--years: requires --find battery_kwh, and a site that tells how its battery",
+            "--years: requires --find battery_kwh, and an ageing model of the battery",
         ),
         (
             AGEING,
@@ -102,7 +102,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
             "--years: requires --find batt",
         ),
         (AGEING, ["--years", "0"], "found '0', expected a number above 0, at most 100"),
-        (AGEING, ["--years", "5", "--balance"], "--balance knows no wear: leave out --years"),
+        (AGEING, ["--years", "5", "--balance"], "--years cannot be used with --balance"),
     ],
 )
 def test_what_is_wrong_is_told(text, arguments, message, tmp_path, capsys):

@@ -98,7 +98,7 @@ def test_sizes_keep_four_digits():
         (2, 1, 5, "--from 2 --to 1: expected two sizes above 0, the smaller one first"),
         (0, 1, 5, "--from 0 --to 1"),
         (1, 2, 0, "resolution: found 0 %, expected above 0"),
-        (1e-3, 1e6, 0.001, "sizes are too many"),
+        (1e-3, 1e6, 0.001, "too many sizes"),
     ],
 )
 def test_no_ladder(least, most, resolution, message):

@@ -35,7 +35,7 @@ def as_json(folder: Path, capfd: pytest.CaptureFixture[str]) -> dict:
 
 def test_what_does_not_run_has_no_rate(half_done: Path, capfd: pytest.CaptureFixture[str]) -> None:
     first, second, last = status_lines(status_of(half_done))
-    assert (first, second) == ("2 of 12 runs have ended", "  small: 2 of 12")
+    assert (first, second) == ("2 of 12 runs are finished", "  small: 2 of 12")
     assert last == f"to continue: beasy-sched campaign resume {half_done}"
     found = as_json(half_done, capfd)
     assert not found["running"]
@@ -54,7 +54,7 @@ def test_what_runs_has_a_rate_and_time_left(half_done: Path, capfd: pytest.Captu
     ended = found["runs_per_minute"] * found["running_for_s"] / 60
     assert ended == pytest.approx(2, rel=0.2)
     assert found["left_s"] == pytest.approx(10 * 60 / found["runs_per_minute"])
-    assert line.startswith("2 of 12 runs have ended; ")
+    assert line.startswith("2 of 12 runs are finished; ")
     assert " runs a minute, about " in line
     assert "resume" not in line
 
@@ -65,8 +65,8 @@ def test_a_campaign_that_has_just_been_resumed_has_no_rate_yet(half_done: Path) 
         os.utime(path, (long_ago_s, long_ago_s))
     with Folder(half_done).locked():
         (line, _) = status_lines(status_of(half_done))
-    assert line.startswith("2 of 12 runs have ended; running for ")
-    assert line.endswith("none has ended since then")
+    assert line.startswith("2 of 12 runs are finished; running for ")
+    assert line.endswith("none has finished since then")
 
 
 @pytest.mark.parametrize(

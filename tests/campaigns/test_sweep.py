@@ -116,7 +116,7 @@ def test_points_and_runs():
         (
             "pv_kw = [1, 2.5]",
             "servers = [2.5]",
-            "sweep.servers[0]: found 2.5, expected a whole number from 1",
+            "sweep.servers[0]: found 2.5, expected an integer from 1",
         ),
         ("pv_kw = [1, 2.5]", "tank_kg = [1]", "sweep, at battery_kwh-1.tank_kg-1: tank_kg: the site has no"),
         ("[1, 2.5]", f"{[*range(5000)]}", "sweep: found 15000, expected at most 10,000 combinations"),

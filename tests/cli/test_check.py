@@ -78,8 +78,8 @@ def codes(place: Path, capsys: pytest.CaptureFixture[str], *arguments: str, **fi
     code = check(place, "--json", *arguments, **files)
     report = json.loads(capsys.readouterr().out)
     levels = {finding["level"] for finding in report["findings"]}
-    assert code == (2 if "fails" in levels else 1 if levels else 0)
-    assert report["verdict"] == ("fine", "odd", "would fail")[code]
+    assert code == (2 if "error" in levels else 1 if levels else 0)
+    assert report["verdict"] == ("ok", "warnings", "errors")[code]
     return [finding["code"] for finding in report["findings"]]
 
 
@@ -92,7 +92,7 @@ def test_all_is_fine(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["jobs"].strip() == "20, the last at 5.278 h"
     assert "50 % of the walltime" in rows["run time, median"]
     assert rows["plan"].strip() == "2 windows, 48 h"
-    assert out.endswith("fine\n")
+    assert out.endswith("ok\n")
     assert "\x1b" not in out
 
 
@@ -205,7 +205,7 @@ def test_files_that_cannot_be_read_are_all_told(place: Path, capsys: pytest.Capt
     assert check(place, "-q", p="nowhere.xml") == 2
     told = capsys.readouterr()
     assert told.out == ""
-    assert [line.partition(":")[0] for line in told.err.splitlines()] == ["would fail"] * 3
+    assert [line.partition(":")[0] for line in told.err.splitlines()] == ["error"] * 3
 
 
 def test_nothing_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
@@ -259,7 +259,7 @@ def test_missing_power_is_told_once(place: Path, capsys: pytest.CaptureFixture[s
     power(place / "power.txt", 72, skip=range(2))
     assert codes(place, capsys) == ["power-late"]
     (late,) = simulated(place, capsys, *site)
-    assert "the first power is announced at 2 h: assuming 0 W until then" in late
+    assert "the first power event is at 2 h: the production is 0 W until then" in late
     (place / "power.txt").write_text("")
     assert codes(place, capsys) == ["power-none"]
     (none,) = simulated(place, capsys, *site)
@@ -409,7 +409,7 @@ def test_a_power_that_is_none(
     found = f"{place / 'power.txt'}:1: power_available: found {found_text(value)}"
     expected = f"{found}, expected watts, 0 to 1e+15"
     assert exit_code("check", *map(str, files), "-q") == 2
-    assert f"would fail: {expected}" in capsys.readouterr().err.splitlines()
+    assert f"error: {expected}" in capsys.readouterr().err.splitlines()
     assert exit_code("simulate", *map(str, files), "-e", str(place / "out" / "run"), "-q") == 2
     assert capsys.readouterr().err == f"beasy-sched: {expected}\n"
     assert not [*(place / "out").iterdir()]
@@ -420,7 +420,7 @@ def test_a_batsim_forwards_any_power(place: Path, capsys: pytest.CaptureFixture[
     files = ("-p", place / "p.xml", "-w", place / "w.json", "--events", place / "power.txt")
     away = ("-e", str(place / "r"), "-s", "tcp://127.0.0.1:1", "--timeout", "0.1", "--forward-unknown-events")
     assert exit_code("batsim", *map(str, files), *away) == 1  # nobody answers
-    assert "note: " in (told := capsys.readouterr().err)
+    assert "warning: " in (told := capsys.readouterr().err)
     assert "power.txt:1: power_available: found 'much', expected watts" in told
 
 

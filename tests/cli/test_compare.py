@@ -60,7 +60,7 @@ def chosen(*arguments: str) -> Comparison:
         (["--policy", "easy", "--option", "colour=1"], "colour: no such field"),
         (["--policy", "easy", "--option", "priority"], "expected NAME=VALUE"),
         (["--no-plan"], "--policy easy"),
-        (["--jobs", "0"], "expected a whole number from 1 to 1000000"),
+        (["--jobs", "0"], "expected an integer from 1 to 1000000"),
         (["--sigma", "200"], "expected a number from 0 to 100"),
         (["--production", "some"], "--production"),
         (["--swf", "/dev/null", "--arrivals", "end"], "--arrivals is for generated jobs"),
@@ -72,20 +72,20 @@ def chosen(*arguments: str) -> Comparison:
         (["--quick", "--site", "/dev/null"], "window_h"),
         (["--nonsense"], "--nonsense"),
         (["--scenario", "other"], "--scenario"),
-        (["--scenario", "greenslot", "--swf", "/dev/null"], "has its own days: omit --swf"),
+        (["--scenario", "greenslot", "--swf", "/dev/null"], "its own workload and weather: omit --swf"),
         (["--scenario", "greenslot", "--cores-per-host", "4", "--swf", "/dev/null"], "omit --swf"),
         (["--scenario", "greenslot", "--quick"], "omit --quick"),
         (["--scenario", "greenslot", "--seed", "2"], "omit --seed"),
         (["--scenario", "greenslot", "--production", "worst"], "pass exact for perfect predictions"),
         (["--scenario", "greenslot", "--policy", "greenslot", "--options", '{"prices": "free"}'], "prices"),
-        (["-p", "/dev/null"], "your own files are at least a platform and a workload: pass -w WORKLOAD, too"),
-        (["-p", "/dev/null", "-w", "/dev/null", "--seed", "2"], "your own files are the days: omit --seed"),
+        (["-p", "/dev/null"], "your own files must include a platform and a workload: also pass -w WORKLOAD"),
+        (["-p", "/dev/null", "-w", "/dev/null", "--seed", "2"], "-p and -w replace the generated days: omit"),
         (["-p", "/dev/null", "-w", "/dev/null", "--no-plan"], "omit --no-plan"),
         (["--plan", "/dev/null"], "omit --plan"),
-        (["--scenario", "greenslot", "-p", "/dev/null"], "has its own files: omit --platform"),
+        (["--scenario", "greenslot", "-p", "/dev/null"], "defines its own files: omit --platform"),
         (["--against", "easy"], "pass SCENARIOs"),
-        (["--policy", "easy x=1", "--policy", "easy x 1"], "its results would lie in the folder of easy x=1"),
-        (["--policy", "easy priority=slowdown", "--option", "priority=arrival"], "has its options"),
+        (["--policy", "easy x=1", "--policy", "easy x 1"], "would use the same output folder as easy x=1"),
+        (["--policy", "easy priority=slowdown", "--option", "priority=arrival"], "already has options"),
         (["--policy", ""], "expected the name of a policy"),
     ],
 )
@@ -147,7 +147,7 @@ def test_own_files_and_a_policy_of_ones_own(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "out/run").iterdir()} == {
         "comparison.md", "easy", "Mine", "easy_priority_slowdown",
     }  # fmt: skip
-    assert "The days: platform.xml, workload.json, power.txt" in done.stdout
+    assert "Workload and weather: platform.xml, workload.json, power.txt" in done.stdout
     found = {
         name: json.loads((tmp_path / f"out/run/{name}/run_summary.json").read_text("utf-8"))
         for name in ("easy", "Mine", "easy_priority_slowdown")
@@ -165,7 +165,7 @@ def test_own_files_that_do_not_fit_together_write_nothing(tmp_path: Path) -> Non
     files = ("-p", "platform.xml", "-w", "workload.json", "--events", "power.txt", "--site", "site.toml")
     done = run(*PROGRAM, *files, "--policy", "easy", "--policy", "fcfs", cwd=tmp_path)
     assert done.returncode == 2
-    assert "would fail: workload.json" in done.stderr
+    assert "error: workload.json" in done.stderr
     assert not (tmp_path / "out").exists()
     done = run(*PROGRAM, *files, "--policy", "easy", "--policy", "beasy", cwd=tmp_path)
     assert done.returncode == 2
@@ -216,8 +216,8 @@ def test_the_policy_to_compare_with_as_it_was_given_or_as_it_is_called(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("best-begin", "--seed", "3"), "scenarios have their own days and files: omit --seed"),
-        (("best-begin", "--against", "nobody"), "--against: found 'nobody', expected a policy that is"),
+        (("best-begin", "--seed", "3"), "scenarios define their own workload, weather and files"),
+        (("best-begin", "--against", "nobody"), "--against: found 'nobody', expected a policy compared"),
         (("best-begin", "--policy", "easy", "--against", "beasy"), "compared in best-begin: easy"),
         (("nowhere",), "'nowhere' is neither a file nor a scenario"),
         (("best-begin", "--policy", "no-such-policy"), "no-such-policy"),
@@ -253,7 +253,7 @@ def test_a_campaign_is_compared_after_the_fact(tmp_path: Path, capfd: Capture) -
     assert exit_code("campaign", "compare", out, "--scenario", "other") == 2
     assert "--scenario: found 'other', expected one of small" in capfd.readouterr().err
     assert exit_code("campaign", "compare", out, "--measure", "killed") == 2
-    assert "--measure goes with --figure" in capfd.readouterr().err
+    assert "--measure requires --figure" in capfd.readouterr().err
 
 
 def test_scenarios_on_a_trace_of_ones_own(tmp_path: Path, capfd: Capture) -> None:

@@ -124,7 +124,7 @@ def test_what_batsim_5_drops_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     path = tmp_path / "w.json"
     path.write_text(json.dumps(content))
     assert run("check", "-w", path) == 1
-    assert "does not forward these members of jobs: user" in " ".join(capsys.readouterr().out.split())
+    assert "does not forward these fields of jobs: user" in " ".join(capsys.readouterr().out.split())
     assert run("convert", path, "--format", "batsim4", "-o", tmp_path / "old.json") == 0
     assert "members of jobs left out, as Batsim 5 does: user" in capsys.readouterr().err
 
@@ -146,11 +146,11 @@ def test_profiles_are_renamed(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     [
         ("", "is empty, expected a workload or an events file"),
         (" \n\n", "is empty, expected a workload or an events file"),
-        ("<platform/>", "a platform file needs no conversion"),
+        ("<platform/>", "need no conversion"),
         ('{"type": "x"}\n', ":1: the event has no 'timestamp' number"),
         ('{"type": "x", "timestamp": 1}\nnonsense\n', ":2: an event could not be parsed"),
         ('{"nb_res": 1}', "'jobs' is not an array"),
-        ('{"jobs": [], "profiles": {"p": {"type": "DelayProfile"}}}', "is a workload of Batsim 5 already"),
+        ('{"jobs": [], "profiles": {"p": {"type": "DelayProfile"}}}', "is already a workload of Batsim 5"),
         ('{"jobs": [], "profiles": {"p": {"type": "send"}}}', "has the type 'send'"),
         ("[1, 2]", "an event could not be parsed"),
     ],

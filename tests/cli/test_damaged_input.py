@@ -40,10 +40,10 @@ def campaign_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("old", "new", "message"),
     [
         (b'"jobs_finished"', b'"jobs\xd7finished"', ":1: is not the result of a run: is not UTF-8 text"),
-        (b'"tuple":0', b'"tuple":"x"', "row.tuple: found 'x', expected a whole number"),
-        (b'"tuple":0', b'"tuple":' + b"9" * 40, "row.tuple: found a whole number of 40 digits"),
+        (b'"tuple":0', b'"tuple":"x"', "row.tuple: found 'x', expected an integer"),
+        (b'"tuple":0', b'"tuple":' + b"9" * 40, "row.tuple: found an integer of 40 digits"),
         (b'"finished_pct":', b'"finished_pct":1e999,"x":', "1e999"),
-        (b'"status":"ok"', b'"status":7', "row.status: found 7, expected a text"),
+        (b'"status":"ok"', b'"status":7', "row.status: found 7, expected a string"),
         (b'"wall_s":', b'"wall_s":-', "wall_s: found -"),
     ],
 )
@@ -63,7 +63,7 @@ def test_rows_of_a_campaign(
         row.write_bytes(valid)
     assert f"{row.name}" in line
     assert message in line
-    assert "remove the file, and its run is executed again" in line
+    assert "delete the file to repeat the run" in line
     assert not (tmp_path / "page.html").exists()
 
 
@@ -117,7 +117,7 @@ def test_a_report_takes_the_runs_among_what_a_shell_names(tmp_path: Path, capfd:
     capfd.readouterr()
     assert exit_code("report", *named, "-o", str(page)) == 0
     note = capfd.readouterr().err
-    assert f"note: left out, since they are no runs: {out / 'empty'}, {out / 'notes.txt'}\n" in note
+    assert f"warning: skipped, because they are not runs: {out / 'empty'}, {out / 'notes.txt'}\n" in note
     assert page.exists()
     assert "is not a run" in told(capfd, "report", out / "notes.txt", "-o", tmp_path / "other.html")
     assert "gone" in told(capfd, "report", out / "run", out / "gone", "-o", tmp_path / "other.html")
@@ -218,4 +218,4 @@ def test_a_manifest_with_a_huge_number(campaign_folder: Path, capfd: Capture) ->
     finally:
         path.write_text(valid)
     assert "campaign.json: " in line
-    assert "scenarios[0].windows: found 100000000000000000000, expected a whole number" in line
+    assert "scenarios[0].windows: found 100000000000000000000, expected an integer" in line

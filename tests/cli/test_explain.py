@@ -40,9 +40,9 @@ def test_json(tmp_path: Path, capsys: Out) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--job", "a", "--at", "1"), "give one of --job ID, --at TIME, --killed"),
-        (("--killed", "--longest-waits"), "give one of --job ID"),
-        (("--longest-waits", "0"), "found '0', expected a whole number, 1 or more"),
+        (("--job", "a", "--at", "1"), "give only one of --job ID, --at TIME, --killed"),
+        (("--killed", "--longest-waits"), "give only one of --job ID"),
+        (("--longest-waits", "0"), "found '0', expected an integer, 1 or more"),
         (("--at", "noon"), "'noon' is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'"),
         (
             ("--job", "w0!e"),

@@ -205,7 +205,7 @@ def test_a_run_whose_policy_fails(
     check_kept(out, old)
     said = capsys.readouterr().err
     check_told(said, out, old)
-    assert "wrote what had been done: " in said
+    assert "wrote the results so far: " in said
     assert (out / "run_failed_summary.json").exists()
     assert (out / "run_failed_plans" / "0000.msgpack").exists() == (name == "simulate with plans")
 

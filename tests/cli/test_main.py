@@ -21,7 +21,7 @@ def test_more_than_the_memory_holds(tmp_path: Path, capsys: pytest.CaptureFixtur
     jobs = str(10**15)
     assert exit_code("generate", "workload", "--synthetic", "--jobs", jobs, "-o", str(out)) == 1
     told = capsys.readouterr().err
-    assert told.startswith("beasy-sched: not enough memory: ask for less")
+    assert told.startswith("beasy-sched: not enough memory: reduce the size of the problem")
     assert told.count("\n") == 1
     assert not out.exists()
 

@@ -155,7 +155,7 @@ def test_demand_with_quantiles_from_a_file(inputs: Path) -> None:
     [
         ({}, ["--windows", "3"], "covers 12 h, the plan needs 18 h"),
         ({"platform": "none.xml"}, [], "none.xml"),
-        ({}, ["--demand", "x.csv"], "give either --workload or --demand"),
+        ({}, ["--demand", "x.csv"], "give one of --workload and --demand"),
         ({}, ["--time-limit", "0"], "the time limit ended the search before a plan was found"),
     ],
 )
@@ -245,8 +245,8 @@ def test_a_forecast_without_production_is_warned_of(inputs: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ((), "the production comes from one place: give --production or --production-forecast"),
-        (("--production-forecast", "perfect"), "the production comes from one place"),
+        ((), "give only one of --production and --production-forecast"),
+        (("--production-forecast", "perfect"), "give only one of --production"),
     ],
 )
 def test_production_and_forecast_together(inputs: Path, more: tuple[str, ...], expected: str) -> None:
@@ -336,8 +336,8 @@ class TestSeason:
             (["--season", "--season-step", "4h"], "--season-step 4 h: the site's windows of 6 h must be"),
             (["--season", "--season-step", "0"], "must be a whole number of such steps"),
             (["--season", "--season-end", "0.99"], "the tank cannot reach 0.99 kg"),
-            (["--season", "none.msgpack"], "there is no such file; to make it, give --season without a file"),
-            (["--season-end", "1"], "--other-year and --season-end are for --season without a file"),
+            (["--season", "none.msgpack"], "no such file; to create it, give --season without a file"),
+            (["--season-end", "1"], "--other-year and --season-end require --season without a file"),
         ],
     )
     def test_refusals(self, site: Path, more: list[str], message: str) -> None:

@@ -54,7 +54,7 @@ def test_lines_end_where_nobody_can_read_them(monkeypatch: pytest.MonkeyPatch) -
         told.append(text)
         raise BrokenPipeError
 
-    monkeypatch.setattr("beasy_sched.cli.progress.tell", closed)
+    monkeypatch.setattr("beasy_sched.cli.progress.print_line", closed)
     ProgressLines(lambda: "runs", now_s=lambda: clock.now_s, wait=clock.wait).print_all()
     assert told == ["runs, after 10 s"]
 

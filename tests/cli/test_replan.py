@@ -176,7 +176,7 @@ def test_check_says_that_a_run_has_no_plan_to_begin_with(
     files = ("-p", str(at_least.platform), "-w", str(at_least.workload), "--site", str(at_least.site))
     assert exit_code("check", *files, "--events", str(at_least.events), "--replan", "window", "-q") == 2
     told = "no plan to begin the run with: window 0: the sleeping servers alone need"
-    assert f"would fail: {told}" in capsys.readouterr().err
+    assert f"error: {told}" in capsys.readouterr().err
     assert simulate(at_least, at_least.site.parent / "c", "--replan", "window") == 1
     assert told in capsys.readouterr().err
 

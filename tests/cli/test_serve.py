@@ -42,7 +42,7 @@ def test_a_busy_port(capfd: Capture) -> None:
         line = refused(capfd, "-s", f"tcp://127.0.0.1:{port}")
     assert line == (
         f"beasy-sched: cannot listen on 'tcp://127.0.0.1:{port}': Address already in use"
-        " (in use by another program: choose another port, or 0 for any)"
+        " (address already in use: choose another port, or 0 for any free port)"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_full_disk(tmp_path: Path, capfd: Capture, jobs: int) -> None:
     assert daemon.wait() == 2
     last, wrote = daemon.stderr.splitlines()[-2:]
     assert last == "beasy-sched: /dev/full: cannot be written: No space left on device"
-    assert wrote.startswith("wrote what had been done: ")
+    assert wrote.startswith("wrote the results so far: ")
     assert daemon.files() == ["run_failed_decisions.jsonl", "run_failed_summary.json"]
     assert daemon.summary("run_failed")["complete"] is (jobs == 1)
 
@@ -188,11 +188,11 @@ def test_the_help_tells_who_can_reach_it(capsys: Capture) -> None:
     ("endpoint", "timeout_s", "said"),
     [
         ("tcp://127.0.0.1:1", None, "start it with '-s tcp://127.0.0.1:1'"),
-        ("tcp://127.0.0.1:1", 60.0, "start it with '-s tcp://127.0.0.1:1'; gives up after 60 s"),
+        ("tcp://127.0.0.1:1", 60.0, "start it with '-s tcp://127.0.0.1:1'; timeout 60 s"),
         (
             "tcp://0.0.0.0:1",
             None,
-            "start it with '-s tcp://127.0.0.1:1'; on other machines, with the name of this one",
+            "start it with '-s tcp://127.0.0.1:1' (on other machines, use the name of this one)",
         ),
     ],
 )

@@ -96,7 +96,7 @@ def test_a_run_that_does_not_reach_its_end_is_no_success(
     monkeypatch.syspath_prepend(str(place))
     assert simulate(place, "--policy", "idle:Idle") == 1
     told = capsys.readouterr().err
-    assert told.splitlines()[-1].startswith("beasy-sched: the run is not complete: deadlock")
+    assert told.splitlines()[-1].startswith("beasy-sched: the run is incomplete: deadlock")
     assert not json.loads((place / "run_summary.json").read_text())["complete"]
     assert (place / "run_jobs.csv").exists()
 
@@ -139,5 +139,5 @@ def test_a_deadlock_is_a_failed_run(place: Path, capsys: pytest.CaptureFixture[s
     """All hosts sleep, and the policy wakes none."""
     files = ["-p", str(starting_in(place, 13, 13, 13, 13)), "-w", str(place / "w.json")]
     assert exit_code("simulate", *files, "-e", str(place / "stuck"), "--policy", "easy", "-q") == 1
-    assert "deadlock: jobs are waiting, and no more events can occur" in capsys.readouterr().err
+    assert "deadlock: jobs are waiting but no events are left" in capsys.readouterr().err
     assert not json.loads((place / "stuck_summary.json").read_text())["complete"]

@@ -70,7 +70,7 @@ def test_import_of_a_file_has_the_words_of_generate_workload(tmp_path: Path, cap
     assert err == ""
     assert exit_code(*call, "--reference-speed", "1Gf", "--platform-preset", "taurus") == 2
     assert exit_code(*call, "--from", "2026-11-26") == 2
-    assert "no job is left of 12: 12 submitted before the start" in capfd.readouterr().err
+    assert "no jobs left of 12: 12 submitted before the start" in capfd.readouterr().err
 
 
 def test_import_of_jobs_without_a_limit_and_of_one_cluster(programs: Path, tmp_path: Path, capfd: Capture):
@@ -107,7 +107,7 @@ def test_import_of_a_file_in_any_wrapping_is_the_same(name: str, tmp_path: Path,
 
 def test_import_needs_a_source(capfd: Capture):
     assert exit_code("slurm", "import", "-o", "-") == 2
-    assert "Give --from DATE, to ask Slurm, or --file FILE." in capfd.readouterr().err
+    assert "Give --from DATE, to query Slurm, or --file FILE." in capfd.readouterr().err
     assert exit_code("slurm", "import", "--from", "2026-02-01", "--to", "2026-01-01", "-o", "-") == 2
     assert exit_code("slurm", "import", "--from", "last week", "-o", "-") == 2
     assert "'last week', expected a time such as 2026-01-01" in capfd.readouterr().err
@@ -130,18 +130,18 @@ def test_check_is_odd_for_a_node_out_of_service(
     assert exit_code("slurm", "check", "--partition", "main") == 1
     table = capfd.readouterr().out
     assert "partition main      4: n[1-4]\n" in table
-    assert "odd                 1 node out of service: n4\n" in table
-    assert table.endswith("\nverdict             odd\n")
+    assert "warning             1 node out of service: n4\n" in table
+    assert table.endswith("\nverdict             warnings\n")
     assert exit_code("slurm", "check", "--json") == 1
     report = json.loads(capfd.readouterr().out)
-    assert report["verdict"] == "odd"
+    assert report["verdict"] == "warnings"
     assert report["figures"]["held on submission"] == "JobSubmitPlugins=lua"
     assert [finding["code"] for finding in report["findings"]] == ["slurm-nodes-out"]
     monkeypatch.setattr("beasy_sched.slurm.check._user", lambda: "ada")
     assert exit_code("slurm", "check", "-q") == 2
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.startswith("would fail: this user may not change jobs and nodes")
+    assert err.startswith("error: this user may not change jobs and nodes")
 
 
 def test_the_script(capfd: Capture):
@@ -156,7 +156,7 @@ def test_without_slurm(command: str, tmp_path: Path, capfd: Capture, monkeypatch
     assert exit_code("slurm", *command.split()) == 2
     told = capfd.readouterr().err
     assert (
-        "cannot be started (No such file or directory): install Slurm's client, or run this where it is"
+        "cannot be started (No such file or directory): install Slurm's client commands, or run this on"
         in told
     )
     assert len(told.splitlines()) == 1

@@ -24,10 +24,10 @@ def nodes(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--site", "default"], "a site requires the production: pass --power SOURCE"),
+        (["--site", "default"], "a site requires a production: pass --power SOURCE"),
         (["--power", "p.txt"], "--power requires a site: pass --site FILE"),
         (["--battery", "b.txt"], "--battery requires a site: pass --site FILE"),
-        (["-s", "tcp://localhost:1", "--metrics", ":0"], "leave out -s/--socket-endpoint"),
+        (["-s", "tcp://localhost:1", "--metrics", ":0"], "omit -s/--socket-endpoint"),
         (["--for", "soon"], "soon"),
         (["--on-kill", "forget"], "forget"),
     ],

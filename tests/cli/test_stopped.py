@@ -129,8 +129,8 @@ def told(capsys: pytest.CaptureFixture[str]) -> str:
     """The error on the standard error, without the lines that list files."""
     error, *lists = capsys.readouterr().err.splitlines(keepends=True)
     assert [line.partition(":")[0] for line in lists] in (
-        ["wrote what had been done"],
-        ["wrote what had been done", "kept the earlier results"],
+        ["wrote the results so far"],
+        ["wrote the results so far", "kept the earlier results"],
     )
     return error
 

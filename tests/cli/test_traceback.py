@@ -43,7 +43,7 @@ def test_one_line_names_the_place_in_the_authors_file(folder: Path) -> None:
     assert done.returncode == 1
     line, hint = done.stderr.splitlines()
     assert line.endswith(f"({folder / 'broken.py'}:6)")  # not a line of json's
-    assert hint == "beasy-sched: to see the calls that led to it, add --traceback"
+    assert hint == "beasy-sched: add --traceback to see the full Python traceback"
 
 
 @pytest.mark.parametrize("arguments", [(*RUN, "--traceback"), ("--traceback", *RUN)])

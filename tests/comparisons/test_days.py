@@ -53,6 +53,6 @@ def test_inputs_as_arguments() -> None:
 def test_the_week_of_greenslot_s_paper() -> None:
     assert [*GreenslotDays.policies] == ["conventional", "greenonly", "greenslot", "lowest-window"]
     assert GreenslotDays.policies["greenonly"] == ("greenslot", ("--option", "prices=flat"))
-    assert GreenslotDays(exact=True).in_words.endswith("predicted exactly as it comes")
+    assert GreenslotDays(exact=True).in_words.endswith("predicted exactly")
     site = parse_site(GreenslotDays().site_text)
     assert (site.window_s, site.step_s, site.storage.battery.exists) == (104 * 3600, 900, False)

@@ -75,7 +75,7 @@ class Outputs:
         assert summary["complete"] is False
         assert last == f"beasy-sched: {summary['error']}"
         assert self.files()[-2:] == ["run_failed_decisions.jsonl", "run_failed_summary.json"]
-        assert self.stderr.splitlines()[-1].startswith("wrote what had been done: ")
+        assert self.stderr.splitlines()[-1].startswith("wrote the results so far: ")
 
 
 class Serving(Outputs):

@@ -125,7 +125,7 @@ def test_a_peer_that_is_killed(tmp_path: Path) -> None:
             assert peer.stdout is not None
             assert peer.stdout.readline() == b"ready\n"
             peer.kill()
-        daemon.failed("the simulator disconnected in the middle of the simulation")
+        daemon.failed("the simulator disconnected during the simulation")
 
 
 def test_a_peer_that_leaves_before_it_speaks_is_no_matter(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_a_file_that_is_no_socket_is_not_deleted(tmp_path: Path) -> None:
 def test_the_socket_of_another_daemon_is_not_taken(tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path}/socket"
     with Daemon(endpoint) as first:
-        with pytest.raises(ConfigError, match="another program listens there"):
+        with pytest.raises(ConfigError, match="another program is listening there"):
             Daemon(endpoint)
         assert first.endpoint == endpoint
         assert (tmp_path / "socket").is_socket()

@@ -201,8 +201,8 @@ def test_a_refusal_is_told_at_once_and_not_again_and_again(tmp_path: Path) -> No
         with Peer(daemon.endpoint) as peer:
             peer.run()
             complete(daemon)
-    said = [line for line in daemon.stderr.splitlines() if "refused" in line]
-    assert said[0].startswith("a message was refused; still waiting for Batsim: malformed message: not JSON")
+    said = [line for line in daemon.stderr.splitlines() if "refused" in line or "rejected" in line]
+    assert said[0].startswith("a message was rejected; still waiting for Batsim: malformed message: not JSON")
     assert said[1].startswith("warning: 50 messages were refused before the simulation began")
     assert len(said) == 2
 
@@ -211,7 +211,7 @@ def test_a_simulator_that_comes_back_on_another_connection_is_another(tmp_path: 
     with serving(tmp_path) as daemon:
         with Peer(daemon.endpoint) as peer:
             peer.ask(BEGIN)
-        daemon.failed("the simulator disconnected in the middle of the simulation")
+        daemon.failed("the simulator disconnected during the simulation")
 
 
 def test_more_connections_than_are_allowed(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ GOOD = {"parts": [{"form": {"shape": "round", "radius_m": 1}}]}
         ({}, "parts: is missing"),
         ({"parts": 1}, "parts: found 1, expected a list"),
         ({**GOOD, "x": 1}, "x: no such field, expected one of short, parts, size, spare, from"),
-        ({**GOOD, "from": "1"}, "from: found '1', expected a whole number"),
+        ({**GOOD, "from": "1"}, "from: found '1', expected an integer"),
         ({**GOOD, "size": "huge"}, "size: found 'huge', expected one of small, large"),
         ({**GOOD, "spare": {}}, "spare.form: is missing"),
         (
@@ -88,7 +88,7 @@ class Tables(msgspec.Struct):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"shares": {"1": 0.5, "0.1": 1}}, "shares: found '0.1', expected a whole number"),
+        ({"shares": {"1": 0.5, "0.1": 1}}, "shares: found '0.1', expected an integer"),
         ({"shares": {"1": 0.5, "2": "much"}}, "shares.2: found 'much', expected a number"),
         ({"facts": {"a": {}, "b": {"c": 1, "d": []}}}, "facts.b.d: found [], expected a number"),
         ({"start": "2019-inf-03"}, "start: found '2019-inf-03', expected a date and time with its offset"),

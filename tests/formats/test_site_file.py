@@ -86,7 +86,7 @@ def test_a_way_of_holding_that_nobody_knows():
         (
             "capacity_kwh = 100.0",
             "capacity_kwh = 1" + 400 * "0",
-            "battery.capacity_kwh: found a whole number of 401",
+            "battery.capacity_kwh: found an integer of 401",
         ),
         (
             "capacity_kwh = 100.0",

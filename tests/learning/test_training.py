@@ -159,7 +159,7 @@ def test_days_from_files_are_refused(tmp_path):
     trace.write_text("1 0 0 60 1 -1 -1 1 90 -1 1 1 1 -1 1 -1 -1 -1\n")
     text = TINY.replace(TINY[TINY.index("[workload]") : TINY.index("[production]")], "")
     text += '\n[workload]\nsource = "swf"\nfile = "t.swf"\n'
-    with pytest.raises(ConfigError, match="from files: agents learn from drawn days"):
+    with pytest.raises(ConfigError, match="from files: agents learn from generated days"):
         _ = TrainingExecution(parse_scenario(text, tmp_path / "s.toml"), FIRST_SEED, 0).days
 
 
@@ -203,9 +203,9 @@ def test_wrong_input(file, tmp_path, capsys):
     assert exit_code(*command) == 0
     whole = out.read_bytes()
     for arguments, told in (
-        ([*command, "--seed", "2"], f"{out}: was learned with another seed (1, now 2)"),
-        ([*command, "--gamma", "0"], "was learned with another gamma"),
-        ([*command, "--policy", "q-learning"], "was learned with another learner"),
+        ([*command, "--seed", "2"], f"{out}: was trained with another seed (1, now 2)"),
+        ([*command, "--gamma", "0"], "was trained with another gamma"),
+        ([*command, "--policy", "q-learning"], "was trained with another learner"),
         ([*command, "--first-seed", "7000"], "training uses 10000 to 499999"),
         ([*command, "--scenario", "nowhere"], "nowhere"),
         (["learn", "--episodes", "2"], "missing option '-o'"),

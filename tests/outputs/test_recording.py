@@ -115,7 +115,7 @@ def test_settings_of_another_kind(tmp_path: Path) -> None:
     header = {"format": "beasy-sched recording", "version": 1, "settings": {"windows": "three"}}
     path.write_bytes(msgpack.packb(header))
     with pytest.raises(
-        InputError, match="its settings cannot be read: windows: found 'three', expected a whole number"
+        InputError, match="its settings cannot be read: windows: found 'three', expected an integer"
     ):
         exchanges_in(path)
 

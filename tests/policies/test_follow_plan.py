@@ -184,4 +184,4 @@ def test_it_needs_a_site_and_a_plan() -> None:
 def test_the_list_says_what_it_needs(capfd: pytest.CaptureFixture[str]) -> None:
     assert exit_code("policies") == 0
     line = next(x for x in capfd.readouterr().out.splitlines() if x.startswith("follow-plan"))
-    assert line.endswith("(needs --site and --plan)")
+    assert line.endswith("(requires --site and --plan)")

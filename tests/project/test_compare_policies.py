@@ -69,7 +69,7 @@ def test_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("--policies easy", "--against: 'beasy' is not among --policies"),
         ("--cases real", "'real' requires files: pass --weather FILE, or --swf FILE, or both"),
         ("--cases worst", "unknown case 'worst': choose some of critical, critical-days, average"),
-        ("--seeds-per-day 0", "expected a whole number from 1 to 1000000"),
+        ("--seeds-per-day 0", "expected an integer from 1 to 1000000"),
     ],
 )
 def test_mistakes_end_with_2(arguments: str, told: str, capsys: pytest.CaptureFixture[str]):
@@ -84,7 +84,7 @@ def test_mistakes_end_with_2(arguments: str, told: str, capsys: pytest.CaptureFi
     [
         ("--policies nobody,beasy", "unknown policy 'nobody'"),
         ("--policies easy,beasy --swf mine/thesis.tex", "mine/thesis.tex: "),
-        ("--policies easy,beasy --out mine", "mine is neither empty nor that of an earlier comparison"),
+        ("--policies easy,beasy --out mine", "mine is not empty and does not contain an earlier comparison"),
     ],
 )
 def test_mistakes_that_show_later(arguments: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -172,7 +172,7 @@ def test_the_command_and_the_predictor(tmp_path: Path) -> None:
         "beasy-sched generate power --pv past_pv.csv --pv-kw 2.3 --start 2010-07-12T09:00"
         " --days 5 --dt 900 -o power.txt\n",
     )
-    assert "no battery, grid without limit" in play(tmp_path, check)
+    assert "no battery, grid without a limit" in play(tmp_path, check)
     told = play(tmp_path, code)
     assert re.search(r"energy imported +\d+\.\d\d kWh\n  cost +0\.00 USD\n  carbon +\d+\.\d\d kg", told)
     (settings,) = blocks(SECTION, "toml")

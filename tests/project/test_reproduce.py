@@ -79,7 +79,9 @@ def test_another_campaign_in_the_folder_is_refused(tmp_path: Path, small: Path):
     (tmp_path / "out" / "critical" / "notes.txt").write_text("mine")
     done = run(str(CRITICAL), "--scenario", str(small), "--out", "out", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stderr.strip().startswith("reproduce_critical: out/critical is neither empty nor a campaign")
+    assert done.stderr.strip().startswith(
+        "reproduce_critical: out/critical is not empty and does not contain a campaign"
+    )
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, small: Path):
@@ -88,7 +90,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, small: Path):
     done = run(str(CRITICAL), "--scenario", str(small), "--out", "out", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.strip() == (
-        "reproduce_critical: out is neither empty nor that of an earlier reproduction: choose another folder"
+        "reproduce_critical: out is not empty and does not contain an earlier reproduction: choose another"
     )
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
 

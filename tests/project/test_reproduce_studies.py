@@ -12,7 +12,7 @@ from project.shell import run_study
     ("study", "arguments", "told"),
     [
         ("energy_budget", "--quick --week /dev/null", "--quick uses synthetic weeks"),
-        ("energy_budget", "--jobs 0", "expected a whole number from 1 to 1000000"),
+        ("energy_budget", "--jobs 0", "expected an integer from 1 to 1000000"),
         (
             "energy_budget",
             "--week /no/such/week.swf --out {out}",
@@ -47,5 +47,5 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, study: str) ->
     (tmp_path / "thesis.tex").write_text("mine")
     done = run_study(study, "--quick", "--out", tmp_path, timeout_s=60)
     assert done.returncode == 2
-    assert f"{tmp_path} is neither empty nor that of a study: choose another folder" in done.stderr
+    assert f"{tmp_path} is not empty and does not contain a study: choose another folder" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

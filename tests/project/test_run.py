@@ -118,7 +118,7 @@ def test_a_report_that_cannot_be_written_costs_nothing_else(tmp_path: Path):
     done = run(*python, *quick, cwd=tmp_path, variables={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     assert "pip install" in done.stderr
-    assert "no report (see above)" in done.stderr
+    assert "HTML report not written (see above)" in done.stderr
     assert "Charts" not in done.stdout
     assert summary(tmp_path / "out/fcfs")["complete"]
 
@@ -130,7 +130,7 @@ def test_markdown_is_all_that_is_printed_and_the_real_days_can_be_the_forecast(t
     assert done.returncode == 0, done.stderr
     caption, empty, header, rule, row, end, said = done.stdout.splitlines()
     assert caption.startswith(
-        "The days: production as forecast; jobs as forecast; seed 1. The site: 300 jobs on 50"
+        "Workload and weather: production as forecast; jobs as forecast; seed 1. The site: 300 jobs on 50"
     )
     assert empty == end == ""
     assert re.fullmatch(r"fcfs finished \d+ of 300 jobs \([\d.]+ %\) and killed (none|\d+); .*\.", said)

@@ -101,12 +101,12 @@ def test_ctrl_c_stops_it_and_says_so(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--quick", "--days", "3"), "--quick has its own number of days: omit --days"),
+        (("--quick", "--days", "3"), "--quick sets the number of days: omit --days"),
         (("--start", "June"), "found 'June', expected a day such as 2019-01-01"),
         (("--start", "0001-01-01"), "expected a day such as"),
         (("--start", "9999-01-01"), "expected a day such as"),
         (("--start", "2024-13-01"), "expected a day such as"),
-        (("--days", "0"), "found '0', expected a whole number from 1 to 3660"),
+        (("--days", "0"), "found '0', expected an integer from 1 to 3660"),
         (("--wind-kw", "-1"), "found '-1', expected a number from 0 to 1000000"),
         (("--days", "3", "--site", "none.toml"), "File 'none.toml' does not exist"),
         (("--days", "3", "--policy", "nobody"), "nobody"),

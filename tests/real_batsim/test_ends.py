@@ -77,7 +77,7 @@ def test_a_batsim_that_is_killed(tmp_path: Path) -> None:
     platform = batsims_platform("small_platform.xml")
     found = beside(tmp_path / "out", platform, many_jobs(tmp_path), while_running=kill)
     assert found.daemon == 1
-    assert "the simulator disconnected in the middle of the simulation" in found.daemon_said
+    assert "the simulator disconnected during the simulation" in found.daemon_said
 
 
 def test_the_helper_finds_a_program() -> None:

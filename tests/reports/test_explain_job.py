@@ -192,5 +192,5 @@ def test_a_name_cannot_steer_the_terminal(tmp_path: Path) -> None:
 def test_a_start_that_the_log_has_lost(tmp_path: Path) -> None:
     prefix = write_run(tmp_path)
     Path(f"{prefix}_decisions.jsonl").write_text("", "utf-8")
-    with pytest.raises(InputError, match=r"jobs.csv: is of another run than .*which does not start w0!a"):
+    with pytest.raises(InputError, match=r"jobs.csv: is from another run than .*which does not start w0!a"):
         explain_job(prefix, "a")

@@ -102,7 +102,7 @@ def test_the_summary_counts_where_there_is_one(tmp_path: Path) -> None:
 def test_files_of_different_runs_are_refused(tmp_path: Path) -> None:
     later = JOBS.replace("COMPLETED_SUCCESSFULLY,10.0", "COMPLETED_SUCCESSFULLY,90.0")
     one_less = "".join(line + "\n" for line in JOBS.splitlines() if not line.startswith("3,"))
-    with pytest.raises(InputError, match=r"a_jobs.csv: is of another run than .*which starts w!1 at 10 s"):
+    with pytest.raises(InputError, match=r"a_jobs.csv: is from another run than .*which starts w!1 at 10 s"):
         read_run_data("a", write_run(tmp_path / "a", jobs=later))
     with pytest.raises(InputError, match=r"which does not start w!1, while it started at 10 s"):
         read_run_data("b", write_run(tmp_path / "b", decisions=""))

@@ -51,7 +51,7 @@ def test_other_files_make_runs_only_where_none_has_a_summary(tmp_path: Path) -> 
 @pytest.mark.parametrize("place", ["nothing", "empty"])
 def test_no_run(tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"holds no run|is not a run: there is neither nothing_summary.json"):
+    with pytest.raises(InputError, match=r"contains no run|is not a run: found neither nothing_summary.json"):
         find_runs([tmp_path / place])
 
 
@@ -63,6 +63,6 @@ def test_what_a_failed_run_had_done_is_no_further_run_of_a_folder(tmp_path: Path
     assert find_prefix(tmp_path / "log") == str(tmp_path / "log" / "a")
     for find in (lambda place: find_runs([place]), find_prefix):
         with pytest.raises(
-            InputError, match=r"has no results, since the run failed: what it had done is \S*b_failed"
+            InputError, match=r"because the run failed: its files up to the failure are \S*b_failed"
         ):
             find(tmp_path / "out" / "b")

@@ -31,14 +31,14 @@ def test_a_folder_of_several_runs(tmp_path: Path) -> None:
     for name in ("easy", "beasy"):
         write_run(tmp_path, name)
     with pytest.raises(
-        InputError, match=r"holds several runs: beasy, easy; give the prefix of one, such as .*beasy$"
+        InputError, match=r"contains several runs: beasy, easy; give the prefix of one, such as .*beasy$"
     ):
         find_prefix(tmp_path)
     assert find_prefix(tmp_path / "easy") == str(tmp_path / "easy")
 
 
 def test_no_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds no decision log \(\*_decisions.jsonl\)"):
+    with pytest.raises(InputError, match=r"contains no decision log \(\*_decisions.jsonl\)"):
         find_prefix(tmp_path)
     with pytest.raises(InputError, match=r"nowhere_decisions.jsonl: no such decision log: give the prefix"):
         find_prefix(tmp_path / "nowhere")
@@ -47,14 +47,14 @@ def test_no_run(tmp_path: Path) -> None:
 def test_a_folder_of_folders_of_runs(tmp_path: Path) -> None:
     (tmp_path / "easy").mkdir()
     write_run(tmp_path / "easy")
-    with pytest.raises(InputError, match=r"holds no decision log .* such as .*easy.run$"):
+    with pytest.raises(InputError, match=r"contains no decision log .* such as .*easy.run$"):
         find_prefix(tmp_path)
 
 
 def test_a_log_that_was_cut_between_two_lines(tmp_path: Path) -> None:
     log = Path(f"{write_run(tmp_path)}_decisions.jsonl")
     log.write_text(log.read_text("utf-8")[:-1], "utf-8")
-    with pytest.raises(InputError, match=r"decisions.jsonl:9: ends in the middle of a line"):
+    with pytest.raises(InputError, match=r"decisions.jsonl:9: is truncated in the middle of a line"):
         list(read_log(str(tmp_path / "run")))
 
 
@@ -122,7 +122,7 @@ def test_records_of_different_runs_are_refused(tmp_path: Path) -> None:
     check_same_run(prefix)
     log = Path(f"{prefix}_decisions.jsonl")
     log.write_text("".join(line for line in log.read_text().splitlines(True) if '"w0!b"' not in line))
-    with pytest.raises(InputError, match=r"jobs.csv: is of another run than .*which does not start w0!b"):
+    with pytest.raises(InputError, match=r"jobs.csv: is from another run than .*which does not start w0!b"):
         check_same_run(prefix)
     Path(f"{prefix}_jobs.csv").unlink()
     check_same_run(prefix)
@@ -212,7 +212,7 @@ def test_a_line_that_is_none_is_named(
 
 def test_a_log_that_was_cut_at_a_glance(tmp_path: Path) -> None:
     prefix = written(tmp_path, "\n".join(LINES))
-    with pytest.raises(InputError, match=r"decisions.jsonl:4: ends in the middle of a line"):
+    with pytest.raises(InputError, match=r"decisions.jsonl:4: is truncated in the middle of a line"):
         _ = [*glance_over(prefix)]
 
 

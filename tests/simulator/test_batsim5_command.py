@@ -115,7 +115,7 @@ def test_a_refused_decision_and_a_deadlock(tmp_path: Path) -> None:
     with Serving(Scripted(), messages=3) as serving:
         done = run(tmp_path, "-s", serving.endpoint, "")
     assert done.returncode == 1
-    assert "Deadlock detected: nothing is left to happen, but jobs wait: w0!a" in done.stderr
+    assert "Deadlock detected: no further events are scheduled, but jobs wait: w0!a" in done.stderr
     assert "out_schedule.json" in written(tmp_path)
 
 

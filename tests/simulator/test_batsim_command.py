@@ -112,7 +112,7 @@ def test_a_deadlock_is_said_and_exits_with_1(tmp_path):
     with Serving(Scripted(), messages=3) as serving:
         done = run(tmp_path, port=serving.port)
     assert done.returncode == 1
-    assert "beasy-sched: Deadlock detected: nothing is left to happen, but jobs wait: w0!a\n" in done.stderr
+    assert ": Deadlock detected: no further events are scheduled, but jobs wait: w0!a\n" in done.stderr
     assert "out_schedule.csv" in written(tmp_path)
 
 

@@ -75,7 +75,7 @@ def test_what_nodes_do_not_say_is_left_to_slurm() -> None:
     assert slurm.jobs[job].state == "COMPLETED"
     assert beside.starts() == []
     assert [text for text in beside.said if "left to Slurm" in text] == [
-        "job 1 asks for more than nodes (licenses matlab:1): left to Slurm"
+        "job 1 requests more than nodes (licenses matlab:1): left to Slurm"
     ]
 
 
@@ -166,7 +166,7 @@ def test_while_the_controller_is_away_nothing_has_ended() -> None:
     beside.go(2)
     assert set(beside.job_states().values()) == {JobState.FINISHED.value}
     assert [text.partition(",")[0] for text in beside.said if "controller" in text][-1] == (
-        "the controller answers again"
+        "the controller responds again"
     )
 
 
@@ -207,7 +207,7 @@ def test_a_node_that_does_not_wake_costs_no_job() -> None:
     jobs = [submit(slurm, nodes=2, run_s=20), submit(slurm, nodes=3, run_s=10)]
     beside.until(lambda: slurm.jobs[jobs[0]].state == "COMPLETED")
     assert slurm.jobs[jobs[0]].on == ("n2", "n3")
-    assert [text for text in beside.said if "did not come" in text] == ["n1 did not come"]
+    assert [text for text in beside.said if "failed to wake" in text] == ["n1 failed to wake"]
     assert [hosts for _, what, _, hosts, _ in beside.log if what == "lost"] == ["0"]
     slurm.broken.clear()
     beside.until(lambda: all_over(slurm), 3600)

@@ -34,7 +34,7 @@ def test_a_cluster_that_has_everything():
     assert codes(fake) == {}
     assert codes(fake, partition=None) == {}
     facts = dict(cluster_facts(look(fake)))
-    assert facts["Slurm"] == "22.05.8 (tried)"
+    assert facts["Slurm"] == "22.05.8 (tested)"
     assert facts["partition main"] == "4: n[1-4]"
     assert facts["jobs waiting"] == "1, of which 1 are held"
     assert facts["power saving"].startswith("SuspendTime=8640000 sec, SuspendProgram=/etc/slurm/suspend")
@@ -79,8 +79,8 @@ def test_rights():
 def test_clocks_that_are_apart():
     fake = FakeSlurm(1)
     assert codes(fake, now_s=START_S + 1.9) == {}
-    assert "is 42 s behind this machine's" in text_of(fake, "slurm-clock", now_s=START_S + 42)
-    assert "is 42 s ahead of this machine's" in text_of(fake, "slurm-clock", now_s=START_S - 42)
+    assert "is 42 s behind this computer's" in text_of(fake, "slurm-clock", now_s=START_S + 42)
+    assert "is 42 s ahead of this computer's" in text_of(fake, "slurm-clock", now_s=START_S - 42)
 
 
 def test_versions():
@@ -94,7 +94,7 @@ def test_jobs_that_nobody_holds():
         fake.submit(held=False, free_s=START_S + 1000)
     fake.submit(held=False, dependency="afterok:1(unfulfilled)")
     assert codes(fake) == {"slurm-free": Level.ODD}
-    assert text_of(fake, "slurm-free").startswith("2 jobs of the partition wait without being held")
+    assert text_of(fake, "slurm-free").startswith("2 jobs of the partition wait and are not held")
 
 
 def test_nodes_out_of_service():

@@ -114,7 +114,7 @@ def test_a_warning_of_a_command_that_worked_is_no_error(program: Path):
 
 def test_a_command_that_hangs(program: Path):
     program.write_text("#!/bin/sh\nexec sleep 60\n")
-    with pytest.raises(SlurmAway, match=r"program has not answered for 0.2 s"):
+    with pytest.raises(SlurmAway, match=r"program did not respond within 0.2 s"):
         run_program([str(program)], timeout_s=0.2)
 
 
@@ -134,5 +134,5 @@ def test_no_slurm(program: Path):
     with pytest.raises(NoSlurm, match=r"cannot be started \(No such file or directory\): install Slurm's"):
         run_program(["/nowhere/squeue"])
     program.write_text("#!/bin/sh\necho 'sinfo: fatal: Unable to process configuration file' >&2\nexit 1\n")
-    with pytest.raises(NoSlurm, match="configuration file; is SLURM_CONF right"):
+    with pytest.raises(NoSlurm, match="configuration file; is SLURM_CONF correct"):
         run_program([str(program)])

@@ -80,7 +80,7 @@ def test_the_same_jobs_from_json_and_from_texts():
     assert b"".join(workloads[0].json_pieces()) == b"".join(workloads[1].json_pieces())
     assert workloads[0].report.examples["still running"] == ["job 13"]
     assert workloads[1].report.examples["still running"] == ["line 28"]
-    assert "19 rows of job steps: left out, as they should be" in workloads[1].report.notes
+    assert "19 rows of job steps: omitted, as intended" in workloads[1].report.notes
 
 
 def test_times_without_an_offset_are_local_ones():
@@ -191,7 +191,7 @@ def test_runs_of_one_id_at_one_time_are_warned_of():
 @pytest.mark.parametrize(
     ("rule", "walltimes", "note"),
     [
-        ("none", [None, 7200], "1 job without a time limit: no walltime. 'beasy' and 'bid-price' plan"),
+        ("none", [None, 7200], "1 job without a time limit: no walltime. 'beasy' and 'bid-price' reserve"),
         (2.0, [7200, 7200], "1 job without a time limit: their walltime is 2 x the run time"),
         ("drop", [7200], None),
     ],
@@ -207,14 +207,14 @@ def test_jobs_without_a_time_limit(rule, walltimes, note, limit):
 def test_jobs_that_shared_nodes_are_told():
     workload = made(HEAD + "".join(row(n, NodeList="n1", NNodes=1) for n in range(1, 4)))
     (warning,) = workload.report.warnings
-    assert "at one time, jobs held 3 nodes, more than 1" in warning
+    assert "at one time, jobs used 3 nodes, more than 1" in warning
     after_each_other = HEAD + row(1, NodeList="n1", NNodes=1) + row(2, NodeList="n1", NNodes=1, Start=5600,
                                                                     End=9200)  # fmt: skip
     assert not made(after_each_other).report.warnings
 
 
 def test_a_text_needs_its_columns():
-    with pytest.raises(InputError, match=r"jobs.txt:1: .*missing: End, NNodes\); make it with: SLURM_TIME"):
+    with pytest.raises(InputError, match=r"jobs.txt:1: .*missing: End, NNodes\); create it with: SLURM_TIME"):
         made("JobID|State|Submit|Start|Timelimit\n")
     for other in ("", "a poem\n", "[section]\n", "JobID       State\n----- ----\n"):
         with pytest.raises(
@@ -224,7 +224,7 @@ def test_a_text_needs_its_columns():
     few = "JobID|State|Submit|Start|End|NNodes|Timelimit\n1|COMPLETED|0100|200|300|2|UNLIMITED\n"
     workload = made(few)
     assert (workload.nb_res, workload.run_s.tolist()) == (2, [100])
-    assert "as many as the largest job had, 2" in workload.report.notes[0]
+    assert "2, the size of the largest job" in workload.report.notes[0]
     with_end = HEAD.replace("\n", "|\n") + row().replace("\n", "|\n")
     assert list(made(with_end).ids) == ["1"], "as sacct -p prints it"
 
@@ -232,7 +232,7 @@ def test_a_text_needs_its_columns():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('{"jobs": []}', "no job is left of 0$"),
+        ('{"jobs": []}', "no jobs left of 0$"),
         ('{"jobs": [{"job_id": 1}]}', r"jobs\[0\].*time"),
         (
             '{"jobs": [{"job_id": 1, "time": {"limit": 1e300}, "state": {}}]}',
@@ -240,7 +240,7 @@ def test_a_text_needs_its_columns():
         ),
         ('{"jobs": [', "ends in the middle"),
         ('{"nodes": []}', "expected the JSON of Slurm 22.05 or later"),
-        (HEAD + row(State="RUNNING", End="Unknown"), "no job is left of 1: 1 still running"),
+        (HEAD + row(State="RUNNING", End="Unknown"), "no jobs left of 1: 1 still running"),
         (HEAD + row(NodeList="n[1-"), "'n.1-' is not a list of nodes"),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_silent_meter_is_told_and_goes_on_with_its_last_power() -> None:
     meter = metered((0.0, "100"), stale_s=60.0)
     meter.look(61.0)
     assert meter.used_j(100.0) == pytest.approx(100 * 100.0)
-    assert meter.notes == ["the meter source said has said nothing for 61 s: going on with its last power"]
+    assert meter.notes == ["the meter source said has sent no reading for 61 s: using its last reading"]
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 1e6), st.sampled_from(["power_w", "energy_j"]))))
@@ -166,7 +166,7 @@ def test_a_controller_that_is_away_gives_no_reading() -> None:
     [
         ("watts", {}, "--meter: found 'watts', expected model, slurm, command:PROGRAM ARGS or prometheus:"),
         ("./file", {}, "--meter: found './file', expected model"),
-        ("command:", {}, "the meter source names no program"),
+        ("command:", {}, "the meter source does not name a program"),
         ("slurm", {}, r"\(acct_gather_energy/none\): add to slurm.conf: AcctGatherEnergyType="),
         (
             "slurm",

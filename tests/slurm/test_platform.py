@@ -55,7 +55,7 @@ def test_what_cannot_be():
         ConfigError, match=r"no server is given for n10,gpu\[1-2\] \(their features: gpu, ib\)"
     ):
         cluster_platform(nodes, rules("n9=gros"))
-    with pytest.raises(ConfigError, match=r"--server n77=gros: no node is left for it; the nodes are"):
+    with pytest.raises(ConfigError, match=r"--server n77=gros: matches no remaining node; the nodes are"):
         cluster_platform(nodes, rules("taurus", "n77=gros"))
     with pytest.raises(ConfigError, match="cannot be that of a host"):
         cluster_platform([SlurmNode('n"1', "IDLE")], rules("gros"))

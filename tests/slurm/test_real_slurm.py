@@ -137,7 +137,7 @@ def test_check_and_platform(real_cluster: RealCluster, tmp_path: Path, capfd: Ca
     shown = capfd.readouterr().out
     assert "22.05" in shown
     assert "n[1-4]" in shown
-    assert shown.rstrip().endswith("fine")
+    assert shown.rstrip().endswith("ok")
     assert exit_code("slurm", "check", "--partition", "nowhere") == 2
     assert "the partitions are free, main" in capfd.readouterr().err
     out = str(tmp_path / "platform.xml")

@@ -79,8 +79,8 @@ def watts(power_w: float, at: float = NOW) -> Reading:
         ("a\0b", "expected a file"),
         ("mqtt://broker/pv", "unknown kind of power source 'mqtt': expected a file, command:PROGRAM ARGS or"),
         ("day:1.csv", "unknown kind of power source 'day': .*; a file of this name is ./day:1.csv"),
-        ("command:", "the power source names no program: expected command:PROGRAM ARGS"),
-        ("command:''", "the power source names no program"),
+        ("command:", "the power source does not name a program: expected command:PROGRAM ARGS"),
+        ("command:''", "the power source does not name a program"),
         ("command:echo 'a", "the power source command:echo 'a cannot be read: no closing quotation"),
         ("prometheus:", "expected prometheus:http://HOST:9090\\?query=QUERY"),
         ("prometheus:localhost:9090?query=pv", "expected prometheus:http://HOST"),
@@ -91,7 +91,7 @@ def watts(power_w: float, at: float = NOW) -> Reading:
         ("prometheus:http://localhost:9090", "expected prometheus:http://HOST"),
         ("prometheus:http://localhost:9090?query=", "expected prometheus:http://HOST"),
         ("prometheus:http://localhost:9090?timeout=5s&query=pv", "expected prometheus:http://HOST"),
-        ("prometheus:http://me:secret@localhost?query=pv", "names and passwords in its URL"),
+        ("prometheus:http://me:secret@localhost?query=pv", "user names and passwords in the URL"),
     ],
 )  # fmt: skip
 def test_a_text_that_can_never_work_is_refused(text: str, message: str) -> None:
@@ -229,7 +229,7 @@ def test_a_file_replaced_with_the_same_text_speaks_anew(path: Path, source: Sour
 def test_a_missing_file_is_waited_for(path: Path, source: Source) -> None:
     for _ in range(3):
         assert source.read(NOW) is None
-    assert source.notes == [f"{path} is not there: waiting for it"]
+    assert source.notes == [f"{path} does not exist: waiting for it"]
     append(path, "100\n")
     assert source.read(NOW) == watts(100)
     assert len(source.notes) == 1
@@ -242,7 +242,9 @@ def test_what_is_no_file_is_told_and_waited_for(
     make(path)
     for _ in range(3):
         assert source.read(NOW) is None
-    assert source.notes == [f"{path} is no plain file: waiting for one (command:cat PIPE reads a pipe)"]
+    assert source.notes == [
+        f"{path} is not a regular file: waiting for one (use command:cat PIPE for a pipe)"
+    ]
 
 
 def test_a_file_that_may_not_be_read_is_told_once(
@@ -268,9 +270,9 @@ def test_damaged_lines_are_counted_and_told_once_per_kind(path: Path, source: So
     assert source.damaged == {"text": 2, "value": 3}
     assert source.notes == [
         f"{path}: found 'starting', expected a number (W), or a JSON object or a table with power_available;"
-        " further such lines are left out without a word",
+        " further such lines are ignored silently",
         f"{path}: found power_available -1.0, expected watts, 0 to 1e+15, in '-1';"
-        " further such lines are left out without a word",
+        " further such lines are ignored silently",
     ]
 
 
@@ -382,7 +384,7 @@ def test_a_program_that_fails_is_started_again_after_growing_pauses(
     )
     assert until_noted(source, NOW) == (
         f"command:{sys.executable} has ended with exit code 3 (no such host):"
-        " it is started again in 1 s, later after longer pauses"
+        " restarting in 1 s, then after longer pauses"
     )
     assert isinstance(source, CommandSource)
 
@@ -406,7 +408,7 @@ def test_a_program_that_ends_and_comes_back_speaks_again(opened: Callable[..., S
     source = opened(python(FOLLOW))
     first(source, NOW)
     os.kill(pid_of(source), signal.SIGKILL)
-    assert "was ended by signal 9: it is started again in 1 s" in until_noted(source, NOW + 100)
+    assert "was ended by signal 9: restarting in 1 s" in until_noted(source, NOW + 100)
     assert first(source, NOW + 101).at == NOW + 101
     os.kill(pid_of(source), signal.SIGKILL)
     wait_for(lambda: source.read(NOW + 200) or source._process is None)  # type: ignore[attr-defined]
@@ -424,18 +426,20 @@ def test_a_program_that_says_its_reading_and_ends_is_asked_again(opened: Callabl
 
 def test_half_a_number_of_a_program_that_failed_does_not_count(opened: Callable[..., Source]) -> None:
     source = opened("command:sh -c 'printf 12; exit 1'")
-    assert "has ended with exit code 1: it is" in until_noted(source, NOW)
+    assert "has ended with exit code 1: restarting" in until_noted(source, NOW)
     assert source.read(NOW) is None
 
 
 def test_a_program_without_a_word_is_told(opened: Callable[..., Source]) -> None:
-    assert "has ended with exit code 0 without a reading: it is" in until_noted(opened("command:true"), NOW)
+    assert "has ended with exit code 0 without a reading: restarting" in until_noted(
+        opened("command:true"), NOW
+    )
 
 
 def test_a_program_that_closes_its_output_is_ended(opened: Callable[..., Source], tmp_path: Path) -> None:
     number = tmp_path / "pid"
     source = opened(f"command:sh -c 'echo $$ > {number}; exec >&-; exec sleep 600'")
-    assert "has closed its output: it is started again" in until_noted(source, NOW)
+    assert "has closed its output: restarting" in until_noted(source, NOW)
     assert has_ended(int(number.read_text()))
 
 
@@ -462,7 +466,7 @@ def test_a_program_that_cannot_be_started_is_told_once(
     source = opened(f"command:{program}")
     for second in range(5):
         assert source.read(NOW + second) is None
-    assert source.notes == [f"command:{program} cannot be started: {why}; it is tried again and again"]
+    assert source.notes == [f"command:{program} cannot be started: {why}; retrying"]
 
 
 def test_a_program_that_is_installed_later_is_started(opened: Callable[..., Source], tmp_path: Path) -> None:
@@ -591,7 +595,7 @@ def test_a_server_that_says_nothing_is_told_and_its_thread_ends(
 ) -> None:
     server.gate = threading.Event()
     source = opened(f"prometheus:{server.url}?query=pv", timeout_s=0.05)
-    assert until_noted(source, NOW) == f"prometheus:{server.url} has not answered for 0.05 s"
+    assert until_noted(source, NOW) == f"prometheus:{server.url} has not responded within 0.05 s"
     source.close()
     assert not source._thread.is_alive()  # type: ignore[attr-defined]
 
@@ -604,7 +608,7 @@ def test_a_server_that_is_not_there_is_told_once(
         probe.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{probe.getsockname()[1]}"
         source = opened(f"prometheus:{url}?query=pv", interval_s=1)
-        assert until_noted(source, NOW) == f"prometheus:{url} does not answer: Connection refused"
+        assert until_noted(source, NOW) == f"prometheus:{url} does not respond: Connection refused"
         source.read(NOW + 1)
         source._thread.join()  # type: ignore[attr-defined]
         source.read(NOW + 2)
@@ -614,34 +618,34 @@ def test_a_server_that_is_not_there_is_told_once(
 @pytest.mark.parametrize(
     ("code", "body", "message"),
     [
-        (404, b"no", "answers with HTTP 404 Not Found"),
+        (404, b"no", "responded with HTTP 404 Not Found"),
         (
             400,
             b'{"status": "error", "errorType": "bad_data", "error": "parse error: unexpected end"}',
-            "answers with HTTP 400 Bad Request: parse error: unexpected end",
+            "responded with HTTP 400 Bad Request: parse error: unexpected end",
         ),
-        (200, b"<html>", "gives an answer that is not Prometheus's: is not valid JSON"),
-        (200, b"[]", "gives an answer that is not Prometheus's: found [], expected an object"),
-        (200, b'{"status": "error", "error": "overload"}', "answers with error: overload"),
+        (200, b"<html>", "sent an invalid response: is not valid JSON"),
+        (200, b"[]", "sent an invalid response: found [], expected an object"),
+        (200, b'{"status": "error", "error": "overload"}', "responded with error: overload"),
         (
             200,
             b'{"status": "success", "data": {"resultType": "matrix", "result": []}}',
-            "answers with a matrix, expected a vector or a scalar",
+            "responded with a matrix, expected a vector or a scalar",
         ),
         (
             200,
             b'{"status": "success", "data": {"resultType": "vector", "result": []}}',
-            "finds nothing for the query",
+            "returned no result for the query",
         ),
         (
             200,
             b'{"status": "success", "data": {"resultType": "vector", "result": [{"value": [1, 2]}]}}',
-            "gives an answer that is not Prometheus's: data.result[0].value[1]: found 2, expected a text",
+            "sent an invalid response: data.result[0].value[1]: found 2, expected a string",
         ),
         (
             200,
             b'{"status": "success", "data": {"resultType": "vector", "result": 5}}',
-            "gives an answer that is not Prometheus's: data.result: found 5, expected a list",
+            "sent an invalid response: data.result: found 5, expected a list",
         ),
     ],
 )
@@ -685,12 +689,12 @@ def test_a_source_that_falls_silent_counts_for_a_while_and_then_0_w(path: Path, 
     assert watcher.is_silent
     assert watcher.staleness_s(NOW + 612) == 612
     assert watcher.read(NOW + 700) is None, "once per silence"
-    assert watcher.notes == [f"the power source {path} has said nothing for 612 s: assuming 0 W"]
+    assert watcher.notes == [f"the power source {path} has sent no reading for 612 s: assuming 0 W"]
     append(path, "200\n", NOW + 900)
     assert watcher.read(NOW + 900) == watts(200, NOW + 900)
     assert not watcher.is_silent
     assert watcher.staleness_s(NOW + 900) == 0
-    assert watcher.notes[1:] == [f"the power source {path} speaks again, after 900 s"]
+    assert watcher.notes[1:] == [f"the power source {path} is available again after 900 s"]
     assert watcher.read(NOW + 1501) == watts(0, NOW + 1501)
     assert len(watcher.notes) == 3
 
@@ -700,8 +704,8 @@ def test_a_source_that_never_speaks(path: Path, source: Source) -> None:
     assert watcher.read(NOW + 600) is None
     assert watcher.read(NOW + 601) == watts(0, NOW + 601)
     assert watcher.notes == [
-        f"{path} is not there: waiting for it",
-        f"the power source {path} has said nothing for 601 s: assuming 0 W",
+        f"{path} does not exist: waiting for it",
+        f"the power source {path} has sent no reading for 601 s: assuming 0 W",
     ]
 
 
@@ -709,7 +713,7 @@ def test_an_old_reading_does_not_count(path: Path, source: Source) -> None:
     append(path, "100\n", NOW - 3600)
     watcher = Watcher(source, stale_s=600, started_s=NOW)
     assert watcher.read(NOW) == watts(0)
-    assert watcher.notes == [f"the power source {path} has said nothing for 3600 s: assuming 0 W"]
+    assert watcher.notes == [f"the power source {path} has sent no reading for 3600 s: assuming 0 W"]
     append(path, "100\n", NOW - 1800)
     assert watcher.read(NOW) is None
     assert watcher.is_silent
@@ -722,7 +726,7 @@ def test_a_silence_says_when_the_next_reading_comes(path: Path, source: Source) 
     watcher.read(NOW)
     assert watcher.read(NOW + 700) == watts(0, NOW + 700)
     assert watcher.notes == [
-        f"the power source {path} has said nothing for 700 s (its next reading is for 6500 s from now):"
+        f"the power source {path} has sent no reading for 700 s (its next reading is for 6500 s from now):"
         " assuming 0 W"
     ]
 
@@ -734,5 +738,5 @@ def test_a_silent_battery_is_told_and_nothing_assumed(path: Path, opened: Callab
     assert watcher.read(NOW + 601) is None
     assert watcher.read(NOW + 602) is None
     assert watcher.notes == [
-        f"the battery source {path} has said nothing for 601 s: going on with the run's own balance"
+        f"the battery source {path} has sent no reading for 601 s: using the computed state of charge"
     ]

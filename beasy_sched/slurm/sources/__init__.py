@@ -1,6 +1,6 @@
-"""Where a live run reads what is produced now: a file that grows, a program that prints, or Prometheus.
+"""Sources of measurements of a live run: a growing file, the output of a program, or Prometheus.
 
-Nothing here waits: files and pipes are read without blocking, and Prometheus is asked in a thread. Nothing
-that happens during a run raises: a source that cannot be read says so once, in its ``notes``, and goes on
-trying. A `watcher.Watcher` says what counts while a source is silent.
+No call blocks: files and pipes are read without waiting, and Prometheus is queried in a thread. No error
+during a run is raised: a source that cannot be read reports it once, in its ``notes``, and continues to
+try. A `watcher.Watcher` determines the value to use while a source is silent.
 """

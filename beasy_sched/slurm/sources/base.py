@@ -1,4 +1,4 @@
-"""What sources of readings share: which reading is due, what is told to the user, and when to try again."""
+"""Base class of measurement sources: buffering, messages and retries."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from beasy_sched.errors import InputError
 from beasy_sched.slurm.readings import LONGEST_LINE, Damaged, LineReader, Quantity, Reading
 
 _MOST_LATER: Final = 10_000
-"""Readings for later that are kept; no more is read before some of them have come due."""
+"""Most readings kept for later; no more are read before some of them are due."""
 _FORGIVEN_S: Final = 3600.0
-"""A trouble that is over and comes back is told again if so much time has passed."""
+"""Time after which a recurring problem is reported again, s."""
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 300.0
-"""Between starts of a program that fails."""
+"""Longest pause between starts of a program that fails, s."""
 
 
 class Source(ABC):
-    """Something that says again and again what is produced, or what the storage holds."""
+    """A source of repeated readings of the production or the storage levels."""
 
     def __init__(self, label: str, quantity: Quantity, epoch_s: float | None) -> None:
         """``label`` names it in messages; ``epoch_s`` is that of `LineReader`."""
         self.label, self.quantity = label, quantity
         self.notes: list[str] = []
-        """What the user should know, in order; whoever shows them clears the list."""
+        """Notes for the user, in order; the reader clears the list."""
         self.damaged: Counter[str] = Counter()
-        """Lines that could not be read, by what was wrong with them."""
+        """Number of lines that could not be read, by the kind of error."""
         self._reader = LineReader(quantity, epoch_s)
         self._later: list[tuple[float, int, Reading]] = []
-        """Readings that have not been returned, by their time and the order in which they came (a heap)."""
+        """Readings that have not been returned, by their time and order of arrival (a heap)."""
         self._order = itertools.count()
         self._last: Reading | None = None
-        self._told: dict[str, float] = {}
-        """When which trouble was told."""
+        self._reported_at: dict[str, float] = {}
+        """Time of the report of each problem."""
 
     def read(self, now: float) -> Reading | None:
-        """Return the newest reading that has come due by ``now`` (s since 1970); None if there is no new one.
+        """Return the newest reading that is due by ``now`` (s since 1970); None if there is no new one.
 
         Does not wait, and does not raise.
         """
@@ -61,16 +61,16 @@ class Source(ABC):
 
     @property
     def next_s(self) -> float | None:
-        """Moment (s since 1970) of the first reading for later; None if there is none."""
+        """Return the time of the first later reading, s since 1970; None if there is none."""
         return self._later[0][0] if self._later else None
 
     @abstractmethod
     def close(self) -> None:
-        """End what was started."""
+        """Stop everything that was started."""
 
     @abstractmethod
     def _look(self, now: float) -> None:
-        """Take the lines that have come. Raises OSError and InputError where the source cannot be read."""
+        """Take the lines that have arrived. Raises OSError and InputError if the source cannot be read."""
 
     def _take(self, line: bytes, now: float, written: float | None = None) -> bool:
         """Read a line, which was written at ``written``; return whether it is a reading."""
@@ -79,29 +79,31 @@ class Source(ABC):
         except Damaged as error:
             self.damaged[error.kind] += 1
             if self.damaged[error.kind] == 1:
-                self.notes.append(f"{self.label}: {error}; further such lines are left out without a word")
+                self.notes.append(f"{self.label}: {error}; further such lines are ignored silently")
             return False
         if reading is not None:
             heapq.heappush(self._later, (reading.at, next(self._order), reading))
         return reading is not None
 
     def _trouble(self, now: float, kind: str, text: str) -> None:
-        """Tell the user about something that may pass, once."""
-        if kind not in self._told:
-            self._told[kind] = now
+        """Report a problem that may be temporary to the user, once."""
+        if kind not in self._reported_at:
+            self._reported_at[kind] = now
             self.notes.append(f"{self.label} {text}")
 
     def _forgive(self, now: float) -> None:
-        self._told = {kind: told for kind, told in self._told.items() if abs(now - told) < _FORGIVEN_S}
+        self._reported_at = {
+            kind: at for kind, at in self._reported_at.items() if abs(now - at) < _FORGIVEN_S
+        }
 
 
 def words_of(error: BaseException | str) -> str:
-    """The system's words for an error."""
+    """Return the system's message for an error."""
     return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 class Lines:
-    """Cuts bytes into lines as they come; half a line waits for its other half."""
+    """Splitter of arriving bytes into lines; an incomplete line is kept until it is complete."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -114,18 +116,18 @@ class Lines:
 
 
 class Pause:
-    """When to try again."""
+    """Timer for retries."""
 
     def __init__(self) -> None:
         self._set_s = self._until_s = 0.0
         self._doubled_s = _FIRST_PAUSE_S
 
     def is_over(self, now: float) -> bool:
-        """Whether the time has come, or the clock has been set back."""
+        """Whether the time is over, or the clock has been set back."""
         return not self._set_s <= now < self._until_s
 
     def comes_round(self, now: float, interval_s: float) -> bool:
-        """Whether the time has come; if so, the next pause begins."""
+        """Whether the time is over; if so, the next pause begins."""
         over = self.is_over(now)
         if over:
             self.begin(now, interval_s)

@@ -1,4 +1,4 @@
-"""A program that prints, as a source of readings."""
+"""The output of a program as a source of readings."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from beasy_sched.slurm.readings import Quantity
 from beasy_sched.slurm.sources.base import Lines, Pause, Source, words_of
 
 _PIPEFUL: Final = 1 << 16
-"""Bytes that are taken of a pipe at a time."""
+"""Number of bytes read from a pipe at a time."""
 _STEADY_S: Final = 60.0
-"""After a program that has run for so long, pauses begin anew."""
+"""Run time of a program after which pauses are reset, s."""
 _MOMENT_S: Final = 0.05
-"""Time for a program that has closed its output to end."""
+"""Time limit for a program to end after it has closed its output, s."""
 _FAREWELL_S: Final = 1.0
-"""Time that a program is given to end."""
+"""Time limit for a program to end, s."""
 
 
 class CommandSource(Source):
-    """A program that prints a reading on each line. One that ends is started again.
+    """A program that prints a reading on each line. If it ends, it is started again.
 
-    It may go on running, or say its reading and end without an error.
+    It may keep running, or print its reading and end without an error.
     """
 
     def __init__(self, command: str, quantity: Quantity, epoch_s: float | None, interval_s: float) -> None:
-        """``command`` is divided as a shell does, and run without one. Raises ConfigError."""
+        """``command`` is split as by a shell, and run without one. Raises ConfigError."""
         try:
             self._command = shlex.split(command)
         except ValueError as error:
@@ -39,19 +39,21 @@ class CommandSource(Source):
                 f"the {quantity.name} source command:{command} cannot be read: {str(error).lower()}"
             ) from None
         if not self._command or not self._command[0]:
-            raise ConfigError(f"the {quantity.name} source names no program: expected command:PROGRAM ARGS")
+            raise ConfigError(
+                f"the {quantity.name} source does not name a program: expected command:PROGRAM ARGS"
+            )
         super().__init__(f"command:{self._command[0]}", quantity, epoch_s)
         self._interval_s = interval_s
         self._pause = Pause()
         self._process: subprocess.Popen[bytes] | None = None
         self._lines, self._errors = Lines(), Lines()
-        self._last_words = ""
+        self._last_error = ""
         self._started_s = 0.0
         self._said = False
         """Whether the process has given a reading."""
 
     def close(self) -> None:
-        """End the program, and what it has started."""
+        """End the program and its child processes."""
         if self._process is not None:
             _signal(self._process, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -74,17 +76,17 @@ class CommandSource(Source):
         process = self._process
         if process is None or process.stdout is None or process.stderr is None:
             return
-        has_ended = process.poll() is not None  # before its last words are read
+        has_ended = process.poll() is not None  # before the rest of its output is read
         output, is_open = _available(process.stdout)
         for line in self._lines.feed(output):
             self._said |= self._take(line, now)
         for line in self._errors.feed(_available(process.stderr)[0]):
-            self._last_words = line.decode(errors="replace").strip() or self._last_words
+            self._last_error = line.decode(errors="replace").strip() or self._last_error
         if not is_open or (has_ended and len(output) < _PIPEFUL):
             self._end(process, now)
 
     def _start(self, now: float) -> None:
-        self._lines, self._errors, self._last_words, self._said = Lines(), Lines(), "", False
+        self._lines, self._errors, self._last_error, self._said = Lines(), Lines(), "", False
         self._reader.forget()
         self._started_s = now
         try:
@@ -98,14 +100,14 @@ class CommandSource(Source):
             )
         except (OSError, ValueError) as error:
             self._pause.begin_longer(now)
-            self._trouble(now, "start", f"cannot be started: {words_of(error)}; it is tried again and again")
+            self._trouble(now, "start", f"cannot be started: {words_of(error)}; retrying")
             return
         for pipe in (self._process.stdout, self._process.stderr):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
 
     def _end(self, process: subprocess.Popen[bytes], now: float) -> None:
-        """Take the last words of a program that has ended, or said that nothing more comes."""
+        """Read the rest of the output of a program that has ended or closed its output."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_MOMENT_S)
         code = process.poll()
@@ -119,26 +121,24 @@ class CommandSource(Source):
             self._pause = Pause()
         pause_s = self._pause.begin_longer(now)
         if code == 0 and self.damaged:
-            return  # what it has said instead of a reading was told
+            return  # its output without a reading was reported
         if code is None:
             how = "has closed its output"
         else:
             how = f"was ended by signal {-code}" if code < 0 else f"has ended with exit code {code}"
-        words = self._errors.rest.decode(errors="replace").strip() or self._last_words
+        words = self._errors.rest.decode(errors="replace").strip() or self._last_error
         told = f" ({shortened(words)})" if words else " without a reading" if code == 0 else ""
-        self._trouble(
-            now, "end", f"{how}{told}: it is started again in {pause_s:g} s, later after longer pauses"
-        )
+        self._trouble(now, "end", f"{how}{told}: restarting in {pause_s:g} s, then after longer pauses")
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    """Send a signal to a program and to what it has started."""
+    """Send a signal to a program and its child processes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 
 def _available(pipe: IO[bytes]) -> tuple[bytes, bool]:
-    """Return what can be read of a pipe without waiting, and whether more may come."""
+    """Return the bytes available in a pipe without waiting, and whether more may follow."""
     taken = b""
     while len(taken) < _PIPEFUL:
         try:

@@ -1,4 +1,4 @@
-"""A file that grows, or that is written anew, as a source of readings."""
+"""A growing or rewritten file as a source of readings."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from beasy_sched.slurm.readings import Damaged, Quantity
 from beasy_sched.slurm.sources.base import Lines, Source
 
 _AT_ONCE: Final = 1 << 18
-"""Bytes that are taken of a file at a time."""
+"""Number of bytes read from a file at a time."""
 _END: Final = 1 << 16
-"""Bytes at the end of a longer file that are read of what was written before the run."""
+"""Number of bytes from before the run that are read at the end of a longer file."""
 _SEEN: Final = 256
-"""Bytes before the place in a file that show whether it is still the same."""
+"""Number of bytes before the position in a file that identify its content."""
 
 
 class FileSource(Source):
-    """A file that grows, or that is written anew for each reading.
+    """A file that grows, or that is rewritten for each reading.
 
-    What is said on lines without a time holds from when the file was last written.
+    Readings without a time hold from the last modification of the file.
     """
 
     def __init__(self, path: str, quantity: Quantity, epoch_s: float | None) -> None:
-        """Nothing is opened yet."""
+        """Start without opening the file."""
         super().__init__(path, quantity, epoch_s)
         self._path = path
         self._file: io.BufferedReader | None = None
         self._lines = Lines()
         self._at = 0
-        """The byte from which the file is read on."""
+        """Position in the file, in bytes."""
         self._seen = b""
         """The last bytes before it."""
         self._mark = (0, 0)
-        """Size of the file, and when it was written (ns), as of the last look."""
+        """Size and modification time (ns) of the file at the last check."""
 
     def close(self) -> None:
         """Close the file."""
@@ -48,7 +48,7 @@ class FileSource(Source):
     def _look(self, now: float) -> None:
         there = self._status(now)
         if self._file is not None and self._read_on(self._file.fileno(), now):
-            return  # there is more of it
+            return  # more is available
         if there is None:
             return
         if self._file is not None:
@@ -62,15 +62,17 @@ class FileSource(Source):
         self._read_on(self._file.fileno(), now)
 
     def _status(self, now: float) -> os.stat_result | None:
-        """Return what the path leads to; None if that is no plain file."""
+        """Return the status of the file; None if it is not a regular file."""
         try:
             there = os.stat(self._path)
         except (FileNotFoundError, NotADirectoryError):
-            self._trouble(now, "missing", "is not there: waiting for it")
+            self._trouble(now, "missing", "does not exist: waiting for it")
             return None
         if stat.S_ISREG(there.st_mode):
             return there
-        self._trouble(now, "no file", "is no plain file: waiting for one (command:cat PIPE reads a pipe)")
+        self._trouble(
+            now, "no file", "is not a regular file: waiting for one (use command:cat PIPE for a pipe)"
+        )
         return None
 
     def _begin(self, at: int) -> None:
@@ -78,13 +80,13 @@ class FileSource(Source):
         self._reader.forget()
 
     def _skip_old(self, file: int, now: float) -> None:
-        """Go to the last lines of a long file, unless it says something for later."""
+        """Skip to the last lines of a long file, unless it has readings for later."""
         size = os.fstat(file).st_size
         if size <= _AT_ONCE:
             return
         head, ends = (Lines().feed(os.pread(file, _END, at)) for at in (0, size - _END))
         later = False
-        for line in [*head, *ends[1:]]:  # the first of the last ones is cut off
+        for line in [*head, *ends[1:]]:  # the first of the last ones is truncated
             with contextlib.suppress(Damaged):
                 reading = self._reader.read(line, now)
                 later |= reading is not None and reading.at > now
@@ -92,7 +94,7 @@ class FileSource(Source):
             self._at = size - _END + len(ends[0]) + 1
 
     def _read_on(self, file: int, now: float) -> bool:
-        """Take the lines that have been written since the last look; return whether there are more."""
+        """Take the lines written since the last check; return whether there are more."""
         status = os.fstat(file)
         size, mark = status.st_size, (status.st_size, status.st_mtime_ns)
         if mark != self._mark and self._is_another(file, size):
@@ -107,8 +109,8 @@ class FileSource(Source):
         return bool(data) and self._at < size
 
     def _is_another(self, file: int, size: int) -> bool:
-        """Whether a file that has been written to since the last look is no longer what was read of it."""
+        """Whether a file that was modified since the last check no longer has the content read from it."""
         seen = len(self._seen)
         if size < self._at or os.pread(file, seen, self._at - seen) != self._seen:
             return True
-        return size == self._at == seen  # a short file, as long as before: written anew with the same values
+        return size == self._at == seen  # a short file of the same size: rewritten with the same values

@@ -1,4 +1,4 @@
-"""The source that a text names."""
+"""Sources by name."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def open_source(
     interval_s: float = 15.0,
     timeout_s: float = 5.0,
 ) -> Source:
-    """Return the source that a text names: a file, ``command:PROGRAM ARGS`` or ``prometheus:URL?query=...``.
+    """Return the named source: a file, ``command:PROGRAM ARGS`` or ``prometheus:URL?query=...``.
 
-    ``epoch_s``: the moment, s since 1970, from which timestamps below 3e8 s count, such as those that
-    ``beasy-sched generate power`` writes; without, they hold from when they are read. ``interval_s``: how
-    often Prometheus is asked, and a program started that says its reading and ends. ``timeout_s``: the time
-    that Prometheus has for an answer. Nothing is started or opened yet. Raises ConfigError for a text that
-    can never work.
+    ``epoch_s``: the time, s since 1970, from which timestamps below 3e8 s count, such as those written by
+    ``beasy-sched generate power``; without it, readings hold from the time at which they are read.
+    ``interval_s``: interval of queries to Prometheus, and of starts of a program that prints one reading and
+    ends. ``timeout_s``: time limit of a query to Prometheus. Nothing is started or opened yet. Raises
+    ConfigError for an invalid name.
     """
     if not text.strip() or "\0" in text:
         raise ConfigError(f"the {quantity.name} source is {text!r}: expected {_EXPECTED}")

@@ -1,4 +1,4 @@
-"""Prometheus, or what answers as it does, as a source of readings."""
+"""Prometheus, or a server compatible with it, as a source of readings."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from beasy_sched.slurm.readings import Quantity
 from beasy_sched.slurm.sources.base import Pause, Source, words_of
 
 _LONGEST_ANSWER: Final = 1 << 20
-"""Bytes that are read of an HTTP answer."""
+"""Most bytes read from an HTTP response."""
 _FAREWELL_S: Final = 1.0
-"""Time that a request is given to end."""
+"""Time limit for a request to end, s."""
 _QUERY: Final = "?query="
 _API: Final = "/api/v1/query"
 
@@ -52,11 +52,11 @@ class _Answer(Struct):
 
 
 class _NoAnswer(Exception):
-    """Prometheus has not answered, or not with a number: the text says so."""
+    """Prometheus has not responded, or not with a number; the message states the reason."""
 
 
 class PrometheusSource(Source):
-    """An instant query to Prometheus, or to what answers as it does: the sum of its values."""
+    """An instant query to Prometheus, or a compatible server: the sum of its values."""
 
     def __init__(self, text: str, quantity: Quantity, interval_s: float, timeout_s: float) -> None:
         """``text``: the server's URL and the query. Raises ConfigError."""
@@ -66,10 +66,10 @@ class PrometheusSource(Source):
         self._pause = Pause()
         self._thread: threading.Thread | None = None
         self._answers: queue.SimpleQueue[tuple[float, float | _NoAnswer]] = queue.SimpleQueue()
-        """Each with the moment at which it was asked for."""
+        """Each with the time of the query."""
 
     def close(self) -> None:
-        """Give a request under way a moment to end; it does so within its time limit."""
+        """Wait briefly for a pending request, which ends within its time limit."""
         if self._thread is not None:
             self._thread.join(_FAREWELL_S)
 
@@ -86,8 +86,8 @@ class PrometheusSource(Source):
             thread = threading.Thread(target=self._ask, args=(now,), daemon=True)
             try:
                 thread.start()
-            except RuntimeError as error:  # the machine has no thread left
-                self._trouble(now, "thread", f"cannot be asked: {error}")
+            except RuntimeError as error:  # no more threads are available
+                self._trouble(now, "thread", f"cannot be queried: {error}")
             else:
                 self._thread = thread
 
@@ -97,13 +97,13 @@ class PrometheusSource(Source):
             answer = _value(_fetched(self._url, self._timeout_s))
         except _NoAnswer as error:
             answer = error
-        except Exception as error:  # whatever a server, a proxy or the name service may cause
-            answer = _NoAnswer(f"cannot be asked: {shortened(str(error) or repr(error))}")
+        except Exception as error:  # a server, a proxy or the name service may cause any error
+            answer = _NoAnswer(f"cannot be queried: {shortened(str(error) or repr(error))}")
         self._answers.put((now, answer))
 
 
 def _query_url(text: str, quantity: Quantity) -> tuple[str, str]:
-    """Return the URL to ask, and what messages show of it. Raises ConfigError."""
+    """Return the URL to query, and the part shown in messages. Raises ConfigError."""
     server, has_query, query = text.partition(_QUERY)
     query = urllib.parse.unquote(query).strip()
     try:
@@ -113,8 +113,8 @@ def _query_url(text: str, quantity: Quantity) -> tuple[str, str]:
         is_url = False
     if is_url and "@" in parts.netloc:
         raise ConfigError(
-            f"the {quantity.name} source prometheus: names and passwords in its URL are not supported:"
-            " use command:curl with its own file of them"
+            f"the {quantity.name} source prometheus: user names and passwords in the URL are not supported:"
+            " use command:curl with its own credentials file"
         )
     if not is_url or not has_query or not query or parts.query or parts.fragment or re.search(r"\s", server):
         raise ConfigError(
@@ -126,7 +126,7 @@ def _query_url(text: str, quantity: Quantity) -> tuple[str, str]:
 
 
 def _fetched(url: str, timeout_s: float) -> bytes:
-    """Return what a server answers. Raises _NoAnswer."""
+    """Return the response of a server. Raises _NoAnswer."""
     try:
         with urllib.request.urlopen(url, timeout=timeout_s) as response:
             answer: bytes = response.read(_LONGEST_ANSWER)
@@ -134,36 +134,36 @@ def _fetched(url: str, timeout_s: float) -> bytes:
     except urllib.error.HTTPError as error:
         with error:
             said = _said(error.read(_LONGEST_ANSWER))
-        raise _NoAnswer(f"answers with HTTP {error.code} {error.reason}{said}") from None
+        raise _NoAnswer(f"responded with HTTP {error.code} {error.reason}{said}") from None
     except (OSError, http.client.HTTPException) as error:
         cause = error.reason if isinstance(error, urllib.error.URLError) else error
         if isinstance(cause, TimeoutError):
-            raise _NoAnswer(f"has not answered for {timeout_s:g} s") from None
-        raise _NoAnswer(f"does not answer: {shortened(words_of(cause))}") from None
+            raise _NoAnswer(f"has not responded within {timeout_s:g} s") from None
+        raise _NoAnswer(f"does not respond: {shortened(words_of(cause))}") from None
 
 
 def _said(body: bytes) -> str:
-    """Prometheus's own words about what was wrong, if there are any."""
+    """Return the error message of Prometheus, if there is one."""
     with contextlib.suppress(Malformed):
         return f": {shortened(decode_json(body, _Answer).error)}"
     return ""
 
 
 def _value(body: bytes) -> float:
-    """Return the one value, or the sum of the values, of an answer. Raises _NoAnswer."""
+    """Return the single value, or the sum of the values, of a response. Raises _NoAnswer."""
     try:
         answer = decode_json(body, _Answer)
     except Malformed as error:
-        raise _NoAnswer(f"gives an answer that is not Prometheus's: {error}") from None
+        raise _NoAnswer(f"sent an invalid response: {error}") from None
     if answer.status != "success" or answer.data is None:
-        raise _NoAnswer(f"answers with {answer.status}: {shortened(answer.error)}")
+        raise _NoAnswer(f"responded with {answer.status}: {shortened(answer.error)}")
     found = answer.data
     if isinstance(found, _Matrix):
-        raise _NoAnswer("answers with a matrix, expected a vector or a scalar")
+        raise _NoAnswer("responded with a matrix, expected a vector or a scalar")
     values = [found.result] if isinstance(found, _Scalar) else [sample.value for sample in found.result]
     if not values:
-        raise _NoAnswer("finds nothing for the query")
+        raise _NoAnswer("returned no result for the query")
     for _, text in values:
         if not is_number(text):
-            raise _NoAnswer(f"gives an answer that is not Prometheus's: found {shortened(repr(text), 60)}")
+            raise _NoAnswer(f"sent an invalid response: found {shortened(repr(text), 60)}")
     return sum(float(text) for _, text in values)

@@ -1,4 +1,4 @@
-"""What counts while a source is silent."""
+"""Values to use while a source is silent."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from beasy_sched.slurm.sources.base import Source
 
 
 class Watcher:
-    """A source, and what counts while it is silent: the last reading for a while, then what is assumed.
+    """A source with the value to use while it is silent: the last reading for some time, then an assumption.
 
-    For power, 0 W are assumed; for a battery nothing, and the run goes on with its own balance.
+    For power, 0 W is assumed; for a battery, the run uses its computed state of charge.
     """
 
     def __init__(self, source: Source, stale_s: float, started_s: float) -> None:
-        """``stale_s``: how long a reading counts, s. ``started_s``: when the run began, s since 1970."""
+        """``stale_s``: validity of a reading, s. ``started_s``: start of the run, s since 1970."""
         self.source, self.quantity, self._stale_s = source, source.quantity, stale_s
         self.is_silent = False
-        """Whether the last reading no longer counts."""
+        """Whether the last reading is no longer valid."""
         self.notes = source.notes
-        """What the user should know; whoever shows them clears the list."""
+        """Notes for the user; the reader clears the list."""
         self._heard_s = started_s
 
     def read(self, now: float) -> Reading | None:
-        """Return what counts from now on (`Source.read`); None if nothing has changed.
+        """Return the value from now on (`Source.read`); None if nothing has changed.
 
-        When the last reading has become too old, that is what is assumed, once.
+        Once the last reading is too old, the assumption is returned, once.
         """
         reading = self.source.read(now)
         before_s = self.staleness_s(now)
@@ -34,11 +34,11 @@ class Watcher:
             return None if self.is_silent else self._fall_silent(now)
         if self.is_silent and reading is not None:
             self.is_silent = False
-            self.notes.append(f"{self._name} speaks again, after {before_s:.0f} s")
+            self.notes.append(f"{self._name} is available again after {before_s:.0f} s")
         return reading
 
     def staleness_s(self, now: float) -> float:
-        """Seconds since the moment of the last reading, or since the run began; at least 0."""
+        """Seconds since the time of the last reading, or since the run began; at least 0."""
         return max(0.0, now - self._heard_s)
 
     def close(self) -> None:
@@ -53,6 +53,6 @@ class Watcher:
         self.is_silent = True
         quantity, next_s = self.quantity, self.source.next_s
         later = f" (its next reading is for {next_s - now:.0f} s from now)" if next_s is not None else ""
-        silence = f"has said nothing for {self.staleness_s(now):.0f} s{later}"
+        silence = f"has sent no reading for {self.staleness_s(now):.0f} s{later}"
         self.notes.append(f"{self._name} {silence}: {quantity.assumption}")
         return None if quantity.assumed is None else Reading(now, dict(quantity.assumed))

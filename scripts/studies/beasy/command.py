@@ -19,7 +19,7 @@ from beasy_sched.campaigns.scenario import ABUNDANT_PREFIX, Scenario
 from beasy_sched.campaigns.scenario_file import find_scenario
 from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
-from beasy_sched.cli.options import tell
+from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError
 from beasy_sched.reports.text_tables import TextTable
 from studies.beasy.attribution import (
@@ -163,7 +163,7 @@ def run(chosen: argparse.Namespace, name: str, scenarios: Sequence[Scenario]) ->
         f"{outcome.executed} in {time.monotonic() - started:.0f} s" if outcome.executed else "all done before"
     )
     failed = f", {outcome.failed} failed" if outcome.failed else ""
-    tell(f"{name}: {outcome.runs} runs, {took}{failed}")
+    print_line(f"{name}: {outcome.runs} runs, {took}{failed}")
     return outcome.failed
 
 

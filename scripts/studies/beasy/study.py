@@ -183,7 +183,7 @@ def check_folder(folder: Path) -> None:
     """See that ``folder`` has a campaign of a reproduction, or nothing. Raises ConfigError."""
     names = [ABLATION, *(name + part for name in HEADLINES for part in ("", SHED, VARIED))]
     if not any((folder / name).is_dir() for name in names):
-        must_be_empty(folder, "that of an earlier reproduction")
+        must_be_empty(folder, "an earlier reproduction")
 
 
 def campaign_in(folder: Path, name: str) -> Campaign | None:

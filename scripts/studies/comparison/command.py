@@ -20,7 +20,7 @@ from beasy_sched.campaigns.own_days import OwnFiles
 from beasy_sched.campaigns.scenario import PAPER_GUARDS
 from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
-from beasy_sched.cli.options import tell
+from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError
 from beasy_sched.limits import shortened
 from beasy_sched.reports.paired import Block, ComparedPolicies
@@ -150,12 +150,12 @@ def compare(chosen: argparse.Namespace) -> int:
     """Make the whole comparison; return the exit code."""
     folder = chosen.out / RUNS
     if not folder.is_dir():
-        must_be_empty(chosen.out, "that of an earlier comparison")
+        must_be_empty(chosen.out, "an earlier comparison")
     begin(comparison(chosen.cases, chosen.policies, chosen.extent), folder)
     started = time.monotonic()
     with counted("comparison") as progress:
         outcome = go_on(folder, Processes(chosen.jobs), progress=progress)
-    tell(f"{outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s, "
+    print_line(f"{outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s, "
          f"{outcome.failed} failed; {folder / 'runs.parquet'}")  # fmt: skip
     campaign = read_campaign(folder)
     blocks = blocks_by_case(campaign.runs)

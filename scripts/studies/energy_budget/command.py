@@ -15,7 +15,7 @@ from typing import get_args
 from console import exit_code_of, readable
 
 from beasy_sched.campaigns.workers import Processes
-from beasy_sched.cli.options import tell
+from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError
 from beasy_sched.policies.energy_budget.options import Allocation, EnergyBudgetOptions
 from studies.claims import judge
@@ -68,12 +68,12 @@ def reproduce(chosen: argparse.Namespace) -> int:
     started = time.monotonic()
     with counted("energy budgets") as progress:
         failed = study.go_on(Processes(chosen.jobs), progress)
-    tell(
+    print_line(
         f"{len(study.runs)} runs, {failed} failed; {time.monotonic() - started:.0f} s; {study.write_table()}"
     )
     runs = study.table()
     for _, run in runs[runs["error"] != ""].head(10).iterrows():
-        tell(f"failed: {run['week']}, {run['algorithm']}, {run['budget']:g}: {run['error']}")
+        print_line(f"failed: {run['week']}, {run['algorithm']}, {run['budget']:g}: {run['error']}")
     results = results_of(runs, settings)
     if not results.executions:
         raise BeasyError("no week is complete")

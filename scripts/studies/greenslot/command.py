@@ -14,7 +14,7 @@ from pathlib import Path
 from console import count, exit_code_of, readable
 
 from beasy_sched.campaigns.workers import Processes
-from beasy_sched.cli.options import tell
+from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.forecast.accuracy import AccuracyTable, accuracy
 from beasy_sched.forecast.solar import SolarModel
@@ -187,11 +187,11 @@ def reproduce(chosen: argparse.Namespace) -> int:
     started = time.monotonic()
     with counted("GreenSlot") as progress:
         failed = study.go_on(Processes(chosen.jobs), progress)
-    tell(
+    print_line(
         f"{len(study.cases)} runs, {failed} failed; {time.monotonic() - started:.0f} s; {study.write_table()}"
     )
     for case, error in study.failures()[:10]:
-        tell(f"failed: {case.name}: {error}")
+        print_line(f"failed: {case.name}: {error}")
     results = results_of(study.results(), [week.name for week in others], errors, timing)
     if not results.runs:
         raise BeasyError("no run is complete")

@@ -17,7 +17,7 @@ from beasy_sched.campaigns.folder import must_be_empty
 from beasy_sched.campaigns.scenario import PAPER_GUARDS, PolicyPart, Scenario
 from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
-from beasy_sched.cli.options import tell
+from beasy_sched.cli.options import print_line
 from beasy_sched.cli.progress import progress_bar
 from beasy_sched.errors import BeasyError
 from beasy_sched.policies.learned.model import Model
@@ -98,7 +98,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
     """Reproduce the study; return the exit code."""
     evaluation: Evaluation = chosen.evaluation
     if not (chosen.out / "main").is_dir():
-        must_be_empty(chosen.out, "that of an earlier evaluation")
+        must_be_empty(chosen.out, "an earlier evaluation")
     campaigns = [run(chosen, "main", evaluation.scenarios())]
     if evaluation.variations:
         campaigns.append(run(chosen, "variations", evaluation.varied(train(chosen, evaluation))))
@@ -125,8 +125,10 @@ def run(chosen: argparse.Namespace, name: str, scenarios: Sequence[Scenario]) ->
     begin(scenarios, folder)
     with counted(name) as progress:
         outcome = go_on(folder, Processes(chosen.jobs), progress=progress, allowed=[AGENT])
-    tell(f"{name}: {outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s, "
-         f"{outcome.failed} failed; {folder / 'runs.parquet'}")  # fmt: skip
+    print_line(
+        f"{name}: {outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s, "
+        f"{outcome.failed} failed; {folder / 'runs.parquet'}"
+    )
     return read_campaign(folder)
 
 

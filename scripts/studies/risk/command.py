@@ -15,7 +15,7 @@ import numpy as np
 from console import count, exit_code_of
 
 from beasy_sched.campaigns.workers import Processes
-from beasy_sched.cli.options import tell
+from beasy_sched.cli.options import print_line
 from beasy_sched.reports.drawing import PALETTE
 from beasy_sched.reports.text_tables import TextTable
 from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
@@ -83,7 +83,7 @@ def calibrate(chosen: argparse.Namespace) -> int:
     with counted("runs") as progress:
         failed = study.go_on(Processes(chosen.jobs), progress)
     for run, why in study.failures():
-        tell(f"failed: {run.site}, {run.policy}, {run.risk}: {why}")
+        print_line(f"failed: {run.site}, {run.policy}, {run.risk}: {why}")
     results = study.results()
     study.write_table()
     sites = ", ".join(weather.name for weather in study.weather)
