@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,7 @@ from beasy_sched.forecast.history import issue_quantiles
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_versions import BatsimFormat
+from beasy_sched.formats.clock import named_zone
 from beasy_sched.formats.file_set import together
 from beasy_sched.formats.forecast_source import forecast_lines
 from beasy_sched.formats.power_series import read_weather_file
@@ -73,6 +75,14 @@ def _moment(text: str) -> int:
 _MOMENT: Final[dict[str, Any]] = {"type": parsed(_moment), "metavar": "TIME"}
 
 
+def _zone(text: str) -> tzinfo:
+    """Read a time zone. Raises ValueError."""
+    try:
+        return named_zone(text)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
 _SITE: Final[dict[str, Any]] = {"type": Number(0, 1e6, above=True), "metavar": "KW"}
 _FLEET: Final[dict[str, Any]] = {"type": Number(0, 1e9, above=True), "metavar": "KW"}
 """All plants of a country, whose production ENTSO-E publishes."""
@@ -81,7 +91,8 @@ _FLEET: Final[dict[str, Any]] = {"type": Number(0, 1e9, above=True), "metavar": 
 class _PowerOptions(CommandOptions):
     output: str = output_option("events file")
     pv: str | None = option(
-        "Sun: a file of Renewables.ninja, NASA POWER, Open-Meteo, PVGIS or ENTSO-E, or CSV.", metavar="FILE"
+        "Solar: an export of a weather service or a market, or CSV (see the guide on your own data).",
+        metavar="FILE",
     )
     wind: str | None = option("Wind: the same kinds of file.", metavar="FILE")
     pv_kw: float | None = option_of(PowerOptions, "pv_kw", default=None, **_SITE)
@@ -120,6 +131,11 @@ class _PowerOptions(CommandOptions):
         "Time between rows of a CSV file without times, seconds.", type=Whole(1, 86_400 * 366), metavar="S"
     )
     first_time: int | None = option("Date of the first row of a CSV file without dates.", **_MOMENT)
+    timezone: tzinfo | None = option(
+        "Time zone of times in a CSV file that state none, such as Europe/Berlin or +01:00. [default: UTC]",
+        type=parsed(_zone),
+        metavar="ZONE",
+    )
     date_order: DateOrder | None = option("How to read 03/04/2019. [default: whichever fits]")
     synthetic: bool = option("Generate the weather from --seed; no files needed.")
     seed: int = option_of(PowerOptions, "seed")
@@ -219,7 +235,7 @@ def power(options: _PowerOptions) -> None:
             _write_forecast(options, options.write_forecast, placed)
         write_output(options.output, power_event_lines(real, options.dt, options.events_format, told))
     for production, window in placed:
-        _remark(production, window)
+        _remark(production, window, options.timezone)
     if not options.quiet:
         _print_figures(options, placed, powers, real)
 
@@ -290,12 +306,15 @@ def _from_files(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
         interval_s=options.interval,
         date_order=options.date_order,
         clip_negative=options.clip_negative,
+        zone=options.timezone,
     )
     given = (("pv", options.pv, options.pv_column), ("wind", options.wind, options.wind_column))
+    clocks: list[tuple[str, str]] = []
     for name, path, column in given:
         if path is None:
             continue
         series = read(path, column=column)
+        clocks.append((path, series.clock))
         if options.first_time is not None and series.start_s is None:
             series = replace(series, start_s=options.first_time)
         if name == "pv" and options.night is Night.ZERO:
@@ -303,6 +322,9 @@ def _from_files(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
                 series, latitude_deg=options.latitude, longitude_deg=options.longitude
             )
         yield name, series
+    if options.timezone is not None and all(clock for _, clock in clocks):
+        reasons = "; ".join(f"{path}: {clock}" for path, clock in clocks)
+        raise ConfigError(f"--timezone applies to none of the files: {reasons}; omit it")
 
 
 def _synthetic(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
@@ -359,11 +381,13 @@ def _start_s(options: _PowerOptions, production: Production, productions: list[P
     return start_s
 
 
-def _remark(production: Production, window: Window) -> None:
+def _remark(production: Production, window: Window, zone: tzinfo | None) -> None:
     series = production.series
     notes = [*series.notes]
     if flagged := flagged_intervals(series, window):
         notes.append(f"{flagged} hours of the window are marked as missing and filled in by the provider")
+    if zone is not None and series.clock:
+        notes.append(f"--timezone does not apply: {series.clock}")
     for note in notes:
         click.echo(f"note: {series.path}: {note}", err=True)
     for finding in production.findings:

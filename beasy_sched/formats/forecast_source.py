@@ -38,7 +38,7 @@ from beasy_sched.forecast.weather import (
     LocalHours,
     WeatherForecast,
 )
-from beasy_sched.formats.power_series import column_times, read_power_series
+from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
 from beasy_sched.formats.reading import in_file, parse_toml, read_text
 from beasy_sched.formats.solar_history import (
@@ -48,6 +48,7 @@ from beasy_sched.formats.solar_history import (
     word_classes,
 )
 from beasy_sched.formats.table import Table, parse_table, read_table_text
+from beasy_sched.formats.time_columns import column_times
 from beasy_sched.formats.units import UnitError, power_unit, unit_in_name
 from beasy_sched.limits import listed
 from beasy_sched.structs import as_type
@@ -211,8 +212,8 @@ def _times(table: Table, start: datetime | None) -> tuple[FloatArray, FloatArray
     columns = []
     for wanted in ("issued", "valid"):
         name = next(name for name in table.names if name.lower() == wanted)
-        times, dated, _ = column_times(table, name)
-        columns.append((times.astype(np.float64), dated))
+        times = column_times(table, name)
+        columns.append((times.seconds.astype(np.float64), times.dated))
     (issued_s, dated), (valid_s, also_dated) = columns
     if dated != also_dated:
         raise InputError(table.path, "has dates in one of issued and valid, seconds in the other")

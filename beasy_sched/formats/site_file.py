@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -172,6 +172,10 @@ class _Rate(_Section, frozen=True, kw_only=True):
     gaps: Literal["refuse", "hold", "interpolate"] = "refuse"
     start: datetime | None = None
     """Moment of the first value, for a file without times."""
+    zone: str | None = None
+    """Time zone of times that state none; without it, they are UTC."""
+    sequence: str | None = None
+    """Auction of ENTSO-E's prices, where the file has several."""
     known: Known = Known.DAY_AHEAD
 
 
@@ -353,16 +357,8 @@ def _calendar(section: _Time) -> Calendar | None:
             f"time.start: found {section.start.isoformat()}, expected a time with its offset from UTC,"
             f" such as {section.start.isoformat()}-04:00"
         )
-    zone = None
-    if section.zone is not None:
-        from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-        try:
-            zone = ZoneInfo(section.zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ConfigError(
-                f"time.zone: found {section.zone!r}, expected a name such as America/New_York"
-            ) from None
+    zone = _zone("time.zone", section.zone)
+    if zone is not None:
         offset = section.start.astimezone(zone).utcoffset()
         if section.start.utcoffset() != offset:
             raise ConfigError(
@@ -370,6 +366,18 @@ def _calendar(section: _Time) -> Calendar | None:
                 f" at that time ({section.start.astimezone(zone).isoformat()})"
             )
     return Calendar(section.start, zone)
+
+
+def _zone(field: str, name: str | None) -> tzinfo | None:
+    """Return the time zone of a field, or None. Raises ConfigError."""
+    if name is None:
+        return None
+    from beasy_sched.formats.clock import named_zone
+
+    try:
+        return named_zone(name)
+    except ConfigError as error:
+        raise ConfigError(f"{field}: {error}") from None
 
 
 def _grid(section: _GridSection, calendar: Calendar | None, folder: Path) -> Grid:
@@ -431,6 +439,8 @@ def _rate(
         RateGaps(rate.gaps),
         rate.start,
         section.currency,
+        _zone(f"grid.{field}.zone", rate.zone),
+        rate.sequence,
     )
     read = read_rate(source, known)
     return Foreseen(read.signal, known, rate.known), read.currency

@@ -127,7 +127,7 @@ CASES: list[Case] = [
         "prices without times and start",
         lambda f: (f.grid('price = "p.csv"'), f.write("p.csv", "price_per_kwh\n" + "0.1\n" * 24)),
         (),
-        ("p.csv", "has no column of times: say when its first value holds", "start ="),
+        ("p.csv", "has no time column: give the time of the first value", "start ="),
     ),
     (
         "prices per MWh read as per kWh",

@@ -26,7 +26,7 @@ def test_powers_with_dates(tmp_path):
         "issued,valid,power [kW]",
         "2010-07-12T09:00-04:00,2010-07-12T09:00-04:00,0.5",
         "2010-07-12T09:00-04:00,2010-07-12T10:00-04:00,0.75",
-        "2010-07-12 14:00,2010-07-12 14:00,1",
+        "2010-07-12 14:00Z,2010-07-12 14:00Z,1",
     )
     table = read_forecast_file(path, START)
     assert table.scheme is None

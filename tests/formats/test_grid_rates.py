@@ -88,7 +88,7 @@ def test_hours_of_local_days(tmp_path, day, start, count, lengths):
 
 def test_nord_pool_has_no_times(tmp_path):
     text = "Spot price (SEK/MWh)\n100\n200\n"
-    with pytest.raises(InputError, match="has no column of times: say when its first value holds"):
+    with pytest.raises(InputError, match="has no time column: give the time of the first value"):
         rate(tmp_path, text)
     start = datetime.fromisoformat("2022-01-01T02:00:00+01:00")
     assert hours(rate(tmp_path, text, start=start)) == ([2, 3, 4], [0.1, 0.2])

@@ -244,7 +244,7 @@ def test_prices_and_carbon_from_files_beside_the_site_file(tmp_path):
         ('start = "2010-07-12T09:00:00-04:00"', "", "time.zone: requires time.start"),
         ("09:00:00-04:00", "09:00:00", "found 2010-07-12T09:00:00, expected a time with its offset"),
         ("09:00:00-04:00", "09:00:00-05:00", "has another offset from UTC than America/New_York"),
-        ("America/New_York", "New York", "time.zone: found 'New York', expected a name such as America/New"),
+        ("America/New_York", "New York", "time.zone: found 'New York', expected a time zone such as"),
         ("base_kw = 0.085", "base_kw = -1", "load.base_kw: found -1, expected at least 0"),
         ("base_kw = 0.085", "base_kw = 85000000", "load.base_kw: found 85000000, expected at least 0"),
     ],
