@@ -447,6 +447,8 @@ class TimeSeries:
     """Longitude, degrees east of Greenwich, where the file states it."""
     latitude_deg: float | None = None
     """Latitude, degrees north, where the file states it."""
+    nights_at_deg: tuple[float, float] | None = None
+    """Latitude and longitude by whose nights gaps were counted as 0; None where they were not."""
     clock: str = "its format states its time zone"
     """Reason why a time zone that the user gives does not apply; empty where it does."""
 

@@ -187,9 +187,10 @@ def with_nights_at_zero(
     (_, latitude), (_, longitude) = place
     assert latitude is not None
     assert longitude is not None
-    middle_s = series.start_s + series.interval_s * (np.arange(len(series), dtype=np.float64) + 0.5)
-    sine = sine_of_elevation(latitude, middle_s + longitude / 360.0 * SECONDS_PER_DAY)
-    night = sine < math.sin(math.radians(LOWEST_SUN_DEG))
+    edges_s = series.start_s + series.interval_s * np.arange(len(series) + 1, dtype=np.float64)
+    sine = sine_of_elevation(latitude, edges_s + longitude / 360.0 * SECONDS_PER_DAY)
+    night = np.minimum(sine[:-1], sine[1:]) < math.sin(math.radians(LOWEST_SUN_DEG))
+    series = replace(series, nights_at_deg=(latitude, longitude))
     columns = dict(series.columns)
     filled = np.zeros(len(series), dtype=np.bool_)
     for name in {POWER, IRRADIANCE} & columns.keys():
@@ -200,6 +201,20 @@ def with_nights_at_zero(
         return series
     note = f"{counted(int(np.count_nonzero(filled)), 'interval')} without a value at night count as 0"
     return replace(series, columns=columns, notes=(*series.notes, note))
+
+
+def _night_advice(series: TimeSeries, index: int) -> str:
+    """Advice on a gap of a series of the sun, which may be one at night."""
+    if series.nights_at_deg is None or series.start_s is None:
+        return "; --night zero for a logger that is silent at night"
+    latitude_deg, longitude_deg = series.nights_at_deg
+    middle_s = series.start_s + series.interval_s * (index + 0.5)
+    solar_s = np.array([middle_s + longitude_deg / 360.0 * SECONDS_PER_DAY])
+    sun_deg = math.degrees(math.asin(float(sine_of_elevation(latitude_deg, solar_s)[0])))
+    return (
+        f"; --night zero does not apply, since the sun is at {sun_deg:.0f} degrees then: check --latitude,"
+        " --longitude and the time zone (--timezone)"
+    )
 
 
 def shared_start(productions: Sequence[Production]) -> int | None:
@@ -414,7 +429,7 @@ def _filled(production: Production, first: int, last: int, gaps: Gaps) -> FloatA
     if line is None and at > 0:
         line = int(series.lines[at - 1]) or None
     advice = "use another window" + (" or --gaps interpolate" if run <= _LONGEST_FILLED else "")
-    advice += "; --night zero for a logger that is silent at night" if production.name == "pv" else ""
+    advice += _night_advice(series, at) if production.name == "pv" else ""
     raise InputError(
         series.path, f"{what} for {series.time_text(at)} (UTC), {run} in a row: {advice}", line=line
     )

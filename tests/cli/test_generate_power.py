@@ -318,3 +318,61 @@ def test_negative_power_is_clipped_on_request(tmp_path, capfd):
     assert (code, "--clip-negative" in err, out.exists()) == (2, True, False)
     code, _, err = run(capfd, *given, "--clip-negative")
     assert (code, "6 negative values counted as 0" in err) == (0, True)
+
+
+def test_the_time_zone_of_a_file(tmp_path, capfd):
+    path, out = tmp_path / "p.csv", tmp_path / "power.txt"
+    path.write_text("time,power_kw\n" + "".join(f"2024-07-{1 + h // 24} {h % 24}:00,1\n" for h in range(72)))
+    given = ("--pv", path, "--pv-kw", 5, "--pv-capacity-kw", 5, "--days", 1, "-o", out)
+    code, _, err = run(capfd, *given, "--timezone", "Europe/Berlin")
+    assert (code, "from 2024-06-30 22:00 UTC" in err, "times are Europe/Berlin" in err) == (0, True, True)
+    code, _, err = run(capfd, *given, "--timezone", "+01:00")
+    assert (code, "from 2024-06-30 23:00 UTC" in err) == (0, True)
+    code, _, err = run(capfd, *given, "--timezone", "Berlin")
+    assert (code, "found 'Berlin', expected a time zone such as Europe/Berlin" in err) == (2, True)
+
+
+def test_a_time_zone_that_applies_to_no_file_is_an_error(tmp_path, capfd):
+    stated, local, out = tmp_path / "p.csv", tmp_path / "w.csv", tmp_path / "power.txt"
+    stated.write_text(
+        "time (UTC),power_kw\n" + "".join(f"2024-07-{1 + h // 24} {h % 24}:00,1\n" for h in range(72))
+    )
+    local.write_text(stated.read_text().replace(" (UTC)", ""))
+    given = (
+        "--pv",
+        stated,
+        "--pv-kw",
+        5,
+        "--pv-capacity-kw",
+        5,
+        "--days",
+        1,
+        "-o",
+        out,
+        "--timezone",
+        "+01:00",
+    )
+    code, _, err = run(capfd, *given)
+    assert code == 2
+    assert "--timezone applies to none of the files" in err
+    assert "its column 'time (UTC)' states UTC; omit it" in err
+    assert not out.exists()
+    code, _, err = run(capfd, *given, "--wind", local, "--wind-kw", 5, "--wind-capacity-kw", 5)
+    assert (code, "p.csv: --timezone does not apply: its column 'time (UTC)' states UTC" in err) == (0, True)
+
+
+def test_advice_on_a_gap_by_day_with_nights_at_zero(tmp_path, capfd):
+    path = sun_only(tmp_path, lost="2024-02-28 12:00")
+    given = ("--pv", path, "--pv-kw", 5, "--pv-capacity-kw", 5, "--days", 2, "--night", "zero")
+    code, _, err = run(capfd, *given, *PLACE, "-o", tmp_path / "power.txt")
+    assert code == 2
+    assert "--night zero does not apply, since the sun is at 31 degrees then: check --latitude" in err
+    assert "for a logger" not in err
+
+
+def test_a_logger_may_wake_within_the_hour_of_sunrise(tmp_path, capfd):
+    given = ("--pv", sun_only(tmp_path), "--pv-kw", 5, "--pv-capacity-kw", 5, "--days", 2, "--night", "zero")
+    for longitude in (-5, 0, 5, 10):
+        place = ("--latitude", 50, "--longitude", longitude)
+        code, _, err = run(capfd, *given, *place, "-o", tmp_path / "power.txt")
+        assert (code, "24 intervals without a value at night count as 0" in err) == (0, True)
