@@ -32,19 +32,14 @@ from beasy_sched.errors import InputError
 from beasy_sched.formats.currencies import Currency, currency_named
 from beasy_sched.formats.decoding import csv_line, csv_rows
 from beasy_sched.formats.entsoe import entsoe_times, is_entsoe_header, only_rows
-from beasy_sched.formats.german_market import (
-    energy_charts_prices,
-    is_energy_charts,
-    is_smard_header,
-    smard_table,
-    smard_times,
-)
+from beasy_sched.formats.german_market import is_smard_header, smard_table, smard_times
 from beasy_sched.formats.nested_tables import json_object
-from beasy_sched.formats.reading import is_number
+from beasy_sched.formats.rate_json import rate_json_table
 from beasy_sched.formats.table import NOTHING, Table, parse_table, read_table_text
 from beasy_sched.formats.time_columns import (
     column_times,
     find_header,
+    is_csv_header,
     is_end,
     is_start,
     joined_times,
@@ -139,6 +134,9 @@ def read_rate(source: RateFile, calendar: Calendar) -> GridRate:
     column = _column(table, source)
     unit = _unit(table, column, source)
     times = _times(table, source, calendar)
+    if len(table.rows) > 1 and np.all(np.diff(times.starts_s) < 0):  # the newest row is the first
+        table = replace(table, rows=table.rows[::-1], lines=table.lines[::-1])
+        times = times.reversed()
     if source.zone is not None and times.clock:
         raise InputError(table.path, f"{source.quantity.name}.zone: {times.clock}: omit zone")
     values = table.numbers(column) / unit.in_one
@@ -154,11 +152,18 @@ def read_rate(source: RateFile, calendar: Calendar) -> GridRate:
 def _table(source: RateFile) -> Table:
     """Read the table of a file. Raises InputError."""
     path, text = source.path, read_table_text(source.path)
-    if text.lstrip()[:1] == "{" and is_energy_charts(contents := json_object(path, text)):
-        return energy_charts_prices(path, contents)
+    if text.lstrip()[:1] == "{":
+        return rate_json_table(path, json_object(path, text))
     if find_header(text, is_smard_header):
         return smard_table(path, text)
     text = _plain_text(text, path)
+    if not find_header(text, lambda cells: _is_header(cells, source)):
+        name = source.quantity.name
+        raise InputError(
+            path,
+            f"no header line was found that names a time or a {name}: name the column, with {name} ="
+            ' { file = "...", column = "..." }',
+        )
     table = with_units_line(parse_table(path, text, lambda cells: _is_header(cells, source)))
     return table if is_entsoe_header(list(table.names)) else joined_times(table, hours=False)
 
@@ -212,9 +217,14 @@ def _plain_text(text: str, path: Path) -> str:
 
 
 def _is_header(cells: list[str], source: RateFile) -> bool:
-    if len(cells) > 1 and not is_number(cells[1]) and (cells[0].lower() == "time_s" or is_start(cells[0])):
+    if source.column in cells:
         return True
-    return source.column in cells or any(_holds(cell, source) for cell in cells)
+    if not is_csv_header(cells) or (len(cells) < 2 and not any(_holds(cell, source) for cell in cells)):
+        return False
+    times = ("time_s", *_DAY_COLUMNS)
+    return any(
+        _holds(name, source) or is_start(name) or is_end(name) or name.lower() in times for name in cells
+    )
 
 
 def _holds(column: str, source: RateFile) -> bool:
@@ -303,6 +313,12 @@ class _Times(NamedTuple):
     """Number of intervals that each row lasts: 1, or 2 for an hour that the clocks show twice."""
     clock: str = ""
     """Reason why a time zone that the user gives does not apply; empty where it does."""
+
+    def reversed(self) -> _Times:
+        """Return the times of the rows in the other order."""
+        return self._replace(
+            starts_s=self.starts_s[::-1], exists=self.exists[::-1], lasting=self.lasting[::-1]
+        )
 
 
 def _times(table: Table, source: RateFile, calendar: Calendar) -> _Times:
@@ -397,7 +413,9 @@ def _signal(table: Table, times: _Times, rows: IndexArray, values: FloatArray, s
     steps: FloatArray = np.diff(times_s)
     if np.any(steps <= 0):
         at = int(np.argmax(steps <= 0)) + 1
-        raise table.error(at, f"is not later than line {table.lines[at - 1]}: times must ascend")
+        raise table.error(
+            at, f"is not later than line {table.lines[at - 1]}: expected ascending times, one row for each"
+        )
     usual_s = float(np.median(steps))
     lasting = times.lasting[rows]
     times_s, values, lines = _with_all_hours(times_s, values, table.lines, lasting[:-1], usual_s)

@@ -37,7 +37,14 @@ from beasy_sched.formats.open_meteo import (
     open_meteo_series,
     parse_open_meteo,
 )
-from beasy_sched.formats.pvgis import is_pvgis, is_pvgis_header, parse_pvgis, pvgis_series
+from beasy_sched.formats.pvgis import (
+    is_pvgis,
+    is_pvgis_header,
+    is_typical_year_header,
+    parse_pvgis,
+    parse_typical_year,
+    pvgis_series,
+)
 from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.solcast import is_solcast, is_solcast_header, parse_solcast, solcast_series
@@ -73,8 +80,10 @@ from beasy_sched.formats.weather_exports import (
 )
 from beasy_sched.limits import listed, shortened
 from beasy_sched.protocol.notices import POWER_FIELD, is_power
-from beasy_sched.units import SECONDS_PER_DAY
+from beasy_sched.units import SECONDS_PER_DAY, counted
 
+_RESTART_SHARE = 0.1
+"""Largest share of its last reading from which a counter of the day's energy restarts."""
 _COUNTER_FROM_S = SECONDS_PER_DAY
 """Time over which no energy of rows rises all along."""
 
@@ -125,11 +134,22 @@ def _watts(table: Table, name: str, unit: PowerUnit, times_s: IntArray) -> Float
 
 
 def _check_no_counter(table: Table, name: str, values: FloatArray, times_s: IntArray) -> None:
-    """Raise InputError for values that rise over a whole day or more and never fall, as a meter's counter."""
+    """Raise InputError for readings of a meter: over a day or more, they fall at most daily, to 0."""
     known = values[np.argsort(times_s, kind="stable")]
     known = known[~np.isnan(known)]
     lasts_s = float(np.ptp(times_s)) if len(times_s) else 0.0
-    if len(known) > 2 and lasts_s >= _COUNTER_FROM_S and known[-1] > known[0] and np.all(np.diff(known) >= 0):
+    if len(known) < 3 or lasts_s < _COUNTER_FROM_S:
+        return
+    falls = np.flatnonzero(np.diff(known) < 0)
+    rises = int(np.count_nonzero(np.diff(known) > 0))
+    restarts = bool(np.all(known[falls + 1] <= _RESTART_SHARE * known[falls]))
+    if len(falls) and restarts and len(falls) <= lasts_s / SECONDS_PER_DAY + 1 and rises >= 4 * len(falls):
+        raise InputError(
+            table.path,
+            f"{name} rises and restarts near 0 {counted(len(falls), 'time')}: is it the energy of the day so"
+            " far? expected the energy of each row, which is the difference of two readings",
+        )
+    if rises and not len(falls):
         raise InputError(
             table.path,
             f"{name} never falls, from {known[0]:g} to {known[-1]:g}: is it a meter's counter? expected the"
@@ -333,6 +353,7 @@ _EXPORTS: Final = (
     (is_nasa_header, parse_nasa_power),
     (is_open_meteo_header, parse_open_meteo),
     (is_pvgis_header, parse_pvgis),
+    (is_typical_year_header, parse_typical_year),
     (is_nsrdb_header, parse_nsrdb),
     (is_solcast_header, parse_solcast),
 )

@@ -379,13 +379,16 @@ def zone_in_name(name: str) -> tuple[tzinfo | None, str]:
     for word in words:
         if word.lower() != "z" and (found := stated_zone(word)) is not None:
             return found, word
+    if "settlementdate" in lower:  # AEMO, whose market has no summer time
+        return None, "the market's time"
     local = next((word for word in words if word.lower() in _LOCAL_NAMES or word.upper() in AMBIGUOUS), "")
     return None, "local time" if local.lower() in ("local", "lokal", "lt") else local
 
 
 def without_zone(name: str) -> str:
     """Return a column's name in lower case without the zone that it states, its words divided by blanks."""
-    return " ".join(word.lower() for word in _words(name) if zone_in_name(word) == (None, ""))
+    words = (word.lower() for word in _words(name))
+    return " ".join(word for word in words if word == "settlementdate" or zone_in_name(word) == (None, ""))
 
 
 def _words(name: str) -> list[str]:

@@ -33,51 +33,26 @@ TIME_NAMES: Final = (
 """Names of the column of times in tables of readings, in lower case."""
 _START_NAMES: Final = frozenset(
     (
-        *(
-            "",
-            "time",
-            "timestamp",
-            "datetime",
-            "date",
-            "date time",
-            "date/time",
-            "date and time",
-            "time stamp",
-        ),
-        *("start", "start time", "start date", "starttime", "period start", "periodstart", "interval start"),
-        *("interval start time", "intervalstarttime", "datetime beginning", "from", "begin", "time start"),
-        *("zeit", "zeitstempel", "zeitpunkt", "datum", "datum uhrzeit", "datum/uhrzeit", "datum und uhrzeit"),
-        *("datum/zeit", "datum von", "von", "beginn", "fecha", "fecha hora", "fecha y hora", "horodate"),
-        *("date heure", "date et heure", "date/heure", "data ora", "tijd", "datum tijd"),
+        *("", "time", "timestamp", "datetime", "date", "date time", "date/time", "date and time"),
+        *("time stamp", "start", "start time", "start date", "starttime", "period start", "periodstart"),
+        *("interval start", "interval start time", "intervalstarttime", "delivery start", "valid from"),
+        *("datetime beginning", "from", "begin", "time start", "zeit", "zeitstempel", "zeitpunkt", "datum"),
+        *("datum uhrzeit", "datum/uhrzeit", "datum und uhrzeit", "datum/zeit", "datum von", "von", "beginn"),
+        *("fecha", "fecha hora", "fecha y hora", "horodate", "date heure", "date et heure", "date/heure"),
+        *("data ora", "tijd", "datum tijd"),
     )
 )
 """Names of columns of times at which intervals begin, without the zone that they state."""
 _END_NAMES: Final = frozenset(
     (
-        *(
-            "period end",
-            "periodend",
-            "interval end",
-            "interval end time",
-            "intervalendtime",
-            "end",
-            "end time",
-        ),
-        *(
-            "end date",
-            "endtime",
-            "time end",
-            "datetime ending",
-            "hour ending",
-            "date bis",
-            "datum bis",
-            "bis",
-        ),
+        *("period end", "periodend", "interval end", "interval end time", "intervalendtime", "end"),
+        *("end time", "endtime", "end date", "time end", "datetime ending", "hour ending", "delivery end"),
+        *("valid to", "settlementdate", "datum bis", "bis"),
     )
 )
 """Names of columns of times at which intervals end, without the zone that they state."""
 _DATES: Final = frozenset(("date", "datum", "day", "tag", "fecha", "data"))
-_CLOCKS: Final = frozenset(("time", "uhrzeit", "zeit", "hora", "heure", "ora", "time of day", "clock"))
+_CLOCKS: Final = frozenset(("time", "uhrzeit", "zeit", "hora", "heure", "heures", "ora", "time of day"))
 _HOURS: Final = frozenset(("hour", "hour ending", "he", "hora", "stunde", "hr", "heure"))
 _CLOCK_TIME: Final = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d*)?)?( ?[AaPp][Mm])?")
 _PARTS: Final = (
@@ -116,7 +91,23 @@ def plain_table(path: PathLike, text: str) -> Table:
     widest = max((len(cells) for cells in _heads(text)), default=1)
     titled = widest > 1
     table = parse_table(path, text, lambda cells: is_csv_header(cells) and (len(cells) > 1 or not titled))
-    return joined_times(with_units_line(table))
+    table = with_units_line(table)
+    _check_first_row(table)
+    return joined_times(table)
+
+
+def _check_first_row(table: Table) -> None:
+    """Raise InputError for a first row of words, which is a further line of names."""
+    cells = [cell.strip() for cell in table.rows[0]] if table.rows else []
+    values = [cell for cell in cells if cell.lower() not in NOTHING]
+    if values and not any(
+        is_number(cell.replace(",", ".")) or is_date(cell) or ":" in cell for cell in values
+    ):
+        raise table.error(
+            0,
+            f"found {shortened(values[0], 40)!r}, expected a row of data: leave one line of names above the"
+            " data, and at most one of units, and delete the others",
+        )
 
 
 def _heads(text: str) -> list[list[str]]:
@@ -261,17 +252,25 @@ def is_end(name: str) -> bool:
 
 
 def time_column(table: Table) -> str | None:
-    """The name of the column of times, if there is one; an unnamed first column of dates is also one.
+    """The name of the column of times, by its usual names, or else the only column of dates, or None.
 
-    That is how `DataFrame.to_csv` writes an index. Of several columns, one that states its zone in its name,
-    and before all UTC, is preferred.
+    An unnamed column of dates is what `DataFrame.to_csv` writes as an index. Of several names, one that
+    states UTC is preferred. Raises InputError for several columns of dates without a usual name.
     """
     names = [name for name in table.names if is_start(name)]
     names = names or [name for name in table.names if is_end(name)]
     utc = [name for name in names if "utc" in name.lower() or "gmt" in name.lower()]
-    named = next(iter(utc or names), None)
-    index_of_times = named is None and table.names[0] == "" and table.rows and is_date(table.rows[0][0])
-    return "" if index_of_times else named
+    if utc or names:
+        return (utc or names)[0]
+    first = table.rows[0] if table.rows else []
+    dated = [name for name, cell in zip(table.names, first, strict=False) if is_date(cell)]
+    if len(dated) > 1:
+        raise InputError(
+            table.path,
+            f"has several columns of dates, {listed(dated)}: rename the one with the start of each row to"
+            " 'time'",
+        )
+    return dated[0] if dated else None
 
 
 class ColumnTimes(NamedTuple):
@@ -295,7 +294,10 @@ def column_times(
     texts = table.texts(name)
     if not texts or not is_number(texts[0]):
         found = table.clock_times(name, order, zone)
-        return ColumnTimes(found.seconds, True, found.exists, found.notes, found.clock)
+        notes = found.notes
+        if zone is None and not found.clock:
+            notes += ("times state no time zone: read as UTC (--timezone gives another)",)
+        return ColumnTimes(found.seconds, True, found.exists, notes, found.clock)
     seconds = table.numbers(name)
     for at in np.flatnonzero(np.isnan(seconds)).tolist():
         raise table.error(at, f"{name}: the time is missing")

@@ -26,12 +26,12 @@ from beasy_sched.limits import listed
 
 _USUAL: Final = {
     IRRADIANCE: (
-        r"ghi|g\(h\)|g\(i\)|irradiance|irradiation|(global|solar)_(horizontal_|tilted_)?(irradiance|radiation)"
+        r"ghi|g\(h\)|g\(i\)|irradiance|irradiation|(global|solar)_?(horizontal_|tilted_)?(irradiance|radiation)"
         r"|shortwave_radiation|radiation_surface|allsky_sfc_sw_dwn|poa(_global)?|gti",
         "W/m2",
     ),
     WIND_SPEED: (r"wind_?speed(_?(?P<height>\d+)m)?|ws(?P<other>\d+)m", "m/s"),
-    TEMPERATURE: (r"(air_)?temperature(_2m)?|t2m|temp_air", "C"),
+    TEMPERATURE: (r"(air_?)?temp(erature)?(_2m)?|t2m|temp_air", "C"),
     CLOUD_COVER_SHARE: (r"cloud_?cover(_total)?", "%"),
 }
 """Names of each quantity's columns, as patterns, and the unit where none is stated."""

@@ -122,7 +122,7 @@ def test_synthetic_exports_can_be_read_back(tmp_path, capfd):
 
 def test_a_note_about_repairs_goes_to_the_terminal(tmp_path, capfd):
     path = tmp_path / "turned.csv"
-    path.write_text("time,p_kw\n2019-06-01 01:00,1\n2019-06-01 02:00,1\n2019-06-01 00:00,1\n")
+    path.write_text("time (UTC),p_kw\n2019-06-01 01:00,1\n2019-06-01 02:00,1\n2019-06-01 00:00,1\n")
     size = ["--pv-capacity-kw", 1, "--days", 0.125, "-qo", tmp_path / "o.txt"]
     _, _, err = run(capfd, "--pv", path, *size)
     assert err == f"note: {path}: rows are not in order of time (first at line 4): sorted\n"
