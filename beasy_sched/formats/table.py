@@ -61,7 +61,7 @@ class Table:
 
     def numbers(self, name: str) -> FloatArray:
         """One column as numbers, NaN where a cell is empty. Raises InputError with the line."""
-        texts = self._with_points(self.texts(name))
+        texts = self._with_points(name, self.texts(name))
         try:
             plain("".join(texts))
             values = np.array(texts, dtype=np.float64)
@@ -76,14 +76,30 @@ class Table:
             )
         return values
 
-    def _with_points(self, texts: list[str]) -> list[str]:
-        """Numbers with a decimal point and without marks between thousands."""
-        thousands = self.thousands
-        if self.decimal_comma and not thousands and any("," in text for text in texts):
-            thousands = "."
-        if thousands:
-            grouped = re.compile(_GROUPED.replace("T", re.escape(thousands)))
-            texts = [text.replace(thousands, "") if grouped.fullmatch(text) else text for text in texts]
+    def _with_points(self, name: str, texts: list[str]) -> list[str]:
+        """Numbers with a decimal point and without marks between thousands.
+
+        Raises InputError where a point or comma may be either.
+        """
+        if not self.decimal_comma and not self.thousands:
+            return texts
+        mark = self.thousands or "."
+        grouped = re.compile(_GROUPED.replace("T", re.escape(mark)))
+        groups = [grouped.fullmatch(text) is not None for text in texts]
+        if not self.thousands and any("," in text for text in texts):
+            for at, text in enumerate(texts):
+                if "." in text and not groups[at]:
+                    found = f"{name}: found {shortened(text, 40)!r}, but other rows have decimal commas"
+                    raise self.error(at, f"{found}: expected decimal points or decimal commas in all of them")
+        elif not self.thousands:
+            if any(groups) and _are_thousands(texts, groups):
+                at = groups.index(True)
+                found = (
+                    f"{name}: found {shortened(texts[at], 40)!r}, whose point may mark thousands or decimals"
+                )
+                raise self.error(at, f"{found}: write numbers without marks between thousands")
+            return texts
+        texts = [text.replace(mark, "") if group else text for text, group in zip(texts, groups, strict=True)]
         return [text.replace(",", ".") for text in texts] if self.decimal_comma else texts
 
     def times(self, name: str, order: DateOrder | None = None) -> tuple[IntArray, tuple[str, ...]]:
@@ -229,6 +245,13 @@ def _stripped(cells: list[str]) -> list[str]:
     while cells and not cells[-1]:
         cells.pop()
     return cells
+
+
+def _are_thousands(texts: Sequence[str], groups: Sequence[bool]) -> bool:
+    """Whether the points of numbers seem to mark thousands: no other points, and integers from 100 to 999."""
+    points = [group for text, group in zip(texts, groups, strict=True) if "." in text]
+    small = any(re.fullmatch(r"-?[1-9]\d{2}", text) for text in texts)
+    return all(points) and small and not any(text.lstrip("-").startswith("0.") for text in texts)
 
 
 _GROUPED = r"-?\d{1,3}(T\d{3})+([.,]\d*)?"

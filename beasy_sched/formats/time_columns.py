@@ -224,7 +224,7 @@ def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
         raise InputError(
             path, f"has several columns, choose one with --pv-column or --wind-column; {listing}"
         )
-    if wanted in names:
+    if names.count(wanted) == 1:
         return wanted
     matches = [name for name in names if wanted.lower() in name.lower()]
     if len(matches) != 1:
@@ -287,12 +287,36 @@ class ColumnTimes(NamedTuple):
     """As of `TimeSeries`."""
 
 
+_COMPACT: Final = re.compile(
+    r"((?:19|20)\d{2})(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
+    r"(?:[T :]?([01]\d|2[0-4])(?::?([0-5]\d))?([0-5]\d)?)?(Z?)"
+)
+"""A date such as 20240601, 2024060112, 202406011230 or 20240601T123000Z."""
+_DAY_NUMBERS: Final = (20_000.0, 80_000.0)
+"""Days since 1900 of dates from 1954 to 2119."""
+
+
+def _with_dates(table: Table, name: str) -> Table:
+    """Return a table in which a column of compact dates has these in parts."""
+    at = table.names.index(name)
+    rows = []
+    for row in table.rows:
+        found = _COMPACT.fullmatch(row[at].strip())
+        assert found is not None
+        year, month, day, hour, minute, second, zone = found.groups()
+        text = f"{year}-{month}-{day} {hour or '00'}:{minute or '00'}:{second or '00'}{zone}"
+        rows.append([*row[:at], text, *row[at + 1 :]])
+    return replace(table, rows=rows)
+
+
 def column_times(
     table: Table, name: str, order: DateOrder | None = None, zone: tzinfo | None = None
 ) -> ColumnTimes:
     """Read a column of times: dates, seconds or milliseconds since 1970, or seconds from the start."""
     texts = table.texts(name)
-    if not texts or not is_number(texts[0]):
+    if texts and all(_COMPACT.fullmatch(text) for text in texts):
+        table = _with_dates(table, name)
+    if not texts or not is_number(texts[0]) or _COMPACT.fullmatch(texts[0]):
         found = table.clock_times(name, order, zone)
         notes = found.notes
         if zone is None and not found.clock:
@@ -301,6 +325,13 @@ def column_times(
     seconds = table.numbers(name)
     for at in np.flatnonzero(np.isnan(seconds)).tolist():
         raise table.error(at, f"{name}: the time is missing")
+    if _DAY_NUMBERS[0] < seconds[0] < _DAY_NUMBERS[1] and np.any(seconds % 1.0):
+        found_text = shortened(texts[0], 40)
+        raise table.error(
+            0,
+            f"{name}: found {found_text!r}, a spreadsheet's number of a day: write dates such as"
+            " 2019-06-01 05:00",
+        )
     if seconds[0] > 1000 * EPOCH_FROM_S:
         seconds = seconds / 1000.0
     for at in np.flatnonzero(np.abs(seconds) > LATEST_S).tolist():

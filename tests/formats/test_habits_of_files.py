@@ -1,4 +1,4 @@
-"""Habits of portals and markets that must be read right or be refused: counters, names of times, other JSON."""
+"""Habits of portals and markets, read right or refused: counters, names of times, marks, other JSON."""
 
 import json
 from datetime import datetime, timedelta
@@ -52,7 +52,7 @@ def rate(tmp_path):
 
 def test_the_counter_of_a_day_is_not_the_energy_of_rows(read):
     day = [sum(sun(h) for h in range(24 * (hour // 24), hour + 1)) for hour in HOURS]
-    with pytest.raises(InputError, match="restarts near 0 1 time: is it the energy of the day so far?"):
+    with pytest.raises(InputError, match="restarts near 0 1 time: is it the energy of the day so far"):
         read(rows("time,E-Today (kWh),Pac (W)", lambda h: f"{at(h)},{day[h]},{sun(h)}"), column="E-Today")
     energy = read(rows("time,Yield (kWh),Pac (W)", lambda h: f"{at(h)},{sun(h)},{sun(h)}"), column="Yield")
     assert energy.columns[POWER].max() == 5000
@@ -164,7 +164,7 @@ def test_a_row_of_data_is_not_taken_for_the_header_of_prices(rate):
     text = "id;name;value;datetime\n" + "".join(
         f"600;Precio SPOT;{50 + h},5;{at(h)}:00+02:00\n" for h in range(3)
     )
-    with pytest.raises(InputError, match="no columns seem to hold the price: .* id, name, value, datetime"):
+    with pytest.raises(InputError, match=r"no columns seem to hold the price: .* id, name, value, datetime"):
         rate(text)
     assert rate(text, column="value", unit="EUR/MWh") == ([0, 1], [0.0505, 0.0515])
 
@@ -178,3 +178,51 @@ def test_the_time_of_a_market_requires_its_zone(rate):
         rate(text, **how)
     times, values = rate(text, **how, zone=named_zone("+10:00"))
     assert (times, values) == ([-8, pytest.approx(-8 + 1 / 12)], [0.05, 0.051])
+
+
+@pytest.mark.parametrize(
+    "time", ["2024060112", "202406011200", "20240601120000", "20240601T1200", "2024060112:00"]
+)
+def test_compact_dates(read, time):
+    later = time.replace("0112", "0113").replace("T12", "T13")
+    series = read(f"MESS_DATUM,time,p_kw\n1,{time},1\n2,{later},2\n", column="p_kw")
+    assert (time_text(series.start_s, 0), series.interval_s) == ("2024-06-01 12:00", 3600)
+
+
+def test_a_spreadsheets_numbers_of_days_are_refused(read):
+    with pytest.raises(InputError, match="found '45444', a spreadsheet's number of a day: write dates"):
+        read("time,p_kw\n45444,1\n45444.0416667,2\n")
+    assert read("time,p_kw\n45000,1\n48600,2\n").interval_s == 3600
+
+
+def test_two_columns_of_one_name_are_not_told_apart(read):
+    with pytest.raises(InputError, match="'Power \\(W\\)' matches more than one column"):
+        read("time,Power (W),Power (W)\n2024-06-01 00:00,1,2\n2024-06-01 01:00,3,4\n", column="Power (W)")
+
+
+@pytest.mark.parametrize(
+    ("cells", "watts"),
+    [
+        (("0,5", "1.234,5"), [500, 1234500]),
+        (("0,5", "1.234"), [500, 1234000]),
+        (("0.5", "1.234"), [500, 1234]),
+        (("0", "1.234"), [0, 1234]),
+        (("0.250", "1.234"), [250, 1234]),
+    ],
+)
+def test_marks_of_decimals_and_thousands(read, cells, watts):
+    text = f"time;p (kW)\n2024-06-01 00:00;{cells[0]}\n2024-06-01 01:00;{cells[1]}\n"
+    assert read(text).columns[POWER].tolist() == watts
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (("1,234", "999.5"), ":3: p (kW): found '999.5', but other rows have decimal commas"),
+        (("250", "1.234"), ":3: p (kW): found '1.234', whose point may mark thousands or decimals"),
+    ],
+)
+def test_marks_that_may_be_either_are_refused(read, cells, message):
+    with pytest.raises(InputError) as error:
+        read(f"time;p (kW)\n2024-06-01 00:00;{cells[0]}\n2024-06-01 01:00;{cells[1]}\n")
+    assert message in str(error.value)
