@@ -591,11 +591,12 @@ def _without_repeats(
     if not len(repeats):
         return order, ()
     for first, second in zip(order[repeats], order[repeats + 1], strict=True):
-        if not all(np.array_equal(v[first], v[second], equal_nan=True) for v in columns.values()):
+        other = len(table.rows) == len(times_s) and table.rows[first] != table.rows[second]
+        if other or not all(np.array_equal(v[first], v[second], equal_nan=True) for v in columns.values()):
             raise table.error(
                 second,
-                f"repeats the time of line {table.lines[first]} with other values; expected times in UTC, or"
-                " --timezone (local times repeat an hour in autumn)",
+                f"repeats the time of line {table.lines[first]} with other values: expected one row for each"
+                " time (of local times, which repeat an hour in autumn, give --timezone)",
             )
     line = table.lines[order[repeats[0] + 1]]
     note = f"rows that repeat the one before: {len(repeats)} (first at line {line})"

@@ -100,6 +100,11 @@ def _check_first_row(table: Table) -> None:
     """Raise InputError for a first row of words, which is a further line of names."""
     cells = [cell.strip() for cell in table.rows[0]] if table.rows else []
     values = [cell for cell in cells if cell.lower() not in NOTHING]
+    if len(table.names) == 1 and values and not is_number(values[0].replace(",", ".")):
+        found = shortened(values[0], 40)
+        raise table.error(
+            0, f"found {found!r}, expected a number, or cells divided by commas, semicolons or tabs"
+        )
     if values and not any(
         is_number(cell.replace(",", ".")) or is_date(cell) or ":" in cell for cell in values
     ):

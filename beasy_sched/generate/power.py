@@ -364,6 +364,11 @@ def _from_electricity(
         )
     if installed_w is None and series.capacity_w == 1.0 and stated_w is None:
         raise InputError(series.path, f"is per unit of capacity: give the plant's size with --{name}-kw")
+    if series.capacity_w == 1.0 and stated_w is not None:
+        raise InputError(
+            series.path,
+            f"is per unit of capacity: give the plant's size with --{name}-kw, and omit --{name}-capacity-kw",
+        )
     if stated_w is not None:
         _check_capacity(name, series, stated_w)
     target_w = capacity_w if installed_w is None else installed_w

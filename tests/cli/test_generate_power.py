@@ -376,3 +376,15 @@ def test_a_logger_may_wake_within_the_hour_of_sunrise(tmp_path, capfd):
         place = ("--latitude", 50, "--longitude", longitude)
         code, _, err = run(capfd, *given, *place, "-o", tmp_path / "power.txt")
         assert (code, "24 intervals without a value at night count as 0" in err) == (0, True)
+
+
+def test_a_share_of_the_capacity_has_no_other_capacity(tmp_path, capfd):
+    path, out = tmp_path / "p.csv", tmp_path / "power.txt"
+    path.write_text(
+        "time (UTC),load (%)\n" + "".join(f"2024-07-{1 + h // 24} {h % 24}:00,50\n" for h in range(48))
+    )
+    given = ("--pv", path, "--pv-kw", 5, "--days", 1, "-o", out)
+    assert run(capfd, *given)[0] == 0
+    assert events(out.read_text())[0]["power_available"] == 2500
+    code, _, err = run(capfd, *given, "--pv-capacity-kw", 10)
+    assert (code, "is per unit of capacity: give the plant's size with --pv-kw, and omit" in err) == (2, True)

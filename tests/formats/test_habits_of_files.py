@@ -226,3 +226,20 @@ def test_marks_that_may_be_either_are_refused(read, cells, message):
     with pytest.raises(InputError) as error:
         read(f"time;p (kW)\n2024-06-01 00:00;{cells[0]}\n2024-06-01 01:00;{cells[1]}\n")
     assert message in str(error.value)
+
+
+def test_rows_of_several_plants_are_refused_also_with_equal_values(read):
+    text = rows("time,plant,p_kw", lambda h: f"{at(h)},A,{sun(h)}\n{at(h)},B,{sun(h)}")
+    with pytest.raises(
+        InputError, match=r"f\.csv:3: repeats the time of line 2 with other values: expected one row"
+    ):
+        read(text, column="p_kw")
+    assert len(read(text.replace(",B,", ",A,"), column="p_kw")) == 48
+
+
+@pytest.mark.parametrize("mark", ["|", " "])
+def test_cells_divided_by_other_marks_are_refused(read, mark):
+    with pytest.raises(
+        InputError, match=r"found '2024-06-01T00:00.*expected a number, or cells divided by commas"
+    ):
+        read(f"time{mark}p_kw\n2024-06-01T00:00{mark}1\n2024-06-01T01:00{mark}2\n")

@@ -89,7 +89,7 @@ def test_a_part_of_a_column_s_name_is_enough(column, first):
         (
             "time,p_kw\n2019-10-27 01:00,1\n2019-10-27 02:00,2\n2019-10-27 02:00,3\n",
             {},
-            "f.csv:4: repeats the time of line 3 with other values; expected times in UTC, or --timezone",
+            "f.csv:4: repeats the time of line 3 with other values: expected one row for each time",
         ),
     ],
 )

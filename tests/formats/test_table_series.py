@@ -35,7 +35,10 @@ def test_rows_that_repeat_are_dropped_and_noted():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([0, 1, 1, 2],), "f.csv:4: repeats the time of line 3 with other values; expected times in UTC"),
+        (
+            ([0, 1, 1, 2],),
+            "f.csv:4: repeats the time of line 3 with other values: expected one row for each time",
+        ),
         (([0, 1, 2, 2.5, 4],), "f.csv:5: 1970-01-01 02:30 is not a whole number of 3600 s from the first"),
         (
             ([0, 1, 2, 9000],),
