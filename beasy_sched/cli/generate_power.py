@@ -1,4 +1,4 @@
-"""``beasy-sched generate power``: the production, from files of weather or power or a synthetic sky."""
+"""``beasy-sched generate power``: production from files of weather or power, or from synthetic weather."""
 
 from __future__ import annotations
 
@@ -94,21 +94,19 @@ class _PowerOptions(CommandOptions):
         "Solar: an export of a weather service or a market, or CSV (see the guide on your own data).",
         metavar="FILE",
     )
-    wind: str | None = option("Wind: the same kinds of file.", metavar="FILE")
+    wind: str | None = option("Wind: a file of the same kinds.", metavar="FILE")
     pv_kw: float | None = option_of(PowerOptions, "pv_kw", default=None, **_SITE)
     wind_kw: float | None = option_of(PowerOptions, "wind_kw", default=None, **_SITE)
     start: int | None = option_of(PowerOptions, "start", **_MOMENT)
     days: float = option_of(PowerOptions, "days", metavar="DAYS")
     dt: float = option("Step, seconds.", type=Number(1, 86_400), metavar="S", default=300.0)
     events_format: BatsimFormat = option(
-        "For Batsim 5, generic events, whose data is a JSON text.", "--format", default="batsim4"
+        "For Batsim 5, generic events, whose data is a JSON string.", "--format", default="batsim4"
     )
     interpolation: Interpolation = option_of(FileOptions, "interpolation")
     gaps: Gaps = option_of(FileOptions, "gaps")
     night: Night = option_of(FileOptions, "night")
-    clip_negative: bool = option(
-        "Count negative power in a CSV or ENTSO-E file, such as an inverter's own demand at night, as 0."
-    )
+    clip_negative: bool = option("Count negative power, such as an inverter's own demand at night, as 0.")
     route: Route = option_of(FileOptions, "route")
     pv_efficiency: float = option_of(PvPlant, "efficiency", "--pv-efficiency")
     cut_in: float = option_of(WindTurbine, "cut_in_m_s", "--cut-in")
@@ -120,7 +118,10 @@ class _PowerOptions(CommandOptions):
     wind_capacity_kw: float | None = option("The same for wind.", **_FLEET)
     pv_start: int | None = option("Start in the PV file, if different from --start.", **_MOMENT)
     wind_start: int | None = option("Start in the wind file, if different from --start.", **_MOMENT)
-    pv_column: str | None = option("Column of a CSV or ENTSO-E file, or a part of its name.", metavar="NAME")
+    pv_column: str | None = option(
+        "Column of a CSV file, or production type of a market's export, or a part of its name.",
+        metavar="NAME",
+    )
     wind_column: str | None = option("The same for wind; for NASA POWER, for example WS10M.", metavar="NAME")
     unit: str | None = option(
         "Unit of a CSV column whose name states none: W, kW, MW, GW; Wh, kWh, MWh for the energy of each "
@@ -154,19 +155,19 @@ class _PowerOptions(CommandOptions):
         metavar="PREFIX",
     )
     case: ProductionCase = option(
-        "Write what really comes if this had been forecast: at the upper bound of its band (best), at "
-        "the lower (worst), or anywhere between in each step. The band is that of plans: 5 %, rising to 30 % "
-        "after 72 h.",
+        "Write the actual production for this forecast: at the upper bound of its uncertainty band (best), "
+        "at the lower bound (worst), or random within the band in each step (between). The band is that of "
+        "plans: 5 %, rising to 30 % after 72 h.",
         default="exact",
     )
     write_forecast: str | None = option(
         "Files: also write a forecast of the window with quantiles (CSV), issued every 6 hours for the "
-        "next 96, with the errors that it had in the past. Requires 98 days before --start.",
+        "next 96 hours, from the errors of past forecasts. Requires 98 days before --start.",
         metavar="FILE",
     )
     grid: Path | None = option(
-        "Site file with a [grid]: also write its price and carbon intensity of each step, for a scheduler "
-        "that has no such files, or as what they really were.",
+        "Site file with a [grid]: also write its price and carbon intensity of each step, for schedulers "
+        "without access to these files, or as actual values.",
         metavar="SITE",
     )
     quiet: bool = option("Print no summary.", "-q")
@@ -177,9 +178,9 @@ class _PowerOptions(CommandOptions):
 def power(options: _PowerOptions) -> None:
     """Write the power produced in each step, as external events for Batsim.
 
-    The power comes from files of the past (hourly or finer, times in UTC), scaled to the site's size
-    and brought to steps so that each hour keeps its energy, or from a seeded synthetic sky. Sun and wind
-    are added. The first line is always at time 0.
+    The power comes from files of the past (hourly or finer), scaled to the site's size and resampled to
+    steps so that each hour keeps its energy, or from seeded synthetic weather. The output is the sum of solar
+    and wind power. The first line is always at time 0.
 
     \b
     Three days of June from two Renewables.ninja exports:
@@ -187,7 +188,7 @@ def power(options: _PowerOptions) -> None:
           --start 2019-06-01 --days 3 -o power.txt
 
     \b
-    No file at hand:
+    Without a file:
       beasy-sched generate power --synthetic --seed 1 --pv-kw 10 --wind-kw 7 -o power.txt
 
     \b
@@ -201,11 +202,11 @@ def power(options: _PowerOptions) -> None:
           --pv-kw 10 -o power.txt
 
     \b
-    With the prices and carbon intensities of the site's grid beside the power:
+    With the prices and carbon intensities of the site's grid:
       beasy-sched generate power --synthetic --pv-kw 10 --grid site.toml -o power.txt
 
     \b
-    With a forecast that says how sure it is:
+    With a probabilistic forecast:
       beasy-sched generate power --pv ninja_pv.csv --pv-kw 10 --start 2019-06-01 --days 30 -o power.txt \\
           --write-forecast forecast.csv
 
@@ -241,7 +242,7 @@ def power(options: _PowerOptions) -> None:
 
 
 def _write_forecast(options: _PowerOptions, path: str, placed: Sequence[tuple[Production, Window]]) -> None:
-    """Write what could be foreseen of the window, every six hours, from what came before."""
+    """Write forecasts of the window, issued every six hours, from the production before it."""
     if options.synthetic:
         raise ConfigError(
             "--write-forecast requires files that begin before --start: give --pv or --wind"

@@ -82,7 +82,7 @@ def with_own_events(text: str | None, events: Sequence[PathLike]) -> str | None:
     if len(events) != 1:
         found = f"has {len(events)} of them" if events else "has none"
         raise ConfigError(
-            f"forecast 'perfect': stands for the run's events file, but the run {found}:"
+            f"forecast 'perfect': uses the run's events file, but the run {found}:"
             " name the file with the production, as perfect:EVENTS"
         )
     return f"perfect:{os.fspath(events[0])}"
@@ -119,8 +119,7 @@ def forecast_files(text: str) -> list[str]:
 def _predictor(path: PathLike, site: Site) -> SolarForecast:
     if site.calendar is None:
         raise ConfigError(
-            "a predictor requires the moment of time 0: add [time] start to the site file, such as"
-            ' start = "2010-07-12T09:00:00-04:00"'
+            'a predictor requires [time] start in the site file, such as start = "2010-07-12T09:00:00-04:00"'
         )
     start, folder = site.calendar.start, Path(path).parent
     given = _given(path)
@@ -220,9 +219,7 @@ def _times(table: Table, start: datetime | None) -> tuple[FloatArray, FloatArray
     if not dated:
         return issued_s, valid_s
     if start is None or start.utcoffset() is None:
-        raise InputError(
-            table.path, "has dates, but what time 0 of the run is was not stated with its UTC offset"
-        )
+        raise InputError(table.path, "has dates, but the site has no [time] start with a UTC offset")
     return issued_s - start.timestamp(), valid_s - start.timestamp()
 
 
@@ -266,7 +263,7 @@ def _check_rows(
     if same.any():
         at = int(np.argmax(same))
         line = table.lines[order[at]]
-        raise table.error(int(order[at + 1]), f"repeats the times of line {line} with another value")
+        raise table.error(int(order[at + 1]), f"repeats the times of line {line} with a different value")
 
 
 def _interval_s(table: Table, valid_s: FloatArray) -> float:

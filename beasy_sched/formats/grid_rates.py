@@ -425,8 +425,8 @@ def _signal(table: Table, times: _Times, rows: IndexArray, values: FloatArray, s
             line = int(lines[int(np.argmax(empty))])
             raise InputError(
                 table.path,
-                f"has {counted(int(empty.sum()), 'interval')} without a value, the first one here or"
-                f" later: say how they are filled, with {source.quantity.name} = "
+                f"has {counted(int(empty.sum()), 'interval')} without a value, from this line on: choose"
+                f" how to fill them, with {source.quantity.name} = "
                 '{ file = "...", gaps = "hold" } or "interpolate"',
                 line=line,
             )

@@ -63,7 +63,7 @@ class JobsPart(_Part):
     """How many jobs came, and how they ended: each in exactly one way from ``finished`` to ``rejected``."""
 
     submitted: Annotated[Count, Meaning("jobs", "jobs submitted")]
-    finished: Annotated[Count, Meaning("jobs", "of these, finished by themselves, without an error code")]
+    finished: Annotated[Count, Meaning("jobs", "of these, finished without error")]
     failed: Annotated[Count, Meaning("jobs", "of these, ended by themselves with an error code")]
     reached_walltime: Annotated[Count, Meaning("jobs", "of these, reached their walltime")]
     killed: Annotated[Count, Meaning("jobs", "of these, killed by guard or policy")]
@@ -119,11 +119,11 @@ class DueJobsPart(_Part):
     """How many jobs and workflows kept their deadlines, and by how much not; see `outputs.deadlines`."""
 
     jobs: Annotated[Count, Meaning("jobs", "jobs with a deadline")]
-    jobs_met: Annotated[Count, Meaning("jobs", "of these, those that kept it")]
+    jobs_met: Annotated[Count, Meaning("jobs", "of these, met")]
     jobs_missed: Annotated[Count, Meaning("jobs", "those that did not")]
     jobs_refused: Annotated[Count, Meaning("jobs", "those that were refused")]
     workflows: Annotated[Count, Meaning("workflows", "workflows with a deadline")]
-    workflows_met: Annotated[Count, Meaning("workflows", "of these, those that kept it")]
+    workflows_met: Annotated[Count, Meaning("workflows", "of these, met")]
     workflows_missed: Annotated[Count, Meaning("workflows", "those that did not")]
     workflows_refused: Annotated[Count, Meaning("workflows", "those that were refused")]
     lateness_s_sum: Annotated[Number, Meaning("s", "lateness of all late jobs together")]
@@ -173,7 +173,7 @@ class SitePart(_Part, kw_only=True):
     """Capacity of the battery, kWh."""
     soc_start_pct: Annotated[Number | None, Meaning("%", "state of charge at the start")] = None
     soc_final_pct: Annotated[Number | None, Meaning("%", "state of charge at the end")] = None
-    soc_target_pct: Annotated[Number | None, Meaning("%", "where it should have ended")] = None
+    soc_target_pct: Annotated[Number | None, Meaning("%", "target state of charge")] = None
     soc_min_pct: Number | None = None
     """Least state of charge, %; the greatest is ``soc_max_pct``."""
     soc_max_pct: Number | None = None
@@ -211,7 +211,7 @@ def _levels(site: SitePart, kind: type[_Levels]) -> _Levels | None:
 class EnergyPart(_Part):
     """Energies of the settled steps, kWh."""
 
-    production: Annotated[Number, Meaning("kWh", "renewable energy that came")]
+    production: Annotated[Number, Meaning("kWh", "renewable energy produced")]
     consumed: Annotated[Number, Meaning("kWh", "energy of the servers")]
     """Energy of the servers as the simulator answered, kWh."""
     consumed_by_own_account: Number
@@ -245,14 +245,12 @@ class BatteryLifePart(_Part):
     soh_final_pct: Annotated[
         Number, Meaning("%", "state of health of the battery at the end, new at the start")
     ]
-    full_cycles: Annotated[Number, Meaning("cycles", "full cycles that all cycles together make")]
+    full_cycles: Annotated[Number, Meaning("cycles", "equivalent full cycles")]
     life_used_pct: Annotated[
         Number, Meaning("%", "share of the life until 80 % of the capacity that was used")
     ]
-    years_to_80_pct: Annotated[
-        Number | None, Meaning("years", "life of the battery if all time were as the run")
-    ]
-    wear_cost: Annotated[Number | None, Meaning("currency", "the used life's share of the battery's price")]
+    years_to_80_pct: Annotated[Number | None, Meaning("years", "battery lifetime extrapolated from this run")]
+    wear_cost: Annotated[Number | None, Meaning("currency", "share of the battery price consumed")]
     wear_cost_per_kwh: Annotated[
         Number | None, Meaning("currency/kWh", "cost of the wear over discharged energy")
     ]
@@ -281,7 +279,7 @@ class GridPart(_Part):
 class PlannedEnergyPart(_Part):
     """What the plan had foreseen for the steps that were settled, kWh."""
 
-    production: Annotated[Number, Meaning("kWh", "production that was foreseen")]
+    production: Annotated[Number, Meaning("kWh", "forecast production")]
     load: Annotated[Number, Meaning("kWh", "demand that the plan was made for")]
     servers: Annotated[Number, Meaning("kWh", "energy planned for the servers")]
     charged: Number
@@ -295,7 +293,7 @@ class PlannedPart(_Part):
     steps: Count
     """Number of settled steps that the plan has; where it has none, the fields with a default are None."""
     energy_kwh: PlannedEnergyPart
-    soc_final_pct: Annotated[Number | None, Meaning("%", "what the plan had foreseen")] = None
+    soc_final_pct: Annotated[Number | None, Meaning("%", "planned value")] = None
     hydrogen_final_kg: Number | None = None
     relax_factor: Annotated[Number | None, Meaning("", "rf of the plan")] = None
 

@@ -298,7 +298,7 @@ def _battery_life(section: _Life, grid: Grid | None) -> BatteryLife:
 
 def _chemistry(section: _Life) -> CellModel:
     years = section.calendar_years
-    require(years is None, "calendar_years", years, "none beside a chemistry, whose model has its own")
+    require(years is None, "calendar_years", years, "no value together with a chemistry")
     expected = (
         f"{' or '.join(CHEMISTRIES)}, or in its place a data sheet: cycles = [[80, 4000], [100, 2500]]"
         " (depth of discharge in %, cycles) and calendar_years = 15"
@@ -416,10 +416,7 @@ def _price(section: _GridSection, calendar: Calendar | None, folder: Path) -> tu
 
 def _required(calendar: Calendar | None, field: str) -> Calendar:
     if calendar is None:
-        raise ConfigError(
-            f"grid.{field}: requires the moment of time 0: add [time] start, such as"
-            ' start = "2010-07-12T09:00:00-04:00"'
-        )
+        raise ConfigError(f'grid.{field}: requires [time] start, such as start = "2010-07-12T09:00:00-04:00"')
     return calendar
 
 

@@ -217,9 +217,9 @@ def _history(series: TimeSeries, found: _Conditions) -> SolarHistory:
     hourly = _by_hour(production, series.interval_s, minute_s)
     missing = int(np.isnan(hourly).sum())
     if missing:
-        notes.append(f"{missing} of {len(hourly)} hours have no production: left out")
+        notes.append(f"{missing} of {len(hourly)} hours have no production: omitted")
     if found.scheme is NO_CONDITIONS:
-        notes.append("has no conditions: only the recent past tells one day from another")
+        notes.append("has no conditions: the predictor relies on recent production only")
     capacity_w = series.capacity_w or (float(np.nanmax(hourly, initial=0.0)) if is_power else _REFERENCE_W_M2)
     return SolarHistory(
         first_hour,

@@ -231,8 +231,8 @@ def _rows(
         cut_off = len(cells) < width
         if cut_off or any(cell.strip() for cell in cells[width:]):
             count = len(cells) if cut_off else len(_stripped(cells))
-            found = f"has {counted(count, 'value')} where the header names {counted(width, 'column')}"
-            guess = ": is the file cut off here?" if cut_off else " (decimal commas?)"
+            found = f"has {counted(count, 'value')} but the header has {counted(width, 'column')}"
+            guess = ": is the file truncated?" if cut_off else " (decimal commas?)"
             raise InputError(path, found + guess, line=line)
         rows.append(cells)
         places.append(line)

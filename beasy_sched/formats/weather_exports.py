@@ -101,7 +101,7 @@ def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) 
     if wanted_s is None or int(times.max()) + series.interval_s > wanted_s:
         return series
     last = series.time_text(len(series) - 1)
-    note = f"stops at {last}, but was made for days up to {made_until}"
+    note = f"ends at {last} but should cover days up to {made_until}"
     return replace(series, notes=(*series.notes, note))
 
 

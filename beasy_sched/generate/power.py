@@ -1,6 +1,6 @@
-"""From series of weather or power to the power of a site in each step of a window; synthetic weather.
+"""Power of a site in each step of a window, from series of weather or power; synthetic weather.
 
-Synthetic weather is a seeded sun with clouds, and a seeded wind, in place of a downloaded export:
+Synthetic weather is seeded irradiance with clouds, and seeded wind, in place of a downloaded export:
 
 - Sun: the solar elevation from latitude, day and hour (Cooper's declination, Solar Energy 12, 1969;
   the clock is solar time), the clear-sky irradiance of Haurwitz (J. Meteorology 2, 1945), and the
@@ -41,11 +41,11 @@ from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, counted, w_to_k
 _LONGEST_FILLED = 6
 """Intervals in a row that `Gaps.INTERPOLATE` bridges."""
 _WEATHER = {"pv": ("wind", IRRADIANCE, "irradiance"), "wind": ("pv", WIND_SPEED, "wind speed")}
-"""The other kind of plant, the column of a plant's weather, and what people call it."""
+"""The other kind of plant, the column of a plant's weather, and its usual name."""
 
 
 class Route(str, Enum):
-    """Where the power comes from."""
+    """Source of the power."""
 
     AUTO = "auto"
     """The file's electricity where it has any, else its weather."""
@@ -56,7 +56,7 @@ class Route(str, Enum):
 
 
 class Gaps(str, Enum):
-    """What to do about hours that a file lacks inside the window."""
+    """Handling of hours that are missing in the window."""
 
     REFUSE = "refuse"
     INTERPOLATE = "interpolate"
@@ -64,28 +64,28 @@ class Gaps(str, Enum):
 
 
 class Night(str, Enum):
-    """What to do about gaps of a file of sun while the sun is down."""
+    """Handling of gaps of a PV file at night."""
 
     REFUSE = "refuse"
     ZERO = "zero"
-    """They count as 0: the logger is silent at night."""
+    """Gaps count as 0: the logger is silent at night."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """What is made of files of weather or power."""
+    """Options for files of weather or power."""
 
     route: Annotated[Route, Means("take the file's electricity, or compute it from the file's weather")] = (
         Route.AUTO
     )
     gaps: Annotated[
-        Gaps, Means("what to do about hours missing from a file: interpolate fills up to six")
+        Gaps, Means("how to handle missing hours: refuse the file, or interpolate gaps of up to six hours")
     ] = Gaps.REFUSE
     night: Annotated[
         Night,
         Means(
-            "what to do about gaps of the sun's file while the sun is down: zero counts them as 0 (needs the"
-            " place, from the file or --latitude and --longitude)"
+            "how to handle gaps of the PV file at night: zero counts them as 0 (requires the location, from"
+            " the file or --latitude and --longitude)"
         ),
     ] = Night.REFUSE
     interpolation: Annotated[
@@ -105,7 +105,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Production:
-    """What one plant makes of one series."""
+    """Power of one plant from one series."""
 
     name: str
     """``"pv"`` or ``"wind"``."""
@@ -116,7 +116,7 @@ class Production:
     ceiling_w: float | None = None
     """Power (W) that no step may exceed, where there is such a bound."""
     findings: tuple[Finding, ...] = ()
-    """Odd findings about the series for such a plant."""
+    """Warnings about the series for such a plant."""
 
 
 def pv_production(
@@ -404,7 +404,7 @@ def _span(series: TimeSeries, window: Window) -> tuple[float, int, int]:
     offset_s = 0.0
     if window.start_s is not None:
         if series.start_s is None:
-            message = "has no dates: leave out --start, or date its first row with --first-time"
+            message = "has no timestamps: omit --start, or set the first one with --first-time"
             raise InputError(series.path, message)
         offset_s = float(window.start_s - series.start_s)
     end_s = offset_s + window.steps * window.step_s

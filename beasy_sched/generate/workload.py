@@ -315,7 +315,7 @@ class SwfOptions(WorkloadOptions):
         Literal["allocated", "requested"],
         Means(
             'which count to take, ``"allocated"`` or ``"requested"``; the other one where it is missing',
-            "Which count of the trace to use; the other one is used where it is missing.",
+            "Processor count to use; falls back to the other one if missing.",
         ),
     ] = "allocated"
     requested_time_field: Annotated[
@@ -364,9 +364,7 @@ class SwfOptions(WorkloadOptions):
     extras: Annotated[
         Sequence[str], Means(f"give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}")
     ] = ()
-    accept_damaged: Annotated[bool, Means("use what comes before the damage in a truncated gzip file")] = (
-        False
-    )
+    accept_damaged: Annotated[bool, Means("use the readable part of a truncated gzip file")] = False
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""

@@ -110,7 +110,7 @@ CASES: list[Case] = [
         "a tariff without the moment of time 0",
         lambda f: f.grid(TARIFF, ('start = "2019-06-20T00:00:00+00:00"\n', "")),
         (),
-        ("site.toml", "grid.tariff", "requires the moment of time 0: add [time] start"),
+        ("site.toml", "grid.tariff", "requires [time] start"),
     ),
     (
         "prices that end inside the window",
@@ -240,7 +240,7 @@ CASES: list[Case] = [
         "a predictor without the moment of time 0",
         lambda f: f.write("site.toml", "[grid]\n"),
         (*GREENSLOT, PREDICTOR),
-        ("a predictor requires the moment of time 0: add [time] start",),
+        ("a predictor requires [time] start",),
     ),
 ]
 

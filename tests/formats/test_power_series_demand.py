@@ -106,7 +106,7 @@ def test_each_quantile_becomes_steps_as_one_column_does(tmp_path_factory, rows, 
     [
         (["p10,p50", "1,2", "5,4"], None, ":3: quantiles cross: p10 is 5 W, p50 4 W"),
         (["m1,m2", "1,2", "5,"], None, ":3: m2: the value is missing"),
-        (["m1,m2", "1,2", "5"], None, ":3: has 1 value where the header names 2 columns"),
+        (["m1,m2", "1,2", "5"], None, ":3: has 1 value but the header has 2 columns"),
         (["p10,p90", "-1,2", "1,2"], None, ":2: p10: must not be negative"),
         (["p10,p50,m1", "1,2,3", "1,2,3"], None, "expected quantiles (p10 p50 p90) or members (m1 m2 m3)"),
         (["demand_kw,p10,p90", "2,1,3", "2,1,3"], None, "at least two of one kind"),

@@ -307,7 +307,7 @@ SHEET = "cycles = [[20, 20000], [80, 4000]]\ncalendar_years = 15\n"
         (
             SHEET,
             'chemistry = "lmo"\ncalendar_years = 9\n',
-            "calendar_years: found 9, expected none beside a che",
+            "calendar_years: found 9, expected no value together with a che",
         ),
         ("calendar_years = 15\n", "", "battery.life.calendar_years: is missing: the years until 80 %"),
         ("years = 15", "years = 0", "battery.life.calendar_years: found 0, expected above 0 and at most 100"),
@@ -366,7 +366,7 @@ def test_the_extra_is_named_where_it_is_missing(monkeypatch):
 
 @pytest.mark.parametrize("section", ["[[grid.tariff]]\nper_kwh = 0.1", '[grid]\nprice = "prices.csv"'])
 def test_prices_require_the_moment_of_time_0(section):
-    with pytest.raises(InputError, match=r"requires the moment of time 0: add \[time\] start"):
+    with pytest.raises(InputError, match=r"requires \[time\] start"):
         parse_site(section)
 
 
