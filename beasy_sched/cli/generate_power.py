@@ -329,7 +329,7 @@ def _from_files(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
 
 
 def _synthetic(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
-    """Make the weather of the window, for each plant."""
+    """Generate the weather of the window, for each plant."""
     if options.pv is not None or options.wind is not None:
         raise ConfigError("--synthetic generates the weather: do not combine it with --pv and --wind")
     if options.pv_kw is None and options.wind_kw is None:

@@ -1,4 +1,4 @@
-"""Where a run's predictions of the production come from, as a user names it; files of forecasts.
+"""Sources of a run's predictions of the production, as a user names them; files of forecasts.
 
 ``none``; ``perfect:EVENTS`` (the real production, for studies; ``perfect`` alone where the run's own events
 are known); ``predictor:FILE`` (training data, or a TOML file that tells more); any other text is a forecast
@@ -134,7 +134,7 @@ def _predictor(path: PathLike, site: Site) -> SolarForecast:
 
 
 def _given(path: PathLike) -> _Predictor:
-    """What the file says: training data itself, or a TOML file."""
+    """Return the content of the file: training data itself, or a TOML file."""
     if Path(path).suffix != ".toml":
         return _Predictor(training=Path(path).name)
     values = parse_toml(read_text(path), path)

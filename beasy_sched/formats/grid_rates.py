@@ -270,7 +270,7 @@ def _unit(table: Table, column: str, source: RateFile) -> RateUnit:
         raise InputError(
             table.path,
             f"column {column!r} does not state its unit: expected it in the name, as in {column} [{example}],"
-            f" or beside the file: {quantity.name} = {beside}",
+            f" or next to the file: {quantity.name} = {beside}",
         )
     try:
         unit = quantity.unit(given or stated or "", source.currency)

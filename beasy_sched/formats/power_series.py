@@ -184,7 +184,7 @@ def _unit(path: PathLike, name: str, unit: str | None) -> PowerUnit:
     own = given if stated is None else _parsed(path, f"column {name!r}", stated)
     assert own is not None
     if given is not None and given != own:
-        raise InputError(path, f"column {name!r} is in {stated}, but --unit says {unit}")
+        raise InputError(path, f"column {name!r} is in {stated}, but --unit is {unit}")
     return own
 
 

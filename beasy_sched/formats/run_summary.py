@@ -53,14 +53,14 @@ class SettingsPart(_Part, kw_only=True):
     windows: int | None
     """Number of windows in the run; None without a site."""
     energy: str
-    """Where the energy used came from: ``batsim``'s answers, or the daemon's own account, ``model``."""
+    """Source of the energy used: ``batsim``'s answers, or the daemon's own account, ``model``."""
     power_actions: bool
     retry_s: float | None = None
     """Time for which a server that did not come was left alone, s; None where the user did not say."""
 
 
 class JobsPart(_Part):
-    """How many jobs came, and how they ended: each in exactly one way from ``finished`` to ``rejected``."""
+    """Numbers of submitted jobs by outcome: each has exactly one from ``finished`` to ``rejected``."""
 
     submitted: Annotated[Count, Meaning("jobs", "jobs submitted")]
     finished: Annotated[Count, Meaning("jobs", "of these, finished without error")]
@@ -116,7 +116,7 @@ class LostServersPart(_Part):
 
 
 class DueJobsPart(_Part):
-    """How many jobs and workflows kept their deadlines, and by how much not; see `outputs.deadlines`."""
+    """Numbers of jobs and workflows that met their deadlines, and delays; see `outputs.deadlines`."""
 
     jobs: Annotated[Count, Meaning("jobs", "jobs with a deadline")]
     jobs_met: Annotated[Count, Meaning("jobs", "of these, met")]
@@ -132,7 +132,7 @@ class DueJobsPart(_Part):
 
 
 class BatteryLevels(msgspec.Struct, frozen=True):
-    """What the section on the site tells of its battery: capacity (kWh), states of charge (%)."""
+    """Battery in the section on the site: capacity (kWh), states of charge (%)."""
 
     battery_kwh: float
     soc_start_pct: float
@@ -145,7 +145,7 @@ class BatteryLevels(msgspec.Struct, frozen=True):
 
 
 class HydrogenLevels(msgspec.Struct, frozen=True):
-    """What the section on the site tells of its hydrogen, kg."""
+    """Hydrogen in the section on the site, kg."""
 
     hydrogen_final_kg: float
     hydrogen_distance_kg: float
@@ -237,7 +237,7 @@ class EnergyPart(_Part):
 
 
 class BatteryLifePart(_Part):
-    """How the battery aged, from new at the run's start; money in the site's currency."""
+    """Degradation of the battery, from new at the run's start; money in the site's currency."""
 
     chemistry: str
     """Name of the cells' chemistry, or ``data sheet``."""
@@ -257,7 +257,7 @@ class BatteryLifePart(_Part):
 
 
 class GridPart(_Part):
-    """What the grid gave and took, and at what cost; costs in the site's currency."""
+    """Energy from and to the grid, and its cost in the site's currency."""
 
     currency: str
     import_limit_w: Number | None
@@ -277,7 +277,7 @@ class GridPart(_Part):
 
 
 class PlannedEnergyPart(_Part):
-    """What the plan had foreseen for the steps that were settled, kWh."""
+    """Planned values of the settled steps, kWh."""
 
     production: Annotated[Number, Meaning("kWh", "forecast production")]
     load: Annotated[Number, Meaning("kWh", "demand that the plan was made for")]
@@ -288,7 +288,7 @@ class PlannedEnergyPart(_Part):
 
 
 class PlannedPart(_Part):
-    """What the plan had foreseen of the settled steps, and of the levels at the end."""
+    """Planned values of the settled steps, and of the levels at the end."""
 
     steps: Count
     """Number of settled steps that the plan has; where it has none, the fields with a default are None."""
@@ -310,7 +310,7 @@ class ReplanningPart(_Part):
 
 
 class BudgetFigures(msgspec.Struct):
-    """What the section of a policy with an energy budget tells; see docs/reference/policies.md."""
+    """Section of a policy with an energy budget; see docs/reference/policies.md."""
 
     budget_j: Number | None
     """Energy budget, J; None without a limit."""
@@ -341,7 +341,7 @@ class RiskWindow(msgspec.Struct):
 
 
 class RiskFigures(msgspec.Struct):
-    """What the section of a policy with a promised risk tells (`policies.risk`)."""
+    """Section of a policy with a risk limit (`policies.risk`)."""
 
     promised: Number
     """Share of windows that may go wrong."""
@@ -376,7 +376,7 @@ class RunSummary(_Part, kw_only=True):
     """Outcomes so far at the end of each window except the last."""
     quality: QualityPart | None = None
     lost_servers: LostServersPart | None = None
-    """None where every server was there all the time."""
+    """Lost servers; None if every server was available all the time."""
     deadlines: DueJobsPart | None = None
     """Deadlines kept and missed; None where no job had a deadline."""
     site: SitePart | None = None

@@ -110,7 +110,7 @@ class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class _Life(_Section, frozen=True, kw_only=True):
-    """How the battery ages: a chemistry, or a data sheet."""
+    """Ageing of the battery: a chemistry, or a data sheet."""
 
     chemistry: str | None = None
     cycles: tuple[tuple[float, float], ...] | None = None
@@ -347,7 +347,7 @@ def _check_time(section: _Time) -> None:
 
 
 def _calendar(section: _Time) -> Calendar | None:
-    """What time 0 is; None where the file does not say."""
+    """Return the calendar of time 0; None if the file does not state it."""
     if section.start is None:
         if section.zone is not None:
             raise ConfigError('time.zone: requires time.start, such as start = "2010-07-12T09:00:00-04:00"')

@@ -420,7 +420,7 @@ def _words(name: str) -> list[str]:
 
 
 def _unevenness(times: IntArray) -> int:
-    """How many neighbours are not the most frequent distance apart."""
+    """Return the number of neighbours that are not the most frequent distance apart."""
     gaps = np.diff(times).tolist()
     distance, count = Counter(gaps).most_common(1)[0] if gaps else (1, 0)
     return len(gaps) - count + (len(gaps) if distance <= 0 else 0)

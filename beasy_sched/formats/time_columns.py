@@ -289,7 +289,7 @@ class ColumnTimes(NamedTuple):
     """Whether the local clocks show each of the times."""
     notes: tuple[str, ...]
     clock: str
-    """As of `TimeSeries`."""
+    """Reason why a time zone that the user gives does not apply; empty where it does."""
 
 
 _COMPACT: Final = re.compile(
@@ -372,7 +372,7 @@ def existing_rows(
 
 @dataclass(frozen=True)
 class RowTimes:
-    """What a user states of the times of a table's rows."""
+    """Statements of the user on the times of a table's rows."""
 
     interval_s: int | None = None
     """Time between rows, s, of a table without times."""

@@ -238,7 +238,7 @@ class RateUnit:
     """Unit of a price or of a carbon intensity."""
 
     in_one: float
-    """How many of it are one per kWh: of the currency, or of a gram."""
+    """Number of this unit in one per kWh: of the currency, or of a gram."""
     currency: Currency | None = None
     """Currency of a price."""
 

@@ -50,7 +50,7 @@ class _Column:
 
 
 def _known(name: str, units: Mapping[str, str]) -> _Column | None:
-    """What a column's name says, or None for a name that is none of the usual ones."""
+    """Return the quantity and unit of a column by its name; None for an unusual name."""
     whole, stated = name.strip(), _STATED.fullmatch(name)
     readings = [(whole, units.get(name))]
     if stated is not None:

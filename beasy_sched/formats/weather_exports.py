@@ -379,7 +379,7 @@ def _nasa_column(table: Table, name: str) -> FloatArray:
 
 
 def _nasa_conditions(table: Table) -> dict[str, FloatArray]:
-    """What the export says of clouds, where it does."""
+    """Return the columns on clouds, if the export has them."""
     columns = {}
     if "ALLSKY_KT" in table.names:
         columns[CLEARNESS_INDEX] = _nasa_column(table, "ALLSKY_KT")
@@ -428,7 +428,7 @@ def _nasa_shift_h(table: Table) -> tuple[int, tuple[str, ...]]:
     if longitude is None:
         return 0, ("does not state its longitude: assuming that its hours are UTC",)
     shift = round(longitude / 15.0)
-    assumed = "" if standard else " (assumed: the file does not say LST or UTC)"
+    assumed = "" if standard else " (assumed: the file does not state LST or UTC)"
     return shift, (f"hours are local solar time, UTC{shift:+d}{assumed}",)
 
 

@@ -32,7 +32,7 @@ _PCT: Final = Range(0, 100)
 
 @dataclass(frozen=True)
 class SiteSizes:
-    """What a site file is made from; what is None follows from the other sizes."""
+    """Sizes of a site file; those that are None follow from the others."""
 
     battery_kwh: Annotated[float, Means("capacity of the battery; none: a site without one")] = 100.0
     """0 for a site without one."""

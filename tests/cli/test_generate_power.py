@@ -272,7 +272,7 @@ def test_energy_of_quarters_becomes_power(tmp_path, capfd):
     file.write_text(f"time,energy_kwh\n{''.join(quarters)}")
     code, _, told = run(capfd, *options, "--unit", "kw")
     assert code == 2
-    assert "column 'energy_kwh' is in kwh, but --unit says kw" in told
+    assert "column 'energy_kwh' is in kwh, but --unit is kw" in told
 
 
 def sun_only(folder: Path, lost: str = "") -> Path:

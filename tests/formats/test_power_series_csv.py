@@ -72,7 +72,7 @@ def test_a_part_of_a_column_s_name_is_enough(column, first):
         ),
         (MANY, {"column": "wind"}, "'wind' matches more than one column; its columns are: Solar"),
         (MANY, {"column": "hydro"}, "'hydro' is not a column; its columns are"),
-        (MANY, {"column": "solar", "unit": "kW"}, "column 'Solar [MW]' is in MW, but --unit says kW"),
+        (MANY, {"column": "solar", "unit": "kW"}, "column 'Solar [MW]' is in MW, but --unit is kW"),
         (
             "time,p\n0,1\n300,2\n",
             {},
@@ -135,7 +135,7 @@ def test_a_share_of_the_capacity_in_percent_or_as_yield():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("energy_kwh", {"unit": "kw"}, "column 'energy_kwh' is in kwh, but --unit says kw"),
+        ("energy_kwh", {"unit": "kw"}, "column 'energy_kwh' is in kwh, but --unit is kw"),
         (
             "energy",
             {},

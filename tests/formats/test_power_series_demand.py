@@ -119,7 +119,7 @@ def test_each_quantile_becomes_steps_as_one_column_does(tmp_path_factory, rows, 
             "column 'p10': expected a demand in W, kW or MW, or in Wh, kWh or MWh",
         ),
         (["p10_kva,p90_kva", "1,2", "1,2"], None, "column 'p10_kva': unit 'kva' is apparent power"),
-        (["p10_kw,p90_kw", "1,2", "1,2"], "MW", "column 'p10_kw' is in kw, but --unit says MW"),
+        (["p10_kw,p90_kw", "1,2", "1,2"], "MW", "column 'p10_kw' is in kw, but --unit is MW"),
         (
             ["p10,p90", "1,2", "1,2"],
             "VA",
