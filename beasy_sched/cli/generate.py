@@ -1,4 +1,4 @@
-"""``beasy-sched generate``: here platforms, sites, scenarios and policies; workloads and power beside it."""
+"""Commands ``beasy-sched generate`` for platforms, sites, scenarios and policies."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def platform(given: _PlatformOptions) -> None:
 
 
 def write_platform(platform: Platform, output: str, *, quiet: bool) -> None:
-    """Write a platform file; say which hosts there are, kind by kind, with their P-states."""
+    """Write a platform file and print its hosts by kind, with their P-states."""
     write_output(output, platform_xml(platform))
     if quiet:
         return
@@ -215,7 +215,7 @@ class _SiteOptions(CommandOptions):
 def site(given: _SiteOptions) -> None:
     """Write a commented site file: battery, hydrogen, grid, steps, guard.
 
-    The sections that the site does not have are in the file, too, as comments, so that they are easily added.
+    Optional sections are included as comments.
 
     \b
       beasy-sched generate site --battery-kwh 60 -o site.toml
@@ -246,7 +246,7 @@ class _ScenarioOptions(CommandOptions):
         metavar="N",
     )
     allowed: tuple[str, ...] = option(
-        "--inputs: import this policy where the scenario names it.", "--allow-policy", metavar="MODULE:CLASS"
+        "--inputs: allow the scenario to import this policy.", "--allow-policy", metavar="MODULE:CLASS"
     )
     quiet: bool = option("Do not report what was written.", "-q")
 
@@ -274,7 +274,7 @@ def scenario(given: _ScenarioOptions, name: str) -> None:
 
     if given.output is None and given.inputs is None:
         raise click.UsageError(
-            "Specify what to write: the scenario file (-o FILE) or its inputs (--inputs DIR)."
+            "Nothing to do: give the scenario file (-o FILE) or a folder for its inputs (--inputs DIR)."
         )
     if given.inputs is None and (given.seed is not None or given.number):
         raise click.UsageError("--seed and --tuple select an execution: they require --inputs DIR.")
@@ -304,11 +304,11 @@ class _TemplateOptions(CommandOptions):
 @click.argument("name", metavar="NAME")
 @with_options(_TemplateOptions)
 def policy(given: _TemplateOptions, name: str) -> None:
-    """Write NAME.py, a policy of your own to begin with, and NAME_test.py.
+    """Write NAME.py, a template of your own policy, and NAME_test.py.
 
-    The policy works: it starts the shortest jobs first. Its comments say what may be added. The test runs it
-    through 100 small data centres drawn at random, and checks what must hold in every run. No file is
-    overwritten.
+    The generated policy starts the shortest jobs first; comments in the file show how to extend it.
+    The test runs it in 100 random small data centres and checks invariants that must hold in every run. No
+    file is overwritten.
 
     \b
       beasy-sched generate policy shortest_first

@@ -1,10 +1,11 @@
-"""``beasy-sched generate power``: the production, from files of weather or power or a synthetic sky."""
+"""``beasy-sched generate power``: production from files of weather or power, or from synthetic weather."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,7 @@ from beasy_sched.forecast.history import issue_quantiles
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_versions import BatsimFormat
+from beasy_sched.formats.clock import named_zone
 from beasy_sched.formats.file_set import together
 from beasy_sched.formats.forecast_source import forecast_lines
 from beasy_sched.formats.power_series import read_weather_file
@@ -73,6 +75,14 @@ def _moment(text: str) -> int:
 _MOMENT: Final[dict[str, Any]] = {"type": parsed(_moment), "metavar": "TIME"}
 
 
+def _zone(text: str) -> tzinfo:
+    """Read a time zone. Raises ValueError."""
+    try:
+        return named_zone(text)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
 _SITE: Final[dict[str, Any]] = {"type": Number(0, 1e6, above=True), "metavar": "KW"}
 _FLEET: Final[dict[str, Any]] = {"type": Number(0, 1e9, above=True), "metavar": "KW"}
 """All plants of a country, whose production ENTSO-E publishes."""
@@ -81,23 +91,22 @@ _FLEET: Final[dict[str, Any]] = {"type": Number(0, 1e9, above=True), "metavar": 
 class _PowerOptions(CommandOptions):
     output: str = output_option("events file")
     pv: str | None = option(
-        "Sun: a file of Renewables.ninja, NASA POWER, Open-Meteo, PVGIS or ENTSO-E, or CSV.", metavar="FILE"
+        "Solar: an export of a weather service or a market, or CSV (see the guide on your own data).",
+        metavar="FILE",
     )
-    wind: str | None = option("Wind: the same kinds of file.", metavar="FILE")
+    wind: str | None = option("Wind: a file of the same kinds.", metavar="FILE")
     pv_kw: float | None = option_of(PowerOptions, "pv_kw", default=None, **_SITE)
     wind_kw: float | None = option_of(PowerOptions, "wind_kw", default=None, **_SITE)
     start: int | None = option_of(PowerOptions, "start", **_MOMENT)
     days: float = option_of(PowerOptions, "days", metavar="DAYS")
     dt: float = option("Step, seconds.", type=Number(1, 86_400), metavar="S", default=300.0)
     events_format: BatsimFormat = option(
-        "For Batsim 5, generic events, whose data is a JSON text.", "--format", default="batsim4"
+        "For Batsim 5, generic events, whose data is a JSON string.", "--format", default="batsim4"
     )
     interpolation: Interpolation = option_of(FileOptions, "interpolation")
     gaps: Gaps = option_of(FileOptions, "gaps")
     night: Night = option_of(FileOptions, "night")
-    clip_negative: bool = option(
-        "Count negative power in a CSV or ENTSO-E file, such as an inverter's own demand at night, as 0."
-    )
+    clip_negative: bool = option("Count negative power, such as an inverter's own demand at night, as 0.")
     route: Route = option_of(FileOptions, "route")
     pv_efficiency: float = option_of(PvPlant, "efficiency", "--pv-efficiency")
     cut_in: float = option_of(WindTurbine, "cut_in_m_s", "--cut-in")
@@ -109,7 +118,10 @@ class _PowerOptions(CommandOptions):
     wind_capacity_kw: float | None = option("The same for wind.", **_FLEET)
     pv_start: int | None = option("Start in the PV file, if different from --start.", **_MOMENT)
     wind_start: int | None = option("Start in the wind file, if different from --start.", **_MOMENT)
-    pv_column: str | None = option("Column of a CSV or ENTSO-E file, or a part of its name.", metavar="NAME")
+    pv_column: str | None = option(
+        "Column of a CSV file, or production type of a market's export, or a part of its name.",
+        metavar="NAME",
+    )
     wind_column: str | None = option("The same for wind; for NASA POWER, for example WS10M.", metavar="NAME")
     unit: str | None = option(
         "Unit of a CSV column whose name states none: W, kW, MW, GW; Wh, kWh, MWh for the energy of each "
@@ -120,6 +132,11 @@ class _PowerOptions(CommandOptions):
         "Time between rows of a CSV file without times, seconds.", type=Whole(1, 86_400 * 366), metavar="S"
     )
     first_time: int | None = option("Date of the first row of a CSV file without dates.", **_MOMENT)
+    timezone: tzinfo | None = option(
+        "Time zone of times in a CSV file that state none, such as Europe/Berlin or +01:00. [default: UTC]",
+        type=parsed(_zone),
+        metavar="ZONE",
+    )
     date_order: DateOrder | None = option("How to read 03/04/2019. [default: whichever fits]")
     synthetic: bool = option("Generate the weather from --seed; no files needed.")
     seed: int = option_of(PowerOptions, "seed")
@@ -138,19 +155,19 @@ class _PowerOptions(CommandOptions):
         metavar="PREFIX",
     )
     case: ProductionCase = option(
-        "Write what really comes if this had been forecast: at the upper bound of its band (best), at "
-        "the lower (worst), or anywhere between in each step. The band is that of plans: 5 %, rising to 30 % "
-        "after 72 h.",
+        "Write the actual production for this forecast: at the upper bound of its uncertainty band (best), "
+        "at the lower bound (worst), or random within the band in each step (between). The band is that of "
+        "plans: 5 %, rising to 30 % after 72 h.",
         default="exact",
     )
     write_forecast: str | None = option(
         "Files: also write a forecast of the window with quantiles (CSV), issued every 6 hours for the "
-        "next 96, with the errors that it had in the past. Requires 98 days before --start.",
+        "next 96 hours, from the errors of past forecasts. Requires 98 days before --start.",
         metavar="FILE",
     )
     grid: Path | None = option(
-        "Site file with a [grid]: also write its price and carbon intensity of each step, for a scheduler "
-        "that has no such files, or as what they really were.",
+        "Site file with a [grid]: also write its price and carbon intensity of each step, for schedulers "
+        "without access to these files, or as actual values.",
         metavar="SITE",
     )
     quiet: bool = option("Print no summary.", "-q")
@@ -161,9 +178,9 @@ class _PowerOptions(CommandOptions):
 def power(options: _PowerOptions) -> None:
     """Write the power produced in each step, as external events for Batsim.
 
-    The power comes from files of the past (hourly or finer, times in UTC), scaled to the site's size
-    and brought to steps so that each hour keeps its energy, or from a seeded synthetic sky. Sun and wind
-    are added. The first line is always at time 0.
+    The power comes from files of the past (hourly or finer), scaled to the site's size and resampled to
+    steps so that each hour keeps its energy, or from seeded synthetic weather. The output is the sum of solar
+    and wind power. The first line is always at time 0.
 
     \b
     Three days of June from two Renewables.ninja exports:
@@ -171,7 +188,7 @@ def power(options: _PowerOptions) -> None:
           --start 2019-06-01 --days 3 -o power.txt
 
     \b
-    No file at hand:
+    Without a file:
       beasy-sched generate power --synthetic --seed 1 --pv-kw 10 --wind-kw 7 -o power.txt
 
     \b
@@ -185,11 +202,11 @@ def power(options: _PowerOptions) -> None:
           --pv-kw 10 -o power.txt
 
     \b
-    With the prices and carbon intensities of the site's grid beside the power:
+    With the prices and carbon intensities of the site's grid:
       beasy-sched generate power --synthetic --pv-kw 10 --grid site.toml -o power.txt
 
     \b
-    With a forecast that says how sure it is:
+    With a probabilistic forecast:
       beasy-sched generate power --pv ninja_pv.csv --pv-kw 10 --start 2019-06-01 --days 30 -o power.txt \\
           --write-forecast forecast.csv
 
@@ -219,13 +236,13 @@ def power(options: _PowerOptions) -> None:
             _write_forecast(options, options.write_forecast, placed)
         write_output(options.output, power_event_lines(real, options.dt, options.events_format, told))
     for production, window in placed:
-        _remark(production, window)
+        _remark(production, window, options.timezone)
     if not options.quiet:
         _print_figures(options, placed, powers, real)
 
 
 def _write_forecast(options: _PowerOptions, path: str, placed: Sequence[tuple[Production, Window]]) -> None:
-    """Write what could be foreseen of the window, every six hours, from what came before."""
+    """Write forecasts of the window, issued every six hours, from the production before it."""
     if options.synthetic:
         raise ConfigError(
             "--write-forecast requires files that begin before --start: give --pv or --wind"
@@ -290,12 +307,15 @@ def _from_files(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
         interval_s=options.interval,
         date_order=options.date_order,
         clip_negative=options.clip_negative,
+        zone=options.timezone,
     )
     given = (("pv", options.pv, options.pv_column), ("wind", options.wind, options.wind_column))
+    clocks: list[tuple[str, str]] = []
     for name, path, column in given:
         if path is None:
             continue
         series = read(path, column=column)
+        clocks.append((path, series.clock))
         if options.first_time is not None and series.start_s is None:
             series = replace(series, start_s=options.first_time)
         if name == "pv" and options.night is Night.ZERO:
@@ -303,10 +323,13 @@ def _from_files(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
                 series, latitude_deg=options.latitude, longitude_deg=options.longitude
             )
         yield name, series
+    if options.timezone is not None and all(clock for _, clock in clocks):
+        reasons = "; ".join(f"{path}: {clock}" for path, clock in clocks)
+        raise ConfigError(f"--timezone applies to none of the files: {reasons}; omit it")
 
 
 def _synthetic(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
-    """Make the weather of the window, for each plant."""
+    """Generate the weather of the window, for each plant."""
     if options.pv is not None or options.wind is not None:
         raise ConfigError("--synthetic generates the weather: do not combine it with --pv and --wind")
     if options.pv_kw is None and options.wind_kw is None:
@@ -359,11 +382,13 @@ def _start_s(options: _PowerOptions, production: Production, productions: list[P
     return start_s
 
 
-def _remark(production: Production, window: Window) -> None:
+def _remark(production: Production, window: Window, zone: tzinfo | None) -> None:
     series = production.series
     notes = [*series.notes]
     if flagged := flagged_intervals(series, window):
         notes.append(f"{flagged} hours of the window are marked as missing and filled in by the provider")
+    if zone is not None and series.clock:
+        notes.append(f"--timezone does not apply: {series.clock}")
     for note in notes:
         click.echo(f"note: {series.path}: {note}", err=True)
     for finding in production.findings:

@@ -122,7 +122,7 @@ def _filter_option(field: str) -> Any:
 
 
 class CommonOptions(CommandOptions):
-    """What all ways to generate a workload share, and partly the import of past jobs."""
+    """Options of all ways to generate a workload, some also of the import of past jobs."""
 
     output: str = output_option("JSON file")
     swf: str | None = option(
@@ -148,8 +148,8 @@ class CommonOptions(CommandOptions):
     )
     seed: int = option_of(WorkloadOptions, "seed")
     noise: float = option(
-        "Write what really comes if this had been forecast: Gaussian noise of this many percent on the "
-        "times between arrivals and on run times. Grouped walltimes are based on the real run times.",
+        "Write the actual workload for this forecast: apply Gaussian noise (percent) to inter-arrival times "
+        "and run times. Grouped walltimes are based on the real run times.",
         type=Number(0, 100),
         default=0.0,
         metavar="PCT",
@@ -260,7 +260,7 @@ class _ForWorkflows(CommandOptions):
 
 
 class _WithoutArgument(SectionedCommand):
-    """A command whose help does not tell of its argument."""
+    """A command that hides its argument in --help."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return [self.options_metavar or ""]
@@ -300,8 +300,8 @@ def workload(
           --chains keep -o due.json
       beasy-sched generate workload --workflows --copies 4 -o workflows.json
 
-    Deadlines, chains and workflows become the members deadline_s, after, think_time_s, workflow and
-    phase of the jobs. All policies keep the order of chains and workflows, and results tell which
+    Deadlines, chains and workflows are stored in the job fields deadline_s, after, think_time_s, workflow and
+    phase of the jobs. All policies keep the order of chains and workflows, and results report which
     deadlines were met.
 
     \b
@@ -337,7 +337,7 @@ _NOT_FOR_WORKFLOWS: Final = ("hosts", "walltimes", "noise", "deadlines", "profil
 
 
 def _check_section(context: click.Context, given: CommonOptions) -> None:
-    """Refuse options that would have no effect."""
+    """Raise UsageError for options that would have no effect."""
     chosen = [
         name
         for name, is_given in zip(
@@ -409,7 +409,7 @@ def _workflow_options(given: CommonOptions, flows: _ForWorkflows, speed: float) 
 
 
 def _with_noise(made: GeneratedWorkload, given: CommonOptions, clip: bool) -> GeneratedWorkload:
-    """Return what really comes where ``made`` had been forecast; requested times of a trace stay."""
+    """Return the actual workload for the forecast ``made``; requested times of a trace stay."""
     sigma = given.noise / 100.0
     if sigma == 0.0:
         return made
@@ -420,18 +420,18 @@ def _with_noise(made: GeneratedWorkload, given: CommonOptions, clip: bool) -> Ge
 
 
 def _extent(made: GeneratedWorkload) -> str:
-    """Say how many jobs come in which time."""
+    """Return the number of jobs and the time of their arrivals."""
     jobs = counted(made.size, "job")
     return f"{jobs} in {format_duration(made.window_s)}" if made.window_s > 0 else f"{jobs}, all at once,"
 
 
 def _load(made: GeneratedWorkload) -> str:
-    """Name the load, which is unknown where all jobs come at once."""
+    """Return the load, which is unknown if all jobs arrive at once."""
     return f", load {made.load:.3f}" if made.window_s > 0 else ""
 
 
 def _fits(made: GeneratedWorkload) -> list[str]:
-    """How log-normal the run times and the gaps between arrivals are."""
+    """Describe log-normal fits of run times and gaps between arrivals."""
     times_s = {"run times": made.run_s, "gaps between arrivals": np.diff(made.submit_s)}
     fits = {name: fit_log_normal(values_s) for name, values_s in times_s.items()}
     return [f"  {name}: {fit}" for name, fit in fits.items() if fit is not None]
@@ -440,7 +440,7 @@ def _fits(made: GeneratedWorkload) -> list[str]:
 def write_workload(
     made: GeneratedWorkload, output: str, form: BatsimFormat, speed_source: str, *more: str, quiet: bool
 ) -> None:
-    """Write a workload file; say what was made, ``more`` about it, and what may be a mistake."""
+    """Write a workload file; print a summary, ``more`` about it, and warnings."""
     write_output(output, made.json_pieces(form))
     for line in () if quiet else (*_summary(made, output, speed_source), *more):
         print_line(line)
@@ -449,7 +449,7 @@ def write_workload(
 
 
 def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[str]:
-    """Say what was made, how, and what was left out, line by line."""
+    """Return the lines of the summary, with the rows that were omitted."""
     report = made.report
     speed = made.reference_speed_flops / 1e9
     lines = [
@@ -461,7 +461,7 @@ def _summary(made: GeneratedWorkload, output: str, speed_source: str) -> list[st
         some = f"{made.beyond_walltime} of {counted(made.size, 'job')}"
         lines.append(f"  longer than their walltime: {some}, which Batsim will kill")
     if report.dropped:
-        lines.append(f"  left out: {report.dropped_total} of {report.rows}")
+        lines.append(f"  omitted: {report.dropped_total} of {report.rows}")
     for reason, count in report.dropped.items():
         examples = report.examples.get(reason, [])
         more = ["..."] if count > len(examples) else []

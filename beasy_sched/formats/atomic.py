@@ -284,7 +284,7 @@ def remove_old(paths: Iterable[PathLike], folder: HeldFolder | None = None) -> N
             continue
         except OSError as error:
             raise InputError(
-                path, f"is from an earlier run and cannot be removed: {error.strerror or error}"
+                path, f"cannot be removed, although it is from an earlier run: {error.strerror or error}"
             ) from error
 
 

@@ -65,9 +65,9 @@ class JobColumns(Sequence[WorkloadJob]):
     profile_names: list[str]
     """Names of the profiles, each once, in the order in which the file's jobs first name them."""
     subtime_is_whole: BoolArray
-    """Where the submission time is an integer in the file."""
+    """Whether the submission time is an integer in the file."""
     walltime_is_whole: BoolArray
-    """Where the walltime is an integer in the file."""
+    """Whether the walltime is an integer in the file."""
     extras: dict[int, dict[str, Any]]
     """Members that Batsim does not know, of the jobs that have some, by position."""
 

@@ -1,4 +1,4 @@
-"""What differs between Batsim 4's input files and Batsim 5's: names, and where users' own members go.
+"""Conversion between input files of Batsim 4 and 5: names, and the place of users' own fields.
 
 The rest of the package works with Batsim 4's form; files of Batsim 5 are brought to it as they are read.
 Sources: the sources of Batsim v5.0.0-rc2, and runs of it (docs/guides/batsim.md).
@@ -219,7 +219,7 @@ def workload_for_batsim4(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[s
             raise ValueError(f"profile {name!r}: Batsim 4 has no counterpart of {profile['type']!r}")
     made = {name: profile_from_batsim5(name, profile) for name, profile in profiles.items()}
     dropped = sorted({member for job in jobs for member in dropped_by_batsim5(job)})
-    left_out = [f"members of jobs left out, as Batsim 5 does: {', '.join(dropped)}"] if dropped else []
+    left_out = [f"dropped job fields that Batsim 5 does not forward: {', '.join(dropped)}"] if dropped else []
     return {**raw, "jobs": [job_from_batsim5(job) for job in jobs], "profiles": made}, left_out
 
 

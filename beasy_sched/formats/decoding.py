@@ -268,7 +268,7 @@ def read_csv(path: PathLike, mentioned: str = "") -> tuple[list[str], Iterator[t
     if not text.strip():
         raise InputError(path, "is empty: expected a table whose first line names its columns")
     if not text.endswith("\n"):
-        raise InputError(path, "ends in the middle of a line: the rest is lost", line=1 + text.count("\n"))
+        raise InputError(path, "is truncated: the last line is incomplete", line=1 + text.count("\n"))
     rows = csv_rows(text, path)
     names = next(rows)[1]
     if mentioned and '"' not in text.replace('""', "") and "\r" not in text:
@@ -299,7 +299,7 @@ def _of_width(
 
 def _misshapen(path: PathLike, cells: list[str], names: list[str], line: int) -> InputError:
     """The error for a row that is not as wide as its header."""
-    return InputError(path, f"has {len(cells)} values where the header names {len(names)} columns", line=line)
+    return InputError(path, f"has {len(cells)} values but the header has {len(names)} columns", line=line)
 
 
 _MOST_BLOCK: Final = (1 << 31) - 1

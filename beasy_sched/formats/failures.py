@@ -27,7 +27,7 @@ from beasy_sched.protocol.json_numbers import as_batsim_reads
 
 
 class HostFailureKind(str, Enum):
-    """What happens to hosts."""
+    """Kinds of failures of hosts."""
 
     BREAKS = "breaks"
     WAKES_FAIL = "wakes_fail"

@@ -1,4 +1,4 @@
-"""Where a run's predictions of the production come from, as a user names it; files of forecasts.
+"""Sources of a run's predictions of the production, as a user names them; files of forecasts.
 
 ``none``; ``perfect:EVENTS`` (the real production, for studies; ``perfect`` alone where the run's own events
 are known); ``predictor:FILE`` (training data, or a TOML file that tells more); any other text is a forecast
@@ -38,7 +38,7 @@ from beasy_sched.forecast.weather import (
     LocalHours,
     WeatherForecast,
 )
-from beasy_sched.formats.power_series import column_times, read_power_series
+from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
 from beasy_sched.formats.reading import in_file, parse_toml, read_text
 from beasy_sched.formats.solar_history import (
@@ -48,6 +48,7 @@ from beasy_sched.formats.solar_history import (
     word_classes,
 )
 from beasy_sched.formats.table import Table, parse_table, read_table_text
+from beasy_sched.formats.time_columns import column_times
 from beasy_sched.formats.units import UnitError, power_unit, unit_in_name
 from beasy_sched.limits import listed
 from beasy_sched.structs import as_type
@@ -81,7 +82,7 @@ def with_own_events(text: str | None, events: Sequence[PathLike]) -> str | None:
     if len(events) != 1:
         found = f"has {len(events)} of them" if events else "has none"
         raise ConfigError(
-            f"forecast 'perfect': stands for the run's events file, but the run {found}:"
+            f"forecast 'perfect': uses the run's events file, but the run {found}:"
             " name the file with the production, as perfect:EVENTS"
         )
     return f"perfect:{os.fspath(events[0])}"
@@ -118,8 +119,7 @@ def forecast_files(text: str) -> list[str]:
 def _predictor(path: PathLike, site: Site) -> SolarForecast:
     if site.calendar is None:
         raise ConfigError(
-            "a predictor requires the moment of time 0: add [time] start to the site file, such as"
-            ' start = "2010-07-12T09:00:00-04:00"'
+            'a predictor requires [time] start in the site file, such as start = "2010-07-12T09:00:00-04:00"'
         )
     start, folder = site.calendar.start, Path(path).parent
     given = _given(path)
@@ -134,7 +134,7 @@ def _predictor(path: PathLike, site: Site) -> SolarForecast:
 
 
 def _given(path: PathLike) -> _Predictor:
-    """What the file says: training data itself, or a TOML file."""
+    """Return the content of the file: training data itself, or a TOML file."""
     if Path(path).suffix != ".toml":
         return _Predictor(training=Path(path).name)
     values = parse_toml(read_text(path), path)
@@ -211,17 +211,15 @@ def _times(table: Table, start: datetime | None) -> tuple[FloatArray, FloatArray
     columns = []
     for wanted in ("issued", "valid"):
         name = next(name for name in table.names if name.lower() == wanted)
-        times, dated, _ = column_times(table, name)
-        columns.append((times.astype(np.float64), dated))
+        times = column_times(table, name)
+        columns.append((times.seconds.astype(np.float64), times.dated))
     (issued_s, dated), (valid_s, also_dated) = columns
     if dated != also_dated:
         raise InputError(table.path, "has dates in one of issued and valid, seconds in the other")
     if not dated:
         return issued_s, valid_s
     if start is None or start.utcoffset() is None:
-        raise InputError(
-            table.path, "has dates, but what time 0 of the run is was not stated with its UTC offset"
-        )
+        raise InputError(table.path, "has dates, but the site has no [time] start with a UTC offset")
     return issued_s - start.timestamp(), valid_s - start.timestamp()
 
 
@@ -265,7 +263,7 @@ def _check_rows(
     if same.any():
         at = int(np.argmax(same))
         line = table.lines[order[at]]
-        raise table.error(int(order[at + 1]), f"repeats the times of line {line} with another value")
+        raise table.error(int(order[at + 1]), f"repeats the times of line {line} with a different value")
 
 
 def _interval_s(table: Table, valid_s: FloatArray) -> float:

@@ -4,8 +4,10 @@
   once more, and with "-" for hours not yet published;
 - OMIE: a date and an hour from 1 to 24, local time;
 - Electricity Maps: "Carbon Intensity gCO2eq/kWh (direct)" or "(LCA)"; EIA-based: "avg_CI";
+- SMARD (local time of Germany) and Energy-Charts (table or JSON);
 - Nord Pool: one column without times;
-- ``time,value``: times without an offset are UTC, those of a column ``time_s`` simulated seconds.
+- ``time,value``: times without an offset are in the zone that the column's name or the user states, or else
+  UTC; those of a column ``time_s`` are simulated seconds.
 
 Units are those of `beasy_sched.formats.units`, in the column's name or stated beside the file.
 """
@@ -16,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,14 +31,29 @@ from beasy_sched.energy.grid import Signal
 from beasy_sched.errors import InputError
 from beasy_sched.formats.currencies import Currency, currency_named
 from beasy_sched.formats.decoding import csv_line, csv_rows
+from beasy_sched.formats.entsoe import entsoe_times, is_entsoe_header, only_rows
+from beasy_sched.formats.german_market import is_smard_header, smard_table, smard_times
+from beasy_sched.formats.nested_tables import json_object
+from beasy_sched.formats.rate_json import rate_json_table
 from beasy_sched.formats.table import NOTHING, Table, parse_table, read_table_text
+from beasy_sched.formats.time_columns import (
+    column_times,
+    find_header,
+    is_csv_header,
+    is_end,
+    is_start,
+    joined_times,
+    time_column,
+    with_units_line,
+)
 from beasy_sched.formats.units import RateUnit, UnitError, carbon_unit, price_unit, rate_in_name
-from beasy_sched.formats.weather_exports import entsoe_times, is_entsoe_header
 from beasy_sched.limits import listed, shortened
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, counted
 
 _MOST_G_PER_KWH: Final = 3000.0
 """Largest credible carbon intensity, g/kWh; lignite has about 1 100."""
+_SEQUENCE: Final = "Sequence"
+_SEQUENCE_WORD: Final = re.compile(r"\s*\bSequence\b\s*", re.IGNORECASE)
 _DAY_COLUMNS: Final = ("date", "fecha", "day")
 _HOUR_COLUMNS: Final = ("hour", "hora", "h")
 
@@ -92,6 +109,10 @@ class RateFile:
     """Moment of the first value, for a file without times."""
     currency: str | None = None
     """Currency of the site; None where it states none."""
+    zone: tzinfo | None = None
+    """Time zone of times that state none; None means UTC, or the site's for local days and hours."""
+    sequence: str | None = None
+    """Auction of ENTSO-E's prices, where the file has several."""
 
 
 class GridRate(NamedTuple):
@@ -108,12 +129,16 @@ def read_rate(source: RateFile, calendar: Calendar) -> GridRate:
     Values are per kWh; hours at the end that have none yet are left out. Raises InputError that names file,
     line and column.
     """
-    text = _plain_text(read_table_text(source.path), source.path)
-    table = parse_table(source.path, text, lambda cells: _is_header(cells, source))
+    table = _of_auction(_table(source), source)
     source = replace(source, currency=_currency(table, source))
     column = _column(table, source)
     unit = _unit(table, column, source)
     times = _times(table, source, calendar)
+    if len(table.rows) > 1 and np.all(np.diff(times.starts_s) < 0):  # the newest row is the first
+        table = replace(table, rows=table.rows[::-1], lines=table.lines[::-1])
+        times = times.reversed()
+    if source.zone is not None and times.clock:
+        raise InputError(table.path, f"{source.quantity.name}.zone: {times.clock}: omit zone")
     values = table.numbers(column) / unit.in_one
     _check_size(table, values, column, unit.currency)
     known = np.flatnonzero(times.exists & ~np.isnan(values))
@@ -122,6 +147,47 @@ def read_rate(source: RateFile, calendar: Calendar) -> GridRate:
     rows = np.flatnonzero(times.exists[: known[-1] + 1])
     signal = _signal(replace(table, lines=table.lines[rows]), times, rows, values[rows], source)
     return GridRate(signal, source.currency or (unit.currency.name if unit.currency else None))
+
+
+def _table(source: RateFile) -> Table:
+    """Read the table of a file. Raises InputError."""
+    path, text = source.path, read_table_text(source.path)
+    if text.lstrip()[:1] == "{":
+        return rate_json_table(path, json_object(path, text))
+    if find_header(text, is_smard_header):
+        return smard_table(path, text)
+    text = _plain_text(text, path)
+    if not find_header(text, lambda cells: _is_header(cells, source)):
+        name = source.quantity.name
+        raise InputError(
+            path,
+            f"no header line was found that names a time or a {name}: name the column, with {name} ="
+            ' { file = "...", column = "..." }',
+        )
+    table = with_units_line(parse_table(path, text, lambda cells: _is_header(cells, source)))
+    return table if is_entsoe_header(list(table.names)) else joined_times(table, hours=False)
+
+
+def _of_auction(table: Table, source: RateFile) -> Table:
+    """Return the rows of one auction, where a table has several. Raises InputError that names these."""
+    table = only_rows(table, "Area", None, "export one area only")
+    if _SEQUENCE not in table.names:
+        if source.sequence is not None:
+            raise InputError(table.path, f"has no column {_SEQUENCE!r}: omit sequence")
+        return table
+    texts = table.texts(_SEQUENCE)
+    kinds = {_SEQUENCE_WORD.sub("", text): text for text in texts}
+    if source.sequence is None and len(kinds) < 2:
+        return table
+    wanted = None if source.sequence is None else kinds.get(_SEQUENCE_WORD.sub("", source.sequence))
+    if wanted is None:
+        found = "has several auctions" if source.sequence is None else f"has no sequence {source.sequence!r}"
+        raise InputError(
+            table.path,
+            f'{found}: choose one with {source.quantity.name} = {{ file = "...", sequence = "..." }}; found'
+            f" {listed(sorted(kinds))}",
+        )
+    return only_rows(table, _SEQUENCE, wanted, "")
 
 
 def _currency(table: Table, source: RateFile) -> str | None:
@@ -151,8 +217,14 @@ def _plain_text(text: str, path: Path) -> str:
 
 
 def _is_header(cells: list[str], source: RateFile) -> bool:
-    named = source.column in cells or any(_holds(cell, source) for cell in cells)
-    return named or (len(cells) == 2 and cells[0].lower() in ("time", "time_s", "timestamp", "datetime"))
+    if source.column in cells:
+        return True
+    if not is_csv_header(cells) or (len(cells) < 2 and not any(_holds(cell, source) for cell in cells)):
+        return False
+    times = ("time_s", *_DAY_COLUMNS)
+    return any(
+        _holds(name, source) or is_start(name) or is_end(name) or name.lower() in times for name in cells
+    )
 
 
 def _holds(column: str, source: RateFile) -> bool:
@@ -175,6 +247,8 @@ def _column(table: Table, source: RateFile) -> str:
         table.texts(source.column)  # raises where the file has no such column
         return source.column
     found = [name for name in table.names if _holds(name, source)]
+    if len(found) > 1:
+        found = [name for name in found if not all(text.lower() in NOTHING for text in table.texts(name))]
     if not found and len(table.names) == 2:
         return table.names[1]
     if len(found) != 1:
@@ -196,7 +270,7 @@ def _unit(table: Table, column: str, source: RateFile) -> RateUnit:
         raise InputError(
             table.path,
             f"column {column!r} does not state its unit: expected it in the name, as in {column} [{example}],"
-            f" or beside the file: {quantity.name} = {beside}",
+            f" or next to the file: {quantity.name} = {beside}",
         )
     try:
         unit = quantity.unit(given or stated or "", source.currency)
@@ -237,30 +311,55 @@ class _Times(NamedTuple):
     """Whether each row's local time exists: False for an hour that the change of clocks skips."""
     lasting: FloatArray
     """Number of intervals that each row lasts: 1, or 2 for an hour that the clocks show twice."""
+    clock: str = ""
+    """Reason why a time zone that the user gives does not apply; empty where it does."""
+
+    def reversed(self) -> _Times:
+        """Return the times of the rows in the other order."""
+        return self._replace(
+            starts_s=self.starts_s[::-1], exists=self.exists[::-1], lasting=self.lasting[::-1]
+        )
 
 
 def _times(table: Table, source: RateFile, calendar: Calendar) -> _Times:
     names = {name.lower(): name for name in table.names}
     zero_s = calendar.start.timestamp()
     if is_entsoe_header(list(table.names)):
-        times, exists = entsoe_times(table)
-        return _Times(np.asarray(times - zero_s, dtype=np.float64), exists, np.ones(len(times)))
+        seconds, exists = entsoe_times(table)
+        return _dated(seconds, exists, zero_s, "its format states its time zone")
+    if is_smard_header(list(table.names)):
+        local = smard_times(table)
+        return _dated(local.seconds, local.exists, zero_s, "SMARD's times are local time of Germany")
     if "time_s" in names:
-        return _evenly(table.numbers(names["time_s"]))
+        return _evenly(table.numbers(names["time_s"]))._replace(clock="its times are simulated seconds")
     day, hour = (next((names[n] for n in some if n in names), None) for some in (_DAY_COLUMNS, _HOUR_COLUMNS))
     if day is not None and hour is not None:
-        return _days_and_hours(table, day, hour, calendar)
-    time = next((name for low, name in names.items() if low.startswith(("time", "date"))), None)
+        local_calendar = calendar if source.zone is None else replace(calendar, zone=source.zone)
+        return _days_and_hours(table, day, hour, local_calendar)
+    time = time_column(table)
+    if time is None:
+        time = next((name for low, name in names.items() if low.startswith(("time", "date"))), None)
     if time is not None:
-        return _evenly(np.asarray(table.times(time)[0] - zero_s, dtype=np.float64))
+        found = column_times(table, time, None, source.zone)
+        seconds = found.seconds
+        if is_end(time) and len(seconds) > 1:
+            seconds = seconds - round(float(np.median(np.diff(seconds))))
+        return _dated(seconds, found.exists, zero_s, found.clock)
     if source.start is None:
         raise InputError(
             table.path,
-            "has no column of times: say when its first value holds, with"
+            "has no time column: give the time of the first value, with"
             f' {source.quantity.name} = {{ file = "...", start = "2019-01-01T00:00:00+01:00" }}',
         )
     hours = np.arange(len(table.rows), dtype=np.float64)
-    return _evenly(source.start.timestamp() - zero_s + SECONDS_PER_HOUR * hours)
+    starts_s = source.start.timestamp() - zero_s + SECONDS_PER_HOUR * hours
+    return _evenly(starts_s)._replace(clock="it has no column of times")
+
+
+def _dated(seconds: IntArray, exists: BoolArray, zero_s: float, clock: str) -> _Times:
+    """Times of seconds since 1970, for a run whose time 0 is ``zero_s``."""
+    starts_s = np.asarray(seconds - zero_s, dtype=np.float64)
+    return _Times(starts_s, exists, np.ones(len(starts_s)), clock)
 
 
 def _evenly(starts_s: FloatArray) -> _Times:
@@ -280,7 +379,7 @@ def _days_and_hours(table: Table, day_column: str, hour_column: str, calendar: C
         raise table.error(
             at, f"{hour_column}: found {shortened(table.texts(hour_column)[at], 40)!r}, expected 1 to 24"
         )
-    times, exists, lasting = _evenly(np.empty(len(days)))
+    times, exists, lasting, _ = _evenly(np.empty(len(days)))
     counts = Counter(days)
     for row, (day, hour) in enumerate(zip(days, hours.astype(int).tolist(), strict=True)):
         try:
@@ -314,7 +413,9 @@ def _signal(table: Table, times: _Times, rows: IndexArray, values: FloatArray, s
     steps: FloatArray = np.diff(times_s)
     if np.any(steps <= 0):
         at = int(np.argmax(steps <= 0)) + 1
-        raise table.error(at, f"is not later than line {table.lines[at - 1]}: times must ascend")
+        raise table.error(
+            at, f"is not later than line {table.lines[at - 1]}: expected ascending times, one row for each"
+        )
     usual_s = float(np.median(steps))
     lasting = times.lasting[rows]
     times_s, values, lines = _with_all_hours(times_s, values, table.lines, lasting[:-1], usual_s)
@@ -324,8 +425,8 @@ def _signal(table: Table, times: _Times, rows: IndexArray, values: FloatArray, s
             line = int(lines[int(np.argmax(empty))])
             raise InputError(
                 table.path,
-                f"has {counted(int(empty.sum()), 'interval')} without a value, the first one here or"
-                f" later: say how they are filled, with {source.quantity.name} = "
+                f"has {counted(int(empty.sum()), 'interval')} without a value, from this line on: choose"
+                f" how to fill them, with {source.quantity.name} = "
                 '{ file = "...", gaps = "hold" } or "interpolate"',
                 line=line,
             )

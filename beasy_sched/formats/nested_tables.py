@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +29,30 @@ def member(contents: Mapping[str, Any], *names: str) -> Any:
     for name in names:
         found = found.get(name) if isinstance(found, dict) else None
     return found
+
+
+def rows_of(path: PathLike, where: str, rows: object) -> dict[str, list[Any]]:
+    """Return the columns of a list of objects; fields of objects in these are ``outer.inner``.
+
+    Lists are skipped, and a field that an object does not have is null. Raises InputError, naming ``where``.
+    """
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise InputError(path, f"{where}: expected a list of objects")
+    flat = [dict(_flat(row)) for row in rows]
+    names = dict.fromkeys(name for row in flat for name in row)
+    return {name: [row.get(name) for row in flat] for name in names}
+
+
+def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{inner}", each) for inner, each in value.items() if _is_scalar(each))
+        elif _is_scalar(value):
+            yield name, value
+
+
+def _is_scalar(value: object) -> bool:
+    return not isinstance(value, dict | list)
 
 
 def columns_table(path: PathLike, columns: Mapping[str, Any], preamble: Sequence[str] = ()) -> Table:

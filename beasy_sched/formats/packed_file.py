@@ -64,7 +64,7 @@ class PackedFormat:
         """Read a file of this kind. Raises InputError: another kind, damaged, too new, or other contents."""
         file = self._opened(path, read_bytes(path))
         if hashlib.sha256(file.windows).digest() != file.sha256:
-            raise InputError(path, f"is damaged: its checksum is wrong; make the {self.what} again")
+            raise InputError(path, f"is damaged: its checksum is wrong; regenerate the {self.what}")
         try:
             return decode_msgpack(file.windows, kind, array_decoder())
         except (Malformed, ConfigError) as error:
@@ -89,13 +89,13 @@ class PackedFormat:
                     path,
                     f"has format version {version}, written by {raw.get('program') or 'an unknown program'}; "
                     f"this is beasy-sched {__version__}, which reads version {self.version}: "
-                    f"use the program that wrote it, or make the {self.what} again",
+                    f"use the program that wrote it, or regenerate the {self.what}",
                 )
             return msgspec.convert(raw, _PackedFile)
         except (Malformed, msgspec.ValidationError):
             ours = self._begins(content)
             message = (
-                f"is damaged or cut off: make the {self.what} again" if ours else f"is not a {self.name}"
+                f"is corrupt or truncated: regenerate the {self.what}" if ours else f"is not a {self.name}"
             )
             raise InputError(path, message) from None
 

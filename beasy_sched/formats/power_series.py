@@ -2,17 +2,18 @@
 
 Plain CSV files have a column of values, and a column of times or none. The unit comes from the column's
 name (``Solar [MW]``, ``power (W)``, ``energy_kwh``) or from the user; the energy of a row is divided by the
-time between rows. Times are UTC dates, seconds since 1970, or
-seconds from the start; an interval's value is its mean from its time on, or up to it where the column is
-called ``period_end``.
+time between rows. Times are dates (in UTC, or in the zone that they, their column's name or the user state),
+seconds since 1970, or seconds from the start; an interval's value is its mean from its time on, or up to it
+where the column is called ``period_end`` or the like.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import tzinfo
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -21,79 +22,70 @@ from beasy_sched.energy.sources import Interpolation, resample
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.batsim_events import read_external_events
-from beasy_sched.formats.decoding import csv_line
+from beasy_sched.formats.entsoe import is_entsoe_header, parse_entsoe
+from beasy_sched.formats.german_market import (
+    energy_charts_series,
+    is_energy_charts,
+    is_smard_header,
+    parse_smard,
+)
 from beasy_sched.formats.nested_tables import json_object
+from beasy_sched.formats.nsrdb import is_nsrdb_header, parse_nsrdb
 from beasy_sched.formats.open_meteo import (
     is_open_meteo,
     is_open_meteo_header,
     open_meteo_series,
     parse_open_meteo,
 )
-from beasy_sched.formats.pvgis import is_pvgis, is_pvgis_header, parse_pvgis, pvgis_series
+from beasy_sched.formats.pvgis import (
+    is_pvgis,
+    is_pvgis_header,
+    is_typical_year_header,
+    parse_pvgis,
+    parse_typical_year,
+    pvgis_series,
+)
 from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
-from beasy_sched.formats.reading import is_number, read_text
+from beasy_sched.formats.reading import read_text
+from beasy_sched.formats.solcast import is_solcast, is_solcast_header, parse_solcast, solcast_series
 from beasy_sched.formats.table import (
-    DELIMITERS,
     POWER,
     DateOrder,
     Table,
     TimeSeries,
     equal_row_s,
-    is_date,
     on_grid,
-    parse_table,
     read_table_text,
+)
+from beasy_sched.formats.time_columns import (
+    ColumnTimes,
+    RowTimes,
+    choose_column,
+    find_header,
+    is_csv_header,
+    is_end,
+    plain_table,
+    time_column,
+    value_columns,
 )
 from beasy_sched.formats.units import EXPECTED_POWER, PowerUnit, UnitError, power_unit, unit_in_name
 from beasy_sched.formats.weather_columns import is_weather, weather_series
 from beasy_sched.formats.weather_exports import (
-    is_entsoe_header,
     is_nasa,
     is_nasa_header,
     is_ninja_header,
     nasa_power_series,
-    parse_entsoe,
     parse_nasa_power,
     parse_ninja,
 )
-from beasy_sched.limits import LATEST_S, listed, shortened
+from beasy_sched.limits import listed, shortened
 from beasy_sched.protocol.notices import POWER_FIELD, is_power
-from beasy_sched.units import SECONDS_PER_DAY
+from beasy_sched.units import SECONDS_PER_DAY, counted
 
-_START_NAMES = ("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)")
-_END_NAMES = ("period_end", "periodend")
-TIME_NAMES = _START_NAMES + _END_NAMES
-"""What columns of times are called, in lower case."""
+_RESTART_SHARE = 0.1
+"""Largest share of its last reading from which a counter of the day's energy restarts."""
 _COUNTER_FROM_S = SECONDS_PER_DAY
 """Time over which no energy of rows rises all along."""
-EPOCH_FROM_S = 3e8
-"""Numbers from here on are seconds since 1970 (mid-1979), not since the file's start."""
-
-
-def is_csv_header(cells: list[str]) -> bool:
-    """Whether a line can be a header: not a comment, and no cell of it is a number."""
-    return not cells[0].startswith("#") and not any(is_number(cell) for cell in cells)
-
-
-def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
-    """The column that the user names, in full or by a part that only one column has.
-
-    Raises InputError that lists the columns.
-    """
-    listing = f"its columns are: {listed(names)}"
-    if wanted is None:
-        if len(names) == 1:
-            return names[0]
-        raise InputError(
-            path, f"has several columns, choose one with --pv-column or --wind-column; {listing}"
-        )
-    if wanted in names:
-        return wanted
-    matches = [name for name in names if wanted.lower() in name.lower()]
-    if len(matches) != 1:
-        found = "matches more than one column" if matches else "is not a column"
-        raise InputError(path, f"{wanted!r} {found}; {listing}")
-    return matches[0]
 
 
 def parse_power_csv(
@@ -105,29 +97,26 @@ def parse_power_csv(
     interval_s: int | None = None,
     date_order: DateOrder | None = None,
     clip_negative: bool | None = None,
+    zone: tzinfo | None = None,
 ) -> TimeSeries:
     """Read one column of power. Raises InputError with line or column and cause.
 
     ``unit`` (W, kW, MW, GW; Wh, kWh, MWh for the energy of each row; per-unit or %) is needed where the
-    column's name has none; ``interval_s`` where the file has no times. A column of shares is the power of a
-    capacity of 1 W. ``clip_negative`` is as for `on_grid`.
+    column's name has none; ``interval_s`` where the file has no times. ``zone`` is that of times that state
+    none; None means UTC. A column of shares is the power of a capacity of 1 W. ``clip_negative`` is as for
+    `on_grid`.
     """
-    table = parse_table(path, text, is_csv_header)
-    return _one_column(table, column, unit, interval_s, date_order, clip_negative)
+    table = plain_table(path, text)
+    return _one_column(table, column, unit, RowTimes(interval_s, date_order, zone), clip_negative)
 
 
 def _one_column(
-    table: Table,
-    column: str | None,
-    unit: str | None,
-    interval_s: int | None,
-    date_order: DateOrder | None = None,
-    clip_negative: bool | None = None,
+    table: Table, column: str | None, unit: str | None, rows: RowTimes, clip_negative: bool | None = None
 ) -> TimeSeries:
     path = table.path
     name = choose_column(path, value_columns(table), column)
     of_column = _unit(path, name, unit)
-    times = _row_times(table, interval_s, date_order)
+    table, times = rows.of(table, [name])
     values = _watts(table, name, of_column, times.seconds)
     series = _series(table, {POWER: values}, times, clip_negative)
     if of_column.per_unit and np.nanmax(values, initial=0.0) > 2.0:
@@ -145,11 +134,22 @@ def _watts(table: Table, name: str, unit: PowerUnit, times_s: IntArray) -> Float
 
 
 def _check_no_counter(table: Table, name: str, values: FloatArray, times_s: IntArray) -> None:
-    """Raise InputError for values that rise over a whole day or more and never fall, as a meter's counter."""
+    """Raise InputError for readings of a meter: over a day or more, they fall at most daily, to 0."""
     known = values[np.argsort(times_s, kind="stable")]
     known = known[~np.isnan(known)]
     lasts_s = float(np.ptp(times_s)) if len(times_s) else 0.0
-    if len(known) > 2 and lasts_s >= _COUNTER_FROM_S and known[-1] > known[0] and np.all(np.diff(known) >= 0):
+    if len(known) < 3 or lasts_s < _COUNTER_FROM_S:
+        return
+    falls = np.flatnonzero(np.diff(known) < 0)
+    rises = int(np.count_nonzero(np.diff(known) > 0))
+    restarts = bool(np.all(known[falls + 1] <= _RESTART_SHARE * known[falls]))
+    if len(falls) and restarts and len(falls) <= lasts_s / SECONDS_PER_DAY + 1 and rises >= 4 * len(falls):
+        raise InputError(
+            table.path,
+            f"{name} rises and restarts near 0 {counted(len(falls), 'time')}: is it the energy of the day so"
+            " far? expected the energy of each row, which is the difference of two readings",
+        )
+    if rises and not len(falls):
         raise InputError(
             table.path,
             f"{name} never falls, from {known[0]:g} to {known[-1]:g}: is it a meter's counter? expected the"
@@ -157,45 +157,20 @@ def _check_no_counter(table: Table, name: str, values: FloatArray, times_s: IntA
         )
 
 
-def value_columns(table: Table) -> list[str]:
-    """The names of all columns but that of times, and that of the numbers of rows (unnamed)."""
-    time_name = time_column(table)
-    return [name for name in table.names if name and name != time_name]
-
-
-class _RowTimes(NamedTuple):
-    """Times of a table's rows."""
-
-    seconds: IntArray
-    dated: bool
-    """Whether they are dates, and not seconds from the file's start."""
-    notes: tuple[str, ...]
-
-
-def _row_times(table: Table, interval_s: int | None, date_order: DateOrder | None = None) -> _RowTimes:
-    """The table's times, or those of rows of ``interval_s`` where it has none."""
-    time_name = time_column(table)
-    if time_name is not None:
-        return _RowTimes(*column_times(table, time_name, date_order))
-    if interval_s is None:
-        raise InputError(table.path, "has no column of times: give the length of its rows with --interval")
-    return _RowTimes(np.arange(len(table.rows), dtype=np.int64) * interval_s, False, ())
-
-
 def _series(
-    table: Table, columns: Mapping[str, FloatArray], times: _RowTimes, clip_negative: bool | None = None
+    table: Table, columns: Mapping[str, FloatArray], times: ColumnTimes, clip_negative: bool | None = None
 ) -> TimeSeries:
     """The columns on a grid of the rows' times."""
     series = on_grid(
         table, times.seconds, columns, dated=times.dated, notes=times.notes, clip_negative=clip_negative
     )
-    return _from_ends(table, series)
+    return _from_ends(table, replace(series, clock=times.clock))
 
 
 def _from_ends(table: Table, series: TimeSeries) -> TimeSeries:
     """The series, moved where its times are the ends of its intervals."""
     time_name = time_column(table)
-    if time_name is not None and time_name.lower() in _END_NAMES and series.start_s is not None:
+    if time_name is not None and is_end(time_name) and series.start_s is not None:
         series = replace(series, start_s=series.start_s - series.interval_s)
     return series
 
@@ -209,7 +184,7 @@ def _unit(path: PathLike, name: str, unit: str | None) -> PowerUnit:
     own = given if stated is None else _parsed(path, f"column {name!r}", stated)
     assert own is not None
     if given is not None and given != own:
-        raise InputError(path, f"column {name!r} is in {stated}, but --unit says {unit}")
+        raise InputError(path, f"column {name!r} is in {stated}, but --unit is {unit}")
     return own
 
 
@@ -218,36 +193,6 @@ def _parsed(path: PathLike, where: str, unit: str) -> PowerUnit:
         return power_unit(unit)
     except UnitError as error:
         raise InputError(path, f"{where}: {error}") from None
-
-
-def time_column(table: Table) -> str | None:
-    """The name of the column of times, if there is one; an unnamed first column of dates is one, too.
-
-    That is how `DataFrame.to_csv` writes an index.
-    """
-    named = next((name for name in table.names if name.lower() in TIME_NAMES), None)
-    index_of_times = named is None and table.names[0] == "" and table.rows and is_date(table.rows[0][0])
-    return "" if index_of_times else named
-
-
-def column_times(
-    table: Table, name: str, order: DateOrder | None = None
-) -> tuple[IntArray, bool, tuple[str, ...]]:
-    """Seconds of each row (since 1970, or from the start), whether they are dates, and notes."""
-    texts = table.texts(name)
-    if texts and is_number(texts[0]):
-        seconds = table.numbers(name)
-        for at in np.flatnonzero(np.isnan(seconds)).tolist():
-            raise table.error(at, f"{name}: the time is missing")
-        if seconds[0] > 1000 * EPOCH_FROM_S:
-            seconds = seconds / 1000.0
-        for at in np.flatnonzero(np.abs(seconds) > LATEST_S).tolist():
-            raise table.error(
-                at, f"{name}: found {shortened(texts[at], 40)!r}, expected a time of at most {LATEST_S:g} s"
-            )
-        return np.round(seconds).astype(np.int64), bool(seconds[0] > EPOCH_FROM_S), ()
-    times, notes = table.times(name, order)
-    return times, True, notes
 
 
 def read_power_series(
@@ -284,12 +229,12 @@ def read_demand(
     text = read_text(path)
     if text.lstrip()[:1] == "{":
         return _from_events(path, steps, step_s, as_run=False), None
-    table, interval_s = parse_table(path, text, is_csv_header), round(step_s)
+    table, rows = plain_table(path, text), RowTimes(round(step_s))
     names = value_columns(table)
     if len(names) < 2 or not any(map(is_spread, names)):
-        series = _one_column(table, None, unit, interval_s)
+        series = _one_column(table, None, unit, rows)
         return _in_steps(series, series.columns[POWER], steps, step_s), None
-    times = _row_times(table, interval_s)
+    table, times = rows.of(table, names)
 
     def powers_w(name: str) -> FloatArray:
         of_column = _unit(path, name, unit or (None if unit_in_name(name) else "W"))
@@ -302,8 +247,8 @@ def read_demand(
         expected = "expected the median (p50), or quantiles on both sides of it"
         raise InputError(path, f"columns are {listed(table.names)}: {expected}")
     series = _series(table, {str(row): power_w for row, power_w in enumerate(found.power_w)}, times)
-    rows = Quantiles(found.levels, np.stack([*series.columns.values()]))
-    quantiles = rows.mapped(lambda power_w: _in_steps(series, power_w, steps, step_s))
+    by_row = Quantiles(found.levels, np.stack([*series.columns.values()]))
+    quantiles = by_row.mapped(lambda power_w: _in_steps(series, power_w, steps, step_s))
     return quantiles.at(0.5), quantiles
 
 
@@ -361,10 +306,6 @@ def _covered_steps(path: PathLike, covered_s: float, steps: int | None, step_s: 
     return steps
 
 
-_HEAD_LINES = 60
-"""A header line stands within the first lines of a file, after any block of comments."""
-
-
 def read_weather_file(
     path: PathLike,
     *,
@@ -373,24 +314,26 @@ def read_weather_file(
     interval_s: int | None = None,
     date_order: DateOrder | None = None,
     clip_negative: bool | None = None,
+    zone: tzinfo | None = None,
 ) -> TimeSeries:
-    """Read a Renewables.ninja, NASA POWER, Open-Meteo, PVGIS, ENTSO-E or plain CSV file (gzip or not).
+    """Read an export of a service of weather or power, or plain CSV; packed with gzip or not.
 
-    ``column`` names the power column of the latter two, or the wind speed column of a NASA POWER file;
-    ``unit`` and ``interval_s`` are for plain CSV; ``clip_negative`` is as for `on_grid`.
-    Raises InputError with line or column and cause.
+    ``column`` names the column of power, or of the wind speed of a NASA POWER file, or the production type of
+    a market's export. ``unit``, ``interval_s``, ``date_order`` and ``zone`` are for plain CSV, as in
+    `parse_power_csv`; the series' ``clock`` is empty where ``zone`` was used. ``clip_negative`` is as for
+    `on_grid`. Raises InputError with line or column and cause.
     """
     text = read_table_text(path)
     if not text.strip():
         raise InputError(path, "is empty")
-    if header := find_header(text, is_entsoe_header):
-        names = [name for name in header if name != "Area" and name[:3] != "MTU"]
-        return parse_entsoe(path, text, choose_column(path, names, column), clip_negative)
+    if (parse := _production(path, text)) is not None:
+        return parse(column, clip_negative)
     if (found := _export(path, text, column)) is not None:
         return found
     if column is None and find_header(text, is_ninja_header):
         return parse_ninja(path, text, date_order)
-    if (found := _weather_csv(path, text, column, interval_s, date_order)) is not None:
+    rows = RowTimes(interval_s, date_order, zone)
+    if (found := _weather_csv(path, text, column, rows)) is not None:
         return found
     return parse_power_csv(
         path,
@@ -400,26 +343,53 @@ def read_weather_file(
         interval_s=interval_s,
         date_order=date_order,
         clip_negative=clip_negative,
+        zone=zone,
     )
 
 
+_Parse = Callable[[str | None, bool | None], TimeSeries]
+"""Reads a column, or a production type, and counts negative power as 0."""
 _EXPORTS: Final = (
     (is_nasa_header, parse_nasa_power),
     (is_open_meteo_header, parse_open_meteo),
     (is_pvgis_header, parse_pvgis),
+    (is_typical_year_header, parse_typical_year),
+    (is_nsrdb_header, parse_nsrdb),
+    (is_solcast_header, parse_solcast),
 )
-"""Tables of services, by their headers."""
+"""Tables of services of weather, by their headers."""
 _JSON_EXPORTS: Final = (
     (is_nasa, nasa_power_series),
     (is_open_meteo, open_meteo_series),
     (is_pvgis, pvgis_series),
+    (is_solcast, solcast_series),
 )
-"""JSON of services, by its members."""
+"""JSON of services of weather, by its members."""
+_PRODUCTIONS: Final = (
+    (is_entsoe_header, parse_entsoe),
+    (is_smard_header, parse_smard),
+)
+"""Tables of the production of a country, by their headers."""
 
 
 def is_export(text: str) -> bool:
     """Whether a text is an export of a service that `read_weather_file` recognises by its content alone."""
-    return text.lstrip()[:1] == "{" or any(find_header(text, is_header) for is_header, _ in _EXPORTS)
+    return text.lstrip()[:1] in "{[" or any(find_header(text, is_header) for is_header, _ in _EXPORTS)
+
+
+def is_production(text: str) -> bool:
+    """Whether a text is a table of a country's production by type, one of which has to be chosen."""
+    return any(find_header(text, is_header) for is_header, _ in _PRODUCTIONS)
+
+
+def _production(path: PathLike, text: str) -> _Parse | None:
+    """The reader of a country's production; None for other files."""
+    for is_header, parse in _PRODUCTIONS:
+        if find_header(text, is_header):
+            return partial(parse, path, text)
+    if text.lstrip()[:1] == "{" and is_energy_charts(contents := json_object(path, text)):
+        return partial(energy_charts_series, path, contents)
+    return None
 
 
 def _export(path: PathLike, text: str, column: str | None) -> TimeSeries | None:
@@ -431,32 +401,22 @@ def _export(path: PathLike, text: str, column: str | None) -> TimeSeries | None:
     read = next((read for is_one, read in _JSON_EXPORTS if is_one(contents)), None)
     if read is None:
         raise InputError(
-            path, "is JSON, but not of NASA POWER, Open-Meteo or PVGIS: expected them, or a table"
+            path,
+            "is JSON, but not of NASA POWER, Open-Meteo, PVGIS, Solcast or Energy-Charts: expected them, or a"
+            f" table (CSV); found {listed(sorted(contents))}",
         )
     return read(path, contents, column)
 
 
-def _weather_csv(
-    path: PathLike, text: str, column: str | None, interval_s: int | None, date_order: DateOrder | None
-) -> TimeSeries | None:
+def _weather_csv(path: PathLike, text: str, column: str | None, rows: RowTimes) -> TimeSeries | None:
     """The weather of a plain CSV file, by the usual names of its columns; None for a file of power."""
     if not find_header(text, is_csv_header):
         return None
-    table = parse_table(path, text, is_csv_header)
+    table = plain_table(path, text)
     names = value_columns(table)
     names = names if column is None else [choose_column(path, names, column)]
     if not any(map(is_weather, names)) or any(unit_in_name(name) for name in names if not is_weather(name)):
         return None
-    times = _row_times(table, interval_s, date_order)
+    table, times = rows.of(table, [name for name in names if is_weather(name)])
     series = weather_series(table, times.seconds, names, dated=times.dated, notes=times.notes)
-    return _from_ends(table, series)
-
-
-def find_header(text: str, is_header: Callable[[list[str]], bool]) -> list[str]:
-    """The cells of the first line that is a header of a format; empty if none is."""
-    for line in text[:200_000].splitlines()[:_HEAD_LINES]:
-        for delimiter in DELIMITERS:
-            cells = [cell.strip() for cell in csv_line(line, delimiter)]
-            if cells and is_header(cells):
-                return cells
-    return []
+    return _from_ends(table, replace(series, clock=times.clock))

@@ -31,6 +31,19 @@ def is_pvgis_header(cells: list[str]) -> bool:
     return cells[0] == "time" and "H_sun" in cells
 
 
+def is_typical_year_header(cells: list[str]) -> bool:
+    """Whether a header line is that of a PVGIS typical year, or the first line of an EPW file."""
+    return cells[:2] == ["time(UTC)", "T2m"] or (cells[0] == "LOCATION" and len(cells) > 8)
+
+
+def parse_typical_year(path: PathLike, text: str, column: str | None = None) -> TimeSeries:
+    """Raise InputError: a typical year has no dates that a window could be in."""
+    raise InputError(
+        path,
+        "is a typical year (TMY or EPW), whose months are of different years: export hourly data of a year",
+    )
+
+
 def is_pvgis(contents: Mapping[str, Any]) -> bool:
     """Whether a JSON object is an hourly PVGIS export."""
     return isinstance(member(contents, "outputs", "hourly"), list)

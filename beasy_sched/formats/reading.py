@@ -116,7 +116,7 @@ class _Stream(io.FileIO):
         self._left_bytes -= count or 0
         if self._left_bytes < 0:
             most = f"{limits.MOST_UNPACKED_BYTES >> 20} MiB"
-            raise InputError(self._path, f"is no plain file, and has more than {most}: too much to be read")
+            raise InputError(self._path, f"is not a regular file and exceeds {most}")
         return count
 
     def readall(self) -> bytes:
@@ -136,7 +136,7 @@ def read_bytes(path: PathLike, *, most: int | None = None, what: str = "") -> by
             return file.read()
         data = file.read(most + 1)
     if len(data) > most:
-        raise InputError(path, f"has more than {most >> 20} MiB of text: too much {what}")
+        raise InputError(path, f"is larger than the limit of {most >> 20} MiB of text {what}")
     return data
 
 
@@ -153,9 +153,7 @@ def plain_bytes(data: bytes, path: PathLike, *, most: int = limits.MOST_UNPACKED
         with reading(path), gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
             data = unpacked.read(most + 1)
         if len(data) > most:
-            raise InputError(
-                path, f"has more than {most >> 20} MiB of text when unpacked: too much to be read"
-            )
+            raise InputError(path, f"is larger than the limit of {most >> 20} MiB of text when unpacked")
     mark = next((mark for mark in _ENCODINGS if data.startswith(mark)), None)
     if mark is None or _ENCODINGS[mark] == "utf-8":
         return data[len(mark or b"") :]
@@ -213,7 +211,7 @@ def as_text(data: bytes, path: PathLike | None, *, as_written: bool = False) -> 
 
 
 def not_utf8(data: bytes, at: int) -> str:
-    """What is said of a byte that makes a file no UTF-8 text."""
+    """Return the error message for a byte that is not valid UTF-8."""
     before = data.rfind(b"\n", 0, at) + 1
     return f"is not UTF-8 text: found the byte 0x{data[at]:02x} as byte {at - before + 1} of the line"
 

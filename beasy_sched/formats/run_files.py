@@ -21,7 +21,7 @@ PLANS: Final = "plans.csv"
 PLAN_FOLDER: Final = "plans"
 """Folder with each plan made during the run."""
 JOURNAL: Final = "journal.msgpack"
-"""What a bridge has asked of a cluster, and what the storage held: it stays from one run to the next."""
+"""Commands that a bridge has sent to a cluster, and levels of the storage: kept from one run to the next."""
 SHADOW: Final = "shadow.csv"
 """Jobs as the cluster ran them, and as the policy would have."""
 FILES: Final = (SUMMARY, JOBS, TRACE, DECISIONS, STATES, PSTATES)

@@ -53,17 +53,17 @@ class SettingsPart(_Part, kw_only=True):
     windows: int | None
     """Number of windows in the run; None without a site."""
     energy: str
-    """Where the energy used came from: ``batsim``'s answers, or the daemon's own account, ``model``."""
+    """Source of the energy used: ``batsim``'s answers, or the daemon's own account, ``model``."""
     power_actions: bool
     retry_s: float | None = None
     """Time for which a server that did not come was left alone, s; None where the user did not say."""
 
 
 class JobsPart(_Part):
-    """How many jobs came, and how they ended: each in exactly one way from ``finished`` to ``rejected``."""
+    """Numbers of submitted jobs by outcome: each has exactly one from ``finished`` to ``rejected``."""
 
     submitted: Annotated[Count, Meaning("jobs", "jobs submitted")]
-    finished: Annotated[Count, Meaning("jobs", "of these, finished by themselves, without an error code")]
+    finished: Annotated[Count, Meaning("jobs", "of these, finished without error")]
     failed: Annotated[Count, Meaning("jobs", "of these, ended by themselves with an error code")]
     reached_walltime: Annotated[Count, Meaning("jobs", "of these, reached their walltime")]
     killed: Annotated[Count, Meaning("jobs", "of these, killed by guard or policy")]
@@ -116,14 +116,14 @@ class LostServersPart(_Part):
 
 
 class DueJobsPart(_Part):
-    """How many jobs and workflows kept their deadlines, and by how much not; see `outputs.deadlines`."""
+    """Numbers of jobs and workflows that met their deadlines, and delays; see `outputs.deadlines`."""
 
     jobs: Annotated[Count, Meaning("jobs", "jobs with a deadline")]
-    jobs_met: Annotated[Count, Meaning("jobs", "of these, those that kept it")]
+    jobs_met: Annotated[Count, Meaning("jobs", "of these, met")]
     jobs_missed: Annotated[Count, Meaning("jobs", "those that did not")]
     jobs_refused: Annotated[Count, Meaning("jobs", "those that were refused")]
     workflows: Annotated[Count, Meaning("workflows", "workflows with a deadline")]
-    workflows_met: Annotated[Count, Meaning("workflows", "of these, those that kept it")]
+    workflows_met: Annotated[Count, Meaning("workflows", "of these, met")]
     workflows_missed: Annotated[Count, Meaning("workflows", "those that did not")]
     workflows_refused: Annotated[Count, Meaning("workflows", "those that were refused")]
     lateness_s_sum: Annotated[Number, Meaning("s", "lateness of all late jobs together")]
@@ -132,7 +132,7 @@ class DueJobsPart(_Part):
 
 
 class BatteryLevels(msgspec.Struct, frozen=True):
-    """What the section on the site tells of its battery: capacity (kWh), states of charge (%)."""
+    """Battery in the section on the site: capacity (kWh), states of charge (%)."""
 
     battery_kwh: float
     soc_start_pct: float
@@ -145,7 +145,7 @@ class BatteryLevels(msgspec.Struct, frozen=True):
 
 
 class HydrogenLevels(msgspec.Struct, frozen=True):
-    """What the section on the site tells of its hydrogen, kg."""
+    """Hydrogen in the section on the site, kg."""
 
     hydrogen_final_kg: float
     hydrogen_distance_kg: float
@@ -173,7 +173,7 @@ class SitePart(_Part, kw_only=True):
     """Capacity of the battery, kWh."""
     soc_start_pct: Annotated[Number | None, Meaning("%", "state of charge at the start")] = None
     soc_final_pct: Annotated[Number | None, Meaning("%", "state of charge at the end")] = None
-    soc_target_pct: Annotated[Number | None, Meaning("%", "where it should have ended")] = None
+    soc_target_pct: Annotated[Number | None, Meaning("%", "target state of charge")] = None
     soc_min_pct: Number | None = None
     """Least state of charge, %; the greatest is ``soc_max_pct``."""
     soc_max_pct: Number | None = None
@@ -211,7 +211,7 @@ def _levels(site: SitePart, kind: type[_Levels]) -> _Levels | None:
 class EnergyPart(_Part):
     """Energies of the settled steps, kWh."""
 
-    production: Annotated[Number, Meaning("kWh", "renewable energy that came")]
+    production: Annotated[Number, Meaning("kWh", "renewable energy produced")]
     consumed: Annotated[Number, Meaning("kWh", "energy of the servers")]
     """Energy of the servers as the simulator answered, kWh."""
     consumed_by_own_account: Number
@@ -237,7 +237,7 @@ class EnergyPart(_Part):
 
 
 class BatteryLifePart(_Part):
-    """How the battery aged, from new at the run's start; money in the site's currency."""
+    """Degradation of the battery, from new at the run's start; money in the site's currency."""
 
     chemistry: str
     """Name of the cells' chemistry, or ``data sheet``."""
@@ -245,21 +245,19 @@ class BatteryLifePart(_Part):
     soh_final_pct: Annotated[
         Number, Meaning("%", "state of health of the battery at the end, new at the start")
     ]
-    full_cycles: Annotated[Number, Meaning("cycles", "full cycles that all cycles together make")]
+    full_cycles: Annotated[Number, Meaning("cycles", "equivalent full cycles")]
     life_used_pct: Annotated[
         Number, Meaning("%", "share of the life until 80 % of the capacity that was used")
     ]
-    years_to_80_pct: Annotated[
-        Number | None, Meaning("years", "life of the battery if all time were as the run")
-    ]
-    wear_cost: Annotated[Number | None, Meaning("currency", "the used life's share of the battery's price")]
+    years_to_80_pct: Annotated[Number | None, Meaning("years", "battery lifetime extrapolated from this run")]
+    wear_cost: Annotated[Number | None, Meaning("currency", "share of the battery price consumed")]
     wear_cost_per_kwh: Annotated[
         Number | None, Meaning("currency/kWh", "cost of the wear over discharged energy")
     ]
 
 
 class GridPart(_Part):
-    """What the grid gave and took, and at what cost; costs in the site's currency."""
+    """Energy from and to the grid, and its cost in the site's currency."""
 
     currency: str
     import_limit_w: Number | None
@@ -279,9 +277,9 @@ class GridPart(_Part):
 
 
 class PlannedEnergyPart(_Part):
-    """What the plan had foreseen for the steps that were settled, kWh."""
+    """Planned values of the settled steps, kWh."""
 
-    production: Annotated[Number, Meaning("kWh", "production that was foreseen")]
+    production: Annotated[Number, Meaning("kWh", "forecast production")]
     load: Annotated[Number, Meaning("kWh", "demand that the plan was made for")]
     servers: Annotated[Number, Meaning("kWh", "energy planned for the servers")]
     charged: Number
@@ -290,12 +288,12 @@ class PlannedEnergyPart(_Part):
 
 
 class PlannedPart(_Part):
-    """What the plan had foreseen of the settled steps, and of the levels at the end."""
+    """Planned values of the settled steps, and of the levels at the end."""
 
     steps: Count
     """Number of settled steps that the plan has; where it has none, the fields with a default are None."""
     energy_kwh: PlannedEnergyPart
-    soc_final_pct: Annotated[Number | None, Meaning("%", "what the plan had foreseen")] = None
+    soc_final_pct: Annotated[Number | None, Meaning("%", "planned value")] = None
     hydrogen_final_kg: Number | None = None
     relax_factor: Annotated[Number | None, Meaning("", "rf of the plan")] = None
 
@@ -312,7 +310,7 @@ class ReplanningPart(_Part):
 
 
 class BudgetFigures(msgspec.Struct):
-    """What the section of a policy with an energy budget tells; see docs/reference/policies.md."""
+    """Section of a policy with an energy budget; see docs/reference/policies.md."""
 
     budget_j: Number | None
     """Energy budget, J; None without a limit."""
@@ -343,7 +341,7 @@ class RiskWindow(msgspec.Struct):
 
 
 class RiskFigures(msgspec.Struct):
-    """What the section of a policy with a promised risk tells (`policies.risk`)."""
+    """Section of a policy with a risk limit (`policies.risk`)."""
 
     promised: Number
     """Share of windows that may go wrong."""
@@ -378,7 +376,7 @@ class RunSummary(_Part, kw_only=True):
     """Outcomes so far at the end of each window except the last."""
     quality: QualityPart | None = None
     lost_servers: LostServersPart | None = None
-    """None where every server was there all the time."""
+    """Lost servers; None if every server was available all the time."""
     deadlines: DueJobsPart | None = None
     """Deadlines kept and missed; None where no job had a deadline."""
     site: SitePart | None = None

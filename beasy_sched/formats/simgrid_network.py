@@ -100,7 +100,7 @@ _LOOPBACK = Link(0.0, 10e9, shared=False)
 
 @dataclass(frozen=True)
 class Latency:
-    """How long a message of one byte to the master host takes.
+    """Return the latency of a message of one byte to the master host.
 
     The arrays have an element for each host, by number, and a last one for the master host itself.
     """
@@ -140,7 +140,7 @@ class _Host:
 class _Route:
     links: tuple[Link, ...]
     gateways: tuple[str, str]
-    """Where the route begins and ends: hosts or routers."""
+    """Ends of the route: hosts or routers."""
 
     def add_to(self, links: list[Link], latency_s: float) -> float:
         """Append the links to ``links``; return ``latency_s`` with their latencies, added one by one, s."""
@@ -206,7 +206,7 @@ class Network:
         self._route: tuple[dict[str, str], list[Link]] | None = None
         """The route being described: its attributes, and its links so far."""
         self._problem: str | None = None
-        """What is not modelled; None as long as all is."""
+        """Feature that is not modelled; None without one."""
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Take a tag other than those of hosts. Raises LinkError."""

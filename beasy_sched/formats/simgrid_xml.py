@@ -354,7 +354,7 @@ class _HostReader:
         return InputError(self.path, message, line=self._parser.CurrentLineNumber)
 
     def _refuse_entity(self, name: str, *_: object) -> None:
-        raise self._fail(f"declares the entity {name!r}: platform files need none, and they can be abused")
+        raise self._fail(f"declares the entity {name!r}: entity declarations are not allowed")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if tag == "prop":
@@ -417,7 +417,7 @@ class _HostReader:
     def _host(self, attributes: dict[str, str]) -> None:
         for trace in ("availability_file", "state_file"):
             if trace in attributes:
-                raise self._fail(f"{trace}: hosts whose speed changes by a trace are not simulated")
+                raise self._fail(f"{trace}: speed traces are not supported")
         name = self._required(attributes, "id")
         with self._telling_links():
             self._network.add_host(name, attributes)
@@ -453,7 +453,7 @@ class _HostReader:
                 )
             first, last = int(match[1]), int(match[2] or match[1])
             if last < first:
-                raise self._fail(f"radical {part!r} runs backwards")
+                raise self._fail(f"radical {part!r} is descending")
             if len(self.hosts) + len(numbers) + last - first >= MOST_HOSTS:
                 raise self._fail(f"radical {part!r}: more than {MOST_HOSTS:,} hosts")
             numbers += range(first, last + 1)

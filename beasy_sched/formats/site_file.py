@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -110,7 +110,7 @@ class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class _Life(_Section, frozen=True, kw_only=True):
-    """How the battery ages: a chemistry, or a data sheet."""
+    """Ageing of the battery: a chemistry, or a data sheet."""
 
     chemistry: str | None = None
     cycles: tuple[tuple[float, float], ...] | None = None
@@ -172,6 +172,10 @@ class _Rate(_Section, frozen=True, kw_only=True):
     gaps: Literal["refuse", "hold", "interpolate"] = "refuse"
     start: datetime | None = None
     """Moment of the first value, for a file without times."""
+    zone: str | None = None
+    """Time zone of times that state none; without it, they are UTC."""
+    sequence: str | None = None
+    """Auction of ENTSO-E's prices, where the file has several."""
     known: Known = Known.DAY_AHEAD
 
 
@@ -294,7 +298,7 @@ def _battery_life(section: _Life, grid: Grid | None) -> BatteryLife:
 
 def _chemistry(section: _Life) -> CellModel:
     years = section.calendar_years
-    require(years is None, "calendar_years", years, "none beside a chemistry, whose model has its own")
+    require(years is None, "calendar_years", years, "no value together with a chemistry")
     expected = (
         f"{' or '.join(CHEMISTRIES)}, or in its place a data sheet: cycles = [[80, 4000], [100, 2500]]"
         " (depth of discharge in %, cycles) and calendar_years = 15"
@@ -343,7 +347,7 @@ def _check_time(section: _Time) -> None:
 
 
 def _calendar(section: _Time) -> Calendar | None:
-    """What time 0 is; None where the file does not say."""
+    """Return the calendar of time 0; None if the file does not state it."""
     if section.start is None:
         if section.zone is not None:
             raise ConfigError('time.zone: requires time.start, such as start = "2010-07-12T09:00:00-04:00"')
@@ -353,16 +357,8 @@ def _calendar(section: _Time) -> Calendar | None:
             f"time.start: found {section.start.isoformat()}, expected a time with its offset from UTC,"
             f" such as {section.start.isoformat()}-04:00"
         )
-    zone = None
-    if section.zone is not None:
-        from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-        try:
-            zone = ZoneInfo(section.zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise ConfigError(
-                f"time.zone: found {section.zone!r}, expected a name such as America/New_York"
-            ) from None
+    zone = _zone("time.zone", section.zone)
+    if zone is not None:
         offset = section.start.astimezone(zone).utcoffset()
         if section.start.utcoffset() != offset:
             raise ConfigError(
@@ -370,6 +366,18 @@ def _calendar(section: _Time) -> Calendar | None:
                 f" at that time ({section.start.astimezone(zone).isoformat()})"
             )
     return Calendar(section.start, zone)
+
+
+def _zone(field: str, name: str | None) -> tzinfo | None:
+    """Return the time zone of a field, or None. Raises ConfigError."""
+    if name is None:
+        return None
+    from beasy_sched.formats.clock import named_zone
+
+    try:
+        return named_zone(name)
+    except ConfigError as error:
+        raise ConfigError(f"{field}: {error}") from None
 
 
 def _grid(section: _GridSection, calendar: Calendar | None, folder: Path) -> Grid:
@@ -408,10 +416,7 @@ def _price(section: _GridSection, calendar: Calendar | None, folder: Path) -> tu
 
 def _required(calendar: Calendar | None, field: str) -> Calendar:
     if calendar is None:
-        raise ConfigError(
-            f"grid.{field}: requires the moment of time 0: add [time] start, such as"
-            ' start = "2010-07-12T09:00:00-04:00"'
-        )
+        raise ConfigError(f'grid.{field}: requires [time] start, such as start = "2010-07-12T09:00:00-04:00"')
     return calendar
 
 
@@ -431,6 +436,8 @@ def _rate(
         RateGaps(rate.gaps),
         rate.start,
         section.currency,
+        _zone(f"grid.{field}.zone", rate.zone),
+        rate.sequence,
     )
     read = read_rate(source, known)
     return Foreseen(read.signal, known, rate.known), read.currency

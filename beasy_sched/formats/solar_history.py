@@ -40,13 +40,10 @@ from beasy_sched.forecast.conditions import (
 )
 from beasy_sched.forecast.solar import SolarHistory
 from beasy_sched.formats.power_series import (
-    choose_column,
-    find_header,
-    is_csv_header,
     is_export,
+    is_production,
     parse_power_csv,
     read_weather_file,
-    value_columns,
 )
 from beasy_sched.formats.reading import in_file, is_number
 from beasy_sched.formats.table import (
@@ -57,11 +54,11 @@ from beasy_sched.formats.table import (
     POWER,
     Table,
     TimeSeries,
-    parse_table,
     read_table_text,
 )
+from beasy_sched.formats.time_columns import choose_column, find_header, plain_table, value_columns
 from beasy_sched.formats.units import cover_share, share_in_name
-from beasy_sched.formats.weather_exports import is_entsoe_header, is_ninja_header
+from beasy_sched.formats.weather_exports import is_ninja_header
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _REFERENCE_W_M2: Final = 1000.0
@@ -97,7 +94,7 @@ def read_solar_history(
     if is_export(text) or find_header(text, is_ninja_header):
         series = read_weather_file(path)
         found = _of_export(series)
-    elif find_header(text, is_entsoe_header):
+    elif is_production(text):
         series = read_weather_file(path, column=column)
         found = _no_conditions(series)
     else:
@@ -145,7 +142,7 @@ def _of_csv(
     path: PathLike, text: str, column: str | None, conditions: str | None, unit: str | None
 ) -> tuple[TimeSeries, _Conditions]:
     """Production and conditions of a plain CSV file; without a column of times, its rows are hours."""
-    table = parse_table(path, text, is_csv_header)
+    table = plain_table(path, text)
     names = value_columns(table)
     stated = next((name for name in names if name.lower() in CONDITION_COLUMNS), None)
     chosen = stated if conditions is None else choose_column(path, names, conditions)
@@ -220,9 +217,9 @@ def _history(series: TimeSeries, found: _Conditions) -> SolarHistory:
     hourly = _by_hour(production, series.interval_s, minute_s)
     missing = int(np.isnan(hourly).sum())
     if missing:
-        notes.append(f"{missing} of {len(hourly)} hours have no production: left out")
+        notes.append(f"{missing} of {len(hourly)} hours have no production: omitted")
     if found.scheme is NO_CONDITIONS:
-        notes.append("has no conditions: only the recent past tells one day from another")
+        notes.append("has no conditions: the predictor relies on recent production only")
     capacity_w = series.capacity_w or (float(np.nanmax(hourly, initial=0.0)) if is_power else _REFERENCE_W_M2)
     return SolarHistory(
         first_hour,

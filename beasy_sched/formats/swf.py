@@ -167,10 +167,10 @@ class SwfReader:
                 elif start:
                     yield number, whole
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            how = "is cut off" if isinstance(error, EOFError) else f"is corrupt ({error})"
+            how = "is truncated" if isinstance(error, EOFError) else f"is corrupt ({error})"
             self.findings.damage = f"the gzip file {how} after line {number}"
             if not self.accept_damaged:
-                hint = "fetch it again, or accept what comes before (--accept-damaged)"
+                hint = "download it again, or use the readable part with --accept-damaged"
                 raise InputError(self.path, f"{self.findings.damage}: {hint}") from error
 
     def _unpacked(self, raw: io.BufferedReader) -> BinaryIO:

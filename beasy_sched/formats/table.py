@@ -12,18 +12,20 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone, tzinfo
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IndexArray, IntArray
+from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.errors import InputError, PathLike
+from beasy_sched.formats.clock import AMBIGUOUS, stated_zone, to_utc
 from beasy_sched.formats.decoding import csv_line, csv_rows
 from beasy_sched.formats.reading import plain_bytes, read_bytes
 from beasy_sched.limits import LONGEST_NAME, MOST_TABLE_BYTES, listed, shortened
 from beasy_sched.numbers import ANY_NUMBER, number_in, plain
-from beasy_sched.units import counted
+from beasy_sched.units import SECONDS_PER_HOUR, counted
 
 NOTHING = frozenset({"", "-", "n/e", "na", "n/a", "nan", "null", "none"})
 """Texts, in lower case, that files write where there is no value."""
@@ -43,6 +45,8 @@ class Table:
     lines: IntArray
     """1-based line of each row, 0 where it has none."""
     decimal_comma: bool = False
+    thousands: str = ""
+    """Mark between thousands, where the format has one."""
 
     def error(self, row: int, message: str) -> InputError:
         """An error that names the line of a row."""
@@ -57,9 +61,7 @@ class Table:
 
     def numbers(self, name: str) -> FloatArray:
         """One column as numbers, NaN where a cell is empty. Raises InputError with the line."""
-        texts = self.texts(name)
-        if self.decimal_comma:
-            texts = [text.replace(",", ".") for text in texts]
+        texts = self._with_points(name, self.texts(name))
         try:
             plain("".join(texts))
             values = np.array(texts, dtype=np.float64)
@@ -74,38 +76,104 @@ class Table:
             )
         return values
 
-    def times(self, name: str, order: DateOrder | None = None) -> tuple[IntArray, tuple[str, ...]]:
-        """One column as seconds since 1970 (UTC), and notes on what had to be guessed.
+    def _with_points(self, name: str, texts: list[str]) -> list[str]:
+        """Numbers with a decimal point and without marks between thousands.
 
-        Where the year is last and ``order`` is not given, the order is the one whose times follow each
-        other evenly; single dates that cannot be read in it are read in the other. Raises InputError with
-        the line for what is not a date, and where both orders fit equally well.
+        Raises InputError where a point or comma may be either.
         """
-        texts = self.texts(name)
+        if not self.decimal_comma and not self.thousands:
+            return texts
+        mark = self.thousands or "."
+        grouped = re.compile(_GROUPED.replace("T", re.escape(mark)))
+        groups = [grouped.fullmatch(text) is not None for text in texts]
+        if not self.thousands and any("," in text for text in texts):
+            for at, text in enumerate(texts):
+                if "." in text and not groups[at]:
+                    found = f"{name}: found {shortened(text, 40)!r}, but other rows have decimal commas"
+                    raise self.error(at, f"{found}: expected decimal points or decimal commas in all of them")
+        elif not self.thousands:
+            if any(groups) and _are_thousands(texts, groups):
+                at = groups.index(True)
+                found = (
+                    f"{name}: found {shortened(texts[at], 40)!r}, whose point may mark thousands or decimals"
+                )
+                raise self.error(at, f"{found}: write numbers without marks between thousands")
+            return texts
+        texts = [text.replace(mark, "") if group else text for text, group in zip(texts, groups, strict=True)]
+        return [text.replace(",", ".") for text in texts] if self.decimal_comma else texts
+
+    def times(self, name: str, order: DateOrder | None = None) -> tuple[IntArray, tuple[str, ...]]:
+        """One column as seconds since 1970 (UTC), and notes on assumptions, as `clock_times` reads them."""
+        found = self.clock_times(name, order)
+        return found.seconds, found.notes
+
+    def clock_times(
+        self,
+        name: str,
+        order: DateOrder | None = None,
+        zone: tzinfo | None = None,
+    ) -> ClockTimes:
+        """One column as seconds since 1970 (UTC): by the offsets in it, its name, or else by ``zone``.
+
+        Times that state nothing are UTC where ``zone`` is None. Where the year is last and ``order`` is not
+        given, the order of day and month is the one whose times follow each other evenly; single dates that
+        are invalid in it are read in the other. Raises InputError with the line for what is not a date, where
+        both orders fit equally well, where only some times state an offset, and for a name with a zone that
+        may or may not have summer time.
+        """
+        moments, notes = self._moments(self.texts(name), order)
+        local_s = np.array([moment.local_s for moment in moments], dtype=np.int64)
+        everywhere = np.ones(len(local_s), dtype=np.bool_)
+        offsets = [moment.offset_s for moment in moments]
+        if any(offset is not None for offset in offsets):
+            if None in offsets and any(offsets):
+                at = offsets.index(None)
+                found = f"found {shortened(self.texts(name)[at], 40)!r}, other rows state an offset from UTC"
+                raise self.error(at, f"{found}: expected one in each row, or in none")
+            ahead_s = np.array([offset or 0 for offset in offsets], dtype=np.int64)
+            return ClockTimes(local_s - ahead_s, everywhere, notes, "its times state their offset from UTC")
+        stated, label = zone_in_name(name)
+        clock = "" if stated is None else f"its column {shortened(name, 60)!r} states {label}"
+        if stated is None and label and zone is None:
+            raise InputError(
+                self.path,
+                f"column {shortened(name, 60)!r} is in {label}: give the time zone (--timezone, or zone of a"
+                " price file), such as Europe/Berlin for times with summer time or +01:00 for times without",
+            )
+        if (meant := stated or zone) is None:
+            return ClockTimes(local_s, everywhere, notes, clock)
+        utc_s, exists = to_utc(local_s, meant)
+        shown = label if stated is not None else str(zone)
+        return ClockTimes(
+            utc_s, exists, (*notes, *(() if shown == "UTC" else (f"times are {shown}",))), clock
+        )
+
+    def _moments(self, texts: Sequence[str], order: DateOrder | None) -> tuple[list[Moment], tuple[str, ...]]:
         if not texts or _YEAR_LAST.match(texts[0]) is None:
-            return self._moments(texts, [parse_moment(text) for text in texts]), ()
+            return self._known(texts, [read_moment(text) for text in texts]), ()
         readings = []
         for candidate in [order] if order else list(DateOrder):
             pairs = [_year_last(text, candidate) for text in texts]
-            times = self._moments(texts, [moment for moment, _ in pairs])
+            moments = self._known(texts, [moment for moment, _ in pairs])
             swapped = [i for i, (_, as_other) in enumerate(pairs) if as_other]
-            readings.append(((_unevenness(times), len(swapped)), times, swapped, candidate))
-        rank, times, swapped, chosen = min(readings, key=lambda reading: reading[0])
-        if any(other[0] == rank and not np.array_equal(other[1], times) for other in readings):
+            unevenness = _unevenness(np.array([moment.local_s for moment in moments], dtype=np.int64))
+            readings.append(((unevenness, len(swapped)), moments, swapped, candidate))
+        rank, moments, swapped, chosen = min(readings, key=lambda reading: reading[0])
+        if any(other[0] == rank and other[1] != moments for other in readings):
             message = f"{texts[0]!r} may be day/month or month/day: specify which with --date-order"
             raise self.error(0, message)
         if not swapped:
-            return times, ()
+            return moments, ()
         shown = f"dates: {len(swapped)} (first {texts[swapped[0]]!r} at line {self.lines[swapped[0]]})"
-        return times, (f"{shown} read as {chosen.other.value}, the others as {chosen.value}",)
+        return moments, (f"{shown} read as {chosen.other.value}, the others as {chosen.value}",)
 
-    def _moments(self, texts: Sequence[str], moments: list[int | None]) -> IntArray:
+    def _known(self, texts: Sequence[str], moments: list[Moment | None]) -> list[Moment]:
         if None in moments:
             at = moments.index(None)
             raise self.error(
                 at, f"found {shortened(texts[at], 40)!r}, expected a time such as 2019-06-01 05:00 (UTC)"
             )
-        return np.array(moments, dtype=np.int64)
+        return [moment for moment in moments if moment is not None]
 
     def _number(self, text: str, row: int, name: str) -> float:
         if text.lower() in NOTHING:
@@ -163,8 +231,8 @@ def _rows(
         cut_off = len(cells) < width
         if cut_off or any(cell.strip() for cell in cells[width:]):
             count = len(cells) if cut_off else len(_stripped(cells))
-            found = f"has {counted(count, 'value')} where the header names {counted(width, 'column')}"
-            guess = ": is the file cut off here?" if cut_off else " (decimal commas?)"
+            found = f"has {counted(count, 'value')} but the header has {counted(width, 'column')}"
+            guess = ": is the file truncated?" if cut_off else " (decimal commas?)"
             raise InputError(path, found + guess, line=line)
         rows.append(cells)
         places.append(line)
@@ -179,9 +247,46 @@ def _stripped(cells: list[str]) -> list[str]:
     return cells
 
 
-_CLOCK = r"(?:[T ]+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.0*)?)?\s*([AaPp][Mm])?)?"
-_YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})" + _CLOCK + r"\s*(Z|UTC|[+-]\d{2}:?\d{2})?$")
-_YEAR_LAST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})" + _CLOCK + r"$")
+def _are_thousands(texts: Sequence[str], groups: Sequence[bool]) -> bool:
+    """Whether the points of numbers seem to mark thousands: no other points, and integers from 100 to 999."""
+    points = [group for text, group in zip(texts, groups, strict=True) if "." in text]
+    small = any(re.fullmatch(r"-?[1-9]\d{2}", text) for text in texts)
+    return all(points) and small and not any(text.lstrip("-").startswith("0.") for text in texts)
+
+
+_GROUPED = r"-?\d{1,3}(T\d{3})+([.,]\d*)?"
+"""A number with a mark (T) between its thousands."""
+_CLOCK = (
+    r"(?:(?:,?[T ]+|,)(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d*)?)?\s*([AaPp]\.?[Mm]\.?)?"
+    r"\s*\(?(Z|UTC|GMT|CEST|CET|MESZ|MEZ|[+-]\d{2}(?::?\d{2})?)?\)?)?"
+)
+_YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})[-/.](\d{1,2})" + _CLOCK + "$")
+_YEAR_LAST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})" + _CLOCK + "$")
+_MONTH_FIRST = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2}),? (\d{4})" + _CLOCK + "$")
+_MONTH_MIDDLE = re.compile(r"(\d{1,2})[- .]([A-Za-z]{3,9})\.?[- ,]{1,2}(\d{4})" + _CLOCK + "$")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_LABELS_H = {"Z": 0, "UTC": 0, "GMT": 0, "CET": 1, "MEZ": 1, "CEST": 2, "MESZ": 2}
+
+
+class ClockTimes(NamedTuple):
+    """Times of the rows of a table."""
+
+    seconds: IntArray
+    """Seconds since 1970 (UTC)."""
+    exists: BoolArray
+    """Whether the clocks show each of the times: False for an hour that spring skips."""
+    notes: tuple[str, ...]
+    clock: str
+    """Reason why a zone given by the user is not needed; empty where it is."""
+
+
+class Moment(NamedTuple):
+    """A time of a file."""
+
+    local_s: int
+    """Seconds since 1970 on the clock that it was read from."""
+    offset_s: int | None
+    """Seconds by which that clock is ahead of UTC, if stated."""
 
 
 class DateOrder(str, Enum):
@@ -198,30 +303,35 @@ class DateOrder(str, Enum):
 
 def parse_moment(text: str) -> int | None:
     """Seconds since 1970 of a time with the year first (UTC where it has no offset); None for other texts."""
-    match = _YEAR_FIRST.match(text.strip())
-    if match is None:
+    found = read_moment(text)
+    return None if found is None else found.local_s - (found.offset_s or 0)
+
+
+def read_moment(text: str) -> Moment | None:
+    """Read a time with the year first or the name of its month; None for other texts."""
+    text = text.strip()
+    if match := _YEAR_FIRST.match(text):
+        return _moment(*match.groups())
+    if match := _MONTH_FIRST.match(text):
+        name, day, year, *clock = match.groups()
+    elif match := _MONTH_MIDDLE.match(text):
+        day, name, year, *clock = match.groups()
+    else:
         return None
-    *day_and_clock, zone = match.groups()
-    moment = _moment(*day_and_clock)
-    if moment is None or zone in (None, "Z", "UTC"):
-        return moment
-    digits = zone[1:].replace(":", "")
-    ahead_s = int(digits[:2]) * 3600 + int(digits[2:]) * 60
-    return moment + ahead_s if zone[0] == "-" else moment - ahead_s
+    month = next((number for number, start in enumerate(_MONTHS, 1) if name[:3].lower() == start), None)
+    return None if month is None else _moment(year, str(month), day, *clock)
 
 
 def is_date(text: str) -> bool:
     """Whether a text is a date, with a time of day or without, in any order of its parts."""
-    return parse_moment(text) is not None or any(
-        _year_last(text.strip(), o)[0] is not None for o in DateOrder
-    )
+    return read_moment(text) is not None or any(_year_last(text.strip(), o)[0] is not None for o in DateOrder)
 
 
-def _year_last(text: str, order: DateOrder) -> tuple[int | None, bool]:
+def _year_last(text: str, order: DateOrder) -> tuple[Moment | None, bool]:
     """The moment, and whether it had to be read in the other order."""
     match = _YEAR_LAST.match(text)
     if match is None:
-        return parse_moment(text), False
+        return read_moment(text), False
     first, second, year, *clock = match.groups()
     for attempt in (order, order.other):
         month, day = (second, first) if attempt is DateOrder.DAY_FIRST else (first, second)
@@ -231,22 +341,86 @@ def _year_last(text: str, order: DateOrder) -> tuple[int | None, bool]:
     return None, False
 
 
-def _moment(year: str, month: str, day: str, *clock: str | None) -> int | None:
-    """Seconds since 1970; ``clock`` has hour, minute, second and AM or PM, each if it is known."""
-    hour, minute, second, half = clock
+def _moment(year: str, month: str, day: str, *clock: str | None) -> Moment | None:
+    """Read the parts of a time; ``clock`` has hour, minute, second, AM or PM, and zone, or None for each."""
+    hour, minute, second, half, zone = clock
     hours = int(hour or 0)
     if half:
-        hours = hours % 12 + (12 if half.lower() == "pm" else 0)
+        hours = hours % 12 + (12 if half[0].lower() == "p" else 0)
     time = 0 if hours == 24 else hours, int(minute or 0), int(second or 0)
     try:
         moment = datetime(int(year), int(month), int(day), *time, tzinfo=timezone.utc)
-        return int((moment + timedelta(days=hours // 24)).timestamp())
+        local_s = int((moment + timedelta(days=hours // 24)).timestamp())
     except (ValueError, OverflowError):
         return None
+    return Moment(local_s, None if zone is None else _offset_s(zone))
+
+
+def _offset_s(zone: str) -> int:
+    if (ahead_h := _LABELS_H.get(zone)) is not None:
+        return round(ahead_h * SECONDS_PER_HOUR)
+    digits = zone[1:].replace(":", "").ljust(4, "0")
+    ahead_s = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+    return -ahead_s if zone[0] == "-" else ahead_s
+
+
+_LOCAL_NAMES = frozenset(
+    (
+        *(
+            "local",
+            "lokal",
+            "lt",
+            "lst",
+            "wet",
+            "west",
+            "eet",
+            "eest",
+            "bst",
+            "ist",
+            "est",
+            "edt",
+            "ept",
+            "cst",
+        ),
+        *("cdt", "cpt", "mst", "mdt", "pst", "pdt", "ppt", "aest", "aedt"),
+    )
+)
+"""Words in a column's name by which its times are local, in lower case, without their offset from UTC."""
+
+
+def zone_in_name(name: str) -> tuple[tzinfo | None, str]:
+    """Return the zone that a column's name states, and its text: ``time (UTC)``, ``cet_cest_timestamp``.
+
+    A text without a zone is one that may have summer time or not, such as CET. The text is empty for other
+    names.
+    """
+    words = _words(name)
+    lower = [word.lower() for word in words]
+    for winter, summer in (("cet", "cest"), ("mez", "mesz")):
+        if winter in lower and summer in lower:
+            return stated_zone("CET/CEST"), "CET/CEST"
+    for word in words:
+        if word.lower() != "z" and (found := stated_zone(word)) is not None:
+            return found, word
+    if "settlementdate" in lower:  # AEMO, whose market has no summer time
+        return None, "the market's time"
+    local = next((word for word in words if word.lower() in _LOCAL_NAMES or word.upper() in AMBIGUOUS), "")
+    return None, "local time" if local.lower() in ("local", "lokal", "lt") else local
+
+
+def without_zone(name: str) -> str:
+    """Return a column's name in lower case without the zone that it states, its words divided by blanks."""
+    words = (word.lower() for word in _words(name))
+    return " ".join(word for word in words if word == "settlementdate" or zone_in_name(word) == (None, ""))
+
+
+def _words(name: str) -> list[str]:
+    joined = re.sub(r"\b(UTC|GMT)\s+(?=[+-]\d)", r"\1", name[:LONGEST_NAME], flags=re.IGNORECASE)
+    return [word for word in re.split(r"[\s_()\[\],;]+", joined) if word]
 
 
 def _unevenness(times: IntArray) -> int:
-    """How many neighbours are not the most frequent distance apart."""
+    """Return the number of neighbours that are not the most frequent distance apart."""
     gaps = np.diff(times).tolist()
     distance, count = Counter(gaps).most_common(1)[0] if gaps else (1, 0)
     return len(gaps) - count + (len(gaps) if distance <= 0 else 0)
@@ -299,6 +473,10 @@ class TimeSeries:
     """Longitude, degrees east of Greenwich, where the file states it."""
     latitude_deg: float | None = None
     """Latitude, degrees north, where the file states it."""
+    nights_at_deg: tuple[float, float] | None = None
+    """Latitude and longitude by whose nights gaps were counted as 0; None where they were not."""
+    clock: str = "its format states its time zone"
+    """Reason why a time zone that the user gives does not apply; empty where it does."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -413,11 +591,12 @@ def _without_repeats(
     if not len(repeats):
         return order, ()
     for first, second in zip(order[repeats], order[repeats + 1], strict=True):
-        if not all(np.array_equal(v[first], v[second], equal_nan=True) for v in columns.values()):
+        other = len(table.rows) == len(times_s) and table.rows[first] != table.rows[second]
+        if other or not all(np.array_equal(v[first], v[second], equal_nan=True) for v in columns.values()):
             raise table.error(
                 second,
-                f"repeats the time of line {table.lines[first]} with other values; times must be UTC "
-                "(local times repeat an hour in autumn)",
+                f"repeats the time of line {table.lines[first]} with other values: expected one row for each"
+                " time (of local times, which repeat an hour in autumn, give --timezone)",
             )
     line = table.lines[order[repeats[0] + 1]]
     note = f"rows that repeat the one before: {len(repeats)} (first at line {line})"
@@ -439,6 +618,9 @@ def _grid(table: Table, times_s: IntArray, order: IndexArray, dated: bool) -> tu
     if slots[-1] > 4 * len(times) + 48:
         at = int(np.argmax(gaps))
         before, after = (time_text(start, int(times[i] - times[0])) for i in (at, at + 1))
-        message = f"jumps from {before} to {after}: is a date misread? (see --date-order)"
+        message = (
+            f"jumps from {before} to {after}: is a date misread (--date-order), or is it a typical year"
+            " (TMY), whose months are of different years? expected one row after another"
+        )
         raise table.error(order[at + 1], message)
     return interval, slots

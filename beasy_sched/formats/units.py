@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -237,7 +238,7 @@ class RateUnit:
     """Unit of a price or of a carbon intensity."""
 
     in_one: float
-    """How many of it are one per kWh: of the currency, or of a gram."""
+    """Number of this unit in one per kWh: of the currency, or of a gram."""
     currency: Currency | None = None
     """Currency of a price."""
 
@@ -384,3 +385,24 @@ def cover_share(unit: str) -> float:
     if worth is None:
         raise _unknown(unit, "a fraction, % or oktas")
     return worth
+
+
+def is_unit(text: str) -> bool:
+    """Whether a text is a unit of one of the quantities of this module."""
+    if _is_of_power(text) or rate_in_name(f"[{text}]") is not None:
+        return True
+    readers: tuple[Callable[[str], object], ...] = (
+        lambda unit: irradiance_w_m2(unit, SECONDS_PER_HOUR),
+        speed_m_s,
+        temperature_c,
+        cover_share,
+    )
+    return any(_reads(read, text) for read in readers)
+
+
+def _reads(read: Callable[[str], object], unit: str) -> bool:
+    try:
+        read(unit)
+    except UnitError:
+        return False
+    return True

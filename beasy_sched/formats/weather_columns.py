@@ -26,12 +26,12 @@ from beasy_sched.limits import listed
 
 _USUAL: Final = {
     IRRADIANCE: (
-        r"ghi|g\(h\)|g\(i\)|irradiance|irradiation|(global|solar)_(horizontal_|tilted_)?(irradiance|radiation)"
+        r"ghi|g\(h\)|g\(i\)|irradiance|irradiation|(global|solar)_?(horizontal_|tilted_)?(irradiance|radiation)"
         r"|shortwave_radiation|radiation_surface|allsky_sfc_sw_dwn|poa(_global)?|gti",
         "W/m2",
     ),
     WIND_SPEED: (r"wind_?speed(_?(?P<height>\d+)m)?|ws(?P<other>\d+)m", "m/s"),
-    TEMPERATURE: (r"(air_)?temperature(_2m)?|t2m|temp_air", "C"),
+    TEMPERATURE: (r"(air_?)?temp(erature)?(_2m)?|t2m|temp_air", "C"),
     CLOUD_COVER_SHARE: (r"cloud_?cover(_total)?", "%"),
 }
 """Names of each quantity's columns, as patterns, and the unit where none is stated."""
@@ -50,7 +50,7 @@ class _Column:
 
 
 def _known(name: str, units: Mapping[str, str]) -> _Column | None:
-    """What a column's name says, or None for a name that is none of the usual ones."""
+    """Return the quantity and unit of a column by its name; None for an unusual name."""
     whole, stated = name.strip(), _STATED.fullmatch(name)
     readings = [(whole, units.get(name))]
     if stated is not None:

@@ -1,4 +1,4 @@
-"""Files of services that export weather or power: Renewables.ninja, NASA POWER, ENTSO-E.
+"""Files of services that export weather or power: Renewables.ninja, NASA POWER.
 
 Renewables.ninja: three ``#`` lines (title, units, and JSON with units and params), a header line and hourly
 rows in UTC, each the mean of the hour that starts at its time. The ``#`` lines and the local time may be
@@ -7,10 +7,6 @@ missing, and a spreadsheet may have cut the JSON into cells. Synthetic weather i
 NASA POWER, hourly: a header block, then ``YEAR,MO,DY,HR`` and one column a parameter. Hours are UTC or local
 solar time (LST, UTC plus a whole number of hours for each 15 degrees of longitude). An hour's irradiance,
 written Wh/m^2 or W/m^2, is its mean in W/m2.
-
-ENTSO-E "Actual generation per production type": MW an hour (or quarter), in Brussels time. The local day of
-the change to summer time has an empty row for the hour that does not exist; that of the change back has two
-rows with the same text, the first of them still in summer time.
 """
 
 from __future__ import annotations
@@ -20,12 +16,12 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 import numpy as np
 
-from beasy_sched.arrays import BoolArray, FloatArray, IntArray
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import Malformed, csv_line, decode_json
 from beasy_sched.formats.nested_tables import columns_table, member
@@ -41,7 +37,6 @@ from beasy_sched.formats.table import (
     DateOrder,
     Table,
     TimeSeries,
-    equal_row_s,
     on_grid,
     parse_moment,
     parse_table,
@@ -54,7 +49,6 @@ from beasy_sched.formats.units import (
     power_unit,
     speed_m_s,
     temperature_c,
-    unit_in_name,
 )
 from beasy_sched.limits import LARGEST_NUMBER, listed, shortened
 from beasy_sched.numbers import number_in
@@ -107,7 +101,7 @@ def parse_ninja(path: PathLike, text: str, date_order: DateOrder | None = None) 
     if wanted_s is None or int(times.max()) + series.interval_s > wanted_s:
         return series
     last = series.time_text(len(series) - 1)
-    note = f"stops at {last}, but was made for days up to {made_until}"
+    note = f"ends at {last} but should cover days up to {made_until}"
     return replace(series, notes=(*series.notes, note))
 
 
@@ -385,7 +379,7 @@ def _nasa_column(table: Table, name: str) -> FloatArray:
 
 
 def _nasa_conditions(table: Table) -> dict[str, FloatArray]:
-    """What the export says of clouds, where it does."""
+    """Return the columns on clouds, if the export has them."""
     columns = {}
     if "ALLSKY_KT" in table.names:
         columns[CLEARNESS_INDEX] = _nasa_column(table, "ALLSKY_KT")
@@ -434,7 +428,7 @@ def _nasa_shift_h(table: Table) -> tuple[int, tuple[str, ...]]:
     if longitude is None:
         return 0, ("does not state its longitude: assuming that its hours are UTC",)
     shift = round(longitude / 15.0)
-    assumed = "" if standard else " (assumed: the file does not say LST or UTC)"
+    assumed = "" if standard else " (assumed: the file does not state LST or UTC)"
     return shift, (f"hours are local solar time, UTC{shift:+d}{assumed}",)
 
 
@@ -442,78 +436,3 @@ def _nasa_place_deg(table: Table, name: str, most: float) -> float | None:
     """The longitude or latitude of the header block."""
     stated = re.search(name + r"\s+(-?\d{1,3}(?:\.\d*)?)", "\n".join(table.preamble))
     return degrees(stated[1], most) if stated else None
-
-
-_ENTSOE_INTERVAL = re.compile(
-    r"(\d{2})[./](\d{2})[./](\d{4}) (\d{2}):(\d{2})(?::\d{2})?(?: \(?[A-Z/]+\)?)? - "
-)
-_ENTSOE_ZONE = re.compile(r"\((UTC|CET|CEST|CET/CEST)\)")
-
-
-def is_entsoe_header(cells: list[str]) -> bool:
-    """Whether a header line is that of an ENTSO-E export."""
-    return any(cell.startswith("MTU") for cell in cells)
-
-
-def parse_entsoe(path: PathLike, text: str, column: str, clip_negative: bool | None = None) -> TimeSeries:
-    """Read the generation of one full column name. Raises InputError with line and cause.
-
-    ``clip_negative`` is as for `on_grid`.
-    """
-    table = parse_table(path, text, is_entsoe_header)
-    unit = _converted(table, column, unit_in_name(column) or "MW", power_unit)
-    if unit.per_unit:
-        raise InputError(path, f"column {column!r} is a share: expected powers in MW")
-    times, exists = entsoe_times(table)
-    row_s = equal_row_s(replace(table, lines=table.lines[exists]), times[exists]) if unit.of_rows else 1
-    values = table.numbers(column) * unit.watts(row_s)
-    for at in np.flatnonzero(~exists & ~np.isnan(values)).tolist():
-        message = "has a value for an hour that the change to summer time skips"
-        raise table.error(at, f"{message}: are its times local at all?")
-    return on_grid(
-        replace(table, lines=table.lines[exists]),
-        times[exists],
-        {POWER: values[exists]},
-        clip_negative=clip_negative,
-    )
-
-
-def entsoe_times(table: Table) -> tuple[IntArray, BoolArray]:
-    """Seconds since 1970 (UTC) of each row, and whether its local hour exists."""
-    name = next(name for name in table.names if name.startswith("MTU"))
-    zone = _ENTSOE_ZONE.search(name)
-    times = np.zeros(len(table.rows), dtype=np.int64)
-    exists = np.ones(len(table.rows), dtype=np.bool_)
-    seen: set[datetime] = set()
-    for i, text in enumerate(table.texts(name)):
-        match = _ENTSOE_INTERVAL.match(text)
-        if match is None:
-            expected = "an interval such as '01.01.2019 00:00 - 01.01.2019 01:00 (CET)'"
-            raise table.error(i, f"found {shortened(text, 60)!r}, expected {expected}")
-        day, month, year, hour, minute = (int(part) for part in match.groups())
-        try:
-            local = datetime(year, month, day, hour, minute, tzinfo=timezone.utc)
-        except ValueError as error:
-            reason = f"{error}; expected day.month.year hour:minute"
-            raise table.error(i, f"found {shortened(text, 60)!r}: {reason}") from None
-        label = _ENTSOE_ZONE.search(text) or zone
-        if label and label[1] == "UTC":
-            times[i] = int(local.timestamp())
-            continue
-        offset = _brussels_offset_h(local, local in seen)
-        seen.add(local)
-        exists[i] = offset is not None
-        times[i] = int(local.timestamp()) - 3600 * (offset or 0)
-    return times, exists
-
-
-def _brussels_offset_h(local: datetime, second_time: bool) -> int | None:
-    """Hours ahead of UTC of a Brussels time since 1996; None for the hour that spring skips."""
-    ends = [datetime(local.year, month, 31, 2, tzinfo=timezone.utc) for month in (3, 10)]
-    spring, autumn = (end - timedelta(days=(end.weekday() + 1) % 7) for end in ends)  # the last Sundays
-    hour = timedelta(hours=1)
-    if spring <= local < spring + hour:
-        return None
-    if autumn <= local < autumn + hour:
-        return 1 if second_time else 2
-    return 2 if spring < local < autumn else 1

@@ -112,7 +112,7 @@ def paper_workloads() -> tuple[WorkflowKind, WorkflowKind, WorkflowKind]:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowOptions:
-    """Which of the paper's workloads; the defaults are those of its main figures."""
+    """Choice of one of the paper's workloads; the defaults are those of its main figures."""
 
     staggered: Annotated[
         bool,

@@ -1,4 +1,4 @@
-"""How well a log-normal distribution describes run times or gaps between arrivals.
+"""Fit of a log-normal distribution to run times or gaps between arrivals.
 
 The thesis finds both log-normal in MetaCentrum's trace by the Kolmogorov-Smirnov test (Section 3.2.1;
 p = 0.2174 for gaps, 0.1802 for run times). Here the distance itself is given: with the parameters estimated
@@ -26,7 +26,7 @@ class LogNormalFit:
     distance: float
     """Kolmogorov-Smirnov: the largest difference of the two distribution functions, 0 to 1."""
     count: int
-    """How many times it is fitted to."""
+    """Number of times that it is fitted to."""
 
     def __str__(self) -> str:
         """One line for people."""

@@ -1,4 +1,4 @@
-"""What differs between forecast and reality (Section V of the BEASY paper): workload noise, production cases.
+"""Differences between forecast and actual values (Section V of the BEASY paper): noise, production cases.
 
 Noise is Gaussian: a value times 1 + sigma*z, z standard normal, cut so that the factor stays within
 0.05 to 1.95. The cut is symmetric, so the mean stays 1, and no time gets to 0; at sigma = 0.2 it lies at
@@ -31,7 +31,7 @@ _LAST_ARRIVAL_BEFORE_END_S: Final = 1.0
 
 
 class ProductionCase(str, Enum):
-    """Where the real production is within the band of its forecast."""
+    """Place of the actual production within the band of its forecast."""
 
     BEST = "best"
     """At the upper bound: P * (1 + u)."""
@@ -40,7 +40,7 @@ class ProductionCase(str, Enum):
     BETWEEN = "between"
     """Anywhere between the bounds, uniform and independent in each step."""
     EXACT = "exact"
-    """As forecast."""
+    """Actual production as forecast."""
 
 
 def gaussian_factors(uniform: FloatArray, sigma: float) -> FloatArray:

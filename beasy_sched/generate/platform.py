@@ -49,7 +49,7 @@ ONE_PSTATE: Final = Means(
     "Keep the fastest P-state of each server (and its sleep state): a small file for studies without DVFS,"
     " such as one host per processor of a large machine.",
 )
-"""What is said of the option ``one_pstate``."""
+"""Help text of the option ``one_pstate``."""
 
 
 class PState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

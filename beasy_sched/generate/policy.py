@@ -24,7 +24,7 @@ def write_policy(name: str, folder: Path) -> list[Path]:
     """
     check_module_name(name)
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder: make it first, or choose another one")
+        raise ConfigError(f"{folder} is not a directory: create it, or choose another one")
     paths = [folder / f"{name}.py", folder / f"{name}_test.py"]
     if there := [str(path) for path in paths if path.exists()]:
         raise ConfigError(f"{' and '.join(there)} already there: choose another name or folder")

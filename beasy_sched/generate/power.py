@@ -1,6 +1,6 @@
-"""From series of weather or power to the power of a site in each step of a window; synthetic weather.
+"""Power of a site in each step of a window, from series of weather or power; synthetic weather.
 
-Synthetic weather is a seeded sun with clouds, and a seeded wind, in place of a downloaded export:
+Synthetic weather is seeded irradiance with clouds, and seeded wind, in place of a downloaded export:
 
 - Sun: the solar elevation from latitude, day and hour (Cooper's declination, Solar Energy 12, 1969;
   the clock is solar time), the clear-sky irradiance of Haurwitz (J. Meteorology 2, 1945), and the
@@ -41,11 +41,11 @@ from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, counted, w_to_k
 _LONGEST_FILLED = 6
 """Intervals in a row that `Gaps.INTERPOLATE` bridges."""
 _WEATHER = {"pv": ("wind", IRRADIANCE, "irradiance"), "wind": ("pv", WIND_SPEED, "wind speed")}
-"""The other kind of plant, the column of a plant's weather, and what people call it."""
+"""The other kind of plant, the column of a plant's weather, and its usual name."""
 
 
 class Route(str, Enum):
-    """Where the power comes from."""
+    """Source of the power."""
 
     AUTO = "auto"
     """The file's electricity where it has any, else its weather."""
@@ -56,7 +56,7 @@ class Route(str, Enum):
 
 
 class Gaps(str, Enum):
-    """What to do about hours that a file lacks inside the window."""
+    """Handling of hours that are missing in the window."""
 
     REFUSE = "refuse"
     INTERPOLATE = "interpolate"
@@ -64,28 +64,28 @@ class Gaps(str, Enum):
 
 
 class Night(str, Enum):
-    """What to do about gaps of a file of sun while the sun is down."""
+    """Handling of gaps of a PV file at night."""
 
     REFUSE = "refuse"
     ZERO = "zero"
-    """They count as 0: the logger is silent at night."""
+    """Gaps count as 0: the logger is silent at night."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """What is made of files of weather or power."""
+    """Options for files of weather or power."""
 
     route: Annotated[Route, Means("take the file's electricity, or compute it from the file's weather")] = (
         Route.AUTO
     )
     gaps: Annotated[
-        Gaps, Means("what to do about hours missing from a file: interpolate fills up to six")
+        Gaps, Means("how to handle missing hours: refuse the file, or interpolate gaps of up to six hours")
     ] = Gaps.REFUSE
     night: Annotated[
         Night,
         Means(
-            "what to do about gaps of the sun's file while the sun is down: zero counts them as 0 (needs the"
-            " place, from the file or --latitude and --longitude)"
+            "how to handle gaps of the PV file at night: zero counts them as 0 (requires the location, from"
+            " the file or --latitude and --longitude)"
         ),
     ] = Night.REFUSE
     interpolation: Annotated[
@@ -105,7 +105,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Production:
-    """What one plant makes of one series."""
+    """Power of one plant from one series."""
 
     name: str
     """``"pv"`` or ``"wind"``."""
@@ -116,7 +116,7 @@ class Production:
     ceiling_w: float | None = None
     """Power (W) that no step may exceed, where there is such a bound."""
     findings: tuple[Finding, ...] = ()
-    """Odd findings about the series for such a plant."""
+    """Warnings about the series for such a plant."""
 
 
 def pv_production(
@@ -187,9 +187,10 @@ def with_nights_at_zero(
     (_, latitude), (_, longitude) = place
     assert latitude is not None
     assert longitude is not None
-    middle_s = series.start_s + series.interval_s * (np.arange(len(series), dtype=np.float64) + 0.5)
-    sine = sine_of_elevation(latitude, middle_s + longitude / 360.0 * SECONDS_PER_DAY)
-    night = sine < math.sin(math.radians(LOWEST_SUN_DEG))
+    edges_s = series.start_s + series.interval_s * np.arange(len(series) + 1, dtype=np.float64)
+    sine = sine_of_elevation(latitude, edges_s + longitude / 360.0 * SECONDS_PER_DAY)
+    night = np.minimum(sine[:-1], sine[1:]) < math.sin(math.radians(LOWEST_SUN_DEG))
+    series = replace(series, nights_at_deg=(latitude, longitude))
     columns = dict(series.columns)
     filled = np.zeros(len(series), dtype=np.bool_)
     for name in {POWER, IRRADIANCE} & columns.keys():
@@ -200,6 +201,20 @@ def with_nights_at_zero(
         return series
     note = f"{counted(int(np.count_nonzero(filled)), 'interval')} without a value at night count as 0"
     return replace(series, columns=columns, notes=(*series.notes, note))
+
+
+def _night_advice(series: TimeSeries, index: int) -> str:
+    """Advice on a gap of a series of the sun, which may be one at night."""
+    if series.nights_at_deg is None or series.start_s is None:
+        return "; --night zero for a logger that is silent at night"
+    latitude_deg, longitude_deg = series.nights_at_deg
+    middle_s = series.start_s + series.interval_s * (index + 0.5)
+    solar_s = np.array([middle_s + longitude_deg / 360.0 * SECONDS_PER_DAY])
+    sun_deg = math.degrees(math.asin(float(sine_of_elevation(latitude_deg, solar_s)[0])))
+    return (
+        f"; --night zero does not apply, since the sun is at {sun_deg:.0f} degrees then: check --latitude,"
+        " --longitude and the time zone (--timezone)"
+    )
 
 
 def shared_start(productions: Sequence[Production]) -> int | None:
@@ -349,6 +364,11 @@ def _from_electricity(
         )
     if installed_w is None and series.capacity_w == 1.0 and stated_w is None:
         raise InputError(series.path, f"is per unit of capacity: give the plant's size with --{name}-kw")
+    if series.capacity_w == 1.0 and stated_w is not None:
+        raise InputError(
+            series.path,
+            f"is per unit of capacity: give the plant's size with --{name}-kw, and omit --{name}-capacity-kw",
+        )
     if stated_w is not None:
         _check_capacity(name, series, stated_w)
     target_w = capacity_w if installed_w is None else installed_w
@@ -384,7 +404,7 @@ def _span(series: TimeSeries, window: Window) -> tuple[float, int, int]:
     offset_s = 0.0
     if window.start_s is not None:
         if series.start_s is None:
-            message = "has no dates: leave out --start, or date its first row with --first-time"
+            message = "has no timestamps: omit --start, or set the first one with --first-time"
             raise InputError(series.path, message)
         offset_s = float(window.start_s - series.start_s)
     end_s = offset_s + window.steps * window.step_s
@@ -414,7 +434,7 @@ def _filled(production: Production, first: int, last: int, gaps: Gaps) -> FloatA
     if line is None and at > 0:
         line = int(series.lines[at - 1]) or None
     advice = "use another window" + (" or --gaps interpolate" if run <= _LONGEST_FILLED else "")
-    advice += "; --night zero for a logger that is silent at night" if production.name == "pv" else ""
+    advice += _night_advice(series, at) if production.name == "pv" else ""
     raise InputError(
         series.path, f"{what} for {series.time_text(at)} (UTC), {run} in a row: {advice}", line=line
     )

@@ -20,7 +20,7 @@ from beasy_sched.arrays import FloatArray
 
 
 class Stream(IntEnum):
-    """What a stream of random numbers is for: one uniform per job, where nothing else is said."""
+    """Purpose of a stream of random numbers: one uniform per job, unless stated otherwise."""
 
     WALLTIME_GROUPS = 0
     """Their ranks shuffle the jobs into groups."""

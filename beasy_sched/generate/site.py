@@ -15,7 +15,7 @@ from beasy_sched.numbers import ANY_NUMBER, Range
 
 _HEADER: Final = """\
 # A site, made by 'beasy-sched generate site'. Change it as you like, and pass it with --site FILE;
-# 'beasy-sched check --site FILE' tells whether it can be read.
+# 'beasy-sched check --site FILE' checks it.
 """
 _CHARGE_PER_H: Final = 0.25
 _DISCHARGE_PER_H: Final = 0.5
@@ -32,7 +32,7 @@ _PCT: Final = Range(0, 100)
 
 @dataclass(frozen=True)
 class SiteSizes:
-    """What a site file is made from; what is None follows from the other sizes."""
+    """Sizes of a site file; those that are None follow from the others."""
 
     battery_kwh: Annotated[float, Means("capacity of the battery; none: a site without one")] = 100.0
     """0 for a site without one."""
@@ -89,18 +89,18 @@ class SiteSizes:
             range=ANY_NUMBER,
         ),
     ] = None
-    base_kw: Annotated[float, Means("what is always drawn beside the servers", range=Range(0))] = 0.0
+    base_kw: Annotated[float, Means("constant base load besides the servers", range=Range(0))] = 0.0
     step_s: Annotated[float, Means("length of a step", range=ABOVE_0)] = 300.0
     window_h: Annotated[float, Means("length of a window", range=ABOVE_0)] = 72.0
     start: Annotated[
         str | None,
-        Means("what time 0 is, with its offset from UTC, such as 2024-07-01T00:00:00+02:00"),
+        Means("date and time of simulation time 0, with UTC offset, such as 2024-07-01T00:00:00+02:00"),
     ] = None
     guard: Annotated[
         Literal["shed", "kill-all"],
-        Means("what the storage guard does where energy is short: kill some jobs, or all"),
+        Means("action of the storage guard on an energy shortage: kill as few jobs as necessary, or all"),
     ] = "shed"
-    veto: Annotated[bool, Means("whether starts must fit into what is left in the step")] = True
+    veto: Annotated[bool, Means("reject job starts that exceed the energy left in the time step")] = True
 
 
 def site_text(sizes: SiteSizes) -> str:
@@ -127,7 +127,7 @@ def _check(sizes: SiteSizes) -> None:
         if lone is not None and not getattr(sizes, size):
             raise ConfigError(f"{_flag(lone)} requires {_flag(size)}")
     if sizes.price_per_kwh is not None and sizes.start is None:
-        raise ConfigError("--price requires the moment of time 0: add --start 2024-07-01T00:00:00+02:00")
+        raise ConfigError("--price requires --start, such as --start 2024-07-01T00:00:00+02:00")
 
 
 def _flag(name: str) -> str:

@@ -46,18 +46,18 @@ _LARGEST_INTEGER: Final = 2.0**63
 
 @dataclass
 class Report:
-    """What became of the input: counts by reason, and remarks for people."""
+    """Outcome of reading the input: counts by reason, and remarks for the user."""
 
     rows: int = 0
     """Jobs found in the input."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Jobs left out, by reason."""
     examples: dict[str, list[str]] = field(default_factory=dict)
-    """Where the first few of them stand (``line 7``), by reason."""
+    """Lines of the first few of them (``line 7``), by reason."""
     notes: list[str] = field(default_factory=list)
     """Decisions taken for the jobs that were kept."""
     warnings: list[str] = field(default_factory=list)
-    """What may well be a mistake, in the file or in the options."""
+    """Possible mistakes, in the file or in the options."""
 
     @property
     def dropped_total(self) -> int:
@@ -217,7 +217,7 @@ FILTER_FIELDS: Final = ("status", "user", "group", "queue", "partition")
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadOptions:
-    """What synthetic workloads and those of traces have in common."""
+    """Options common to synthetic workloads and those of traces."""
 
     reference: Annotated[
         str,
@@ -286,7 +286,7 @@ class SwfOptions(WorkloadOptions):
             "s",
         ),
     ] = None
-    """None means that submission."""
+    """Beginning of the window; None means the first submission."""
     end_s: Annotated[float, Means("end of the window", unit="s")] = math.inf
     """The window ends before it; it is counted in the same way."""
     absolute: Annotated[
@@ -315,7 +315,7 @@ class SwfOptions(WorkloadOptions):
         Literal["allocated", "requested"],
         Means(
             'which count to take, ``"allocated"`` or ``"requested"``; the other one where it is missing',
-            "Which count of the trace to use; the other one is used where it is missing.",
+            "Processor count to use; falls back to the other one if missing.",
         ),
     ] = "allocated"
     requested_time_field: Annotated[
@@ -364,9 +364,7 @@ class SwfOptions(WorkloadOptions):
     extras: Annotated[
         Sequence[str], Means(f"give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}")
     ] = ()
-    accept_damaged: Annotated[bool, Means("use what comes before the damage in a truncated gzip file")] = (
-        False
-    )
+    accept_damaged: Annotated[bool, Means("use the readable part of a truncated gzip file")] = False
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""

@@ -330,9 +330,7 @@ def _trace_walltimes(rows: Rows, options: SwfOptions) -> None:
     missing = rows["requested_time_s"] <= 0
     count = int(missing.sum())
     if count and count == rows.count:
-        rows.warn(
-            f"no job has a requested time in field {field}: is it in another one (--requested-time-field)?"
-        )
+        rows.warn(f"no job has a requested time in field {field}: try another field (--requested-time-field)")
     if rule == "drop":
         rows.keep(~missing, "no requested time")
         rows["walltime_s"] = to_microseconds(rows["requested_time_s"])

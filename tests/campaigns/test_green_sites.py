@@ -158,7 +158,7 @@ def test_files_that_have_changed_are_noticed(folder):
         ('price = "prices.csv"', 'price = "gone.csv"', "gone.csv: cannot be read"),
         ('price = "prices.csv"', "prices = 3", "grid.prices: no such field"),
         ("2024-10-01T09:00:00+00:00", "2024-10-01T22:00:00+00:00", "site.grid.price: the file covers"),
-        ("start = 2024-10-01T09:00:00+00:00\n", "", "requires the moment of time 0"),
+        ("start = 2024-10-01T09:00:00+00:00\n", "", "requires [time] start"),
         (
             'source = "perfect"',
             'source = "oracle"',

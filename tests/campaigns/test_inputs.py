@@ -147,7 +147,7 @@ def test_an_execution_runs_by_hand(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["average"], "Specify what to write"),
+        (["average"], "Nothing to do: give the scenario file"),
         (["averag", "-o", "-"], "unknown scenario 'averag'"),
         (["averag", "--inputs", "x"], "'averag' is neither a file nor a scenario"),
         (["average", "-o", "x", "--seed", "3"], "--seed and --tuple select an execution"),

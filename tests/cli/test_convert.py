@@ -126,7 +126,7 @@ def test_what_batsim_5_drops_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run("check", "-w", path) == 1
     assert "does not forward these fields of jobs: user" in " ".join(capsys.readouterr().out.split())
     assert run("convert", path, "--format", "batsim4", "-o", tmp_path / "old.json") == 0
-    assert "members of jobs left out, as Batsim 5 does: user" in capsys.readouterr().err
+    assert "dropped job fields that Batsim 5 does not forward: user" in capsys.readouterr().err
 
 
 def test_profiles_are_renamed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,8 +87,12 @@ def test_every_job_and_every_step_of_a_real_run(tmp_path: Path, capsys: Out) -> 
     [
         ("jobs.csv", lambda text: "", "jobs.csv: is empty: expected a table"),
         ("energy_trace.csv", lambda text: "", "energy_trace.csv: is empty: expected a table"),
-        ("jobs.csv", lambda text: text[:-3], "jobs.csv:11: ends in the middle of a line"),
-        ("energy_trace.csv", lambda text: text[:-3], "energy_trace.csv:289: ends in the middle of a line"),
+        ("jobs.csv", lambda text: text[:-3], "jobs.csv:11: is truncated: the last line is incomplete"),
+        (
+            "energy_trace.csv",
+            lambda text: text[:-3],
+            "energy_trace.csv:289: is truncated: the last line is incomplete",
+        ),
         (
             "energy_trace.csv",
             lambda text: "".join(text.splitlines(keepends=True)[:-40]),

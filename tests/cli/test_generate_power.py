@@ -122,7 +122,7 @@ def test_synthetic_exports_can_be_read_back(tmp_path, capfd):
 
 def test_a_note_about_repairs_goes_to_the_terminal(tmp_path, capfd):
     path = tmp_path / "turned.csv"
-    path.write_text("time,p_kw\n2019-06-01 01:00,1\n2019-06-01 02:00,1\n2019-06-01 00:00,1\n")
+    path.write_text("time (UTC),p_kw\n2019-06-01 01:00,1\n2019-06-01 02:00,1\n2019-06-01 00:00,1\n")
     size = ["--pv-capacity-kw", 1, "--days", 0.125, "-qo", tmp_path / "o.txt"]
     _, _, err = run(capfd, "--pv", path, *size)
     assert err == f"note: {path}: rows are not in order of time (first at line 4): sorted\n"
@@ -272,7 +272,7 @@ def test_energy_of_quarters_becomes_power(tmp_path, capfd):
     file.write_text(f"time,energy_kwh\n{''.join(quarters)}")
     code, _, told = run(capfd, *options, "--unit", "kw")
     assert code == 2
-    assert "column 'energy_kwh' is in kwh, but --unit says kw" in told
+    assert "column 'energy_kwh' is in kwh, but --unit is kw" in told
 
 
 def sun_only(folder: Path, lost: str = "") -> Path:
@@ -318,3 +318,73 @@ def test_negative_power_is_clipped_on_request(tmp_path, capfd):
     assert (code, "--clip-negative" in err, out.exists()) == (2, True, False)
     code, _, err = run(capfd, *given, "--clip-negative")
     assert (code, "6 negative values counted as 0" in err) == (0, True)
+
+
+def test_the_time_zone_of_a_file(tmp_path, capfd):
+    path, out = tmp_path / "p.csv", tmp_path / "power.txt"
+    path.write_text("time,power_kw\n" + "".join(f"2024-07-{1 + h // 24} {h % 24}:00,1\n" for h in range(72)))
+    given = ("--pv", path, "--pv-kw", 5, "--pv-capacity-kw", 5, "--days", 1, "-o", out)
+    code, _, err = run(capfd, *given, "--timezone", "Europe/Berlin")
+    assert (code, "from 2024-06-30 22:00 UTC" in err, "times are Europe/Berlin" in err) == (0, True, True)
+    code, _, err = run(capfd, *given, "--timezone", "+01:00")
+    assert (code, "from 2024-06-30 23:00 UTC" in err) == (0, True)
+    code, _, err = run(capfd, *given, "--timezone", "Berlin")
+    assert (code, "found 'Berlin', expected a time zone such as Europe/Berlin" in err) == (2, True)
+
+
+def test_a_time_zone_that_applies_to_no_file_is_an_error(tmp_path, capfd):
+    stated, local, out = tmp_path / "p.csv", tmp_path / "w.csv", tmp_path / "power.txt"
+    stated.write_text(
+        "time (UTC),power_kw\n" + "".join(f"2024-07-{1 + h // 24} {h % 24}:00,1\n" for h in range(72))
+    )
+    local.write_text(stated.read_text().replace(" (UTC)", ""))
+    given = (
+        "--pv",
+        stated,
+        "--pv-kw",
+        5,
+        "--pv-capacity-kw",
+        5,
+        "--days",
+        1,
+        "-o",
+        out,
+        "--timezone",
+        "+01:00",
+    )
+    code, _, err = run(capfd, *given)
+    assert code == 2
+    assert "--timezone applies to none of the files" in err
+    assert "its column 'time (UTC)' states UTC; omit it" in err
+    assert not out.exists()
+    code, _, err = run(capfd, *given, "--wind", local, "--wind-kw", 5, "--wind-capacity-kw", 5)
+    assert (code, "p.csv: --timezone does not apply: its column 'time (UTC)' states UTC" in err) == (0, True)
+
+
+def test_advice_on_a_gap_by_day_with_nights_at_zero(tmp_path, capfd):
+    path = sun_only(tmp_path, lost="2024-02-28 12:00")
+    given = ("--pv", path, "--pv-kw", 5, "--pv-capacity-kw", 5, "--days", 2, "--night", "zero")
+    code, _, err = run(capfd, *given, *PLACE, "-o", tmp_path / "power.txt")
+    assert code == 2
+    assert "--night zero does not apply, since the sun is at 31 degrees then: check --latitude" in err
+    assert "for a logger" not in err
+
+
+def test_a_logger_may_wake_within_the_hour_of_sunrise(tmp_path, capfd):
+    given = ("--pv", sun_only(tmp_path), "--pv-kw", 5, "--pv-capacity-kw", 5, "--days", 2, "--night", "zero")
+    for longitude in (-5, 0, 5, 10):
+        place = ("--latitude", 50, "--longitude", longitude)
+        code, _, err = run(capfd, *given, *place, "-o", tmp_path / "power.txt")
+        assert (code, "24 intervals without a value at night count as 0" in err) == (0, True)
+
+
+def test_a_share_of_the_capacity_has_no_other_capacity(tmp_path, capfd):
+    path, out = tmp_path / "p.csv", tmp_path / "power.txt"
+    path.write_text(
+        "time (UTC),load (%)\n" + "".join(f"2024-07-{1 + h // 24} {h % 24}:00,50\n" for h in range(48))
+    )
+    given = ("--pv", path, "--pv-kw", 5, "--days", 1, "-o", out)
+    assert run(capfd, *given)[0] == 0
+    assert events(out.read_text())[0]["power_available"] == 2500
+    code, _, err = run(capfd, *given, "--pv-capacity-kw", 10)
+    assert (code, "is per unit of capacity: give the plant's size with --pv-kw, and omit" in err) == (2, True)

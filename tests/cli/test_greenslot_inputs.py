@@ -110,7 +110,7 @@ CASES: list[Case] = [
         "a tariff without the moment of time 0",
         lambda f: f.grid(TARIFF, ('start = "2019-06-20T00:00:00+00:00"\n', "")),
         (),
-        ("site.toml", "grid.tariff", "requires the moment of time 0: add [time] start"),
+        ("site.toml", "grid.tariff", "requires [time] start"),
     ),
     (
         "prices that end inside the window",
@@ -127,7 +127,7 @@ CASES: list[Case] = [
         "prices without times and start",
         lambda f: (f.grid('price = "p.csv"'), f.write("p.csv", "price_per_kwh\n" + "0.1\n" * 24)),
         (),
-        ("p.csv", "has no column of times: say when its first value holds", "start ="),
+        ("p.csv", "has no time column: give the time of the first value", "start ="),
     ),
     (
         "prices per MWh read as per kWh",
@@ -240,7 +240,7 @@ CASES: list[Case] = [
         "a predictor without the moment of time 0",
         lambda f: f.write("site.toml", "[grid]\n"),
         (*GREENSLOT, PREDICTOR),
-        ("a predictor requires the moment of time 0: add [time] start",),
+        ("a predictor requires [time] start",),
     ),
 ]
 

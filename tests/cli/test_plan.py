@@ -259,7 +259,7 @@ def test_production_and_forecast_together(inputs: Path, more: tuple[str, ...], e
     ("source", "expected"),
     [
         ("perfect", "forecast 'perfect': names no file"),
-        ("predictor:power.txt", "requires the moment of time 0: add [time] start"),
+        ("predictor:power.txt", "requires [time] start"),
         ("gone.csv", "gone.csv: cannot be read"),
     ],
 )

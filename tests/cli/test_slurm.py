@@ -58,7 +58,7 @@ def test_import_asks_for_the_days(programs: Path, tmp_path: Path, capfd: Capture
     told = capfd.readouterr().err
     assert f"{out}: 8 jobs in " in told
     assert "reference speed: 25.57 Gflops (median P-state of gros)" in told
-    assert "left out: 4 of 12" in told
+    assert "omitted: 4 of 12" in told
     assert "1 still running (job 13)" in told
 
 

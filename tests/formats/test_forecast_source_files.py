@@ -26,7 +26,7 @@ def test_powers_with_dates(tmp_path):
         "issued,valid,power [kW]",
         "2010-07-12T09:00-04:00,2010-07-12T09:00-04:00,0.5",
         "2010-07-12T09:00-04:00,2010-07-12T10:00-04:00,0.75",
-        "2010-07-12 14:00,2010-07-12 14:00,1",
+        "2010-07-12 14:00Z,2010-07-12 14:00Z,1",
     )
     table = read_forecast_file(path, START)
     assert table.scheme is None
@@ -74,7 +74,7 @@ def test_conditions(tmp_path, name, cell, scheme, code):
             ["issued,valid,cloud_cover", "0,0,3"],
             ":2: cloud_cover: cloud cover is 3, expected",
         ),
-        (["issued,valid,W", "0,0,1", "0,0,2"], r":3: repeats the times of line 2 with another value"),
+        (["issued,valid,W", "0,0,1", "0,0,2"], r":3: repeats the times of line 2 with a different value"),
         (
             ["issued,valid,W", "0,0,1", "0,3600,1", "0,7200,1", "0,9000,1"],
             r":5: is not valid at",
@@ -89,7 +89,7 @@ def test_conditions(tmp_path, name, cell, scheme, code):
         (["time,W", "0,1"], r"no header line was found"),
         (["issued,valid,W", "now,0,1"], r":2: found 'now', expected a time"),
         (["issued,valid,W", "0,2010-07-12 09:00,1"], r"dates in one of issued and valid"),
-        (["issued,valid,W", "2010-07-12 09:00,2010-07-12 09:00,1"], r"what time 0 of the run is"),
+        (["issued,valid,W", "2010-07-12 09:00,2010-07-12 09:00,1"], r"start with a UTC offset"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(tmp_path, lines, message):

@@ -88,7 +88,7 @@ def test_hours_of_local_days(tmp_path, day, start, count, lengths):
 
 def test_nord_pool_has_no_times(tmp_path):
     text = "Spot price (SEK/MWh)\n100\n200\n"
-    with pytest.raises(InputError, match="has no column of times: say when its first value holds"):
+    with pytest.raises(InputError, match="has no time column: give the time of the first value"):
         rate(tmp_path, text)
     start = datetime.fromisoformat("2022-01-01T02:00:00+01:00")
     assert hours(rate(tmp_path, text, start=start)) == ([2, 3, 4], [0.1, 0.2])
@@ -322,3 +322,75 @@ def test_a_column_of_currencies(tmp_path):
         rate(tmp_path, text, currency="EUR")
     with pytest.raises(InputError, match=r"rates.csv:4: Currency: found 'EUR', expected prices in GBP only"):
         rate(tmp_path, text.replace("52,GBP", "52,EUR"))
+
+
+def test_smard_prices(tmp_path):
+    text = (
+        "Datum von;Datum bis;Deutschland/Luxemburg [€/MWh] Berechnete Auflösungen;"
+        "Österreich [€/MWh] Berechnete Auflösungen\n"
+        "27.10.2024 01:00;27.10.2024 02:00;1.000,5;-\n27.10.2024 02:00;27.10.2024 02:00;20,00;7\n"
+        "27.10.2024 02:00;27.10.2024 03:00;30,00;8\n27.10.2024 03:00;27.10.2024 04:00;40;9\n"
+    )
+    at, column = calendar("2024-10-27T00:00:00+02:00"), "Deutschland/Luxemburg [€/MWh] Berechnete Auflösungen"
+    assert hours(rate(tmp_path, text, at=at, column=column)) == (
+        [1, 2, 3, 4, 5],
+        [1.0005, 0.02, 0.03, 0.04],
+    )
+    with pytest.raises(InputError, match="2 columns seem to hold the price: choose one"):
+        rate(tmp_path, text, at=at)
+    with pytest.raises(InputError, match=r"price.zone: SMARD's times are local time of Germany: omit zone"):
+        rate(tmp_path, text, at=at, column=column, zone=ZoneInfo("Europe/London"))
+
+
+def test_energy_charts_prices(tmp_path):
+    at = calendar("2024-06-01T12:00:00+02:00")
+    text = (
+        '"Datum (MEZ)","Day Ahead Auktion (DE-LU)"\n,"Preis (EUR/MWh, EUR/tCO2)"\n'
+        "2024-06-01T12:00+02:00,50.5\n2024-06-01T13:00+02:00,-3\n"
+    )
+    assert hours(rate(tmp_path, text, at=at)) == ([0, 1, 2], [0.0505, -0.003])
+    contents = '{"unix_seconds": [1717236000, 1717239600], "price": [50.5, -3], "unit": "EUR / MWh"}'
+    assert hours(rate(tmp_path, contents, at=at)) == ([0, 1, 2], [0.0505, -0.003])
+    with pytest.raises(InputError, match="without price and unit: found production_types, unix_seconds"):
+        rate(tmp_path, '{"unix_seconds": [1], "production_types": []}')
+
+
+AUCTIONS = (
+    '"MTU (CET/CEST)","Area","Sequence","Day-ahead Price (EUR/MWh)","Intraday Period (CET/CEST)",'
+    '"Intraday Price (EUR/MWh)"\n'
+    + "".join(
+        f'"01/01/2025 0{hour}:00:00 - 01/01/2025 0{hour + 1}:00:00","BZN|DE-LU",'
+        f'"Sequence Sequence {auction}","{50 * auction + hour}.00","",""\n'
+        for hour in range(3)
+        for auction in (1, 2)
+    )
+)
+
+
+def test_entsoe_prices_of_several_auctions(tmp_path):
+    at = calendar("2025-01-01T00:00:00+01:00")
+    for name in ("1", "Sequence 1", "Sequence Sequence 1"):
+        assert rate(tmp_path, AUCTIONS, at=at, sequence=name).values.tolist() == [0.05, 0.051, 0.052]
+    assert rate(tmp_path, AUCTIONS, at=at, sequence="2").values.tolist() == [0.1, 0.101, 0.102]
+    with pytest.raises(InputError, match=r"has several auctions: choose one with .*sequence.*found 1, 2"):
+        rate(tmp_path, AUCTIONS, at=at)
+    with pytest.raises(InputError, match=r"has no sequence '3': .*found 1, 2"):
+        rate(tmp_path, AUCTIONS, at=at, sequence="3")
+    with pytest.raises(InputError, match="Area has 2 values"):
+        rate(tmp_path, AUCTIONS.replace("DE-LU", "FR", 1), at=at, sequence="1")
+    with pytest.raises(InputError, match="has no column 'Sequence': omit sequence"):
+        rate(tmp_path, "time_s,price_per_kwh\n0,1\n3600,1\n", sequence="1")
+    one = "".join(line for line in AUCTIONS.splitlines(keepends=True) if "Sequence 2" not in line)
+    assert rate(tmp_path, one, at=at).values.tolist() == [0.05, 0.051, 0.052]
+
+
+def test_local_times_of_a_price_file(tmp_path):
+    text = "time,price_eur_per_mwh\n" + "".join(f"2024-10-27 {h:02}:00,{h}\n" for h in (0, 1, 2, 2, 3))
+    at = calendar("2024-10-27T00:00:00+02:00")
+    times, values = hours(rate(tmp_path, text, at=at, zone=ZoneInfo("Europe/Berlin")))
+    assert (times, values) == ([0, 1, 2, 3, 4, 5], [0, 0.001, 0.002, 0.002, 0.003])
+    assert hours(rate(tmp_path, text.replace("time,", "cet_cest_timestamp,"), at=at))[0] == times
+    with pytest.raises(InputError, match=r"price.zone: its times are simulated seconds: omit zone"):
+        rate(tmp_path, "time_s,price_per_kwh\n0,1\n3600,1\n", zone=ZoneInfo("Europe/Berlin"))
+    ends = text.replace("time,", "period_end,")
+    assert hours(rate(tmp_path, ends, at=at, zone=ZoneInfo("Europe/Berlin")))[0] == [-1, 0, 1, 2, 3, 4]

@@ -146,7 +146,7 @@ class TestDamage:
         content = file.read_bytes()
         for length in range(0, len(content), 7):
             file.write_bytes(content[:length])
-            with pytest.raises(InputError, match=r"is damaged or cut off|is not a beasy-sched plan"):
+            with pytest.raises(InputError, match=r"is corrupt or truncated|is not a beasy-sched plan"):
                 read_plans(file)
 
     def test_one_byte_changed(self, file: Path) -> None:

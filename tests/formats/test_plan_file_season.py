@@ -54,7 +54,7 @@ def test_damage(file: Path, place: int) -> None:
 
 def test_cut_off(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:300])
-    with pytest.raises(InputError, match="is damaged or cut off: make the plan of the season again"):
+    with pytest.raises(InputError, match="is corrupt or truncated: regenerate the plan of the season"):
         read_season(file)
 
 

@@ -48,9 +48,7 @@ def test_the_end_of_a_period_is_not_its_start():
 
 def test_no_times_need_an_interval():
     text = "p_kw\n1\n2\n3\n"
-    with pytest.raises(
-        InputError, match="has no column of times: give the length of its rows with --interval"
-    ):
+    with pytest.raises(InputError, match="has no time column: give the time between rows with --interval"):
         read(text)
     series = read(text, interval_s=3600)
     assert (series.start_s, series.interval_s, len(series)) == (None, 3600, 3)
@@ -74,7 +72,7 @@ def test_a_part_of_a_column_s_name_is_enough(column, first):
         ),
         (MANY, {"column": "wind"}, "'wind' matches more than one column; its columns are: Solar"),
         (MANY, {"column": "hydro"}, "'hydro' is not a column; its columns are"),
-        (MANY, {"column": "solar", "unit": "kW"}, "column 'Solar [MW]' is in MW, but --unit says kW"),
+        (MANY, {"column": "solar", "unit": "kW"}, "column 'Solar [MW]' is in MW, but --unit is kW"),
         (
             "time,p\n0,1\n300,2\n",
             {},
@@ -91,7 +89,7 @@ def test_a_part_of_a_column_s_name_is_enough(column, first):
         (
             "time,p_kw\n2019-10-27 01:00,1\n2019-10-27 02:00,2\n2019-10-27 02:00,3\n",
             {},
-            "f.csv:4: repeats the time of line 3 with other values; times must be UTC (local times repeat",
+            "f.csv:4: repeats the time of line 3 with other values: expected one row for each time",
         ),
     ],
 )
@@ -137,7 +135,7 @@ def test_a_share_of_the_capacity_in_percent_or_as_yield():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("energy_kwh", {"unit": "kw"}, "column 'energy_kwh' is in kwh, but --unit says kw"),
+        ("energy_kwh", {"unit": "kw"}, "column 'energy_kwh' is in kwh, but --unit is kw"),
         (
             "energy",
             {},

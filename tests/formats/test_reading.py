@@ -136,7 +136,7 @@ def test_an_error_about_the_contents_names_the_file() -> None:
 @pytest.mark.parametrize("read", [read_bytes, lambda path: list(read_lines(path)), swf_rows])
 def test_a_device_that_never_ends(read: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOST_UNPACKED_BYTES", 1 << 20)
-    with pytest.raises(InputError, match="/dev/zero: is no plain file, and has more than 1 MiB"):
+    with pytest.raises(InputError, match="/dev/zero: is not a regular file and exceeds 1 MiB"):
         read(Path("/dev/zero"))
 
 

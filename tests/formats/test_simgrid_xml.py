@@ -249,7 +249,7 @@ SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"
             "1 entries",
         ),
         (MASTER + '<host id="n" speed="1f"><prop id="wattage_per_state" value="a:b"/></host>', "in watts"),
-        (MASTER + '<cluster id="c" prefix="n" radical="5-1" speed="1f"/>', "'5-1' runs backwards"),
+        (MASTER + '<cluster id="c" prefix="n" radical="5-1" speed="1f"/>', "'5-1' is descending"),
         (
             MASTER + f'<cluster id="c" prefix="n" radical="{",".join(["0-9999999"] * 100)}" speed="1f"/>',
             "'0-9999999': more than 1,000,000 hosts",

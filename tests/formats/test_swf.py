@@ -118,7 +118,7 @@ def test_only_the_first_bad_rows_are_told(tmp_path: Path) -> None:
         (row(1).encode("utf-16"), "not an SWF trace"),
         (b"BZh91AY&SY", "is a bzip2 file: unpack it"),
         (b"PK\x03\x04xxxx", "is a zip file"),
-        (b"\x1f\x8b", "the gzip file is cut off after line 0"),
+        (b"\x1f\x8b", "the gzip file is truncated after line 0"),
         (b"\x1f\x8b\x08\x00" + b"\xff" * 40, "the gzip file is corrupt"),
     ],
 )
@@ -140,12 +140,12 @@ def test_a_cut_gzip_file_is_refused_or_taken_as_far_as_it_goes(tmp_path: Path) -
     text = "".join(f"{row(i, i * 7919 % 1000)}\n" for i in range(60_000))
     data = gzip.compress(text.encode())
     path = write(tmp_path, data[: len(data) // 2])
-    with pytest.raises(InputError, match=r"cut off after line \d+: fetch it again, or accept"):
+    with pytest.raises(InputError, match=r"truncated after line \d+: download it again, or use"):
         read(path)
     numbers, reader = read(path, accept_damaged=True)
     assert 10_000 < len(numbers) < 60_000
     assert numbers == list(range(len(numbers)))
-    assert reader.findings.damage == f"the gzip file is cut off after line {len(numbers)}"
+    assert reader.findings.damage == f"the gzip file is truncated after line {len(numbers)}"
     assert reader.findings.bad_rows == 0
 
 

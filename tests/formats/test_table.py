@@ -38,8 +38,8 @@ def test_rows_know_their_lines():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("time,a\n1,2\n3\n", "f.csv:3: has 1 value where the header names 2 columns: is the file cut off"),
-        ("time,a\n1,2,5\n", "f.csv:2: has 3 values where the header names 2 columns (decimal commas?)"),
+        ("time,a\n1,2\n3\n", "f.csv:3: has 1 value but the header has 2 columns: is the file truncated"),
+        ("time,a\n1,2,5\n", "f.csv:2: has 3 values but the header has 2 columns (decimal commas?)"),
         ("time,a\n1,2\n3,x\n", "f.csv:3: a: found 'x', expected a number"),
         ("time,a\n1,2\n3,1_0\n", "f.csv:3: a: found '1_0', expected a number"),
         ("time,a\n1,2\n3,１２\n", "f.csv:3: a: found '１２', expected a number"),
@@ -85,7 +85,7 @@ def test_a_line_longer_than_any_cell_is_no_header():
 def test_more_text_than_the_cap(tmp_path, monkeypatch, pack):
     monkeypatch.setattr("beasy_sched.formats.table.MOST_TABLE_BYTES", 1 << 20)
     (tmp_path / "a.csv").write_bytes(pack(b"1,2\n" * 300_000))
-    with pytest.raises(InputError, match=r"a.csv: has more than 1 MiB of text"):
+    with pytest.raises(InputError, match=r"a.csv: is larger than the limit of 1 MiB of text"):
         read_table_text(tmp_path / "a.csv")
 
 

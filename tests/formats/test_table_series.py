@@ -35,9 +35,15 @@ def test_rows_that_repeat_are_dropped_and_noted():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([0, 1, 1, 2],), "f.csv:4: repeats the time of line 3 with other values; times must be UTC"),
+        (
+            ([0, 1, 1, 2],),
+            "f.csv:4: repeats the time of line 3 with other values: expected one row for each time",
+        ),
         (([0, 1, 2, 2.5, 4],), "f.csv:5: 1970-01-01 02:30 is not a whole number of 3600 s from the first"),
-        (([0, 1, 2, 9000],), "f.csv:5: jumps from 1970-01-01 02:00 to 1971-01-11 00:00: is a date misread?"),
+        (
+            ([0, 1, 2, 9000],),
+            "f.csv:5: jumps from 1970-01-01 02:00 to 1971-01-11 00:00: is a date misread (--date-order)",
+        ),
         (([0, 24, 48],), "f.csv: has a row every 24 h, expected hourly rows or finer"),
         (([0],), "f.csv: has 1 row of data, expected at least 2"),
         (([0, 1], [1, -0.5]), "f.csv:3: power_w is -0.5, must not be negative"),

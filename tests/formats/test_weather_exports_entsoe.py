@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
+from beasy_sched.formats.entsoe import parse_entsoe
 from beasy_sched.formats.table import POWER, time_text
-from beasy_sched.formats.weather_exports import parse_entsoe
 
 COLUMN = "Solar  - Actual Aggregated [MW]"
 

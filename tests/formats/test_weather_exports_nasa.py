@@ -88,7 +88,9 @@ def test_local_solar_time_becomes_utc(standard, longitude, name, start):
 
 
 def test_an_unstated_time_standard_is_assumed_and_noted():
-    assert "UTC-5 (assumed: the file does not say LST or UTC)" in read(standard="", longitude=-75.0).notes[0]
+    assert (
+        "UTC-5 (assumed: the file does not state LST or UTC)" in read(standard="", longitude=-75.0).notes[0]
+    )
 
 
 @pytest.mark.parametrize(

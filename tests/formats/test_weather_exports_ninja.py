@@ -122,7 +122,7 @@ def test_a_leap_day_is_a_day_and_a_missing_one_a_gap():
 def test_a_file_that_stops_early_says_so():
     lines = export(hours=100).splitlines(keepends=True)
     series = parse_ninja("f.csv", "".join(lines[:40]))
-    assert series.notes == ("stops at 2019-06-02 11:00, but was made for days up to 2019-06-05",)
+    assert series.notes == ("ends at 2019-06-02 11:00 but should cover days up to 2019-06-05",)
 
 
 def header(**params):
@@ -135,7 +135,7 @@ def header(**params):
         ("time,electricity\n" + rows(["1", "x"]), "f.csv:3: electricity: found 'x', expected a number"),
         ("time,electricity\n" + rows(["1", "-1"]), "f.csv:3: power_w is -1000, must not be negative"),
         ("time,electricity\n2019-02-29 00:00,1\n", "f.csv:2: found '2019-02-29 00:00', expected a time"),
-        ("time,electricity\n2019-02-28 00:00,1\n2019-02-2", "f.csv:3: has 1 value where the header names 2"),
+        ("time,electricity\n2019-02-28 00:00,1\n2019-02-2", "f.csv:3: has 1 value but the header has 2"),
         (
             header(capacity="1") + rows(["1", "500"]),
             "reaches 500 kW at a stated capacity of 1 kW: is the column",

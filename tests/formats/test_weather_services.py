@@ -117,7 +117,7 @@ def test_nasa_power_json(read):
 @pytest.mark.parametrize(
     ("contents", "message"),
     [
-        ({"a": 1}, "is JSON, but not of NASA POWER, Open-Meteo or PVGIS"),
+        ({"a": 1}, "is JSON, but not of NASA POWER, Open-Meteo, PVGIS, Solcast"),
         ('{"a": ', "is not valid JSON"),
         (
             {"properties": {"parameter": {"WS50M": {"20240227": 5}}}},

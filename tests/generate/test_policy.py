@@ -68,7 +68,7 @@ def test_names_that_mean_something_else_are_refused(name: str) -> None:
 
 
 def test_the_folder_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a directory"):
         write_policy("mine", tmp_path / "nowhere")
 
 

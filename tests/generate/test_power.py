@@ -148,7 +148,7 @@ def test_a_window_outside_the_file_is_refused(start, steps, message):
 def test_files_without_dates_have_windows_from_their_start_only():
     made = pv_production(series({IRRADIANCE: SUN}, start=None), installed_w=1)
     assert len(step_power(made, Window(12))) == 12
-    with pytest.raises(InputError, match="has no dates: leave out --start"):
+    with pytest.raises(InputError, match="has no timestamps: omit --start"):
         step_power(made, Window(12, 300, START))
 
 

@@ -82,7 +82,7 @@ def test_comments_fit_the_values():
         ({"battery_kwh": 0.0, "discharge_kw": 3.0}, "--discharge-kw requires --battery-kwh"),
         ({"fuel_cell_kw": 3.0}, "--fuel-cell-kw requires --hydrogen-kg"),
         ({"price_per_kwh": 0.1}, "--price requires --grid-kw"),
-        ({"price_per_kwh": 0.1, "grid_kw": 1.0}, "--price requires the moment of time 0"),
+        ({"price_per_kwh": 0.1, "grid_kw": 1.0}, "--price requires --start"),
     ],
 )
 def test_sizes_of_what_is_not_there(sizes, told):

@@ -377,7 +377,7 @@ def test_command_line(tmp_path: Path) -> None:
         f"{target}: 2 jobs in 1.001 d for 4 hosts, load 0.005",
         "  reference speed: 32.84 Gflops (median P-state of parasilo)",
         "  longer than their walltime: 1 of 2 jobs, which Batsim will kill",
-        "  left out: 1 of 3",
+        "  omitted: 1 of 3",
         "    1 run time 0 (line 3)",
         "  run times: log-normal with median 173.2 s, log-sd 0.55:"
         " Kolmogorov-Smirnov distance 0.341 (2 values)",

@@ -216,4 +216,4 @@ def test_wrong_input(file, tmp_path, capsys):
         assert out.read_bytes() == whole
     out.write_bytes(whole[:100])
     assert exit_code(*command) == 2
-    assert "damaged or cut off" in capsys.readouterr().err
+    assert "corrupt or truncated" in capsys.readouterr().err

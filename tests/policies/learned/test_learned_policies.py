@@ -157,7 +157,7 @@ def test_damaged_foreign_and_newer_files(tmp_path: Path) -> None:
     write_model(path, a_model())
     whole = path.read_bytes()
     for content, told in (
-        (whole[: len(whole) // 2], "damaged or cut off"),
+        (whole[: len(whole) // 2], "corrupt or truncated"),
         (whole[:-3] + b"abc", "damaged"),
         (b"something else", "is not a beasy-sched model"),
         (whole.replace(b"\xa7version\x01", b"\xa7version\x02", 1), "has format version 2"),
