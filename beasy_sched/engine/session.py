@@ -101,7 +101,6 @@ class Session:
         self.windows: list[dict[str, int]] = []
         """Outcomes so far at the end of each window but the last."""
         self._notes = Notes(log)
-        self.warnings = self._notes.warnings
         self._policy = PolicyCaller(policy)
         self._intake = Intake(lambda: (*self._waiting(), *self.cluster.running.values()))
         self._lead = CallLead(0.0)
@@ -274,6 +273,16 @@ class Session:
             )
         # the message of that moment has not been applied yet
         self._notes.log(request.start_s, "plan", planning.rule, facts)
+
+    def warn(self, text: str) -> None:
+        """Add a warning to those of the run, once."""
+        self._notes.warn(text)
+
+    @property
+    def warnings(self) -> list[str]:
+        """All warnings of the run so far: the session's, those about workflows and about power."""
+        power = [] if self.power is None else self.power.warnings
+        return [*self._notes.warnings, *self.workflows.warnings, *power]
 
     def results(self) -> Any:
         """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""

@@ -66,9 +66,8 @@ def summarize(
     with failures.noted("the policy's words"):
         summary.words = _words(session.policy)
     told = [str(failure) for failure in failures.all[known:]]
-    power_warnings = _power_warnings(session.power) if session.power else ()
-    warnings = [*session.warnings, *session.workflows.warnings, *power_warnings, *told]
-    summary.warnings = [*dict.fromkeys(warnings)]
+    apart = _accounts_apart(session.power) if session.power else ()
+    summary.warnings = [*dict.fromkeys((*session.warnings, *apart, *told))]
     return summary
 
 
@@ -77,8 +76,7 @@ def brief_summary(session: Session, settings: RunSettings, error: str) -> RunSum
     failures = Failures()
     summary = _head(session, settings, error, failures)
     _add_section(summary, "quality", lambda: _quality_part(session), failures)
-    told = (*session.warnings, *session.workflows.warnings, *map(str, failures.all))
-    summary.warnings = [*dict.fromkeys(told)]
+    summary.warnings = [*dict.fromkeys((*session.warnings, *map(str, failures.all)))]
     return summary
 
 
@@ -219,20 +217,20 @@ def _plain(value: Any, place: str, depth: int = 0) -> tuple[Any, list[str]]:
     return None, [f"{place}: found {value!r:.80}, expected numbers, texts, lists and dictionaries"]
 
 
-def _power_warnings(power: PowerSide) -> list[str]:
+def _accounts_apart(power: PowerSide) -> tuple[str, ...]:
+    """Warn where the simulator's meters and the daemon's own account differ."""
     metered_j, own_j = sum(row.record.consumed_j for row in power.trace), power.settled.used_j
     if abs(own_j - metered_j) <= _ACCOUNTS_APART * max(metered_j, own_j):
-        return power.warnings
+        return ()
     apart = (
         f"{100.0 * (own_j / metered_j - 1.0):+.2f} %" if metered_j > 0.0 else "the simulator meters nothing"
     )
-    return [
-        *power.warnings,
+    return (
         f"the simulator metered {j_to_kwh(metered_j):.2f} kWh, the daemon's own account has"
         f" {j_to_kwh(own_j):.2f} kWh ({apart}): what it assumes about the hosts is wrong, and so are"
         " the guard's decisions and all energies but 'consumed'; check that the powers and start states in"
         " the platform file are Batsim's, and pass that file with -p",
-    ]
+    )
 
 
 def _quality_part(session: Session) -> QualityPart:

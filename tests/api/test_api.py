@@ -30,13 +30,13 @@ def test_every_table_is_a_data_frame(run: bs.Run) -> None:
 
 
 def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, during, recorded = gc.get_threshold(), set(), RunFiles.recorded
+    before, during, observers = gc.get_threshold(), set(), RunFiles.observers
 
-    def seen(files: RunFiles, step: Any) -> Any:
+    def seen(files: RunFiles) -> Any:
         during.add(gc.get_threshold())
-        return recorded(files, step)
+        return observers(files)
 
-    monkeypatch.setattr(RunFiles, "recorded", seen)
+    monkeypatch.setattr(RunFiles, "observers", seen)
     generated = bs.generate_workload(tmp_path / "w.json", jobs=3, day_shares=(1,), hosts=4)
     bs.simulate(bs.generate_platform({"gros": 4}, tmp_path / "p.xml"), generated)
     assert gc.get_threshold() == before

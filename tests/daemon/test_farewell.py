@@ -14,6 +14,7 @@ from tiny import resources
 
 from beasy_sched.daemon import Daemon
 from beasy_sched.engine import Session
+from beasy_sched.engine.run import Run
 from beasy_sched.errors import PeerError
 from beasy_sched.model import events as e
 from beasy_sched.policies.registry import make_policy
@@ -170,12 +171,16 @@ def test_the_embedded_simulator_names_the_reason() -> None:
     with Daemon("tcp://127.0.0.1:0") as daemon:
         session = Session(make_policy("easy"))
 
+        run = Run(session)
+
         def step(message: e.Message) -> object:
             raise PeerError("the plan is for 3 servers")
 
+        run.step = step  # type: ignore[method-assign, assignment]
+
         def serve() -> None:
             with pytest.raises(PeerError):
-                daemon.serve(session, None, step)  # type: ignore[arg-type]
+                daemon.serve(run)
 
         server = threading.Thread(target=serve)
         server.start()

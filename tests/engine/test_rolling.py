@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +13,7 @@ from small_site import SmallSite, small_site
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome, Replanning
+from beasy_sched.engine.run import Run
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -100,7 +100,7 @@ def run(
     session = build_session(settings, log=lambda *line: lines.append(line), replan=given, plans=store)
     planner = FakePlanner(prepared.setup, fate)
     replanner = Replanner(given, store, lambda platform: planner, 1.0)  # type: ignore[arg-type, return-value]
-    prepared.files.simulation().run(replanner.step_of(session))
+    prepared.files.simulation().run(Run(session, replanner.observers).step)
     return Ran(session, planner, lines)
 
 
@@ -205,9 +205,8 @@ def test_two_runs_decide_alike(prepared: Prepared):
     assert json.dumps(first.lines, default=str) == json.dumps(second.lines, default=str)
 
 
-def test_without_a_rule_the_session_steps_by_itself(prepared: Prepared, tmp_path: Path):
-    session = build_session(prepared.settings, plans=PlanStore([*prepared.first]))
-    assert Replanner(None, None, lambda platform: None, 1.0).step_of(session) == session.step  # type: ignore[arg-type, return-value]
+def test_without_a_rule_nothing_observes_the_run():
+    assert Replanner(None, None, lambda platform: None, 1.0).observers == ()  # type: ignore[arg-type, return-value]
 
 
 class FourSteps:

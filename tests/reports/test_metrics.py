@@ -18,6 +18,7 @@ from project.shell import ROOT
 from small_site import SmallSite, small_site
 
 from beasy_sched.engine import Session
+from beasy_sched.engine.run import Run
 from beasy_sched.model import decisions as d
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -79,22 +80,17 @@ class Played:
         self.replies: list[Reply] = []
         self.looks = 0
         self._every = every
-        followed = self.metrics.following(self.session, self._step)
+        self._run = Run(self.session, [self.metrics])
         self._simulation = site.simulation(events=settings.site is not None)
-        self._followed = followed
 
     def run(self) -> Values:
         """Run, and return what is told at the end."""
         self._simulation.run(self._decide)
         return values_of(self.metrics.page())
 
-    def _step(self, message: Message) -> Reply:
-        reply = self.session.step(message)
-        self.replies.append(reply)
-        return reply
-
     def _decide(self, message: Message) -> Reply:
-        reply = self._followed(message)
+        reply = self._run.step(message)
+        self.replies.append(reply)
         if len(self.replies) % self._every == 1:
             self.looks += 1
             as_the_session(values_of(self.metrics.page()), self.session)
@@ -177,7 +173,7 @@ def test_without_a_site_nothing_is_told_of_power(site: SmallSite) -> None:
 
 def test_before_the_first_message() -> None:
     metrics = Metrics("easy")
-    metrics.following(build_session(RunSettings()), lambda message: Reply(0.0, []))
+    Run(build_session(RunSettings()), [metrics])
     values = values_of(metrics.page())
     assert sum(value for name, value in values.items() if not name.startswith("beasy_info")) == 0
     assert len(labelled(values, "beasy_servers")) == 5
@@ -188,7 +184,7 @@ def test_counters_go_on_where_one_session_follows_another(site: SmallSite) -> No
     told = []
     for _ in range(3):
         session = build_session(settings_of(site))
-        site.simulation().run(metrics.following(session, session.step))
+        site.simulation().run(Run(session, [metrics]).step)
         if len(told) != 1:
             told.append(values_of(metrics.page()))
         else:
@@ -208,7 +204,8 @@ def test_latency_is_that_of_the_step() -> None:
         time.sleep(0.04)
         return Reply(message.now, [])
 
-    step = metrics.following(session, slow)
+    session.step = slow  # type: ignore[method-assign]
+    step = Run(session, [metrics]).step
     step(Message(0.0, []))
     step(Message(0.0, []))
     values = values_of(metrics.page())
@@ -222,7 +219,7 @@ def test_how_old_the_power_is(site: SmallSite) -> None:
     now_s = 1e9
     metrics = Metrics("easy", clock_s=lambda: now_s)
     session = build_session(settings_of(site))
-    step = metrics.following(session, session.step)
+    step = Run(session, [metrics]).step
     ages: list[float] = []
     number = itertools.count()
 
@@ -258,7 +255,7 @@ def test_scrapes_of_other_threads_see_whole_pictures_only(site: SmallSite) -> No
     try:
         for thread in threads:
             thread.start()
-        site.simulation().run(metrics.following(session, session.step))
+        site.simulation().run(Run(session, [metrics]).step)
     finally:
         over.set()
         for thread in threads:
@@ -279,7 +276,7 @@ def test_scrapes_of_other_threads_see_whole_pictures_only(site: SmallSite) -> No
 def test_the_run_is_the_same(site: SmallSite, tmp_path: Path) -> None:
     inputs = Inputs(site.platform, [site.workload], [site.events])
     for name, metrics in (("a", Metrics("easy")), ("b", None)):
-        run_in_process(inputs, RunFiles(str(tmp_path / name), settings_of(site)), metrics=metrics)
+        run_in_process(inputs, RunFiles(str(tmp_path / name), settings_of(site)), observers=[metrics])
     for name in ("jobs.csv", "decisions.jsonl", "energy_trace.csv", "summary.json"):
         assert (tmp_path / f"a_{name}").read_bytes() == (tmp_path / f"b_{name}").read_bytes(), name
 

@@ -128,7 +128,7 @@ def test_after_the_planned_time(site: SmallSite, plan: Path) -> None:
 
 def watched(site: SmallSite, prefix: Path, watch: Watch | None) -> None:
     inputs = Inputs(site.platform, [site.workload], [site.events])
-    run_in_process(inputs, RunFiles(str(prefix), settings_of(site)), watch=watch)
+    run_in_process(inputs, RunFiles(str(prefix), settings_of(site)), observers=[watch])
 
 
 def console(width: int = 80) -> Console:
