@@ -15,6 +15,7 @@ import numpy as np
 
 from beasy_sched.energy.grid import Announced
 from beasy_sched.engine import setup
+from beasy_sched.engine.account import LostServers, SessionAccount
 from beasy_sched.engine.actions import (
     NO_FACTS,
     Action,
@@ -283,6 +284,30 @@ class Session:
         """All warnings of the run so far: the session's, those about workflows and about power."""
         power = [] if self.power is None else self.power.warnings
         return [*self._notes.warnings, *self.workflows.warnings, *power]
+
+    def account(self) -> SessionAccount:
+        """Return all that the run's results are made from."""
+        cluster, lost = self.cluster, self.lost
+        missing = int(np.count_nonzero(~cluster.available))
+        return SessionAccount(
+            begun=self.begun,
+            ended=self.ended,
+            now_s=self.now,
+            hosts=cluster.size,
+            submitted=self.submitted,
+            waiting=len(cluster.queue) + len(self.workflows.held),
+            running=(*cluster.running,),
+            outcomes=self.outcomes,
+            reasons=self.reasons,
+            windows=(*self.windows,),
+            with_deadline=self.workflows.with_deadline,
+            server_switches=self.commander.switches,
+            speed_changes=self.commander.speed_changes,
+            lost=LostServers(lost.hosts, lost.failed_wakes, lost.breakdowns, missing),
+            power=self.power,
+            replanning=self.replanning,
+            warnings=self.warnings,
+        )
 
     def results(self) -> Any:
         """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""
