@@ -61,6 +61,32 @@ class Sample:
     read: Callable[[Path], Any]
 
 
+NETWORK = """<?xml version="1.0"?>
+<platform version="4.1">
+<zone id="all" routing="Full">
+<zone id="servers" routing="Full">
+<host id="a" speed="1Gf, 0.5Gf"/><host id="b" speed="1Gf, 0.5Gf"/>
+<link id="ab" bandwidth="1.25GBps" latency="24us"/>
+<link id="loop" bandwidth="498MBps" latency="15us" sharing_policy="FATPIPE"/>
+<route src="a" dst="b"><link_ctn id="ab"/></route>
+<route src="a" dst="a"><link_ctn id="loop"/></route>
+</zone>
+<cluster id="c" prefix="c-" suffix=".x" radical="0-2,5" speed="1Gf" bw="125MBps" lat="50us"
+ bb_bw="2.25GBps" bb_lat="0.5ms" loopback_bw="100MBps" loopback_lat="0"/>
+<zone id="far" routing="Vivaldi"><host id="master_host" speed="1Gf" coordinates="25.5 9.4 1.4"/></zone>
+<link id="up" bandwidth="10Gbps" latency="1ms"/>
+<zoneRoute src="servers" dst="c" gw_src="a" gw_dst="c-c_router.x"><link_ctn id="up"/></zoneRoute>
+</zone>
+</platform>
+"""
+"""A platform with links, routes, a cluster and coordinates."""
+
+
+def write_network(path: Path) -> Path:
+    path.write_text(NETWORK)
+    return path
+
+
 def make_samples(folder: Path) -> dict[str, Sample]:
     """Write the files; return them by their kind."""
     site = small_site(folder, jobs=15)
@@ -84,6 +110,7 @@ def make_samples(folder: Path) -> dict[str, Sample]:
 
     return {
         "platform": Sample(site.platform, read_simgrid_platform),
+        "network": Sample(write_network(folder / "network.xml"), read_simgrid_platform),
         "workload": Sample(site.workload, read_workload),
         "events": Sample(site.events, lambda path: read_external_events(path, forward_unknown=True)),
         "powers": Sample(site.events, lambda path: read_power_series(path, steps=None, step_s=300.0)),

@@ -22,9 +22,9 @@ from beasy_sched import limits
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 
 KINDS = (
-    "platform", "workload", "events", "powers", "site", "trace", "server", "weather", "predictions",
-    "history", "scenario", "model", "plan", "recording", "summary", "decisions", "jobs", "energy trace",
-    "P-states", "states",
+    "platform", "network", "workload", "events", "powers", "site", "trace", "server", "weather",
+    "predictions", "history", "scenario", "model", "plan", "recording", "summary", "decisions", "jobs",
+    "energy trace", "P-states", "states",
 )  # fmt: skip
 OF_RUNS = KINDS[KINDS.index("summary") :]
 """Files of a run, which is read as a whole: that takes some twenty times as long as another file."""
