@@ -13,6 +13,7 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.outputs.files import RunFiles
 
 
+@pytest.mark.slow
 def test_every_table_is_a_data_frame(run: bs.Run) -> None:
     assert len(run.jobs) == 60
     assert set(run.jobs["final_state"]) <= {
@@ -94,6 +95,7 @@ def test_what_is_odd_is_warned_of(tmp_path: Path) -> None:
     assert len(run.summary["warnings"]) == 1
 
 
+@pytest.mark.slow
 def test_a_forecast_of_the_runs_own_events(tmp_path: Path) -> None:
     platform = bs.generate_platform({"gros": 4}, tmp_path / "platform.xml")
     workload = bs.generate_workload(tmp_path / "w.json", seed=1, jobs=5, hosts=4, deadlines="factor:3")

@@ -142,6 +142,7 @@ def test_the_bytes_are_what_they_are_called(name: str) -> None:
         router.disable_monitor()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sent", BYTES.values(), ids=BYTES)
 def test_bytes_before_during_and_after(tmp_path: Path, sent: Words) -> None:
     with serving(tmp_path, "--timeout", "20") as daemon, contextlib.ExitStack() as strangers:
@@ -155,6 +156,7 @@ def test_bytes_before_during_and_after(tmp_path: Path, sent: Words) -> None:
             complete(daemon)
 
 
+@pytest.mark.slow
 def test_all_at_once_with_keep_serving(tmp_path: Path) -> None:
     with serving(tmp_path, "--keep-serving") as daemon:
         for _ in range(3):
@@ -164,6 +166,7 @@ def test_all_at_once_with_keep_serving(tmp_path: Path) -> None:
         assert daemon.summary(name)["complete"] is True
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: zmq.SocketType(kind).name)
 def test_sockets_of_other_kinds(tmp_path: Path, kind: int) -> None:
     with serving(tmp_path, "--timeout", "20") as daemon, contextlib.ExitStack() as strangers:
@@ -185,6 +188,7 @@ def test_sockets_of_other_kinds(tmp_path: Path, kind: int) -> None:
             complete(daemon)
 
 
+@pytest.mark.slow
 def test_strangers_do_not_reset_the_time_limit(tmp_path: Path) -> None:
     begin_s = time.monotonic()
     with serving(tmp_path, "--timeout", "1") as daemon:
@@ -195,6 +199,7 @@ def test_strangers_do_not_reset_the_time_limit(tmp_path: Path) -> None:
         daemon.failed("no simulator sent a first message within 1 s; ", begun=False)
 
 
+@pytest.mark.slow
 def test_a_refusal_is_told_at_once_and_not_again_and_again(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as stranger:
         for _ in range(50):
@@ -208,6 +213,7 @@ def test_a_refusal_is_told_at_once_and_not_again_and_again(tmp_path: Path) -> No
     assert len(said) == 2
 
 
+@pytest.mark.slow
 def test_a_simulator_that_comes_back_on_another_connection_is_another(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon:
         with Peer(daemon.endpoint) as peer:
@@ -215,6 +221,7 @@ def test_a_simulator_that_comes_back_on_another_connection_is_another(tmp_path: 
         daemon.failed("the simulator disconnected in the middle of the simulation")
 
 
+@pytest.mark.slow
 def test_more_connections_than_are_allowed(tmp_path: Path) -> None:
     """The newest are cut off; the simulator, which was there before, is not."""
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
@@ -234,6 +241,7 @@ def test_more_connections_than_are_allowed(tmp_path: Path) -> None:
         complete(daemon)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 def test_a_message_of_endless_parts_is_cut_off(tmp_path: Path) -> None:
     """ZeroMQ keeps the parts of a message until its last one, however many there are."""

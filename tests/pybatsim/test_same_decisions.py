@@ -89,6 +89,7 @@ def in_folder(value: object, folder: Path) -> object:
     return str(folder / value) if isinstance(value, str) and (folder / value).is_file() else value
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", CASES)
 def test_same_decisions_as_the_daemon(site: SmallSite, case: str) -> None:
     from beasy_sched.pybatsim import BeasyScheduler
@@ -105,6 +106,7 @@ def test_same_decisions_as_the_daemon(site: SmallSite, case: str) -> None:
     assert inside.scheduler.session.outcomes.counts()["finished"] > 0
 
 
+@pytest.mark.slow
 def test_the_cases_make_every_kind_of_decision(site: SmallSite) -> None:
     """The comparison above means something only if what is compared occurs."""
     seen = {"EXECUTE_JOB": 0}
@@ -123,6 +125,7 @@ def test_the_cases_make_every_kind_of_decision(site: SmallSite) -> None:
     assert all(count > 0 for count in seen.values())
 
 
+@pytest.mark.slow
 def test_outputs_are_those_of_the_daemon(site: SmallSite, tmp_path: Path) -> None:
     from beasy_sched.pybatsim import BeasyScheduler
 

@@ -129,6 +129,7 @@ def as_the_session(values: Values, session: Session) -> None:
             assert values[f"beasy_{name}_watts"] == power_w, name
 
 
+@pytest.mark.slow
 def test_at_any_moment_the_values_are_those_of_the_session(site: SmallSite) -> None:
     played = Played(site, settings_of(site))
     values = played.run()
@@ -145,6 +146,7 @@ def _version() -> str:
     return __version__
 
 
+@pytest.mark.slow
 def test_decisions_are_those_of_the_replies(site: SmallSite) -> None:
     played = Played(site, settings_of(site))
     values = played.run()
@@ -179,6 +181,7 @@ def test_before_the_first_message() -> None:
     assert len(labelled(values, "beasy_servers")) == 5
 
 
+@pytest.mark.slow
 def test_counters_go_on_where_one_session_follows_another(site: SmallSite) -> None:
     metrics = Metrics("easy")
     told = []
@@ -214,6 +217,7 @@ def test_latency_is_that_of_the_step() -> None:
     assert values["beasy_decision_seconds_sum"] >= 0.08
 
 
+@pytest.mark.slow
 def test_how_old_the_power_is(site: SmallSite) -> None:
     """The time since it was announced; or by whoever reads a source, and then it grows by itself."""
     now_s = 1e9
@@ -239,6 +243,7 @@ def test_how_old_the_power_is(site: SmallSite) -> None:
     assert values_of(metrics.page())["beasy_power_staleness_seconds"] == 67.0
 
 
+@pytest.mark.slow
 def test_scrapes_of_other_threads_see_whole_pictures_only(site: SmallSite) -> None:
     metrics = Metrics("easy")
     session = build_session(settings_of(site))
@@ -273,6 +278,7 @@ def test_scrapes_of_other_threads_see_whole_pictures_only(site: SmallSite) -> No
             assert [page[name] for page in seen] == sorted(page[name] for page in seen)
 
 
+@pytest.mark.slow
 def test_the_run_is_the_same(site: SmallSite, tmp_path: Path) -> None:
     inputs = Inputs(site.platform, [site.workload], [site.events])
     for name, metrics in (("a", Metrics("easy")), ("b", None)):
@@ -344,6 +350,7 @@ def test_the_dashboard_asks_for_metrics_that_there_are(everything: list[tuple[st
 # --- the commands ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_daemon_tells_of_its_simulation(tmp_path: Path) -> None:
     with serving(tmp_path, "--metrics", "127.0.0.1:0") as daemon, Peer(daemon.endpoint) as peer:
         url = re.search(r"^metrics at (http://127.0.0.1:\d+/metrics)$", daemon.stderr, re.MULTILINE)[1]
@@ -369,6 +376,7 @@ def scraped(url: str) -> Values:
         return values_of(answer.read())
 
 
+@pytest.mark.slow
 def test_a_simulation_tells_of_itself(site: SmallSite, tmp_path: Path, monkeypatch, capfd) -> None:
     """The policy itself asks: what it reads is what was so after the message before."""
     (tmp_path / "asks_itself.py").write_text(
