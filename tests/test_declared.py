@@ -98,7 +98,7 @@ def test_numbers_are_checked(given: dict[str, Any], told: str | None) -> None:
         (workload, SyntheticOptions, {}),
         (workload, SwfOptions, {}),
         (workload, WorkflowOptions, {}),
-        (power, SyntheticWeather, {"latitude_deg": "latitude", "wind_mean_m_s": "wind_mean"}),
+        (power, SyntheticWeather, {"wind_mean_m_s": "wind_mean"}),  # --latitude is also that of files
         (power, FileOptions, {}),
         (power, PowerOptions, {}),
         (site, SiteSizes, {}),
