@@ -19,7 +19,7 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from beasy_sched.engine import Session
+from beasy_sched.engine.run import Run
 from beasy_sched.errors import ConfigError, Interrupted, PeerError, why
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
 from beasy_sched.model.decisions import Reply
@@ -159,11 +159,10 @@ class Daemon:
 
     def serve(
         self,
-        session: Session,
+        running: Run,
         record: Callable[[bytes, bytes], None] | None = None,
-        step: Callable[[Message], Reply] | None = None,
     ) -> None:
-        """Serve one simulation to its end; ``step`` replaces the session's own.
+        """Serve one simulation to its end; ``record`` gets each message and reply, as they are sent.
 
         Only its simulator has any effect: `notices` reports the messages of others. If serving fails
         while the simulator waits for a reply, it gets one that ends it; otherwise see `dismiss`.
@@ -176,20 +175,15 @@ class Daemon:
         self._peers = Peers(self._hosts)
         self._await_simulation()
         try:
-            self._serve(session, record, step or session.step)
+            self._serve(running, record)
         except BaseException as error:
             if self._owes_reply and self._is_running:
                 self._say_farewell(why(error), ended=_reports_end(self._message))
             raise
 
-    def _serve(
-        self,
-        session: Session,
-        record: Callable[[bytes, bytes], None] | None,
-        step: Callable[[Message], Reply],
-    ) -> None:
+    def _serve(self, running: Run, record: Callable[[bytes, bytes], None] | None) -> None:
         """Answer messages until the simulation has ended."""
-        peers = self._peers
+        peers, session = self._peers, running.session
         while not session.ended:
             frames = self._receive()
             begin = time.perf_counter()
@@ -204,7 +198,7 @@ class Daemon:
             if not self.messages:
                 self._begin_with(heard, record)
             self.messages += 1
-            reply = peers.talk.encode(step(heard.message))
+            reply = peers.talk.encode(running.step(heard.message))
             self.busy_s += time.perf_counter() - begin
             if record is not None:
                 record(heard.raw, reply)

@@ -1,15 +1,31 @@
 """Settings for all tests."""
 
+import os
 import signal
+from collections import Counter
 
+import pytest
 from hypothesis import settings
 
 # An example may take long on a busy machine; pytest's own time limit holds for the test as a whole.
 settings.register_profile("project", deadline=None)
+settings.register_profile("quick", deadline=None, max_examples=25)
 settings.register_profile("few", deadline=None, max_examples=10)
-settings.load_profile("project")
+settings.load_profile("project" if os.environ.get("CI") else "quick")
 
 # Children inherit what is ignored: under nohup, or in a shell's background, no signal would reach them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGTERM):
     signal.signal(number, signal.SIG_DFL)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases of sampled tests as slow, except the first ones of each."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        if sampled := item.get_closest_marker("sampled"):
+            test = item.nodeid.partition("[")[0]
+            cases[test] += 1
+            if cases[test] > (sampled.args[0] if sampled.args else 1):
+                item.add_marker(pytest.mark.slow)

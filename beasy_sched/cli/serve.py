@@ -30,12 +30,8 @@ from beasy_sched.protocol.wire import is_open_to_all, reachable
 from beasy_sched.run.settings import build_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from beasy_sched.daemon import Daemon
-    from beasy_sched.engine import Session
-    from beasy_sched.model.decisions import Reply
-    from beasy_sched.model.events import Message
+    from beasy_sched.engine.run import Run
     from beasy_sched.outputs.files import RunFiles
 
 
@@ -93,6 +89,7 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
     from beasy_sched.daemon import Daemon
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.planner.rolling import replanned
+    from beasy_sched.run.opening import open_run
 
     if given.quiet:
         given.verbosity = "quiet"
@@ -117,16 +114,18 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
             with RunFiles(written, settings, decisions=how.decisions, record=recorded) as files:
                 if run == 1 and given.verbosity != "silent":
                     say_listening(daemon.endpoint, given.timeout)
-                planning = replanned(settings, lambda: known, first=first, stopped=lambda: daemon.stopping)
-                with planning as planner, watching(how.watch, how.policy) as watch:
-                    log = files.log if watch is None else watch.log(files.log)
-                    session = build_session(
-                        settings, platform=known, log=log, replan=planner.rule, plans=planner.plans
-                    )
-                    step = files.keeping_windows(session, planner.step_of(session))
-                    step = step if metrics is None else metrics.following(session, step)
-                    step = step if watch is None else watch.following(session, step)
-                    _serve_one(daemon, session, files, given.verbosity, step)
+                with (
+                    watching(how.watch, how.policy) as watch,
+                    open_run(
+                        files,
+                        lambda: known,
+                        observers=(metrics, watch),
+                        encodes_messages=False,
+                        first_plans=first,
+                        stopped=lambda: daemon.stopping,
+                    ) as running,
+                ):
+                    _serve_one(daemon, running, files, given.verbosity)
             if not given.keep_serving:
                 return
 
@@ -158,17 +157,19 @@ def say_waiting(endpoint: str, waited_s: float) -> None:
 
 def _serve_one(
     daemon: Daemon,
-    session: Session,
+    running: Run,
     files: RunFiles,
     verbosity: str,
-    step: Callable[[Message], Reply],
 ) -> None:
     """Serve one simulation and write its files, also if it fails; none if it never began."""
     from beasy_sched.outputs.tables import print_summary  # now, when files can still be opened
 
+    session = running.session
+
     def leave(error: str | None) -> None:
         """Write the output files and print the summary."""
-        session.warnings.extend(daemon.notices)
+        for notice in daemon.notices:
+            session.warn(notice)
         summary = files.finish(session, error)
         if verbosity != "silent":
             for warning in summary.warnings:
@@ -187,7 +188,7 @@ def _serve_one(
             files.recording.add(raw, reply)
 
     try:
-        daemon.serve(session, record, step)
+        daemon.serve(running, record)
     except BaseException as error:
         if daemon.messages:
             with contextlib.suppress(Exception):  # the first error is the one to report

@@ -85,7 +85,7 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
         if watch is not None:
             report = watch.progress
         summary = run_in_process(
-            inputs, files, report, metering=given.metering, warn=warn, watch=watch, metrics=metrics
+            inputs, files, report, metering=given.metering, warn=warn, observers=(metrics, watch)
         )
     for text in summary.warnings:
         warn(text)

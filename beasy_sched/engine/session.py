@@ -15,6 +15,7 @@ import numpy as np
 
 from beasy_sched.energy.grid import Announced
 from beasy_sched.engine import setup
+from beasy_sched.engine.account import LostServers, SessionAccount
 from beasy_sched.engine.actions import (
     NO_FACTS,
     Action,
@@ -101,7 +102,6 @@ class Session:
         self.windows: list[dict[str, int]] = []
         """Outcomes so far at the end of each window but the last."""
         self._notes = Notes(log)
-        self.warnings = self._notes.warnings
         self._policy = PolicyCaller(policy)
         self._intake = Intake(lambda: (*self._waiting(), *self.cluster.running.values()))
         self._lead = CallLead(0.0)
@@ -274,6 +274,40 @@ class Session:
             )
         # the message of that moment has not been applied yet
         self._notes.log(request.start_s, "plan", planning.rule, facts)
+
+    def warn(self, text: str) -> None:
+        """Add a warning to those of the run, once."""
+        self._notes.warn(text)
+
+    @property
+    def warnings(self) -> list[str]:
+        """All warnings of the run so far: the session's, those about workflows and about power."""
+        power = [] if self.power is None else self.power.warnings
+        return [*self._notes.warnings, *self.workflows.warnings, *power]
+
+    def account(self) -> SessionAccount:
+        """Return all that the run's results are made from."""
+        cluster, lost = self.cluster, self.lost
+        missing = int(np.count_nonzero(~cluster.available))
+        return SessionAccount(
+            begun=self.begun,
+            ended=self.ended,
+            now_s=self.now,
+            hosts=cluster.size,
+            submitted=self.submitted,
+            waiting=len(cluster.queue) + len(self.workflows.held),
+            running=(*cluster.running,),
+            outcomes=self.outcomes,
+            reasons=self.reasons,
+            windows=(*self.windows,),
+            with_deadline=self.workflows.with_deadline,
+            server_switches=self.commander.switches,
+            speed_changes=self.commander.speed_changes,
+            lost=LostServers(lost.hosts, lost.failed_wakes, lost.breakdowns, missing),
+            power=self.power,
+            replanning=self.replanning,
+            warnings=self.warnings,
+        )
 
     def results(self) -> Any:
         """Return the policy's own sections of the summary. Raises PolicyError if the policy fails."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import NO_FACTS, Facts
 from beasy_sched.engine.power import PowerSide, TraceRow
+from beasy_sched.engine.run import Observer
 from beasy_sched.errors import ConfigError, Failures, InputError, PolicyError
 from beasy_sched.formats.atomic import (
     PartFile,
@@ -214,11 +215,34 @@ class DecisionLogFile(PartFile):
         self._buffer.clear()
 
 
-class TakesSet(Protocol):
-    """Whatever writes further files of a run."""
+class SimulatorFiles(Protocol):
+    """Further files of a run, which its simulator writes."""
 
     def join(self, files: FileSet) -> None:
         """Add the files to others of the same run when they are complete. Raises InputError."""
+
+    def keep(self) -> dict[str, int]:
+        """Hand what there is of the files to the system; return their sizes, bytes."""
+
+
+class _WindowKeeper(Observer):
+    """Keeps the files of a run at the end of each window but the last."""
+
+    def __init__(self, keep: Callable[[Session], None]) -> None:
+        self._keep = keep
+        self._session: Session | None = None
+        self._windows = 0
+
+    def begin(self, session: Session) -> None:
+        """Follow ``session`` from now on."""
+        self._session = session
+
+    def after(self, message: Message, reply: Reply) -> None:
+        """Keep the files if a window has ended."""
+        session = self._session
+        if session is not None and len(session.windows) > self._windows:
+            self._windows = len(session.windows)
+            self._keep(session)
 
 
 class RunFiles:
@@ -252,7 +276,9 @@ class RunFiles:
         """Whether the energy trace has the sun's column."""
         self._measured = False
         """Whether the energy trace has the columns of measured levels."""
-        self._windows_kept = 0
+        self._windows_kept = False
+        """Whether the summary's file has what a killed run is made from."""
+        self._tracer: SimulatorFiles | None = None
         try:
             if prefix is not None:
                 _check(Path(prefix).parent)
@@ -284,8 +310,9 @@ class RunFiles:
         """Leave nothing half-written; files that are finished stay."""
         self.discard()
 
-    def together_with(self, tracer: TakesSet | None) -> None:
+    def together_with(self, tracer: SimulatorFiles | None) -> None:
         """Have Batsim's files of the run replace older ones when these do. Raises InputError."""
+        self._tracer = tracer
         if tracer is not None:
             tracer.join(self._set)
 
@@ -339,46 +366,18 @@ class RunFiles:
             with failures.noted("the plans made during the run"):
                 self._plans.add_to(self._set, session.replanning, session.power.settled.time_s)
 
-    def recorded(self, step: Callable[[Message], Reply]) -> Callable[[Message], Reply]:
-        """Return ``step``, which also records every message if a recording is wanted."""
-        if self.recording is None:
-            return step
-        from beasy_sched.protocol.batsim4 import encode_message, encode_reply
+    def observers(self) -> tuple[Observer, ...]:
+        """Observers that keep the files at the end of each window, if there are several.
 
-        add = self.recording.add
-
-        def decide(message: Message) -> Reply:
-            reply = step(message)
-            add(encode_message(message), encode_reply(reply))
-            return reply
-
-        return decide
-
-    def keeping_windows(
-        self,
-        session: Session,
-        step: Callable[[Message], Reply],
-        others: Callable[[], dict[str, int]] = dict,
-    ) -> Callable[[Message], Reply]:
-        """Return ``step`` of the session, which also keeps what there is at the end of every window.
-
-        Should the process be killed later, `recover` makes a run of that. ``others`` keeps further files of
-        the run, and returns their sizes, bytes.
+        Should the process be killed later, `recover` makes a run of what they kept.
         """
-        if self.prefix is None or self.settings.windows < 2:
-            return step
+        several = self.prefix is not None and self.settings.windows > 1
+        return (_WindowKeeper(self.keep_so_far),) if several else ()
 
-        def step_and_keep(message: Message) -> Reply:
-            reply = step(message)
-            if len(session.windows) > self._windows_kept:
-                self._windows_kept = len(session.windows)
-                self._keep_so_far(session, others())
-            return reply
-
-        return step_and_keep
-
-    def _keep_so_far(self, session: Session, sizes: dict[str, int]) -> None:
+    def keep_so_far(self, session: Session) -> None:
         """Hand all files to the system, and note in the summary's how long they are. Raises InputError."""
+        sizes = {} if self._tracer is None else self._tracer.keep()
+        self._windows_kept = True
         if self.log is not None:
             sizes[DECISIONS] = self.log.keep()
         if self._trace is not None and session.power is not None:

@@ -14,15 +14,18 @@ import msgspec
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.findings import unknown_speeds
+from beasy_sched.engine.run import Observer, Run
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import PartFile
 from beasy_sched.formats.decoding import Malformed, convert_json
 from beasy_sched.formats.reading import open_file, reading
 from beasy_sched.limits import shortened
 from beasy_sched.model.decisions import Decision, Reply
+from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.rolling import replanned
 from beasy_sched.policies.registry import check_named_in_data
+from beasy_sched.protocol.batsim4 import encode_message, encode_reply
 from beasy_sched.protocol.detection import Talk, meet
 from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.structs import check_numbers
@@ -56,10 +59,25 @@ class RecordingWriter(PartFile):
         self.write(msgpack.packb((message, reply)))
         self._exchanges += 1
 
+    def observer(self) -> Observer:
+        """Return an observer that records each message and reply, encoded as Batsim 4 does."""
+        return _Recorder(self)
+
     def complete(self) -> None:
         """Hand all of the file to the system, with the number. Raises InputError."""
         self.write(msgpack.packb({"exchanges": self._exchanges}))
         super().complete()
+
+
+class _Recorder(Observer):
+    """Records a run whose messages are not encoded otherwise."""
+
+    def __init__(self, writer: RecordingWriter) -> None:
+        self._writer = writer
+
+    def after(self, message: Message, reply: Reply) -> None:
+        """Record a message and its reply."""
+        self._writer.add(encode_message(message), encode_reply(reply))
 
 
 @dataclass(frozen=True)
@@ -141,7 +159,7 @@ def replay(
         settings = msgspec.structs.replace(settings, policy=policy, options={})
     with replanned(settings, lambda: platform) as replanner:
         session = build_session(settings, platform=platform, replan=replanner.rule, plans=replanner.plans)
-        step, count = replanner.step_of(session), 0
+        step, count = Run(session, replanner.observers).step, 0
         talk: Talk | None = None
         for message, recorded in recording.exchanges():
             try:

@@ -14,6 +14,7 @@ from beasy_sched._version import __version__
 from beasy_sched.energy.battery_life import BatteryLife
 from beasy_sched.energy.grid import Grid
 from beasy_sched.engine import Session
+from beasy_sched.engine.account import SessionAccount
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power import PowerSide
 from beasy_sched.errors import BeasyError, Failures, PolicyError
@@ -58,39 +59,41 @@ def summarize(
     """
     failures = Failures() if failures is None else failures
     known = len(failures.all)
-    summary = _head(session, settings, error, failures)
-    for name, make in _sections(session).items():
+    account = session.account()
+    summary = _head(account, settings, error, failures)
+    for name, make in _sections(account).items():
         _add_section(summary, name, make, failures)
     with failures.noted("the policy's results"):
         summary.by_policy = _policy_part(session, failures)
     with failures.noted("the policy's words"):
         summary.words = _words(session.policy)
     told = [str(failure) for failure in failures.all[known:]]
-    power_warnings = _power_warnings(session.power) if session.power else ()
-    warnings = [*session.warnings, *session.workflows.warnings, *power_warnings, *told]
-    summary.warnings = [*dict.fromkeys(warnings)]
+    apart = _accounts_apart(account.power) if account.power else ()
+    summary.warnings = [*dict.fromkeys((*session.warnings, *apart, *told))]
     return summary
 
 
 def brief_summary(session: Session, settings: RunSettings, error: str) -> RunSummary:
     """Return the parts of a summary that take no time to make: settings, jobs and their quality."""
     failures = Failures()
-    summary = _head(session, settings, error, failures)
-    _add_section(summary, "quality", lambda: _quality_part(session), failures)
-    told = (*session.warnings, *session.workflows.warnings, *map(str, failures.all))
-    summary.warnings = [*dict.fromkeys(told)]
+    account = session.account()
+    summary = _head(account, settings, error, failures)
+    _add_section(summary, "quality", lambda: _quality_part(account), failures)
+    summary.warnings = [*dict.fromkeys((*account.warnings, *map(str, failures.all)))]
     return summary
 
 
-def _head(session: Session, settings: RunSettings, error: str | None, failures: Failures) -> RunSummary:
+def _head(
+    account: SessionAccount, settings: RunSettings, error: str | None, failures: Failures
+) -> RunSummary:
     """Settings and jobs."""
-    counts = session.outcomes.counts()
+    counts = account.outcomes.counts()
     options, wrong = _plain(settings.options, "settings.options")
     if wrong:
         failures.all.append(BeasyError(f"the summary's section 'settings': {wrong[0]}"))
     return RunSummary(
         version=__version__,
-        complete=error is None and session.ended,
+        complete=error is None and account.ended,
         error=error,
         settings=SettingsPart(
             policy=settings.policy,
@@ -99,37 +102,39 @@ def _head(session: Session, settings: RunSettings, error: str | None, failures: 
             plan=settings.plan,
             forecast=settings.forecast,
             replan=None if settings.replan is None else msgspec.to_builtins(settings.replan),
-            windows=settings.windows if session.power else None,
-            energy=(session.power or settings).energy.value,
+            windows=settings.windows if account.power else None,
+            energy=(account.power or settings).energy.value,
             power_actions=settings.power_actions,
             retry_s=None if settings.retry_s is UNSET else settings.retry_s,
         ),
-        end_s=session.now if np.isfinite(session.now) else None,
-        hosts=session.cluster.size if session.begun else None,
+        end_s=account.now_s if np.isfinite(account.now_s) else None,
+        hosts=account.hosts if account.begun else None,
         jobs=JobsPart(
-            submitted=session.submitted,
+            submitted=account.submitted,
             **{name.replace(" ", "_"): count for name, count in counts.items()},
-            still_waiting=len(session.cluster.queue) + len(session.workflows.held),
-            still_running=len(session.cluster.running),
+            still_waiting=account.waiting,
+            still_running=len(account.running),
         ),
-        reasons={state.value: dict(rules.most_common()) for state, rules in session.reasons.items() if rules},
+        reasons={state.value: dict(rules.most_common()) for state, rules in account.reasons.items() if rules},
         killed_as_in_paper=sum(counts[state.value] for state in LOST),
-        windows=[*session.windows],
+        windows=[dict(each) for each in account.windows],
         warnings=[],
     )
 
 
-def _sections(session: Session) -> dict[str, Callable[[], msgspec.Struct]]:
+def _sections(account: SessionAccount) -> dict[str, Callable[[], msgspec.Struct]]:
     """How each section of this run is made, by its field."""
-    sections: dict[str, Callable[[], msgspec.Struct]] = {"quality": lambda: _quality_part(session)}
-    if session.lost.hosts:
-        sections["lost_servers"] = lambda: _lost_servers_part(session)
-    if jobs := session.workflows.with_deadline:
+    sections: dict[str, Callable[[], msgspec.Struct]] = {"quality": lambda: _quality_part(account)}
+    if (lost := account.lost).servers:
+        sections["lost_servers"] = lambda: LostServersPart(
+            lost.servers, lost.failed_wakes, lost.breakdowns, lost.missing
+        )
+    if jobs := account.with_deadline:
         sections["deadlines"] = lambda: deadlines_part(jobs)
-    power = session.power
+    power = account.power
     if power is not None:
         sections["site"] = lambda: _site_part(power)
-        sections["energy_kwh"] = lambda: _energy_part(session, power)
+        sections["energy_kwh"] = lambda: _energy_part(account, power)
         life = power.site.battery_life
         if life is not None:
             sections["battery_life"] = lambda: _battery_life_part(power, life)
@@ -139,7 +144,7 @@ def _sections(session: Session) -> dict[str, Callable[[], msgspec.Struct]]:
         plans = power.plans
         if plans is not None:
             sections["planned"] = lambda: _planned_part(power, plans)
-    if (replanning := session.replanning) is not None:
+    if (replanning := account.replanning) is not None:
         sections["replanning"] = lambda: replanning_part(replanning)
     return sections
 
@@ -219,38 +224,31 @@ def _plain(value: Any, place: str, depth: int = 0) -> tuple[Any, list[str]]:
     return None, [f"{place}: found {value!r:.80}, expected numbers, texts, lists and dictionaries"]
 
 
-def _power_warnings(power: PowerSide) -> list[str]:
+def _accounts_apart(power: PowerSide) -> tuple[str, ...]:
+    """Warn where the simulator's meters and the daemon's own account differ."""
     metered_j, own_j = sum(row.record.consumed_j for row in power.trace), power.settled.used_j
     if abs(own_j - metered_j) <= _ACCOUNTS_APART * max(metered_j, own_j):
-        return power.warnings
+        return ()
     apart = (
         f"{100.0 * (own_j / metered_j - 1.0):+.2f} %" if metered_j > 0.0 else "the simulator meters nothing"
     )
-    return [
-        *power.warnings,
+    return (
         f"the simulator metered {j_to_kwh(metered_j):.2f} kWh, the daemon's own account has"
         f" {j_to_kwh(own_j):.2f} kWh ({apart}): what it assumes about the hosts is wrong, and so are"
         " the guard's decisions and all energies but 'consumed'; check that the powers and start states in"
         " the platform file are Batsim's, and pass that file with -p",
-    ]
+    )
 
 
-def _quality_part(session: Session) -> QualityPart:
-    end_s = session.now if session.power is None else min(session.now, session.power.end_s)
-    metrics: dict[str, Any] = session.outcomes.metrics(until_s=end_s)
+def _quality_part(account: SessionAccount) -> QualityPart:
+    metrics: dict[str, Any] = account.outcomes.metrics(until_s=account.end_s)
     quality = QualityPart(**metrics, utilization=None)
-    if session.begun:
-        offered = session.cluster.size * end_s
+    if account.begun:
+        offered = account.hosts * account.end_s
         quality.utilization = quality.host_seconds / offered if offered > 0 else None
-        quality.server_switches = session.commander.switches
-        quality.speed_changes = session.commander.speed_changes
+        quality.server_switches = account.server_switches
+        quality.speed_changes = account.speed_changes
     return quality
-
-
-def _lost_servers_part(session: Session) -> LostServersPart:
-    lost = session.lost
-    missing = int(np.count_nonzero(~session.cluster.available))
-    return LostServersPart(lost.hosts, lost.failed_wakes, lost.breakdowns, missing)
 
 
 def _site_part(power: PowerSide) -> SitePart:
@@ -356,15 +354,15 @@ def _planned_part(power: PowerSide, plans: PlanStore) -> PlannedPart:
     return part
 
 
-def _energy_part(session: Session, power: PowerSide) -> EnergyPart:
+def _energy_part(account: SessionAccount, power: PowerSide) -> EnergyPart:
     records = [row.record for row in power.trace]
     settled = power.settled
     by_use = dict(zip(USES, settled.by_use_j.tolist(), strict=True))
     finished_j, others_j = (
-        session.outcomes.energy_j(*states, until_s=settled.time_s, running_j=settled.running_j)
+        account.outcomes.energy_j(*states, until_s=settled.time_s, running_j=settled.running_j)
         for states in (DONE, tuple(set(JobState) - set(DONE)))
     )
-    others_j += sum(settled.running_j.get(job_id, 0.0) for job_id in session.cluster.running)
+    others_j += sum(settled.running_j.get(job_id, 0.0) for job_id in account.running)
     switching_j = by_use["switching off"] + by_use["switching on"]
 
     def total_kwh(name: str) -> float:

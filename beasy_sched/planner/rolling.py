@@ -1,8 +1,7 @@
 """Plans that are made during a run: its settings, the first plans, and the planner's turns.
 
-`replanned` gives whoever runs a session what it needs: the rule and first plans for the session's options,
-and `Replanner.step_of` in the place of `Session.step`, which hands requests and answers between session and
-planner.
+`replanned` prepares a run: the rule and first plans for the session's options, and the `Replanner`, an
+observer that hands requests and answers between session and planner.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from beasy_sched.engine import Session
+from beasy_sched.engine.run import Observer
 from beasy_sched.errors import BeasyError, ConfigError, PathLike
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -35,8 +35,8 @@ LIMIT_SERVING_S: Final = 60.0
 """Time that the daemon waits for a plan by default, s."""
 
 
-class Replanner:
-    """Runs a session and has its plans made."""
+class Replanner(Observer):
+    """Has the plans of a run made, and hands requests and answers between session and planner."""
 
     def __init__(
         self,
@@ -54,27 +54,33 @@ class Replanner:
         self._start_planner = planner
         self._process: PlannerProcess | None = None
         self._limit_s, self._stopped = limit_s, stopped
+        self._session: Session | None = None
         self._asked: PlanRequest | None = None
         self._problem = ""
 
-    def step_of(self, session: Session) -> Callable[[Message], Reply]:
-        """Return what takes the place of ``session.step``."""
-        if self.rule is None:
-            return session.step
+    @property
+    def observers(self) -> tuple[Observer, ...]:
+        """Observers that the run needs; none if no plans are made during it."""
+        return () if self.rule is None else (self,)
 
-        def step(message: Message) -> Reply:
-            replanning = session.replanning
-            if replanning is not None and replanning.is_due(message.now):
-                session.take_plan(self._answer())
-            reply = session.step(message)
-            replanning = session.replanning
-            if replanning is not None and replanning.request is not self._asked:
-                self._asked = replanning.request
-                if self._asked is not None:
-                    self._ask(self._asked, session.cluster.platform)
-            return reply
+    def begin(self, session: Session) -> None:
+        """Follow ``session`` from now on."""
+        self._session = session
 
-        return step
+    def before(self, message: Message) -> None:
+        """Hand the session the plan that counts from this message on."""
+        session = self._session
+        if session is not None and session.replanning is not None and session.replanning.is_due(message.now):
+            session.take_plan(self._answer())
+
+    def after(self, message: Message, reply: Reply) -> None:
+        """Have the plan made that the session has asked for."""
+        session = self._session
+        replanning = None if session is None else session.replanning
+        if session is not None and replanning is not None and replanning.request is not self._asked:
+            self._asked = replanning.request
+            if self._asked is not None:
+                self._ask(self._asked, session.cluster.platform)
 
     def _ask(self, request: PlanRequest, platform: Platform) -> None:
         if self._process is None:

@@ -23,13 +23,12 @@ from beasy_sched._version import __version__
 from beasy_sched.energy.balance import StepRecord
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.engine import Session
+from beasy_sched.engine.run import Observer
 from beasy_sched.extras import load_optional
 from beasy_sched.model.decisions import Decision, ExecuteJob, KillJobs, RejectJob, Reply, SetResourceState
 from beasy_sched.model.events import Message
 from beasy_sched.model.host_states import HostState
 from beasy_sched.model.jobs import JobState, Outcomes
-
-Step = Callable[[Message], Reply]
 
 _BOUNDS_S: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Upper bounds of the histogram's buckets, s; one more bucket holds what took longer."""
@@ -147,7 +146,7 @@ _GAUGES: Final = (
 )
 
 
-class Metrics:
+class Metrics(Observer):
     """Follows a session, or one after another, and tells Prometheus of it."""
 
     def __init__(self, policy: str, *, clock_s: Callable[[], float] = time.time) -> None:
@@ -158,6 +157,9 @@ class Metrics:
         self._client = load_optional("prometheus_client", "beasy-sched[metrics]", "--metrics")
         self._families = load_optional("prometheus_client.core", "beasy-sched[metrics]", "--metrics")
         self._policy, self._clock_s = policy, clock_s
+        self._session: Session | None = None
+        self._began_s = 0.0
+        """When the last message arrived, by the clock of `time.perf_counter`, s."""
         self._seen = _Seen()
         self._outcomes = Outcomes()
         self._submitted_before = 0
@@ -187,21 +189,22 @@ class Metrics:
 
     # --- what the run's thread calls ---------------------------------------------------------------
 
-    def following(self, session: Session, step: Step) -> Step:
-        """Return ``step`` of the session, which also notes what is to be told, some microseconds' work."""
+    def begin(self, session: Session) -> None:
+        """Follow ``session`` from now on; counters continue from those of the sessions before."""
         with self._ending:
             self._count_ended(len(self._outcomes))
             self._submitted_before += self._seen.submitted
             self._outcomes, self._counted, self._seen = session.outcomes, 0, _Seen()
-        clock_s = time.perf_counter
+        self._session = session
 
-        def step_and_note(message: Message) -> Reply:
-            began_s = clock_s()
-            reply = step(message)
-            self._note(session, reply, clock_s() - began_s)
-            return reply
+    def before(self, message: Message) -> None:
+        """Note when a message arrived."""
+        self._began_s = time.perf_counter()
 
-        return step_and_note
+    def after(self, message: Message, reply: Reply) -> None:
+        """Note the state of the session after a message; takes some microseconds."""
+        if self._session is not None:
+            self._note(self._session, reply, time.perf_counter() - self._began_s)
 
     def note_power_reading(self, at_s: float) -> None:
         """Note when a source of power was last heard of, s since 1970: its age is told from then on.

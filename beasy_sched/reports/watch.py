@@ -16,6 +16,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import DecisionLog, Facts
 from beasy_sched.engine.power import PowerSide
+from beasy_sched.engine.run import Observer
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.host_states import HostState
@@ -28,8 +29,6 @@ from beasy_sched.units import SECONDS_PER_HOUR
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
-
-Step = Callable[[Message], Reply]
 
 _LEAST_S: Final = 0.25
 """Least real time between two pictures, s."""
@@ -56,7 +55,7 @@ class Decided(NamedTuple):
     rule: str
 
 
-class Watch:
+class Watch(Observer):
     """Follows a session, and draws it a few times a second on a terminal."""
 
     def __init__(
@@ -71,6 +70,7 @@ class Watch:
         self._console, self._policy = console, policy
         self._clock_s, self._processor_s = clock_s, processor_s
         self._decided: deque[Decided] = deque(maxlen=_DECISIONS)
+        self._session: Session | None = None
         self._show: Callable[[Session], None] | None = None
         self._drawn_s = self._began_s = -math.inf
         """Real times at which the last picture was drawn, and the run was begun, s."""
@@ -101,28 +101,24 @@ class Watch:
         """Note the share of the jobs that have been submitted."""
         self._share = share
 
-    def log(self, log: DecisionLog | None) -> DecisionLog:
-        """Return a decision log that keeps the last decisions, and passes each on to ``log``."""
-        decided = self._decided
+    def decision_log(self) -> DecisionLog:
+        """Return a decision log that keeps the last decisions."""
 
         def note(time_s: float, action: str, job: str, hosts: str, rule: str, facts: Facts) -> None:
-            if log is not None:
-                log(time_s, action, job, hosts, rule, facts)
             if action != "compensate":
-                decided.append(Decided(time_s, action, job, hosts, rule))
+                self._decided.append(Decided(time_s, action, job, hosts, rule))
 
         return note
 
-    def following(self, session: Session, step: Step) -> Step:
-        """Return ``step`` of the session, which also draws it now and then, and at its end."""
+    def begin(self, session: Session) -> None:
+        """Follow ``session`` from now on."""
+        self._session = session
 
-        def step_and_draw(message: Message) -> Reply:
-            reply = step(message)
-            if self._clock_s() >= self._drawn_s + _LEAST_S or session.ended:
-                self._draw(session)
-            return reply
-
-        return step_and_draw
+    def after(self, message: Message, reply: Reply) -> None:
+        """Draw the session now and then, and at its end."""
+        session = self._session
+        if session is not None and (self._clock_s() >= self._drawn_s + _LEAST_S or session.ended):
+            self._draw(session)
 
     def _draw(self, session: Session) -> None:
         """Draw the session, unless that would take too much of the processor's time."""

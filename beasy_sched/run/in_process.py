@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
 from beasy_sched.engine.policy import Policy, PolicyCaller
+from beasy_sched.engine.run import Observer
 from beasy_sched.errors import why
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
-from beasy_sched.planner.rolling import LIMIT_IN_PROCESS_S, replanned
-from beasy_sched.run.settings import build_session
+from beasy_sched.planner.rolling import LIMIT_IN_PROCESS_S
+from beasy_sched.run.opening import open_run
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
-
-if TYPE_CHECKING:
-    from beasy_sched.reports.metrics import Metrics
-    from beasy_sched.reports.watch import Watch
 
 DEADLOCK = "deadlock: jobs are waiting but no events are left"
 
@@ -32,17 +28,16 @@ def run_in_process(
     *,
     metering: bool = True,
     warn: Callable[[str], None] | None = None,
-    watch: Watch | None = None,
-    metrics: Metrics | None = None,
+    observers: Iterable[Observer | None] = (),
     policy: Policy | None = None,
 ) -> RunSummary:
     """Run to the end and return the summary; `RunFiles` describes the files of a run that fails.
 
     ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
     allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
-    the summary; ``watch`` shows the run live, ``metrics`` serves its Prometheus metrics; ``policy`` replaces
-    the policy named in the settings. Raises InputError, ConfigError and any error that ends the run early;
-    the summary then contains the error. A deadlock raises nothing, but is stated in the summary.
+    the summary; ``observers`` follow the run (None: not wanted); ``policy`` replaces the policy named in the
+    settings. Raises InputError, ConfigError and any error that ends the run early; the summary then contains
+    the error. A deadlock raises nothing, but is stated in the summary.
     """
     settings = files.settings
 
@@ -50,21 +45,20 @@ def run_in_process(
     def platform() -> Platform:
         return read_simgrid_platform(inputs.platform, master=inputs.master).platform
 
-    with _rare_collections(), files, replanned(settings, platform, limit_s=LIMIT_IN_PROCESS_S) as replanner:
-        log = files.log if watch is None else watch.log(files.log)
-        session = build_session(
-            settings,
-            platform=platform(),  # its messages need not contain the speeds
-            log=log,
-            inputs_checked=True,
-            replan=replanner.rule,
-            plans=replanner.plans,
-            policy=policy,
-        )
+    opened = open_run(
+        files,
+        platform,  # its messages need not tell the speeds
+        observers=observers,
+        inputs_checked=True,
+        policy=policy,
+        plan_limit_s=LIMIT_IN_PROCESS_S,
+    )
+    with _rare_collections(), files, opened as running:
+        session = running.session
         options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
 
         def note(text: str) -> None:
-            session.warnings.append(text)
+            session.warn(text)
             if warn is not None:
                 warn(text)
 
@@ -79,21 +73,16 @@ def run_in_process(
             windows=session.options.windows,
             policy=PolicyCaller(session.policy),
         )
-        tracer = simulation.world.tracer
-        files.together_with(tracer)
-        kept = files.keeping_windows(session, replanner.step_of(session), tracer.keep if tracer else dict)
-        if metrics is not None:
-            kept = metrics.following(session, kept)
-        if watch is not None:
-            kept = watch.following(session, kept)
+        files.together_with(simulation.world.tracer)
+        records = files.recording is not None
         try:
-            recorded = files.recorded(kept)
-            result = simulation.run(recorded, progress, lambda: session.over and recorded is kept)
+            result = simulation.run(running.step, progress, lambda: session.over and not records)
         except BaseException as error:
             with contextlib.suppress(Exception):  # report the first error
                 files.finish(session, why(error))
             raise
-        session.warnings.extend(result.notes)
+        for text in result.notes:
+            session.warn(text)
         deadlock = result.ending is Ending.DEADLOCK
         return files.finish(session, DEADLOCK if deadlock else None, whole=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -26,6 +26,7 @@ from beasy_sched.policies.registry import make_policy
 from beasy_sched.structs import check_numbers
 
 if TYPE_CHECKING:
+    from beasy_sched.energy.site import Site
     from beasy_sched.planner.windows import ReplanRule
 
 
@@ -154,10 +155,12 @@ def build_session(
     replan: ReplanRule | None = None,
     plans: PlanStore | None = None,
     policy: Policy | None = None,
+    site_now: Callable[[Site], Site] | None = None,
 ) -> Session:
     """Make the session described by ``settings``; the other parameters are as in `SessionOptions`.
 
-    ``plans`` replace the plan file of the settings at the start of the run; ``policy`` replaces their policy.
+    ``plans`` replace the plan file of the settings at the start of the run; ``policy`` replaces their policy;
+    ``site_now`` changes their site to its state now.
 
     Raises ConfigError and InputError.
     """
@@ -182,7 +185,7 @@ def build_session(
             raise ConfigError("a forecast requires a site: pass --site FILE")
         forecast = read_forecast(settings.forecast, site, settings.windows)
     options = SessionOptions(
-        site=site,
+        site=site if site is None or site_now is None else site_now(site),
         plans=plans,
         forecast=forecast,
         windows=settings.windows,

@@ -19,8 +19,8 @@ from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.limits import MOST_WINDOWS, shortened
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
-from beasy_sched.planner.rolling import LIMIT_SERVING_S, replanned
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.opening import open_run
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator.zmq_client import ZmqScheduler
 from beasy_sched.slurm.acting import Acting
 from beasy_sched.slurm.bridge import Bridge
@@ -180,23 +180,18 @@ class LiveRun:
 
     def _go_here(self) -> RunSummary:
         """Run with the policy in this process."""
-        files, watch = self.files, self._watch
-        planning = replanned(
-            self.settings, lambda: self.platform, limit_s=LIMIT_SERVING_S, stopped=self._stopped
+        files = self.files
+        opened = open_run(
+            files,
+            lambda: self.platform,
+            observers=(self._metrics, self._watch),
+            site_now=lambda site: live_site(site, self.epoch_s, self._journal),
+            stopped=self._stopped,
         )
-        with planning as replanner:
-            log = files.log if watch is None else watch.log(files.log)
-            session = build_session(
-                self.settings, platform=self.platform, log=log, replan=replanner.rule, plans=replanner.plans
-            )
-            if (site := session.options.site) is not None:
-                site = live_site(site, self.epoch_s, self._journal)
-                session.options = replace(session.options, site=site)
-            step = files.keeping_windows(session, replanner.step_of(session))
-            step = step if watch is None else watch.following(session, step)
-            step = step if self._metrics is None else self._metrics.following(session, step)
+        with opened as running:
+            session = running.session
             try:
-                self._serve(files.recorded(step), self._noting(session))
+                self._serve(running.step, self._noting(session))
             except BaseException as error:
                 with contextlib.suppress(Exception):  # report the first error
                     files.finish(session, why(error))

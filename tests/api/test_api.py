@@ -13,6 +13,7 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.outputs.files import RunFiles
 
 
+@pytest.mark.slow
 def test_every_table_is_a_data_frame(run: bs.Run) -> None:
     assert len(run.jobs) == 60
     assert set(run.jobs["final_state"]) <= {
@@ -30,13 +31,13 @@ def test_every_table_is_a_data_frame(run: bs.Run) -> None:
 
 
 def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, during, recorded = gc.get_threshold(), set(), RunFiles.recorded
+    before, during, observers = gc.get_threshold(), set(), RunFiles.observers
 
-    def seen(files: RunFiles, step: Any) -> Any:
+    def seen(files: RunFiles) -> Any:
         during.add(gc.get_threshold())
-        return recorded(files, step)
+        return observers(files)
 
-    monkeypatch.setattr(RunFiles, "recorded", seen)
+    monkeypatch.setattr(RunFiles, "observers", seen)
     generated = bs.generate_workload(tmp_path / "w.json", jobs=3, day_shares=(1,), hosts=4)
     bs.simulate(bs.generate_platform({"gros": 4}, tmp_path / "p.xml"), generated)
     assert gc.get_threshold() == before
@@ -94,6 +95,7 @@ def test_what_is_odd_is_warned_of(tmp_path: Path) -> None:
     assert len(run.summary["warnings"]) == 1
 
 
+@pytest.mark.slow
 def test_a_forecast_of_the_runs_own_events(tmp_path: Path) -> None:
     platform = bs.generate_platform({"gros": 4}, tmp_path / "platform.xml")
     workload = bs.generate_workload(tmp_path / "w.json", seed=1, jobs=5, hosts=4, deadlines="factor:3")

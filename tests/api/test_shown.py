@@ -56,6 +56,7 @@ def test_names_in_the_page_are_escaped(run: bs.Run, tmp_path: Path) -> None:
     assert "svg" not in html  # no trace, no sparkline
 
 
+@pytest.mark.slow
 def test_a_run_without_a_site_has_a_table_alone(days, tmp_path: Path) -> None:
     run = bs.simulate(days.platform, days.workload, export=tmp_path / "plain")
     html = run._repr_html_()
@@ -74,6 +75,7 @@ def test_a_run_whose_files_are_gone_still_shows_itself(tmp_path: Path) -> None:
         gone.plot()
 
 
+@pytest.mark.slow
 def test_the_picture_has_levels_powers_and_servers(run: bs.Run) -> None:
     figure = run.plot()
     labels = [axes.get_ylabel().replace("\n", " ") for axes in figure.axes]
@@ -84,6 +86,7 @@ def test_the_picture_has_levels_powers_and_servers(run: bs.Run) -> None:
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_plan_shows_itself(plan: PlanStore) -> None:
     assert re.search(r"target +50\.00 %, met", repr(plan))
     assert "<td" in plan._repr_html_()  # type: ignore[attr-defined]

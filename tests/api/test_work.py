@@ -31,12 +31,14 @@ class InTurn(Policy):
         return actions
 
 
+@pytest.mark.slow
 def test_a_plan_is_followed(days, plan: PlanStore) -> None:
     run = bs.simulate(*days[1:], policy="beasy", site="default", plan=plan)
     assert run.summary["planned"]["steps"] == 864
     assert run.summary["planned"]["soc_final_pct"] == pytest.approx(float(plan[0].soc_pct[-1]))
 
 
+@pytest.mark.slow
 def test_a_plan_is_that_of_the_command(days, plan: PlanStore, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
@@ -71,6 +73,7 @@ def test_plans_name_what_is_wrong(days, given, told: str) -> None:
         bs.plan(days.platform, **given)
 
 
+@pytest.mark.slow
 def test_a_plan_warns_of_a_demand_beyond_the_servers(days, tmp_path: Path) -> None:
     demand = tmp_path / "demand.csv"
     demand.write_text("power_kw\n" + "50\n" * 864)
@@ -117,6 +120,7 @@ def test_progress_is_told(days) -> None:
     assert shares[-1] <= 1.0
 
 
+@pytest.mark.slow
 def test_a_report_is_a_file(run: bs.Run, fcfs: bs.Run, plan: PlanStore, tmp_path: Path) -> None:
     page = bs.report([run, fcfs.prefix], tmp_path / "both.html", plan=plan, title="Two of them")
     assert page == tmp_path / "both.html"
@@ -151,6 +155,7 @@ def test_an_explanation_is_text_and_data(run: bs.Run) -> None:
         bs.explain("nothing", job=1)
 
 
+@pytest.mark.slow
 def test_a_campaign_is_a_table(tmp_path: Path) -> None:
     scenario = tmp_path / "small.toml"
     scenario.write_text(SMALL)

@@ -112,6 +112,7 @@ def write_own_files(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_everything_lies_where_the_readme_says(ended: Path, made: Path):
     places = set(layout.places_in(made))
     assert {p for p in places if p.startswith("inputs/")} == {
@@ -189,6 +190,7 @@ def test_the_same_campaign_gives_the_same_bundle(ended: Path, made: Path, tmp_pa
     assert (again.path / layout.SUMS).read_bytes() == (made / layout.SUMS).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_campaign_that_runs_again_is_the_same(made: Path, tmp_path: Path):
     bundle = layout.read_bundle(made)
     verdict = run_again(bundle, tmp_path / "again", Here())
@@ -202,6 +204,7 @@ def test_a_campaign_that_runs_again_is_the_same(made: Path, tmp_path: Path):
     ]
 
 
+@pytest.mark.slow
 def test_plans_that_are_made_during_the_runs(tmp_path: Path):
     pytest.importorskip("highspy")
     text = FEW.replace("seeds = [1]", "seeds = [1]\nwindows = 2") + '\n[plan]\nreplan = "window"\n'
@@ -286,6 +289,7 @@ def test_a_scenario_written_as_a_file_is_the_same(name: str):
     assert scenario_as_written(scenario_toml(scenario, {}), "x.toml") == scenario
 
 
+@pytest.mark.slow
 def test_a_campaign_with_files_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The bundle does not need the files where they were, and names no folder of its author's."""
     home = tmp_path / "private" / "home"
@@ -327,6 +331,7 @@ class Own(Easy):
 """
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own_comes_along_and_must_be_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -472,6 +477,7 @@ def test_a_file_in_a_policys_option_is_refused(tmp_path: Path):
         write_bundle(folder, tmp_path / "bundle", Credits())
 
 
+@pytest.mark.slow
 def test_the_command_line(ended: Path, tmp_path: Path, capfd: Capture):
     bundle, out = tmp_path / "paper", tmp_path / "again"
     assert exit_code("campaign", "bundle", str(ended), "-o", str(bundle)) == 0
@@ -489,6 +495,7 @@ def test_the_command_line(ended: Path, tmp_path: Path, capfd: Capture):
     assert exit_code("campaign", "rerun", str(bundle), *present, "--python", "python3") == 2
 
 
+@pytest.mark.slow
 def test_a_python_or_a_version_that_cannot_be_had(bundle: Path, capfd: Capture, tmp_path: Path):
     assert exit_code("campaign", "rerun", str(bundle), "--python", "no-such-python") == 2
     told = capfd.readouterr().err

@@ -23,6 +23,7 @@ def cluster():
         yield cluster
 
 
+@pytest.mark.slow
 def test_two_workers_come_to_the_same_bytes(cluster, tmp_path):
     run_campaign(tmp_path / "here")
     (tmp_path / "small.toml").write_text(SMALL)
@@ -33,6 +34,7 @@ def test_two_workers_come_to_the_same_bytes(cluster, tmp_path):
     assert tables[0] == tables[1]
 
 
+@pytest.mark.slow
 def test_policies_are_compared_on_a_cluster(cluster, tmp_path, capfd):
     (tmp_path / "small.toml").write_text(SMALL)
     command = ["compare", str(tmp_path / "small.toml"), "--policy", "easy", "--policy", "fcfs", "--markdown"]
@@ -63,6 +65,7 @@ def test_workers_of_another_version_are_told_from_ours(cluster, tmp_path, monkey
     assert set(read_campaign(tmp_path).runs.error) == {f"a worker with beasy-sched {ours} executed it"}
 
 
+@pytest.mark.slow
 def test_no_cluster_is_explained(monkeypatch):
     monkeypatch.setattr(workers, "_CONNECT_S", 1)
     with pytest.raises(ConfigError, match=r"no Dask scheduler responds at tcp://127\.0\.0\.1:1"):

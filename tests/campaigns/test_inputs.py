@@ -262,6 +262,7 @@ def test_a_coarse_plan_gives_the_hydrogen_targets(tmp_path):
     assert [spec.level_target_kg for spec in storages if spec] == pytest.approx(targets_kg)
 
 
+@pytest.mark.slow
 def test_plans_made_during_the_runs_keep_its_targets(tmp_path):
     """Beyond the two windows that are planned before the run, too."""
     found = seasonal('season = "30m"\nreplan = "window"')

@@ -61,6 +61,7 @@ def expected(tmp_path_factory):
     return (folder / "runs.parquet").read_bytes()
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_comes_to_the_same_bytes(expected, tmp_path):
     folder = tmp_path / "out"
     moments = random.Random(5)
@@ -81,6 +82,7 @@ def test_killed_at_random_moments_it_comes_to_the_same_bytes(expected, tmp_path)
     assert not list(folder.rglob("*.part"))
 
 
+@pytest.mark.slow
 def test_what_has_ended_before_a_kill_is_not_run_again(expected, tmp_path):
     folder = tmp_path / "out"
     process = start(folder)
@@ -93,6 +95,7 @@ def test_what_has_ended_before_a_kill_is_not_run_again(expected, tmp_path):
     assert (folder / "runs.parquet").read_bytes() == expected
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped_it_says_how_to_go_on_and_leaves_nothing_behind(number, code, tmp_path):
     folder = tmp_path / "out"

@@ -34,6 +34,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [*FOLDERS, "runs/RUN"])
 @pytest.mark.parametrize("kind", ["a link", "a dangling link", "a file", "a named pipe"])
 def test_in_the_place_of_a_folder(begun: Path, name: str, kind: str) -> None:
@@ -56,6 +57,7 @@ def test_in_the_place_of_a_folder(begun: Path, name: str, kind: str) -> None:
     assert not (begun.parent / "nowhere").exists()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["campaign.json", ".lock", "runs.parquet", "timings.parquet"])
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
 def test_in_the_place_of_a_file(begun: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ def test_what_is_no_part(text: str) -> None:
         CampaignPart.of(text)
 
 
+@pytest.mark.slow
 def test_parts_come_to_the_bytes_of_the_whole(tmp_path: Path) -> None:
     begin([scenario()], tmp_path / "whole")
     go_on(tmp_path / "whole", Here())

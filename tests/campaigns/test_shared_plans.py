@@ -136,6 +136,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_plan_is_solved_again(damage: str, tmp_path: Path, solved: list[str]) -> None:
     run(tmp_path / "one")
@@ -148,6 +149,7 @@ def test_a_damaged_plan_is_solved_again(damage: str, tmp_path: Path, solved: lis
     assert Folder(tmp_path / "two").has_plan(solved[0])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["a file", "a link", "anybody's"])
 def test_a_store_that_is_not_ours_is_left_alone(kind: str, tmp_path: Path, solved: list[str]) -> None:
     run(tmp_path / "other" / "one")
@@ -188,6 +190,7 @@ for _ in range(30):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(tmp_path / "campaign")]
     both = [subprocess.Popen([*command, letter]) for letter in "ab"]

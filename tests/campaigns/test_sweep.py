@@ -191,6 +191,7 @@ def test_beside_a_scenario_that_sweeps_nothing(tmp_path):
     assert "plain, guard shed with veto:" in [*result_lines(tmp_path / "out")]
 
 
+@pytest.mark.slow
 def test_its_pictures(done, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     out = tmp_path / "map.svg"

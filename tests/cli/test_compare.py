@@ -137,6 +137,7 @@ def test_options_go_to_the_policies() -> None:
     assert only.folder_name == "easy_priority_arrival"
 
 
+@pytest.mark.slow
 def test_own_files_and_a_policy_of_ones_own(tmp_path: Path) -> None:
     small_site(tmp_path, jobs=3)
     (tmp_path / "mine.py").write_text(MINE)
@@ -159,6 +160,7 @@ def test_own_files_and_a_policy_of_ones_own(tmp_path: Path) -> None:
     assert "jobs submitted" in single.stdout
 
 
+@pytest.mark.slow
 def test_own_files_that_do_not_fit_together_write_nothing(tmp_path: Path) -> None:
     small_site(tmp_path, jobs=3)
     (tmp_path / "workload.json").write_text("{}")
@@ -172,6 +174,7 @@ def test_own_files_that_do_not_fit_together_write_nothing(tmp_path: Path) -> Non
     assert done.stderr == "beasy-sched: policy 'beasy' requires an offline plan: pass --plan FILE\n"
 
 
+@pytest.mark.slow
 def test_scenarios_with_differences_from_one_policy(tmp_path: Path) -> None:
     pytest.importorskip("highspy")
     (tmp_path / "small.toml").write_text(SMALL)
@@ -233,6 +236,7 @@ def test_scenarios_that_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_campaign_is_compared_after_the_fact(tmp_path: Path, capfd: Capture) -> None:
     pytest.importorskip("highspy")
     pytest.importorskip("matplotlib")
@@ -256,6 +260,7 @@ def test_a_campaign_is_compared_after_the_fact(tmp_path: Path, capfd: Capture) -
     assert "--measure requires --figure" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_scenarios_on_a_trace_of_ones_own(tmp_path: Path, capfd: Capture) -> None:
     """Windows of three hours, on the first and the last day of the trace; walltimes are the trace's."""
     pytest.importorskip("highspy")

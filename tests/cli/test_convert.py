@@ -72,6 +72,7 @@ def test_generated_files_are_what_batsim_5_takes(made: Path) -> None:
     assert all(event.text is not None for event in read_external_events(made / "batsim5.txt"))
 
 
+@pytest.mark.slow
 def test_a_run_with_either_is_the_same(made: Path, tmp_path: Path) -> None:
     for form in ("batsim4", "batsim5"):
         files = ("-p", made / "p.xml", "-w", made / f"{form}.json", "--events", made / f"{form}.txt")

@@ -65,6 +65,7 @@ def test_no_run(tmp_path: Path, capsys: Out) -> None:
     )
 
 
+@pytest.mark.slow
 def test_every_job_and_every_step_of_a_real_run(tmp_path: Path, capsys: Out) -> None:
     """Whatever happened to a job, its story has an arrival and an end."""
     site = small_site(tmp_path, jobs=60)
@@ -82,6 +83,7 @@ def test_every_job_and_every_step_of_a_real_run(tmp_path: Path, capsys: Out) -> 
         assert capsys.readouterr().out.startswith(f"Step {step}, ")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "damage", "message"),
     [

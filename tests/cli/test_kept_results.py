@@ -149,6 +149,7 @@ WAYS = [no_room_at_the_end, no_room_in_the_middle, stopped_while_writing, name_n
 WITHOUT_INPUTS = {"platform", "workload", "power", "site", "scenario", "policy"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_fails_keeps_what_was_there(
@@ -191,6 +192,7 @@ STALE = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", ["raises", "has results that cannot be written", "2", "15"])
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_whose_policy_fails(
@@ -210,6 +212,7 @@ def test_a_run_whose_policy_fails(
     assert (out / "run_failed_plans" / "0000.msgpack").exists() == (name == "simulate with plans")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_ends_replaces_everything(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -245,6 +248,7 @@ def test_a_run_beside_another_with_its_prefix(folder: Path) -> None:
     assert contents(out) == old
 
 
+@pytest.mark.slow
 def test_a_failed_run_replaces_what_the_one_before_had_done(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +345,7 @@ def check_simulator(folder: Path, process: subprocess.Popen[str], old: dict[str,
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_simulator_that_is_stopped_while_it_waits(
     folder: Path, protocol: str, number: signal.Signals
@@ -352,6 +357,7 @@ def test_a_simulator_that_is_stopped_while_it_waits(
         check_simulator(folder, process, old)
 
 
+@pytest.mark.sampled
 def test_a_simulator_that_is_refused_by_a_daemon_that_serves_another(folder: Path, protocol: str) -> None:
     """The other one has no results yet; those that are there are of an earlier run."""
     old = put_old(folder / "out", [*batsim_files(protocol), *OF_THE_OTHER_SIDE])
@@ -378,6 +384,7 @@ def beginning_with(daemon: Serving) -> Iterator[zmq.Socket[bytes]]:
     context.term()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("answers", [0, 1, 2])
 def test_a_scheduler_that_dies(folder: Path, answers: int) -> None:
     old = put_old(folder / "out", [*batsim_files("4"), *OF_THE_OTHER_SIDE])
@@ -385,6 +392,7 @@ def test_a_scheduler_that_dies(folder: Path, answers: int) -> None:
         check_simulator(folder, process, old)
 
 
+@pytest.mark.sampled
 def test_a_policy_that_dies_at_the_other_end(folder: Path, protocol: str) -> None:
     (folder / "daemon").mkdir()
     old = put_old(folder / "out", [*batsim_files(protocol), *OF_THE_OTHER_SIDE])
@@ -403,6 +411,7 @@ def test_a_policy_that_dies_at_the_other_end(folder: Path, protocol: str) -> Non
         del os.environ["FAILS"]
 
 
+@pytest.mark.sampled
 def test_a_simulator_without_room(folder: Path, protocol: str) -> None:
     (folder / "daemon").mkdir()
     old = put_old(folder / "out", [*batsim_files(protocol), *OF_THE_OTHER_SIDE])
@@ -421,6 +430,7 @@ def test_a_simulator_without_room(folder: Path, protocol: str) -> None:
     assert not [*(folder / "out").rglob(".*")]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("damaged", ["platform.xml", "workload.json", "power.txt", None])
 def test_a_simulator_with_a_wrong_file(folder: Path, protocol: str, damaged: str | None) -> None:
     old = put_old(folder / "out", [*batsim_files(protocol), *OF_THE_OTHER_SIDE])
@@ -434,6 +444,7 @@ def test_a_simulator_with_a_wrong_file(folder: Path, protocol: str, damaged: str
     assert contents(folder / "out") == old
 
 
+@pytest.mark.sampled
 def test_a_simulator_that_ends_replaces_its_own_files_only(folder: Path, protocol: str) -> None:
     (folder / "daemon").mkdir()
     files = batsim_files(protocol)
@@ -463,6 +474,7 @@ def check_daemon(daemon: Serving, old: dict[str, bytes], code: int, *, begun: bo
     assert ("run_failed_summary.json" in daemon.files()) == begun
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_daemon_that_is_stopped(tmp_path: Path, number: signal.Signals, begun: bool) -> None:
@@ -483,12 +495,14 @@ def made_out(folder: Path) -> Path:
     return folder / "out"
 
 
+@pytest.mark.slow
 def test_a_daemon_without_a_simulator(tmp_path: Path) -> None:
     old = put_old(made_out(tmp_path), [*OF_DAEMON, *OF_SIMULATOR])
     with serving(tmp_path, "--timeout", "0.2") as daemon:
         check_daemon(daemon, old, 1, begun=False)
 
 
+@pytest.mark.slow
 def test_a_daemon_whose_port_is_in_use(tmp_path: Path) -> None:
     old = put_old(made_out(tmp_path), [*OF_DAEMON, *OF_SIMULATOR])
     (tmp_path / "other").mkdir()
@@ -496,6 +510,7 @@ def test_a_daemon_whose_port_is_in_use(tmp_path: Path) -> None:
         check_daemon(daemon, old, 2, begun=False)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [["--site", "nowhere.toml"], ["--policy", "nobody"], ["-p", "no.xml"]])
 def test_a_daemon_with_a_wrong_option(tmp_path: Path, options: list[str]) -> None:
     old = put_old(made_out(tmp_path), [*OF_DAEMON, *OF_SIMULATOR])
@@ -503,6 +518,7 @@ def test_a_daemon_with_a_wrong_option(tmp_path: Path, options: list[str]) -> Non
         check_daemon(daemon, old, 2, begun=False)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("last", [b"{", None])
 def test_a_simulator_that_is_lost(tmp_path: Path, last: bytes | None) -> None:
     """It sends nonsense in the middle, or is gone."""
@@ -533,6 +549,7 @@ def test_a_daemon_that_ends_replaces_its_own_files_only(tmp_path: Path) -> None:
 # --- Ctrl-C in the middle of a simulation in a process of its own ---------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", [*SIGNALS, signal.SIGHUP])
 def test_a_simulation_that_is_stopped_at_any_moment(folder: Path, number: signal.Signals) -> None:
     """While it loads, reads, runs or writes: the older files, or all of the new ones."""

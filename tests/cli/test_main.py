@@ -26,6 +26,7 @@ def test_more_than_the_memory_holds(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not out.exists()
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full here")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_disk_behind_the_standard_output(tmp_path: Path, unbuffered: str) -> None:
@@ -39,6 +40,7 @@ def test_a_full_disk_behind_the_standard_output(tmp_path: Path, unbuffered: str)
     assert ended.stderr == "beasy-sched: the output cannot be written: No space left on device\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("closed", "code", "told"),
     [

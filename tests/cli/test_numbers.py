@@ -45,6 +45,7 @@ def test_there_are_many() -> None:
     assert len(NUMERIC) > 80
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "parameter"), OPTIONS, ids=[f"{n} {long_name(p)}" for n, p in OPTIONS])
 def test_no_option_has_a_number_without_a_range(name: str, parameter: click.Option) -> None:
     plain = (type(click.INT), type(click.FLOAT), click.IntRange, click.FloatRange)

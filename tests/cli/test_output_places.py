@@ -250,6 +250,7 @@ def check_replaced(folder: Path, files: list[str], precious: Path, *, somewhere:
     assert (precious.read_text() if precious.exists() else None) == ("precious" if somewhere else None)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [name for name, writes in COMMANDS.items() if not writes.served])
 def test_links(folder: Path, name: str) -> None:
     writes = COMMANDS[name]
@@ -275,6 +276,7 @@ def test_links_in_the_place_of_what_serve_writes(folder: Path, capfd: pytest.Cap
     check_replaced(folder, files, precious)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("protocol", ["4", "5"])
 def test_links_in_the_place_of_what_batsim_writes(folder: Path, protocol: str, tmp_path: Path) -> None:
     (tmp_path / "daemon").mkdir()
@@ -293,6 +295,7 @@ def test_links_in_the_place_of_what_batsim_writes(folder: Path, protocol: str, t
     check_replaced(folder, files, precious)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "file", "kind"),
     [
@@ -360,6 +363,7 @@ def test_what_is_no_folder_of_plans(folder: Path, capfd: pytest.CaptureFixture[s
     assert [path.name for path in (folder / "out").iterdir()] == ["run_plans"]
 
 
+@pytest.mark.slow
 def test_a_link_in_the_place_of_the_folder_of_plans_is_replaced(folder: Path) -> None:
     pytest.importorskip("highspy")
     theirs = folder / "theirs"
@@ -388,6 +392,7 @@ def contents(folder: Path) -> dict[Path, str]:
     return {path: path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_folder_of_outputs_that_is_exchanged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All files are written where the run began, also those that are opened at its end."""
     pytest.importorskip("highspy")
@@ -404,6 +409,7 @@ def test_a_folder_of_outputs_that_is_exchanged(folder: Path, monkeypatch: pytest
     assert found == expected
 
 
+@pytest.mark.slow
 def test_a_folder_of_plans_that_is_exchanged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("highspy")
     monkeypatch.syspath_prepend(str(Path(__file__).parent))

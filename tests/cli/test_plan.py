@@ -71,6 +71,7 @@ def files(folder: Path, **changes: str) -> list[str]:
     return [part for name, value in chosen.items() for part in (f"--{name}", value)]
 
 
+@pytest.mark.slow
 def test_two_windows_and_every_output(inputs: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures need matplotlib")
     outputs = [
@@ -111,6 +112,7 @@ def test_same_files_same_plan(inputs: Path) -> None:
     assert (inputs / "plan.msgpack").read_bytes() == first
 
 
+@pytest.mark.slow
 def test_the_site_that_comes_with_the_package(inputs: Path) -> None:
     """Named or left out, it gives the same plan."""
     (inputs / "power.txt").write_text("".join(power_event_lines(np.full(864, 900.0), 300.0)))

@@ -78,6 +78,7 @@ main(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_keeps_its_windows(inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert call(*simulation(inputs, tmp_path / "whole/run")) == 0
     assert killed(inputs, tmp_path / "cut/run") == -9
@@ -105,6 +106,7 @@ def test_a_killed_run_keeps_its_windows(inputs: Path, tmp_path: Path, capsys: py
     assert [*find_runs([prefix]).values()] == [prefix]
 
 
+@pytest.mark.slow
 def test_a_window_s_end_changes_no_byte_of_the_results(
     inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -142,6 +144,7 @@ def test_a_run_that_goes_on_is_left_alone(inputs: Path, tmp_path: Path, capsys: 
     assert "is still being written: the run has not ended" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_file_shorter_than_it_was_is_told(inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert killed(inputs, tmp_path / "cut/run") == -9
     (tmp_path / "cut/.run_jobs.csv.part").write_text("")
@@ -149,6 +152,7 @@ def test_a_file_shorter_than_it_was_is_told(inputs: Path, tmp_path: Path, capsys
     assert "is shorter than the" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_plans_made_before_it_was_killed_are_recovered(inputs: Path, tmp_path: Path):
     """Until then they are hidden, and those of an earlier run stay; the next run removes what is left."""
     pytest.importorskip("highspy")

@@ -71,6 +71,7 @@ def request_of(setup: PlannerSetup) -> PlanRequest:
     return PlanRequest(300.0, level, ServerStart.all_on(setup.platform), (part,), rolled)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("command", "limit_s", "outcome", "problem"),
     [
@@ -143,6 +144,7 @@ def at_least(site: SmallSite, tmp_path: Path) -> SmallSite:
     return made
 
 
+@pytest.mark.slow
 def test_a_run_begins_where_no_plan_keeps_the_least(
     at_least: SmallSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -191,6 +193,7 @@ def ran(site: SmallSite, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prefix
 
 
+@pytest.mark.slow
 def test_what_a_run_leaves_of_its_plans(ran: Path, capsys: pytest.CaptureFixture[str]):
     summary = json.loads(Path(f"{ran}_summary.json").read_text())
     assert summary["replanning"] == {"every_steps": 96, "asked": 2, "made": 2, "failed": 0, "late": 0}
@@ -222,11 +225,13 @@ def written(prefix: Path) -> dict[str, bytes]:
     return {str(path.relative_to(prefix.parent)): path.read_bytes() for path in paths}
 
 
+@pytest.mark.slow
 def test_the_same_run_again_writes_the_same_bytes(site: SmallSite, ran: Path, tmp_path: Path):
     assert simulate(site, tmp_path / "a", "--replan", "window") == 0
     assert written(tmp_path / "a") == written(ran)
 
 
+@pytest.mark.slow
 def test_two_processes_decide_as_one(site: SmallSite, ran: Path, tmp_path: Path):
     endpoint, out = free_endpoint(), str(tmp_path / "a")
     expects = ("--replan-workload", str(site.workload), "--replan-production", str(site.events))
@@ -241,6 +246,7 @@ def test_two_processes_decide_as_one(site: SmallSite, ran: Path, tmp_path: Path)
         assert Path(f"{out}_{name}").read_bytes() == Path(f"{ran}_{name}").read_bytes(), name
 
 
+@pytest.mark.slow
 def test_a_plan_file_gives_settings_and_forecasts(site: SmallSite, tmp_path: Path):
     plan = tmp_path / "plan.msgpack"
     inputs = ("-p", str(site.platform), "-w", str(site.workload), "--production", str(site.events))
@@ -252,6 +258,7 @@ def test_a_plan_file_gives_settings_and_forecasts(site: SmallSite, tmp_path: Pat
     assert {plan.provenance.settings["surplus"] for plan in plans} == {"store"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("given", ["file", "plan"])
 def test_plans_made_during_a_run_keep_the_quantiles_of_the_demand(
     site: SmallSite, tmp_path: Path, given: str
@@ -295,6 +302,7 @@ fuel_cell_max_kw = 1.0
 """
 
 
+@pytest.mark.slow
 def test_windows_take_the_season_s_targets(
     site: SmallSite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -314,6 +322,7 @@ def test_windows_take_the_season_s_targets(
     assert "the site has no hydrogen: plan the season again" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_recording_is_replayed_with_its_plans(site: SmallSite, tmp_path: Path):
     recording = tmp_path / "run.rec"
     assert simulate(site, tmp_path / "a", "--replan", "window", "--record", str(recording)) == 0
@@ -362,6 +371,7 @@ def descendants(pid: int) -> Iterator[int]:
         yield from descendants(child)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_no_planner_outlives_its_run(site: SmallSite, tmp_path: Path, number: int):
     inputs = ("-p", str(site.platform), "-w", str(site.workload), "--events", str(site.events))
@@ -396,6 +406,7 @@ def alive(pid: int) -> bool:
 # --- campaigns ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_campaign_may_plan_during_its_runs(tmp_path: Path):
     text = SMALL.replace("[platform]", '[plan]\nreplan = "window"\n\n[platform]').replace(
         'name = "small"', 'name = "small"\nwindows = 3'

@@ -134,6 +134,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> SmallSite:
     return small_site(tmp_path_factory.mktemp("site"), jobs=80)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "options",
     [["easy"], ["easy", "--site", "site.toml"], ["easy", "--site", "site.toml", "--energy", "model"],
@@ -225,6 +226,7 @@ def test_a_site_on_a_platform_without_powers_is_refused_at_once(tmp_path: Path, 
     assert line.startswith("beasy-sched: the hosts have no wattage_per_state: a site requires powers")
 
 
+@pytest.mark.slow
 def test_a_plan_for_other_servers_is_refused_at_once(tmp_path: Path, capfd: Capture) -> None:
     made = small_site(tmp_path)
     plan, fewer, more = tmp_path / "plan.msgpack", tmp_path / "fewer.xml", tmp_path / "more.xml"

@@ -117,6 +117,7 @@ def starting_in(place: Path, *pstates: int) -> Path:
     return name
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("pstates", [(12, 12, 12, 12), (0, 12, 13, 13), (13, 13, 13, 13)])
 def test_hosts_that_start_in_another_p_state(place: Path, pstates: tuple[int, ...]) -> None:
     (place / "site.toml").write_text(SITE)

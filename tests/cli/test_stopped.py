@@ -135,6 +135,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> str:
     return error
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("name", ["Stopped", "Dropped", "Swallowed"])
 def test_a_simulation_that_is_stopped_leaves_what_there_is(
@@ -176,6 +177,7 @@ def test_what_is_ignored_stays_ignored(place: Path, out: Path) -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.slow
 def test_too_many_open_files_at_the_end(place: Path, out: Path) -> None:
     """Whatever is needed then is open, and imported, by then."""
     command = [program("beasy-sched"), *simulate(place, "--policy", "stopping_policies:Greedy")]
@@ -224,6 +226,7 @@ late = Late()
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("first", ["None", "os.kill(os.getpid(), {number})"])
 def test_a_signal_once_the_command_has_ended(tmp_path: Path, number: signal.Signals, first: str) -> None:

@@ -38,6 +38,7 @@ def beasy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 RUN = ("simulate", "-p", "p.xml", "-w", "w.json", "--policy", "broken:Broken")
 
 
+@pytest.mark.slow
 def test_one_line_names_the_place_in_the_authors_file(folder: Path) -> None:
     done = beasy(folder, *RUN)
     assert done.returncode == 1
@@ -46,6 +47,7 @@ def test_one_line_names_the_place_in_the_authors_file(folder: Path) -> None:
     assert hint == "beasy-sched: add --traceback to see the full Python traceback"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arguments", [(*RUN, "--traceback"), ("--traceback", *RUN)])
 def test_the_calls_are_shown_before_the_line(folder: Path, arguments: tuple[str, ...]) -> None:
     done = beasy(folder, *arguments)
@@ -59,6 +61,7 @@ def test_the_calls_are_shown_before_the_line(folder: Path, arguments: tuple[str,
     assert not any("add --traceback" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_other_errors_have_no_hint(folder: Path) -> None:
     done = beasy(folder, "simulate", "-p", "nothing.xml", "-w", "w.json")
     assert done.returncode == 2
@@ -66,6 +69,7 @@ def test_other_errors_have_no_hint(folder: Path) -> None:
     assert "Traceback" in beasy(folder, "simulate", "-p", "nothing.xml", "-w", "w.json", "--traceback").stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "command", ["serve", "campaign run", "plan", "plan show", "generate platform", "policies"]
 )

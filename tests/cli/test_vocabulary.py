@@ -101,6 +101,7 @@ def test_json_where_the_output_is_expected(place: Path, capfd: Capture) -> None:
     assert "to set a policy option, use --option NAME=VALUE" in " ".join(capfd.readouterr().err.split())
 
 
+@pytest.mark.slow
 def test_the_policies_and_their_options(capfd: Capture) -> None:
     assert exit_code("policies", "--json") == 0
     found = json.loads(capfd.readouterr().out)
@@ -117,6 +118,7 @@ def test_the_policies_and_their_options(capfd: Capture) -> None:
     assert exit_code("policies", "nonsense") == 2
 
 
+@pytest.mark.slow
 def test_the_plan_as_json(place: Path, capfd: Capture) -> None:
     pytest.importorskip("highspy", reason="planning needs highspy")
     files = (
@@ -146,6 +148,7 @@ def test_a_trace_is_given_with_swf_or_as_before(place: Path, capfd: Capture) -> 
     assert "unexpected extra argument" in capfd.readouterr().err
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("words", "expected"),
     [("beasy-sched simulate --policy be", "plain,beasy"), ("beasy-sched generate si", "plain,site")],

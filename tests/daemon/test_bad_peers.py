@@ -47,6 +47,7 @@ LATER = [
 Capture = pytest.CaptureFixture[str]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("message", "error"), FIRST, ids=range(len(FIRST)))
 def test_first_messages(tmp_path: Path, capfd: Capture, message: bytes, error: str) -> None:
     """Nobody has begun: the sender is turned away, and the daemon waits as long as it was told to."""
@@ -96,6 +97,7 @@ def test_more_jobs_than_are_kept(
     assert len(exchanges_in(tmp_path / "a_failed.rec")) == 1 + 3
 
 
+@pytest.mark.slow
 def test_a_job_with_endless_members(tmp_path: Path) -> None:
     """With the limits as they are, in a process of its own."""
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:

@@ -43,6 +43,7 @@ def run(peer: Peer) -> list[d.Reply]:
     return [batsim5.decode_reply(reply) for reply in replies]
 
 
+@pytest.mark.slow
 def test_one_simulation_and_its_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(tmp_path, "--record", "a.rec") as daemon, Peer(daemon.endpoint) as peer:
         replies = run(peer)
@@ -57,6 +58,7 @@ def test_one_simulation_and_its_replay(tmp_path: Path, capsys: pytest.CaptureFix
     assert "5 messages, the same decisions" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_it_is_ended_by_a_daemon_that_cannot_continue(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
         peer.ask(START)
@@ -68,6 +70,7 @@ def test_it_is_ended_by_a_daemon_that_cannot_continue(tmp_path: Path) -> None:
         daemon.failed("no simulation lasts that long")
 
 
+@pytest.mark.slow
 def test_one_daemon_for_both(tmp_path: Path) -> None:
     with serving(tmp_path, "--keep-serving") as daemon:
         for number in range(4):
@@ -80,6 +83,7 @@ def test_one_daemon_for_both(tmp_path: Path) -> None:
         assert daemon.summary(name)["complete"] is True
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("option", "text"), [((), "0-0 2-3"), (("--batsim5-hosts", "comma"), "0-0,2-3")])
 def test_how_sets_of_hosts_are_written(tmp_path: Path, option: tuple[str, ...], text: str) -> None:
     """Also the replay: it does not know of the option, and what separates hosts is no decision."""
@@ -95,6 +99,7 @@ def test_how_sets_of_hosts_are_written(tmp_path: Path, option: tuple[str, ...], 
     assert exit_code("replay", str(tmp_path / "a.rec")) == 0
 
 
+@pytest.mark.slow
 def test_a_replay_finds_the_first_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with serving(tmp_path, "--record", "a.rec", "--policy", "easy") as daemon, Peer(daemon.endpoint) as peer:
         jobs = [job("a", res=3), job("b", res=4), job("c", res=1)]
@@ -152,6 +157,7 @@ def test_bad_peers(
     Served(tmp_path, capfd, messages).failed(error)
 
 
+@pytest.mark.slow
 def test_a_simulator_that_leaves_after_the_handshake(tmp_path: Path) -> None:
     """It has begun nothing, so the daemon serves the next one; the recording has only that."""
     with serving(tmp_path, "--record", "a.rec") as daemon:

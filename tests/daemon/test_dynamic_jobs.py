@@ -16,6 +16,7 @@ from beasy_sched.model import events as e
 from beasy_sched.protocol import batsim4
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [(), ("--acknowledge-dynamic-jobs",)], ids=["", "acknowledged"])
 def test_a_simulation_with_dynamic_jobs_ends(tmp_path: Path, options: tuple[str, ...]) -> None:
     platform, workload = write_files(tmp_path, [workload_job("a"), workload_job("b", 3.0, 4)])
@@ -29,6 +30,7 @@ def test_a_simulation_with_dynamic_jobs_ends(tmp_path: Path, options: tuple[str,
     assert (summary["complete"], summary["jobs"]["finished"]) == (True, 2)
 
 
+@pytest.mark.slow
 def test_the_first_reply_finishes_the_registration(tmp_path: Path) -> None:
     told = begins(4)
     dynamic = e.SimulationBegins(0.0, told.resources, {"dynamic-jobs-enabled": True})

@@ -14,6 +14,7 @@ from tiny import resources
 
 from beasy_sched.daemon import Daemon
 from beasy_sched.engine import Session
+from beasy_sched.engine.run import Run
 from beasy_sched.errors import PeerError
 from beasy_sched.model import events as e
 from beasy_sched.policies.registry import make_policy
@@ -44,6 +45,7 @@ def until_written(daemon: Serving) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_site_without_powers(tmp_path: Path) -> None:
     with serving(tmp_path, "--site", "default") as daemon, Peer(daemon.endpoint) as peer:
         reason = reason_of(peer.ask(raw(e.SimulationBegins(0.0, resources(4)))))
@@ -54,6 +56,7 @@ def test_a_site_without_powers(tmp_path: Path) -> None:
     assert daemon.summary("run_failed")["error"] == reason
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("policy", "reason"), [("Illegal", "CallAt with at nan"), ("Faulty", "division")])
 def test_an_error_of_a_policy(tmp_path: Path, policy: str, reason: str) -> None:
     (tmp_path / "mine.py").write_text(POLICY)
@@ -63,6 +66,7 @@ def test_an_error_of_a_policy(tmp_path: Path, policy: str, reason: str) -> None:
         assert daemon.wait() == 1
 
 
+@pytest.mark.slow
 def test_a_fault_of_ours(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "from beasy_sched.engine import Session\nSession._on_submitted = lambda self, event: 1 / 0\n"
@@ -73,6 +77,7 @@ def test_a_fault_of_ours(tmp_path: Path) -> None:
         assert daemon.wait() == 1
 
 
+@pytest.mark.slow
 def test_a_message_that_breaks_the_protocol(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
         peer.ask(BEGIN)
@@ -82,6 +87,7 @@ def test_a_message_that_breaks_the_protocol(tmp_path: Path) -> None:
         daemon.failed("no simulation lasts that long")
 
 
+@pytest.mark.slow
 def test_a_recording_that_cannot_be_written(tmp_path: Path) -> None:
     """As on a full disk: the error comes after the decision, before the reply."""
     (tmp_path / "sitecustomize.py").write_text(
@@ -95,6 +101,7 @@ def test_a_recording_that_cannot_be_written(tmp_path: Path) -> None:
         assert daemon.wait() == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_while_the_simulator_computes(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
@@ -106,6 +113,7 @@ def test_a_signal_while_the_simulator_computes(tmp_path: Path, number: signal.Si
     assert "may still run" not in daemon.stderr
 
 
+@pytest.mark.slow
 def test_a_simulator_that_is_silent_after_a_signal(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
         peer.ask(BEGIN)
@@ -114,6 +122,7 @@ def test_a_simulator_that_is_silent_after_a_signal(tmp_path: Path) -> None:
     assert "the simulator may still run, without a scheduler: stop it if it does" in daemon.stderr
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_does_not_wait_for_the_simulator(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
         peer.ask(BEGIN)
@@ -125,6 +134,7 @@ def test_a_second_interrupt_does_not_wait_for_the_simulator(tmp_path: Path) -> N
     assert "Traceback" not in daemon.stderr
 
 
+@pytest.mark.slow
 def test_a_simulator_that_leaves_after_a_signal_is_not_waited_for(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon:
         with Peer(daemon.endpoint) as peer:
@@ -134,6 +144,7 @@ def test_a_simulator_that_leaves_after_a_signal_is_not_waited_for(tmp_path: Path
     assert "may still run" not in daemon.stderr
 
 
+@pytest.mark.slow
 def test_a_simulation_that_has_ended_is_not_aborted(tmp_path: Path) -> None:
     """It writes its files after the reply to its last message."""
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
@@ -143,6 +154,7 @@ def test_a_simulation_that_has_ended_is_not_aborted(tmp_path: Path) -> None:
         assert daemon.wait() == 1
 
 
+@pytest.mark.slow
 def test_a_simulator_that_has_only_connected(tmp_path: Path) -> None:
     """Batsim connects first, and may then read its files for long."""
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
@@ -155,6 +167,7 @@ def test_a_simulator_that_has_only_connected(tmp_path: Path) -> None:
         daemon.failed("stopped by SIGTERM", begun=False)
 
 
+@pytest.mark.slow
 def test_nobody_else_is_told(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer, Peer(daemon.endpoint) as other:
         peer.ask(BEGIN)
@@ -170,12 +183,16 @@ def test_the_embedded_simulator_names_the_reason() -> None:
     with Daemon("tcp://127.0.0.1:0") as daemon:
         session = Session(make_policy("easy"))
 
+        run = Run(session)
+
         def step(message: e.Message) -> object:
             raise PeerError("the plan is for 3 servers")
 
+        run.step = step  # type: ignore[method-assign, assignment]
+
         def serve() -> None:
             with pytest.raises(PeerError):
-                daemon.serve(session, None, step)  # type: ignore[arg-type]
+                daemon.serve(run)
 
         server = threading.Thread(target=serve)
         server.start()
@@ -186,6 +203,7 @@ def test_the_embedded_simulator_names_the_reason() -> None:
         client.close()
 
 
+@pytest.mark.slow
 def test_an_ordinary_reply_is_no_farewell(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
         assert reason_of(peer.ask(BEGIN)) is None

@@ -23,6 +23,7 @@ from recording_files import exchanges_in
 from beasy_sched.cli.serve import say_waiting
 from beasy_sched.daemon import Daemon
 from beasy_sched.engine import Session
+from beasy_sched.engine.run import Run
 from beasy_sched.errors import ConfigError, Interrupted
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
@@ -34,6 +35,7 @@ from beasy_sched.simulator.zmq_client import ZmqScheduler
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
+@pytest.mark.slow
 def test_one_simulation(tmp_path: Path) -> None:
     with serving(tmp_path, "--record", "a.rec") as daemon:
         assert daemon.endpoint.startswith("tcp://127.0.0.1:")
@@ -52,6 +54,7 @@ def test_one_simulation(tmp_path: Path) -> None:
     assert len(exchanges_in(tmp_path / "a.rec")) == 4
 
 
+@pytest.mark.slow
 def test_keep_serving(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     for name in ("run-2_energy_trace.csv", "run-4_summary.json"):
@@ -73,11 +76,13 @@ def test_keep_serving(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.glob("*.rec")) == ["a-2.rec", "a-3.rec", "a.rec"]
 
 
+@pytest.mark.slow
 def test_no_simulator_comes(tmp_path: Path) -> None:
     with serving(tmp_path, "--timeout", "0.3") as daemon:
         daemon.failed("no simulator sent a first message within 0.3 s", begun=False)
 
 
+@pytest.mark.slow
 def test_the_time_limit_is_for_the_first_message_only(tmp_path: Path) -> None:
     with serving(tmp_path, "--timeout", "1.5") as daemon, Peer(daemon.endpoint) as peer:
         peer.ask(BEGIN)
@@ -86,6 +91,7 @@ def test_the_time_limit_is_for_the_first_message_only(tmp_path: Path) -> None:
         assert daemon.wait() == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_while_waiting(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path) as daemon:
@@ -94,6 +100,7 @@ def test_a_signal_while_waiting(tmp_path: Path, number: signal.Signals) -> None:
         daemon.failed(f"stopped by {number.name}", begun=False)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_in_the_middle(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path, "--record", "a.rec") as daemon, Peer(daemon.endpoint) as peer:
@@ -118,6 +125,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_a_peer_that_is_killed(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon:
         command = [sys.executable, "-c", KILLED_PEER, daemon.endpoint, BEGIN.hex()]
@@ -128,6 +136,7 @@ def test_a_peer_that_is_killed(tmp_path: Path) -> None:
         daemon.failed("the simulator disconnected during the simulation")
 
 
+@pytest.mark.slow
 def test_a_peer_that_leaves_before_it_speaks_is_no_matter(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon:
         with Peer(daemon.endpoint):
@@ -143,6 +152,7 @@ def probe(endpoint: str) -> None:
     socket.create_connection(("127.0.0.1", port)).close()
 
 
+@pytest.mark.slow
 def test_a_port_scanner_does_not_end_the_run(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
         probe(daemon.endpoint)
@@ -155,6 +165,7 @@ def test_a_port_scanner_does_not_end_the_run(tmp_path: Path) -> None:
     assert daemon.summary()["warnings"] == []
 
 
+@pytest.mark.slow
 def test_a_second_simulator_is_turned_away(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer, Peer(daemon.endpoint) as intruder:
         peer.ask(BEGIN)
@@ -168,6 +179,7 @@ def test_a_second_simulator_is_turned_away(tmp_path: Path) -> None:
     assert (summary["complete"], summary["jobs"]["submitted"], len(summary["warnings"])) == (True, 1, 1)
 
 
+@pytest.mark.slow
 def test_a_peer_that_never_reads(tmp_path: Path) -> None:
     """Thousands of messages and not one reply taken: the daemon neither blocks nor grows mad."""
     with serving(tmp_path) as daemon, Peer(daemon.endpoint, zmq.DEALER) as peer:
@@ -177,6 +189,7 @@ def test_a_peer_that_never_reads(tmp_path: Path) -> None:
     assert daemon.summary()["jobs"]["submitted"] == 3000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processor time is read from /proc")
 def test_a_slow_peer_costs_no_processor_time(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
@@ -199,6 +212,7 @@ class Mine(Easy):
 """
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
     """A policy that does not come back cannot hold the daemon: Ctrl-C twice is enough."""
     (tmp_path / "mine.py").write_text(POLICY)
@@ -216,6 +230,7 @@ def test_a_second_interrupt_stops_at_once(tmp_path: Path) -> None:
     assert daemon.summary("run_failed")["error"] == "stopped by the user"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [["--decisions"], ["--no-decisions"]])
 def test_a_fault_of_ours_leaves_the_outputs(tmp_path: Path, options: list[str]) -> None:
     """A bug may show a traceback; what has been simulated is saved all the same."""
@@ -260,7 +275,7 @@ def wait_a_day(monkeypatch: pytest.MonkeyPatch, *, connect: bool = False) -> lis
             peers.enter_context(Peer(daemon.endpoint))
             assert daemon._monitor.poll(30_000)
         with pytest.raises(Interrupted):
-            daemon.serve(Session(make_policy("easy")))
+            daemon.serve(Run(Session(make_policy("easy"))))
         assert all(endpoint == daemon.endpoint for endpoint, _ in said)
     return said
 
@@ -325,6 +340,7 @@ def test_the_socket_of_another_daemon_is_not_taken(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_a_daemon_removes_its_own_old_files_and_no_other(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     for name in ("energy_trace.csv", "jobs.csv", "summary.json"):
@@ -354,7 +370,7 @@ def has_ipv6() -> bool:
 @pytest.mark.parametrize("endpoint", ["tcp://[::1]:0", "tcp://[::]:0"])
 def test_ipv6(endpoint: str) -> None:
     with Daemon(endpoint, timeout_s=20) as daemon:
-        served = threading.Thread(target=lambda: daemon.serve(Session(make_policy("easy"))))
+        served = threading.Thread(target=lambda: daemon.serve(Run(Session(make_policy("easy")))))
         served.start()
         scheduler = ZmqScheduler(reachable(daemon.endpoint), timeout_s=20)
         begins, end = batsim4.decode_message(BEGIN), batsim4.decode_message(END)

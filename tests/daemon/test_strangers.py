@@ -20,6 +20,7 @@ from zmq.utils.monitor import recv_monitor_message
 from beasy_sched import daemon as daemon_module
 from beasy_sched.daemon import Daemon, too_many
 from beasy_sched.engine import Session
+from beasy_sched.engine.run import Run
 from beasy_sched.errors import PeerError
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
 from beasy_sched.model import events as e
@@ -141,6 +142,7 @@ def test_the_bytes_are_what_they_are_called(name: str) -> None:
         router.disable_monitor()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("sent", BYTES.values(), ids=BYTES)
 def test_bytes_before_during_and_after(tmp_path: Path, sent: Words) -> None:
     with serving(tmp_path, "--timeout", "20") as daemon, contextlib.ExitStack() as strangers:
@@ -154,6 +156,7 @@ def test_bytes_before_during_and_after(tmp_path: Path, sent: Words) -> None:
             complete(daemon)
 
 
+@pytest.mark.slow
 def test_all_at_once_with_keep_serving(tmp_path: Path) -> None:
     with serving(tmp_path, "--keep-serving") as daemon:
         for _ in range(3):
@@ -163,6 +166,7 @@ def test_all_at_once_with_keep_serving(tmp_path: Path) -> None:
         assert daemon.summary(name)["complete"] is True
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: zmq.SocketType(kind).name)
 def test_sockets_of_other_kinds(tmp_path: Path, kind: int) -> None:
     with serving(tmp_path, "--timeout", "20") as daemon, contextlib.ExitStack() as strangers:
@@ -184,6 +188,7 @@ def test_sockets_of_other_kinds(tmp_path: Path, kind: int) -> None:
             complete(daemon)
 
 
+@pytest.mark.slow
 def test_strangers_do_not_reset_the_time_limit(tmp_path: Path) -> None:
     begin_s = time.monotonic()
     with serving(tmp_path, "--timeout", "1") as daemon:
@@ -194,6 +199,7 @@ def test_strangers_do_not_reset_the_time_limit(tmp_path: Path) -> None:
         daemon.failed("no simulator sent a first message within 1 s; ", begun=False)
 
 
+@pytest.mark.slow
 def test_a_refusal_is_told_at_once_and_not_again_and_again(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as stranger:
         for _ in range(50):
@@ -207,6 +213,7 @@ def test_a_refusal_is_told_at_once_and_not_again_and_again(tmp_path: Path) -> No
     assert len(said) == 2
 
 
+@pytest.mark.slow
 def test_a_simulator_that_comes_back_on_another_connection_is_another(tmp_path: Path) -> None:
     with serving(tmp_path) as daemon:
         with Peer(daemon.endpoint) as peer:
@@ -214,6 +221,7 @@ def test_a_simulator_that_comes_back_on_another_connection_is_another(tmp_path: 
         daemon.failed("the simulator disconnected during the simulation")
 
 
+@pytest.mark.slow
 def test_more_connections_than_are_allowed(tmp_path: Path) -> None:
     """The newest are cut off; the simulator, which was there before, is not."""
     with serving(tmp_path) as daemon, Peer(daemon.endpoint) as peer:
@@ -233,6 +241,7 @@ def test_more_connections_than_are_allowed(tmp_path: Path) -> None:
         complete(daemon)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
 def test_a_message_of_endless_parts_is_cut_off(tmp_path: Path) -> None:
     """ZeroMQ keeps the parts of a message until its last one, however many there are."""
@@ -271,7 +280,7 @@ def test_many_comings_and_goings_before_the_first_message() -> None:
         simulator.start()
         time.sleep(0.5)  # all of this waits to be read
         try:
-            served.serve(Session(make_policy("fcfs")))
+            served.serve(Run(Session(make_policy("fcfs"))))
         finally:
             simulator.join()
         assert served.messages == 3
@@ -286,7 +295,7 @@ def test_a_crowd_that_was_there_before_the_simulator() -> None:
             simulator.start()
             time.sleep(0.5)
             try:
-                served.serve(Session(make_policy("fcfs")))
+                served.serve(Run(Session(make_policy("fcfs"))))
             finally:
                 simulator.join()
         assert served.messages == 3
@@ -379,7 +388,7 @@ def test_a_simulator_whose_message_never_ends(monkeypatch: pytest.MonkeyPatch) -
         peer = threading.Thread(target=talk, args=(served.endpoint,))
         peer.start()
         with pytest.raises(PeerError, match=r"the simulator sent more than .* before it was answered"):
-            served.serve(Session(make_policy("fcfs")))
+            served.serve(Run(Session(make_policy("fcfs"))))
         peer.join()
     assert 32 <= len(sent) < 5000
 
@@ -406,7 +415,7 @@ def test_most_of_the_time_messages_are_read_however_long_a_look_takes(
     with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
         peer = threading.Thread(target=talk, args=(served.endpoint,))
         peer.start()
-        served.serve(Session(make_policy("fcfs")))
+        served.serve(Run(Session(make_policy("fcfs"))))
         peer.join()
     assert served.messages > 200
     assert 0 < len(looks) < 50
@@ -429,6 +438,6 @@ def test_a_long_simulation_of_one_connection_is_not_too_much(monkeypatch: pytest
     with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
         peer = threading.Thread(target=talk, args=(served.endpoint,))
         peer.start()
-        served.serve(Session(make_policy("fcfs")))
+        served.serve(Run(Session(make_policy("fcfs"))))
         peer.join()
         assert served.messages > 100

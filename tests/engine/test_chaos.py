@@ -116,6 +116,7 @@ def test_soak() -> None:
         check(world, seed, with_site=seed % 2 == 0)
 
 
+@pytest.mark.slow
 def test_the_chaos_is_what_it_is_for() -> None:
     """All kinds of decisions occur, speeds of running jobs among them."""
     counts = dict.fromkeys((d.ExecuteJob, d.RejectJob, d.KillJobs, d.SetResourceState, d.CallMeLater), 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 from talk import Talk, completed, production, small_battery, submitted
 from worlds import random_world
 
@@ -68,6 +69,7 @@ class Counting(PowerReactive):
         return super().schedule(view)
 
 
+@pytest.mark.slow
 def test_none_is_missed_or_shown_twice_whatever_happens() -> None:
     seen = 0
     for seed in range(20):

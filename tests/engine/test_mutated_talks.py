@@ -149,6 +149,7 @@ def check_energy(session: Session, most_w: float) -> None:
         assert gained_j <= given_j + 1e-6 * battery.capacity_j + 1e-6
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("is_five", [False, True], ids=["Batsim 4", "Batsim 5"])
 @pytest.mark.parametrize("first", [0, 1000])
 def test_a_conversation_that_goes_wrong(first: int, is_five: bool) -> None:

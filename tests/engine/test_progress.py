@@ -141,6 +141,7 @@ class Wandering(Easy):
         return [*super().schedule(view), change]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("with_site", [False, True])
 def test_finished_jobs_have_done_all_their_flops(with_site: bool) -> None:
     """The embedded simulator ends a job when its flops are done: the same work, by other means."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +13,7 @@ from small_site import SmallSite, small_site
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome, Replanning
+from beasy_sched.engine.run import Run
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -100,7 +100,7 @@ def run(
     session = build_session(settings, log=lambda *line: lines.append(line), replan=given, plans=store)
     planner = FakePlanner(prepared.setup, fate)
     replanner = Replanner(given, store, lambda platform: planner, 1.0)  # type: ignore[arg-type, return-value]
-    prepared.files.simulation().run(replanner.step_of(session))
+    prepared.files.simulation().run(Run(session, replanner.observers).step)
     return Ran(session, planner, lines)
 
 
@@ -109,6 +109,7 @@ def ended(ran: Ran) -> Iterator[int]:
     return (counts[state.value] for state in (JobState.FINISHED, JobState.REACHED_WALLTIME))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["beasy", "peak", "bid-price"])
 def test_each_window_is_planned_from_the_levels_that_were_there(prepared: Prepared, policy: str):
     ran = run(prepared, policy)
@@ -128,6 +129,7 @@ def test_each_window_is_planned_from_the_levels_that_were_there(prepared: Prepar
         assert plan.provenance.rolled.asked_s == pytest.approx(asked.start_s - 300.0, abs=1.0)
 
 
+@pytest.mark.slow
 def test_the_plan_is_followed_from_the_window_on(prepared: Prepared):
     ran = run(prepared, "follow-plan")
     replanning = ran.session.replanning
@@ -139,6 +141,7 @@ def test_the_plan_is_followed_from_the_window_on(prepared: Prepared):
         assert (states == plan.servers.states).all()
 
 
+@pytest.mark.slow
 def test_the_rest_of_a_window_can_be_planned(prepared: Prepared):
     ran = run(prepared, every_steps=24)
     assert [asked.start_s / 7200.0 for asked in ran.planner.asked] == [*range(1, 12)]
@@ -157,6 +160,7 @@ FATES: dict[str, Callable[[int], PlanAnswer | None]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("policy", ["beasy", "peak"])
 def test_a_planner_that_fails_loses_nothing(prepared: Prepared, policy: str, fate: str):
@@ -180,6 +184,7 @@ def test_a_planner_that_fails_loses_nothing(prepared: Prepared, policy: str, fat
         assert len(replanning.done) == 18
 
 
+@pytest.mark.slow
 def test_a_gap_in_the_plans_is_closed_when_a_later_one_comes(prepared: Prepared):
     """Windows 0 and 1 are planned; then nothing until 13 hours."""
 
@@ -195,19 +200,20 @@ def test_a_gap_in_the_plans_is_closed_when_a_later_one_comes(prepared: Prepared)
     assert [hour for hour in started if hour >= 13.0]
 
 
+@pytest.mark.slow
 def test_the_decision_log_stays_in_order(prepared: Prepared):
     times = [line[0] for line in run(prepared, "follow-plan").lines]
     assert times == sorted(times)
 
 
+@pytest.mark.slow
 def test_two_runs_decide_alike(prepared: Prepared):
     first, second = run(prepared, "peak"), run(prepared, "peak")
     assert json.dumps(first.lines, default=str) == json.dumps(second.lines, default=str)
 
 
-def test_without_a_rule_the_session_steps_by_itself(prepared: Prepared, tmp_path: Path):
-    session = build_session(prepared.settings, plans=PlanStore([*prepared.first]))
-    assert Replanner(None, None, lambda platform: None, 1.0).step_of(session) == session.step  # type: ignore[arg-type, return-value]
+def test_without_a_rule_nothing_observes_the_run():
+    assert Replanner(None, None, lambda platform: None, 1.0).observers == ()  # type: ignore[arg-type, return-value]
 
 
 class FourSteps:

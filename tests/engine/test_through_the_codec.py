@@ -39,6 +39,7 @@ def played(world: World, policy: str, *, in_bytes: bool) -> tuple[list[Reply], A
     return replies, None if session.power is None else session.power.trace, end
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_same_run(policy: str) -> None:
     for seed, draw in enumerate(WORLDS):

@@ -41,6 +41,7 @@ def test_an_error_is_a_share_of_the_ideal_day():
     assert (table.median_pct[4], table.p90_pct[4]) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_noise_that_grows_makes_errors_that_grow():
     data = history([(SUN, 100.0), (CLOUD, 50.0)] * 50)
     noise = ForecastNoise(0.0, 1.0, horizon_h=24.0)
@@ -93,6 +94,7 @@ def real_history(place, folder):
     return read_solar_history(dated, column="PV-MEAS", conditions="MERRA2", unit="per-unit")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("place", "noise", "median", "p90"), REAL, ids=["almeria", "uk", "uk-noise"])
 def test_errors_on_real_data_are_near_those_of_the_prototype(tmp_path, place, noise, median, p90):
     data = real_history(place, tmp_path)

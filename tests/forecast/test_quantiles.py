@@ -99,6 +99,7 @@ def test_what_is_known_in_advance_has_no_band() -> None:
     assert np.ptp(source.outlook.quantiles(0.0, HOUR, 2).power_w, axis=0).tolist() == [0.0, 0.0]
 
 
+@pytest.mark.slow
 def test_the_predictor_has_the_errors_of_its_training_data() -> None:
     shadow = day_of(100.0)
     shadow[8:14] = 40.0  # hours under a cloud that nobody told of
@@ -131,6 +132,7 @@ def weather(days: int, seed: int) -> FloatArray:
     return power_w
 
 
+@pytest.mark.slow
 def test_the_share_of_powers_below_a_quantile_is_its_level() -> None:
     hourly_w = weather(300, 4)
     issued = issue_quantiles(hourly_w, FIRST_ISSUE_H)

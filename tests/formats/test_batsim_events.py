@@ -128,6 +128,7 @@ def test_more_hosts_in_all_than_the_cap(tmp_path, monkeypatch):
         read_external_events(tmp_path / "e.txt")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
 def test_members_nested_too_deeply_to_be_walked_through(tmp_path, opening, closing):
     def line(depth):

@@ -104,6 +104,7 @@ def read(path):
     return found.jobs[:], [*map(repr, found.jobs)], found.profiles, found.raw_profiles, found.dropped
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("jobs", [members, usual], ids=["odd", "usual"])
 @pytest.mark.parametrize("form", ["batsim4", "batsim5"])
 def test_a_file_is_read_as_by_a_look_at_each_job(jobs, form, tmp_path_factory):

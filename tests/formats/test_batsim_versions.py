@@ -104,6 +104,7 @@ def renamed(found: Workload, content: dict[str, Any], made: dict[str, Any]) -> W
     return replace(found, profiles=again, raw_profiles=raw)
 
 
+@pytest.mark.slow
 @given(workloads())
 def test_converted_is_read_as_the_same(content: dict[str, Any]) -> None:
     made, notes = workload_for_batsim5(content)

@@ -70,6 +70,7 @@ def readings(tree: ast.AST) -> Iterator[tuple[int, str]]:
 MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("module", [name for name in MODULES if name not in BOUNDARY])
 def test_only_the_boundary_reads_files(module: str) -> None:
     text = (ROOT / module).read_text("utf-8")

@@ -71,6 +71,7 @@ def outcome(sample: Sample) -> BeasyError | None:
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", [*KINDS, *OF_CAMPAIGNS])
 def test_valid_files_are_read(samples: dict[str, Sample], kind: str) -> None:
     assert outcome(samples[kind]) is None
@@ -101,6 +102,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("kind", [*KINDS, *OF_CAMPAIGNS])
 def test_one_message_about_damage(samples: dict[str, Sample], kind: str, damage: str) -> None:
@@ -141,6 +143,7 @@ FEW_WRONG = ("x", True, 10**400)
 """For a run or a campaign, which takes longer to read."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["workload", "summary", "row", "campaign.json"])
 def test_wrong_values_in_each_place_of_json(samples: dict[str, Sample], kind: str) -> None:
     sample = samples[kind]
@@ -156,6 +159,7 @@ def test_wrong_values_in_each_place_of_json(samples: dict[str, Sample], kind: st
     assert refused > 20
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["events", "decisions"])
 def test_wrong_values_in_each_place_of_lines(samples: dict[str, Sample], kind: str) -> None:
     sample = samples[kind]
@@ -216,6 +220,7 @@ def fuzz(sample: Sample, seed: str, count: int) -> None:
             raise AssertionError(f"case {number} of {seed}: {error!r}") from error
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", [*KINDS, *OF_CAMPAIGNS])
 def test_random_damage(samples: dict[str, Sample], kind: str) -> None:
     fuzz(samples[kind], f"{kind} 1", 25)

@@ -154,6 +154,7 @@ def test_a_unit_beside_the_file(tmp_path, unit):
     assert rate(tmp_path, "time_s,price\n0,51\n3600,50\n", unit=unit).values.tolist() == [0.051, 0.05]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "quantity", "start", "zone", "how", "count"),
     [

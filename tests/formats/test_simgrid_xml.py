@@ -230,6 +230,7 @@ def test_hosts_that_no_job_runs_on_are_checked_as_well(tmp_path):
 SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"/></host>'
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("body", "message"),
     [

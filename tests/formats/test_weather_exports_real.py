@@ -162,6 +162,7 @@ def find(prefix):
     return matches[0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("prefix", "start", "rows", "technology", "capacity_w", "columns"), READ, ids=[row[0] for row in READ]
 )
@@ -212,6 +213,7 @@ def test_the_almeria_export_is_the_same_in_both_of_its_files():
     np.testing.assert_allclose(alone, column.columns[POWER])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("column", "index"), [("Solar", 19), ("Wind Onshore", 22), ("Wind Offshore", 21)])
 def test_a_national_fleet_in_brussels_time(column, index):
     path = find("solar_measured/entsoe")

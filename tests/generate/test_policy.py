@@ -17,6 +17,7 @@ def beasy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(program, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_template_runs_and_passes_its_test(tmp_path: Path) -> None:
     done = beasy(tmp_path, "generate", "policy", "shortest_first")
     assert done.returncode == 0, done.stderr

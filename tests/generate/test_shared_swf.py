@@ -69,6 +69,7 @@ def test_every_file_is_in_the_table() -> None:
     assert {path.name for path in FOLDER.iterdir() if not path.name.endswith(".machines")} == set(FATES)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FATES)
 def test_fate(name: str) -> None:
     fate = FATES[name]

@@ -86,6 +86,7 @@ def test_the_clear_sky_of_an_interval_is_that_of_its_middle():
     np.testing.assert_allclose(hourly, by_interval.reshape(-1, 12).mean(axis=1), atol=15.0)
 
 
+@pytest.mark.slow
 def test_a_year_of_wind_has_the_distribution_and_the_memory_asked_for():
     windy = SyntheticWeather(wind_mean_m_s=6)
     speeds = np.concatenate([weather(windy, seed=s, hours=8760).columns[WIND_SPEED] for s in range(4)])
@@ -96,6 +97,7 @@ def test_a_year_of_wind_has_the_distribution_and_the_memory_asked_for():
     assert np.corrcoef(hourly[:-8], hourly[8:])[0, 1] == pytest.approx(math.exp(-1), abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_year_of_clouds_has_the_mean_asked_for():
     for cloudiness in (0.2, 0.7):
         cloudy = weather(SyntheticWeather(cloudiness=cloudiness), hours=4 * 8760)

@@ -32,6 +32,7 @@ def env():
     made.close()
 
 
+@pytest.mark.slow
 def test_gymnasium_s_own_checks(env):
     from gymnasium.utils.env_checker import check_env
 
@@ -52,6 +53,7 @@ def test_an_episode_ends_with_the_run(env):
     assert np.isfinite(rewards).all()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("action", [0, 3])
 def test_the_same_actions_give_the_same_run(env, tmp_path: Path, action: int):
     env.reset(options={**WHEN, "export": str(tmp_path / "env")})

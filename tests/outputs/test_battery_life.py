@@ -49,6 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_it_is_the_wear_of_the_trace(folder: Path):
     run = bs.read_run(folder / "life")
     trace, part = run.energy_trace, run.summary["battery_life"]

@@ -71,6 +71,7 @@ def test_cut_off_anywhere(tmp_path: Path) -> None:
     assert exchanges_in(path) == EXCHANGES
 
 
+@pytest.mark.slow
 def test_damaged_anywhere(tmp_path: Path) -> None:
     """One byte off: read or refused by name, and nothing else."""
     path = tmp_path / "a.rec"

@@ -11,6 +11,7 @@ from recording_files import exchanges_in
 from small_site import differing, small_site
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["easy", "workload-reactive", "power-reactive"])
 def test_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     """Inputs are generated anew, too, from the same seed."""

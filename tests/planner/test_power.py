@@ -141,6 +141,7 @@ def grid_best(
 
 
 class TestAgainstEverything:
+    @pytest.mark.sampled
     @pytest.mark.parametrize("seed", range(4))
     def test_battery_alone(self, seed: int) -> None:
         """Demands are powers of 2 and the grid is fine enough to hold good plans, if not the best."""
@@ -155,6 +156,7 @@ class TestAgainstEverything:
         if plan.relax_factor > relax - 1e-6:
             assert plan.shortfall_w.sum() <= short + 0.1
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("seed", range(4))
     def test_with_an_electrolyzer(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -184,6 +186,7 @@ class TestProperties:
         first = solved(problem(load, renew, small)).relax_factor
         assert solved(problem(load, renew, large)).relax_factor <= first + 1e-5
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("demand_kw", [3.0, 6.0, 8.0])
     @pytest.mark.parametrize("surplus", list(Surplus))
     @pytest.mark.parametrize("tank", [None, TANK], ids=["battery", "hydrogen"])
@@ -195,18 +198,21 @@ class TestProperties:
         plan = solved(case)
         assert plan.envelope_w.max() <= 10e3 * (1 + 1e-9)
 
+    @pytest.mark.slow
     def test_surplus_changes_no_shortfall(self) -> None:
         load, renew = three_days(demand_kw=8.0)
         plans = [solved(PowerProblem(Storage(SITE), load, renew, surplus=surplus)) for surplus in Surplus]
         assert plans[0].shortfall_w.sum() == pytest.approx(plans[1].shortfall_w.sum(), rel=1e-6)
         assert plans[1].battery_j[-1] >= plans[0].battery_j[-1] - 1.0
 
+    @pytest.mark.slow
     def test_same_input_same_plan(self) -> None:
         load, renew = three_days(demand_kw=8.0)
         plans = [solved(PowerProblem(Storage(SITE, TANK), load, renew)) for _ in range(2)]
         assert plans[0].charge_w.tobytes() == plans[1].charge_w.tobytes()
         assert plans[0].hydrogen_kg.tobytes() == plans[1].hydrogen_kg.tobytes()
 
+    @pytest.mark.sampled
     @pytest.mark.parametrize("demand_kw", [6.0, 8.0])
     def test_one_plan_however_it_is_solved(self, demand_kw: float, monkeypatch: pytest.MonkeyPatch) -> None:
         """Of many plans of equal throughput without the tilt, one is left: other machines find it too."""

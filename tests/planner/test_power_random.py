@@ -61,6 +61,7 @@ def random_problem(seed: int) -> PowerProblem:
     )
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("seed", range(60))
 def test_a_plan_that_holds_or_a_reason(seed: int) -> None:
     case = random_problem(seed)
@@ -75,6 +76,7 @@ def test_a_plan_that_holds_or_a_reason(seed: int) -> None:
         assert decision.outcome.gap <= 1e-4 or decision.outcome.status is SolverStatus.FEASIBLE
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [179, 395])
 def test_presolve_that_calls_a_stage_infeasible_ends_no_search(seed: int) -> None:
     outcome = plan_power(random_problem(seed), SolverLimits(nodes=200)).outcome

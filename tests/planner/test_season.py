@@ -440,6 +440,7 @@ class TestWindowsWithTargets:
         assert levels[2] == pytest.approx(1.05 + filled_kwh * 0.65 / IN_KWH, abs=1e-4)
         assert unmet_kwh == pytest.approx(0.0, abs=1e-3)
 
+    @pytest.mark.slow
     def test_no_demand_is_given_up_to_fill_the_tank(self) -> None:
         _, unmet_kwh = self.levels(290.0, (1.0, 1.0, 1.0))
         levels, no_more_kwh = self.levels(290.0, (2.0, 2.0, 2.0))

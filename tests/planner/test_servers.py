@@ -155,6 +155,7 @@ def test_the_end_of_a_plan_counts_on_times_of_its_start() -> None:
     assert plan.end.obliged_s.tolist() == [3000.0 - 4 * STEP_S, 0.0]
 
 
+@pytest.mark.slow
 def test_windows_turn_round_which_servers_sleep() -> None:
     platform = preset_platform({"gros": 10})
     envelope_w = np.full(20, 700.0)
@@ -232,6 +233,7 @@ def cases(draw: st.DrawFn) -> tuple[Platform, np.ndarray, ServerStart, ServerRul
     return platform, floor_w + shares * 110.0 * platform.size, start, rules
 
 
+@pytest.mark.slow
 @given(cases(), st.booleans())
 @settings(max_examples=examples(60), deadline=None)
 def test_plans_keep_every_rule(case, whole: bool) -> None:

@@ -21,6 +21,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("counts", "steps"), CASES, ids=str)
 def test_as_good_as_brute_force(counts: dict[str, int], steps: int, seed: int) -> None:

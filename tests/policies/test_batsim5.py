@@ -106,6 +106,7 @@ def test_no_policy_makes_batsim5_abort(world: World, policy: str) -> None:
     assert not session.cluster.running
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_same_decisions_as_for_batsim4(policy: str) -> None:
     """On these worlds, the millisecond to which calls are rounded up changes nothing but times."""

@@ -76,6 +76,7 @@ def files_of(made: SmallSite, platform: Path, policy: str, folder: Path) -> Path
     return folder
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", sorted(OURS))
 def test_a_platform_without_the_property_of_speeds_makes_no_difference(
     made: SmallSite, policy: str, tmp_path: Path
@@ -160,6 +161,7 @@ def all_the_same(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Sm
     return cache(made)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", [name for name in sorted(OURS) if not policy_class(name).needs_plan])
 @pytest.mark.parametrize("watts", [30, 0])
 def test_nothing_is_divided_by_the_energy_of_jobs_that_cost_none(
@@ -175,6 +177,7 @@ def test_nothing_is_divided_by_the_energy_of_jobs_that_cost_none(
     assert json.loads((tmp_path / "run_summary.json").read_text())["complete"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["workload-reactive", "beasy", "next", "bid-price"])
 def test_on_a_platform_that_comes_with_batsim(batsims_own: SmallSite, policy: str, tmp_path: Path) -> None:
     found = summary_of(batsims_own, policy, tmp_path)

@@ -309,6 +309,7 @@ def test_a_surplus_speeds_up_running_jobs():
 # --- whole runs -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(25))
 def test_no_decision_is_refused_and_every_job_is_accounted_for(seed):
     world = random_world(np.random.default_rng([7, seed]))

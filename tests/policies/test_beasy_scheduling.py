@@ -149,6 +149,7 @@ def test_2b_counts_the_jobs_own_servers_after_its_end():
     assert drawn(test) == ["11.111"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(30))
 def test_2b_refuses_only_what_idle_servers_cannot_pay(seed):
     """In plans longer than the first scan, some of which just suffice."""

@@ -204,6 +204,7 @@ def test_compensation_of_a_surplus() -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("policy", OURS)
 def test_whether_someone_listens_changes_no_decision(policy: str) -> None:
     for seed in range(4):

@@ -68,6 +68,7 @@ def test_on_an_idle_site_it_starts(policy: str, walltime_s: float | None) -> Non
     assert run(one_long_job(walltime_s), policy).session.outcomes.counts()["finished"] == 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(12))
 def test_without_long_jobs_the_option_changes_nothing(seed: int) -> None:
     world = random_world(np.random.default_rng(seed))

@@ -58,6 +58,7 @@ def over_the_wire(world: World, policy: str, session_for: Sessions = session_of)
     return seen
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("policy", sorted(OURS))
 @pytest.mark.parametrize(("mode", "energy"), [*zip(GuardMode, EnergySource, strict=True)])
 def test_the_same_bytes(policy: str, mode: GuardMode, energy: EnergySource) -> None:
@@ -79,6 +80,7 @@ def test_the_same_bytes_with_a_grid_and_workflows(policy: str, seed: int) -> Non
     assert over_the_wire(world, policy) == alone
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["bid-price", "beasy"])
 @pytest.mark.parametrize("seed", [15])
 def test_the_same_bytes_with_a_plan(policy: str, seed: int) -> None:

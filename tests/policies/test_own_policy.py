@@ -38,6 +38,7 @@ def shown_command() -> list[str]:
     return shlex.split(command.group(1).replace("\\\n", " "))
 
 
+@pytest.mark.slow
 def test_the_example_runs(folder: Path) -> None:
     done = beasy(folder, *shown_command())
     assert done.returncode == 0, done.stderr
@@ -45,6 +46,7 @@ def test_the_example_runs(folder: Path) -> None:
     assert re.search(r"finished +80 ", done.stdout)
 
 
+@pytest.mark.slow
 def test_its_options_are_checked(folder: Path) -> None:
     arguments = [a if a != "patience_s=600" else "patience=600" for a in shown_command()]
     done = beasy(folder, *arguments)
@@ -53,6 +55,7 @@ def test_its_options_are_checked(folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_policy_that_errs_is_told_so(folder: Path) -> None:
     (folder / "greedy.py").write_text(
         "from beasy_sched.policies import HostSet, Policy, Start\n"
@@ -69,6 +72,7 @@ def test_a_policy_that_errs_is_told_so(folder: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_policy_that_crashes_is_named(folder: Path) -> None:
     (folder / "broken.py").write_text(
         "from beasy_sched.policies import Policy\n"
@@ -82,6 +86,7 @@ def test_a_policy_that_crashes_is_named(folder: Path) -> None:
     assert "broken.py" in done.stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("results", "told"),
     [
@@ -119,6 +124,7 @@ def test_results_that_cannot_be_had(folder: Path, results: str, told: str) -> No
     assert summary["jobs"]["finished"] == 80
 
 
+@pytest.mark.slow
 def test_easy_with_a_rule_of_ones_own(folder: Path) -> None:
     """The second policy of the page keeps all invariants, on sites and without one."""
     code = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)

@@ -33,6 +33,7 @@ def switched(decisions: list[d.Decision]) -> list[tuple[str, int]]:
     return [(str(x.resources), x.state) for x in only(d.SetResourceState, decisions)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("watts", "asleep"),
     [

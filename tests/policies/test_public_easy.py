@@ -55,6 +55,7 @@ class Narrow(Policy):
         return [*actions, *view.wake(asleep[: max(0, missing)], "jobs wait")]
 
 
+@pytest.mark.slow
 def test_a_policy_on_the_pass_keeps_all_rules() -> None:
     check = check_policy(Narrow, runs=15)
     assert check.outcomes["finished"] > 10

@@ -120,6 +120,7 @@ def run(place: Path, out: Path, policy: str, *more: str) -> int:
     return exit_code("simulate", *names, *forecast, *plans, "--policy", policy, "-o", str(out), "-q", *more)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["beasy", "bid-price"])
 def test_a_run_tells_what_was_promised_and_seen(place: Path, tmp_path: Path, policy: str) -> None:
     pytest.importorskip("highspy")
@@ -131,6 +132,7 @@ def test_a_run_tells_what_was_promised_and_seen(place: Path, tmp_path: Path, pol
     assert risk.windows[1].level == pytest.approx(0.1 + 0.25 * (0.1 - risk.windows[0].wrong))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["beasy", "bid-price"])
 @pytest.mark.parametrize("given_risk", ["0", "150%", "some"])
 def test_a_bad_share_is_told(
@@ -190,6 +192,7 @@ def follow(
     return levels, bounds
 
 
+@pytest.mark.slow
 def test_the_nine_curves_take_the_demand_s_quantiles(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +209,7 @@ def test_the_nine_curves_take_the_demand_s_quantiles(
     assert bounds[levels.index(0.2)] == pytest.approx([500.0, 800.0, 950.0])
 
 
+@pytest.mark.slow
 def test_the_bounds_of_the_demand_change_decisions(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

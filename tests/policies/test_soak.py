@@ -59,6 +59,7 @@ def test_the_soak_is_of_more_than_a_thousand_windows() -> None:
     assert SEEDS * len(POLICIES) * len(SORTS) > 1000
 
 
+@pytest.mark.slow
 def test_the_worlds_bring_about_what_they_are_for() -> None:
     """The properties mean something only if the runs kill, sleep, wake, end jobs and run dry."""
     counts: dict[str, int] = {}
@@ -75,6 +76,7 @@ def test_the_worlds_bring_about_what_they_are_for() -> None:
     assert lowest > 3
 
 
+@pytest.mark.slow
 def test_the_rich_worlds_have_what_they_are_for() -> None:
     """Every feature often, plans made by the planner, hydrogen that departs from its plan."""
     worlds = [rich_world(np.random.default_rng(seed)) for seed in range(60)]
@@ -123,6 +125,7 @@ def test_the_green_worlds_have_what_they_are_for() -> None:
     assert min(features.values()) >= 8, features
 
 
+@pytest.mark.slow
 def test_the_green_worlds_bring_about_what_they_are_for() -> None:
     counts: Counter[str] = Counter()
     for seed in range(90):

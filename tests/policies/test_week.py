@@ -142,6 +142,7 @@ def test_a_plan_of_three_windows(week: Week) -> None:
     assert week.plans.end_s == END_S
 
 
+@pytest.mark.sampled
 def test_running_jobs_run_on(done: Done) -> None:
     """Some of those that run at each boundary were started before it and end after it, as they would."""
     outcomes = done.outcomes()
@@ -200,6 +201,7 @@ def test_the_summary_counts_by_window(done: Done) -> None:
     assert summary.jobs.submitted == 260
 
 
+@pytest.mark.slow
 def test_beasy_looks_into_the_windows_that_it_knows(week: Week) -> None:
     """With the first window's plan alone it starts nothing that could run past that; with all, it does."""
     for count in (1, 3):

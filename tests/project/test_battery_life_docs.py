@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from project.shell import ROOT, run
 
 from beasy_sched.energy.battery_life import CHEMISTRIES, LMO
@@ -21,6 +22,7 @@ def block(language: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_the_example(tmp_path: Path):
     assert len(block("bash").splitlines()) <= 10
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -98,6 +98,7 @@ def test_mistakes_that_show_later(arguments: str, told: str, tmp_path: Path, mon
     assert not list(tmp_path.rglob("campaign.json"))
 
 
+@pytest.mark.slow
 def test_a_comparison_and_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -37,6 +37,7 @@ def played(place: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_every_command_runs(played: Path):
     for name in ("month", "easy", "greenslot", "year/beasy/run"):

@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 
+import pytest
 from project.shell import ROOT
 
 
+@pytest.mark.slow
 def test_the_flows_are_followed():
     done = subprocess.run(
         [sys.executable, ROOT / "scripts/flows"], capture_output=True, text=True, check=True, timeout=240

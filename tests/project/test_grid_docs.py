@@ -111,6 +111,7 @@ def test_the_examples_of_the_default_site(tmp_path: Path) -> None:
     assert site.storage.battery == plain.storage.battery
 
 
+@pytest.mark.slow
 def test_the_workload(tmp_path: Path) -> None:
     (jobs,) = blocks(WORKFLOWS, "json")
     (tmp_path / "jobs.json").write_text(jobs)
@@ -154,6 +155,7 @@ def _tables() -> tuple[str, str, str]:
     return first, second, third.partition("\n## ")[0]
 
 
+@pytest.mark.slow
 def test_the_command_and_the_predictor(tmp_path: Path) -> None:
     """The week of the paper, on a site with carbon; the predictor learns from a year of synthetic sky."""
     (code,) = blocks(SECTION, "bash")

@@ -39,6 +39,7 @@ def test_every_command_runs(played: Path):
             assert (played / f"out/{name}_{written}").stat().st_size > 100
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_own_data_are_compared_with_one_command(place: Path):
     (command,) = blocks(OWN_DATA, "bash")
@@ -46,6 +47,7 @@ def test_own_data_are_compared_with_one_command(place: Path):
     assert (place / "out/mine/power-reactive/run_summary.json").stat().st_size > 100
 
 
+@pytest.mark.slow
 def test_the_python_lines_run(place: Path):
     pytest.importorskip("pandas")
     (code,) = blocks(README, "python")
@@ -56,6 +58,7 @@ def test_the_python_lines_run(place: Path):
     assert 19 <= float(lowest) <= 50  # below SoC_min by sleep and transitions only
 
 
+@pytest.mark.slow
 def test_the_policies_that_are_shown_exist():
     shown = re.findall(r"^\| `([\w-]+)` \|", README.partition("## Policies")[2].partition("\n## ")[0], re.M)
     done = run(sys.executable, "-m", "beasy_sched", "policies")
@@ -65,6 +68,7 @@ def test_the_policies_that_are_shown_exist():
     assert {*shown} < {line.split()[0] for line in done.stdout.splitlines()}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_story_of_a_job_is_what_is_told(played: Path):
     command, told = re.findall(r"`beasy-sched (explain [^`]+)` tells.*?```text\n(.*?)```", README, re.DOTALL)[

@@ -56,6 +56,7 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_scenario_of_ones_own_and_once_more(tmp_path: Path, small: Path):
     command = (CRITICAL, "--scenario", small, "--out", "out", "--seeds", "2", "--shed-seeds", "1")
     done = run(*map(str, command), cwd=tmp_path)
@@ -74,6 +75,7 @@ def test_a_scenario_of_ones_own_and_once_more(tmp_path: Path, small: Path):
     assert again.stdout.startswith(tables)
 
 
+@pytest.mark.slow
 def test_another_campaign_in_the_folder_is_refused(tmp_path: Path, small: Path):
     (tmp_path / "out" / "critical").mkdir(parents=True)
     (tmp_path / "out" / "critical" / "notes.txt").write_text("mine")
@@ -84,6 +86,7 @@ def test_another_campaign_in_the_folder_is_refused(tmp_path: Path, small: Path):
     )
 
 
+@pytest.mark.slow
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, small: Path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_text("mine")

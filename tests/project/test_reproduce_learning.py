@@ -30,6 +30,7 @@ def test_seeds_of_training_are_refused(capsys: pytest.CaptureFixture[str]):
     assert "choose seeds up to 9999" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path):
     (tmp_path / "thesis.tex").write_text("mine")
     done = run_study("learning", "--quick", "--out", tmp_path, timeout_s=60)

@@ -8,6 +8,7 @@ import pytest
 from project.shell import run_study
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("study", "arguments", "told"),
     [
@@ -42,6 +43,7 @@ def test_what_is_wrong_is_told(tmp_path: Path, study: str, arguments: str, told:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("study", ["energy_budget", "greenslot"])
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, study: str) -> None:
     (tmp_path / "thesis.tex").write_text("mine")

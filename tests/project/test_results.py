@@ -26,6 +26,7 @@ def test_a_run_that_is_there(tmp_path: Path):
     assert [path.name for path in (into / "figures/learning").iterdir()] == ["a.png"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("study", "message"),
     [

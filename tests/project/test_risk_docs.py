@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from project.shell import ROOT, run
 
 PAGE = (ROOT / "docs/guides/risk.md").read_text("utf-8")
@@ -18,6 +19,7 @@ def block(language: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_the_example(tmp_path: Path) -> None:
     assert len(block("bash").splitlines()) <= 10
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -47,6 +47,7 @@ def rows_of(policies: Iterable[str], text: str) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 def test_one_policy_from_any_folder_twice_with_the_same_result(tmp_path: Path):
     traces = []
     for _ in range(2):
@@ -68,6 +69,7 @@ def test_one_policy_from_any_folder_twice_with_the_same_result(tmp_path: Path):
     assert "</html>" in (tmp_path / "out/run/report.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_two_policies_a_row_each_that_equals_the_summaries(tmp_path: Path):
     done = run(RUN, "--quick", "--no-plan", *TWO, "--out", "two", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -96,6 +98,7 @@ def test_two_policies_a_row_each_that_equals_the_summaries(tmp_path: Path):
     assert (tmp_path / "two/comparison.md").read_text().count("\n| ") == 4
 
 
+@pytest.mark.slow
 def test_over_the_wire_the_same_results(tmp_path: Path):
     for name, how in (("one", ()), ("wire", ("--wire",))):
         (tmp_path / name).mkdir()
@@ -111,6 +114,7 @@ def test_over_the_wire_the_same_results(tmp_path: Path):
             assert one.read_bytes() == wire.read_bytes(), name
 
 
+@pytest.mark.slow
 def test_a_report_that_cannot_be_written_costs_nothing_else(tmp_path: Path):
     (tmp_path / "plotly.py").write_text("raise ImportError('there is no plotly')\n")
     quick = ("--quick", "--no-plan", "--policy", "fcfs", "--out", "out")
@@ -123,6 +127,7 @@ def test_a_report_that_cannot_be_written_costs_nothing_else(tmp_path: Path):
     assert summary(tmp_path / "out/fcfs")["complete"]
 
 
+@pytest.mark.slow
 def test_markdown_is_all_that_is_printed_and_the_real_days_can_be_the_forecast(tmp_path: Path):
     exact = ("--production", "exact", "--sigma", "0")
     only = ("--policy", "fcfs", "--markdown", "--no-plan", "--no-report")
@@ -140,6 +145,7 @@ def test_markdown_is_all_that_is_printed_and_the_real_days_can_be_the_forecast(t
         assert (tmp_path / "m" / kind).read_bytes() == (tmp_path / f"m/forecast_{kind}").read_bytes()
 
 
+@pytest.mark.slow
 def test_on_a_terminal_of_80_columns_a_bar_and_a_table_that_fits(tmp_path: Path):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -162,6 +168,7 @@ def test_on_a_terminal_of_80_columns_a_bar_and_a_table_that_fits(tmp_path: Path)
     assert len(rows_of(TWO[1::2], table)) == 2
 
 
+@pytest.mark.slow
 def test_a_policy_that_fails_is_a_row_and_the_exit_code(tmp_path: Path):
     old = tmp_path / "bad/beasy/run_summary.json"
     old.parent.mkdir(parents=True)
@@ -180,6 +187,7 @@ def test_a_policy_that_fails_is_a_row_and_the_exit_code(tmp_path: Path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_week_of_greenslot_s_paper(tmp_path: Path):
     """As in the paper's Figures 6 and 10: more green energy, lower cost, and no deadline missed."""
     two = ("--policy", "conventional", "--policy", "greenonly")
@@ -205,6 +213,7 @@ def test_the_week_of_greenslot_s_paper(tmp_path: Path):
     assert "explain week/conventional --job W2.5.1.8" in done.stdout
 
 
+@pytest.mark.slow
 def test_own_trace_and_weather(tmp_path: Path):
     rows = [f"{n} {n * 600} 5 {300 + n} 4 -1 -1 4 900 -1 1 1 1 -1 1 -1 -1 -1" for n in range(1, 200)]
     (tmp_path / "own.swf").write_text("; MaxProcs: 64\n" + "\n".join(rows) + "\n")
@@ -225,6 +234,7 @@ def test_own_trace_and_weather(tmp_path: Path):
     assert got == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.slow
 def test_own_site(tmp_path: Path):
     (tmp_path / "site.toml").write_text(
         "[battery]\ncapacity_kwh = 50\ncharge_limit_kw = 20\ndischarge_limit_kw = 20\n"
@@ -236,6 +246,7 @@ def test_own_site(tmp_path: Path):
     assert len((tmp_path / "out/run/fcfs/run_energy_trace.csv").read_text().splitlines()) == 1 + 72
 
 
+@pytest.mark.slow
 def test_mistakes_are_told_and_the_exit_code_is_2(tmp_path: Path):
     """All that `beasy-sched compare` refuses: tests/cli/test_compare.py."""
     done = run(RUN, "--quick", "--arrivals", "end", cwd=tmp_path)
@@ -246,6 +257,7 @@ def test_mistakes_are_told_and_the_exit_code_is_2(tmp_path: Path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own_that_cannot_be_made_is_told_before_anything_is(tmp_path: Path):
     (tmp_path / "own.py").write_text(
         "from beasy_sched.policies.easy import Easy\n"
@@ -258,6 +270,7 @@ def test_a_policy_of_ones_own_that_cannot_be_made_is_told_before_anything_is(tmp
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_help_names_every_option():
     done = run(RUN, "--help")
     assert done.returncode == 0
@@ -275,6 +288,7 @@ def test_help_names_every_option():
     assert "PYTHON names the Python" in done.stdout
 
 
+@pytest.mark.sampled
 @pytest.mark.skipif(shutil.which("ps") is None, reason="there is no ps to look for processes with")
 @pytest.mark.parametrize(
     ("arguments", "policies", "sign"),

@@ -20,6 +20,7 @@ RUN = ROOT / "scripts" / "run_year"
 FEW = ("--days", "3", "--policy", "power-reactive", "--policy", "easy")
 
 
+@pytest.mark.slow
 def test_a_table_by_month_a_picture_and_all_results(tmp_path: Path):
     done = run(RUN, *FEW, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -44,6 +45,7 @@ def test_a_table_by_month_a_picture_and_all_results(tmp_path: Path):
     assert explained.stdout.startswith("Step 144, 1d 12:00:00")
 
 
+@pytest.mark.slow
 def test_a_single_server(tmp_path: Path):
     """Its jobs ask for no more than there is."""
     done = run(RUN, "--days", "1", "--servers", "1", "--policy", "easy", cwd=tmp_path)
@@ -59,6 +61,7 @@ def test_the_moment_of_the_hint_is_within_the_run(days: int, at: str):
     assert parse_duration(at) < days * 86_400.0
 
 
+@pytest.mark.slow
 def test_a_policy_that_fails_leaves_the_others_whole(tmp_path: Path):
     (tmp_path / "mine.py").write_text(
         "from beasy_sched.policies import Policy\n"
@@ -74,6 +77,7 @@ def test_a_policy_that_fails_leaves_the_others_whole(tmp_path: Path):
     assert (tmp_path / "out/year/months.txt").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_it_and_says_so(tmp_path: Path):
     ours, theirs = pty.openpty()
     old = [tmp_path / "out/year" / name for name in ("months.txt", "year.png", "power-reactive/run_jobs.csv")]
@@ -124,6 +128,7 @@ def test_bad_input_has_one_message(
     assert not [*tmp_path.iterdir()]
 
 
+@pytest.mark.slow
 def test_the_script_ends_as_the_command_does(tmp_path: Path):
     done = run(RUN, "--start", "June", cwd=tmp_path)
     assert done.returncode == 2

@@ -70,6 +70,7 @@ def make_forecast(folder: Path) -> None:
     shutil.copy(forecast.workload, folder / "forecast_workload.json")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("forecast", [False, True])
 def test_a_missing_plan_is_made_from_the_best_forecast_there_is(folder: Path, forecast: bool) -> None:
     workload = "workload.json"
@@ -83,6 +84,7 @@ def test_a_missing_plan_is_made_from_the_best_forecast_there_is(folder: Path, fo
     assert (folder / "run_jobs.csv").read_bytes() == jobs
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_there_is_used_by_every_policy(folder: Path) -> None:
     made = plan(folder, "workload.json", "power.txt")
     (folder / "plan.msgpack").write_bytes(made)
@@ -93,11 +95,13 @@ def test_a_plan_that_is_there_is_used_by_every_policy(folder: Path) -> None:
     assert (folder / "run_jobs.csv").read_bytes() == simulated(folder, "--plan", folder / "plan.msgpack")
 
 
+@pytest.mark.slow
 def test_no_plan_is_made_for_a_policy_that_needs_none(folder: Path) -> None:
     serve(folder, "--policy=easy")
     assert not (folder / "plan.msgpack").exists()
 
 
+@pytest.mark.slow
 def test_a_forecast_that_is_there_is_used(folder: Path) -> None:
     (folder / "forecast.csv").write_text("no forecast\n")
     done = subprocess.run(
@@ -111,6 +115,7 @@ def test_a_forecast_that_is_there_is_used(folder: Path) -> None:
     assert "forecast.csv" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_last_line_names_the_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLDER", "/home/me/days")
     *_, last = serve(folder).splitlines()
@@ -121,6 +126,7 @@ def test_the_last_line_names_the_results(folder: Path, monkeypatch: pytest.Monke
     assert {*folder.glob(match[3])} > {folder / match[1], folder / match[2]}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["no-such", "beasy"])
 def test_what_is_wrong_is_told_once(folder: Path, policy: str) -> None:
     (folder / "platform.xml").write_text("<nothing/>")
@@ -132,6 +138,7 @@ def test_what_is_wrong_is_told_once(folder: Path, policy: str) -> None:
     assert not [*folder.glob("run_*"), *folder.glob("plan.msgpack")]
 
 
+@pytest.mark.slow
 def test_a_signal_reaches_the_daemon(folder: Path) -> None:
     with subprocess.Popen(
         scheduler(free_endpoint()), cwd=folder, stderr=subprocess.PIPE, text=True

@@ -103,6 +103,7 @@ def test_any_json(decode: Decode, value: object) -> None:
     survives(decode, json.dumps(value).encode())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=strategies.json_values)
 def test_any_data(kind: str, data: object) -> None:

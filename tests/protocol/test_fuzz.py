@@ -50,6 +50,7 @@ def test_any_json(decode: Decode, value: object) -> None:
     survives(decode, json.dumps(value).encode())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("decode", DECODERS)
 @pytest.mark.parametrize("kind", TYPES)
 @given(data=strategies.json_values)

@@ -82,6 +82,7 @@ def starts(rows: list[Row]) -> dict[str, float]:
     return {row["job_id"]: float(row["starting_time"]) for row in rows}
 
 
+@pytest.mark.slow
 def test_easy_backfill_agrees_with_easy(tmp_path: Path) -> None:
     """Halves of the platform and whole ones: no job ever lacks neighbouring hosts, so the schedules agree."""
     inputs = equal_servers(tmp_path, {HOSTS // 2: 80.0, HOSTS: 20.0})
@@ -93,6 +94,7 @@ def test_easy_backfill_agrees_with_easy(tmp_path: Path) -> None:
     assert times != sorted(times), "no job was backfilled: the comparison says nothing"
 
 
+@pytest.mark.slow
 def test_easy_backfill_gives_neighbouring_hosts(tmp_path: Path) -> None:
     """Jobs of any size: what makes its schedule another one than that of easy."""
     inputs = equal_servers(tmp_path, {1: 30.0, 2: 20.0, 3: 20.0, 5: 20.0, 9: 10.0})
@@ -105,6 +107,7 @@ def test_easy_backfill_gives_neighbouring_hosts(tmp_path: Path) -> None:
     assert starts(rows) != easy
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [[], ["-E"], ["--forward-profiles-on-submission"]])
 def test_filler_sched(tmp_path: Path, options: list[str]) -> None:
     """It answers later than it was asked: its replies have a ``now`` of their own."""
@@ -114,6 +117,7 @@ def test_filler_sched(tmp_path: Path, options: list[str]) -> None:
     assert min(late) == pytest.approx(0.005)
 
 
+@pytest.mark.slow
 def test_filler_sched_with_events(tmp_path: Path) -> None:
     """Machines leave and come back: nothing runs on them meanwhile, except what ran there already."""
     made = small_site(tmp_path, jobs=JOBS)

@@ -32,6 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> SmallSite:
     return small_site(tmp_path_factory.mktemp("site"))
 
 
+@pytest.mark.slow
 def test_a_whole_run_over_zeromq(site: SmallSite, tmp_path: Path) -> None:
     """The same schedule, energy and end as with the session in the simulator's own process."""
     endpoint = free_endpoint()
@@ -51,6 +52,7 @@ def test_a_whole_run_over_zeromq(site: SmallSite, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "run_summary.json").read_text())["error"] is None
 
 
+@pytest.mark.slow
 def test_the_documented_commands(site: SmallSite, tmp_path: Path) -> None:
     """As they stand in docs/guides/batsim.md, but for the endpoint."""
     for path in (site.platform, site.workload, site.events, site.site):
@@ -69,6 +71,7 @@ def test_the_documented_commands(site: SmallSite, tmp_path: Path) -> None:
     assert {"run_jobs.csv", "run_pstate_changes.csv", "run_summary.json", "run_energy_trace.csv"} <= written
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -93,6 +96,7 @@ def test_wrong_options_end_with_one_message(tmp_path: Path, options: dict[str, o
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_peer_that_breaks_the_protocol_ends_the_run(site: SmallSite, tmp_path: Path) -> None:
     endpoint = free_endpoint()
     command = pybatsim(endpoint, {"export": "run"})
@@ -110,6 +114,7 @@ def test_a_peer_that_breaks_the_protocol_ends_the_run(site: SmallSite, tmp_path:
     assert "which was not requested" in summary["error"]
 
 
+@pytest.mark.slow
 def test_a_simulator_that_falls_silent(site: SmallSite, tmp_path: Path) -> None:
     endpoint = free_endpoint()
     command = pybatsim(endpoint, {}, "-t", "200")
@@ -120,6 +125,7 @@ def test_a_simulator_that_falls_silent(site: SmallSite, tmp_path: Path) -> None:
         assert "Traceback" not in process.said()
 
 
+@pytest.mark.slow
 def test_protect_is_refused(site: SmallSite, tmp_path: Path) -> None:
     endpoint = free_endpoint()
     command = pybatsim(endpoint, {}, "--protect")

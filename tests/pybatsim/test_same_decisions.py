@@ -11,6 +11,7 @@ from pybatsim_inside import PybatsimInside
 from small_site import SmallSite, small_site
 
 from beasy_sched.engine.rolling import PlanOutcome
+from beasy_sched.engine.run import Run
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -42,7 +43,7 @@ def daemon_run(site: SmallSite, options: dict[str, object]) -> list[Exchange]:
     exchanges: list[Exchange] = []
     with replanned(settings, lambda: platform) as planner:
         session = build_session(settings, platform=platform, replan=planner.rule, plans=planner.plans)
-        step = planner.step_of(session)
+        step = Run(session, planner.observers).step
 
         def decide(message: Message) -> Reply:
             raw = batsim4.encode_message(message)
@@ -88,6 +89,7 @@ def in_folder(value: object, folder: Path) -> object:
     return str(folder / value) if isinstance(value, str) and (folder / value).is_file() else value
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", CASES)
 def test_same_decisions_as_the_daemon(site: SmallSite, case: str) -> None:
     from beasy_sched.pybatsim import BeasyScheduler
@@ -104,6 +106,7 @@ def test_same_decisions_as_the_daemon(site: SmallSite, case: str) -> None:
     assert inside.scheduler.session.outcomes.counts()["finished"] > 0
 
 
+@pytest.mark.slow
 def test_the_cases_make_every_kind_of_decision(site: SmallSite) -> None:
     """The comparison above means something only if what is compared occurs."""
     seen = {"EXECUTE_JOB": 0}
@@ -122,6 +125,7 @@ def test_the_cases_make_every_kind_of_decision(site: SmallSite) -> None:
     assert all(count > 0 for count in seen.values())
 
 
+@pytest.mark.slow
 def test_outputs_are_those_of_the_daemon(site: SmallSite, tmp_path: Path) -> None:
     from beasy_sched.pybatsim import BeasyScheduler
 

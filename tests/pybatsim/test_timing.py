@@ -18,6 +18,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     return Inputs(made.platform, [made.workload])
 
 
+@pytest.mark.slow
 def test_both_get_every_message(inputs: Inputs) -> None:
     def make() -> Simulation:
         return simulation_from_files(inputs, SimulationOptions())

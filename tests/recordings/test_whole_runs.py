@@ -16,6 +16,7 @@ def test_all_ten_are_here():
     assert len(names()) == 10
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", names())
 def test_the_simulator_tells_what_batsim_told(name, tmp_path):
     run = whole_run(name)
@@ -27,6 +28,7 @@ def test_the_simulator_tells_what_batsim_told(name, tmp_path):
     assert faults == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", names())
 def test_the_daemon_decides_what_it_decided(name, tmp_path):
     run = whole_run(name)
@@ -51,6 +53,7 @@ def test_the_daemon_does_not_depend_on_the_order_of_profiles(name, tmp_path):
         assert encode_reply(session.step(message)).decode() == replied
 
 
+@pytest.mark.slow
 def test_a_week_in_the_closed_loop_has_every_start_and_every_host(tmp_path):
     run = whole_run("sdsc_easy")
     run.write_inputs(tmp_path)

@@ -110,6 +110,7 @@ def test_values_that_are_not_known() -> None:
 GRID = {"green_kwh": 30.0, "green_share": 0.75, "import_kwh": 10.0, "cost": 2.0, "carbon_kg": None}
 
 
+@pytest.mark.slow
 def test_green_charts_where_there_is_a_grid() -> None:
     rows = [row("easy", 1, 5, **GRID), row("easy", 2, 5, **(GRID | {"import_kwh": 20.0}))]
     text = page(rows)
@@ -128,6 +129,7 @@ def test_green_charts_where_there_is_a_grid() -> None:
     )
 
 
+@pytest.mark.slow
 def test_conditions_and_what_is_missing() -> None:
     failed = row("easy", 3, 0, status="failed", error="<it> broke", finished_pct=None)
     text = page([*RUNS, failed, row("easy", 1, 4, veto=False, guard="kill-all")], expected=9)

@@ -62,6 +62,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return read_run_data("run", prefix)
 
 
+@pytest.mark.sampled
 def test_it_balances_and_the_sums_are_those_of_the_summary(run: RunData) -> None:
     flows = energy_flows(run)
     check_balance(flows)

@@ -130,6 +130,7 @@ def heard(policy: str, options: str) -> list[tuple[str, str, dict[str, object]]]
     return listener.heard
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("policy", "options"), CASES)
 def test_every_rule_has_a_sentence_and_every_sentence_its_facts(policy: str, options: str) -> None:
     assert heard(policy, options)

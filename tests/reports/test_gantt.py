@@ -102,6 +102,7 @@ def test_servers_that_cannot_be_read(tmp_path: Path, text: str) -> None:
         read_run_data("a", prefix)
 
 
+@pytest.mark.slow
 def test_states_agree_with_batsims_own_count(tmp_path: Path) -> None:
     site = small_site(tmp_path)
     prefix = tmp_path / "out" / "run"

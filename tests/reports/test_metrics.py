@@ -18,6 +18,7 @@ from project.shell import ROOT
 from small_site import SmallSite, small_site
 
 from beasy_sched.engine import Session
+from beasy_sched.engine.run import Run
 from beasy_sched.model import decisions as d
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -79,22 +80,17 @@ class Played:
         self.replies: list[Reply] = []
         self.looks = 0
         self._every = every
-        followed = self.metrics.following(self.session, self._step)
+        self._run = Run(self.session, [self.metrics])
         self._simulation = site.simulation(events=settings.site is not None)
-        self._followed = followed
 
     def run(self) -> Values:
         """Run, and return what is told at the end."""
         self._simulation.run(self._decide)
         return values_of(self.metrics.page())
 
-    def _step(self, message: Message) -> Reply:
-        reply = self.session.step(message)
-        self.replies.append(reply)
-        return reply
-
     def _decide(self, message: Message) -> Reply:
-        reply = self._followed(message)
+        reply = self._run.step(message)
+        self.replies.append(reply)
         if len(self.replies) % self._every == 1:
             self.looks += 1
             as_the_session(values_of(self.metrics.page()), self.session)
@@ -133,6 +129,7 @@ def as_the_session(values: Values, session: Session) -> None:
             assert values[f"beasy_{name}_watts"] == power_w, name
 
 
+@pytest.mark.slow
 def test_at_any_moment_the_values_are_those_of_the_session(site: SmallSite) -> None:
     played = Played(site, settings_of(site))
     values = played.run()
@@ -149,6 +146,7 @@ def _version() -> str:
     return __version__
 
 
+@pytest.mark.slow
 def test_decisions_are_those_of_the_replies(site: SmallSite) -> None:
     played = Played(site, settings_of(site))
     values = played.run()
@@ -177,18 +175,19 @@ def test_without_a_site_nothing_is_told_of_power(site: SmallSite) -> None:
 
 def test_before_the_first_message() -> None:
     metrics = Metrics("easy")
-    metrics.following(build_session(RunSettings()), lambda message: Reply(0.0, []))
+    Run(build_session(RunSettings()), [metrics])
     values = values_of(metrics.page())
     assert sum(value for name, value in values.items() if not name.startswith("beasy_info")) == 0
     assert len(labelled(values, "beasy_servers")) == 5
 
 
+@pytest.mark.slow
 def test_counters_go_on_where_one_session_follows_another(site: SmallSite) -> None:
     metrics = Metrics("easy")
     told = []
     for _ in range(3):
         session = build_session(settings_of(site))
-        site.simulation().run(metrics.following(session, session.step))
+        site.simulation().run(Run(session, [metrics]).step)
         if len(told) != 1:
             told.append(values_of(metrics.page()))
         else:
@@ -208,7 +207,8 @@ def test_latency_is_that_of_the_step() -> None:
         time.sleep(0.04)
         return Reply(message.now, [])
 
-    step = metrics.following(session, slow)
+    session.step = slow  # type: ignore[method-assign]
+    step = Run(session, [metrics]).step
     step(Message(0.0, []))
     step(Message(0.0, []))
     values = values_of(metrics.page())
@@ -217,12 +217,13 @@ def test_latency_is_that_of_the_step() -> None:
     assert values["beasy_decision_seconds_sum"] >= 0.08
 
 
+@pytest.mark.slow
 def test_how_old_the_power_is(site: SmallSite) -> None:
     """The time since it was announced; or by whoever reads a source, and then it grows by itself."""
     now_s = 1e9
     metrics = Metrics("easy", clock_s=lambda: now_s)
     session = build_session(settings_of(site))
-    step = metrics.following(session, session.step)
+    step = Run(session, [metrics]).step
     ages: list[float] = []
     number = itertools.count()
 
@@ -242,6 +243,7 @@ def test_how_old_the_power_is(site: SmallSite) -> None:
     assert values_of(metrics.page())["beasy_power_staleness_seconds"] == 67.0
 
 
+@pytest.mark.slow
 def test_scrapes_of_other_threads_see_whole_pictures_only(site: SmallSite) -> None:
     metrics = Metrics("easy")
     session = build_session(settings_of(site))
@@ -258,7 +260,7 @@ def test_scrapes_of_other_threads_see_whole_pictures_only(site: SmallSite) -> No
     try:
         for thread in threads:
             thread.start()
-        site.simulation().run(metrics.following(session, session.step))
+        site.simulation().run(Run(session, [metrics]).step)
     finally:
         over.set()
         for thread in threads:
@@ -276,10 +278,11 @@ def test_scrapes_of_other_threads_see_whole_pictures_only(site: SmallSite) -> No
             assert [page[name] for page in seen] == sorted(page[name] for page in seen)
 
 
+@pytest.mark.slow
 def test_the_run_is_the_same(site: SmallSite, tmp_path: Path) -> None:
     inputs = Inputs(site.platform, [site.workload], [site.events])
     for name, metrics in (("a", Metrics("easy")), ("b", None)):
-        run_in_process(inputs, RunFiles(str(tmp_path / name), settings_of(site)), metrics=metrics)
+        run_in_process(inputs, RunFiles(str(tmp_path / name), settings_of(site)), observers=[metrics])
     for name in ("jobs.csv", "decisions.jsonl", "energy_trace.csv", "summary.json"):
         assert (tmp_path / f"a_{name}").read_bytes() == (tmp_path / f"b_{name}").read_bytes(), name
 
@@ -347,6 +350,7 @@ def test_the_dashboard_asks_for_metrics_that_there_are(everything: list[tuple[st
 # --- the commands ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_daemon_tells_of_its_simulation(tmp_path: Path) -> None:
     with serving(tmp_path, "--metrics", "127.0.0.1:0") as daemon, Peer(daemon.endpoint) as peer:
         url = re.search(r"^metrics at (http://127.0.0.1:\d+/metrics)$", daemon.stderr, re.MULTILINE)[1]
@@ -372,6 +376,7 @@ def scraped(url: str) -> Values:
         return values_of(answer.read())
 
 
+@pytest.mark.slow
 def test_a_simulation_tells_of_itself(site: SmallSite, tmp_path: Path, monkeypatch, capfd) -> None:
     """The policy itself asks: what it reads is what was so after the message before."""
     (tmp_path / "asks_itself.py").write_text(

@@ -94,6 +94,7 @@ def test_months_without_jobs_have_no_shares():
     assert month_lines([hand_run(3)], 100)[-1].split() == ["days", "1-3", "72", "0", "|", "88", "7.0"]
 
 
+@pytest.mark.slow
 def test_the_picture_is_a_png():
     runs = [hand_run(45, "2019-05-15T00:00:00+00:00", name, [(0.5, JobState.FINISHED)]) for name in "ab"]
     picture = draw_year(runs, "45 days")

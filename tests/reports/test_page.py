@@ -53,6 +53,7 @@ def page_of(*places: str, **options: str) -> str:
     return "".join(report_html(places, **options))
 
 
+@pytest.mark.slow
 def test_hostile_names(tmp_path: Path) -> None:
     evil = "evil<b>&'run"
     told = summary(warnings=[EVIL], error=EVIL)
@@ -74,6 +75,7 @@ def test_hostile_names(tmp_path: Path) -> None:
     assert "<" not in kills[0]["text"][0]  # plotly would take it for HTML
 
 
+@pytest.mark.slow
 def test_same_files_same_bytes(tmp_path: Path) -> None:
     prefix = write_run(tmp_path / "a")
     assert page_of(prefix) == page_of(prefix)
@@ -87,6 +89,7 @@ def test_nothing_is_fetched(tmp_path: Path) -> None:
     assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)=[\"'](?!data:)", head + rest)
 
 
+@pytest.mark.slow
 def test_every_run_has_its_charts_and_ids_are_unique(tmp_path: Path) -> None:
     page = page_of(*(write_run(tmp_path / name) for name in "abc"))
     ids = re.findall(r'class="drawing" id="([^"]+)"', page)
@@ -98,6 +101,7 @@ def test_every_run_has_its_charts_and_ids_are_unique(tmp_path: Path) -> None:
     assert sorted(ids) == sorted(re.findall(r'data-for="([a-z0-9-]+)"', page))
 
 
+@pytest.mark.slow
 def test_plotly_and_the_charts_are_compressed(tmp_path: Path) -> None:
     """The page of three runs is smaller than plotly alone, and plotly is whole."""
     from plotly.offline import get_plotlyjs
@@ -108,6 +112,7 @@ def test_plotly_and_the_charts_are_compressed(tmp_path: Path) -> None:
     assert zlib.decompress(base64.b64decode(content)).decode() == get_plotlyjs()
 
 
+@pytest.mark.slow
 def test_very_many_runs_are_only_compared(tmp_path: Path) -> None:
     page = page_of(*(write_run(tmp_path / f"r{n}") for n in range(MOST_DETAILED + 1)))
     assert re.findall(r'class="drawing" id="([^"]+)"', page) == [
@@ -116,6 +121,7 @@ def test_very_many_runs_are_only_compared(tmp_path: Path) -> None:
     assert "shown for at most 12 runs" in page
 
 
+@pytest.mark.slow
 def test_warnings_and_early_ends_are_told(tmp_path: Path) -> None:
     told = summary(warnings=["mind the gap"], error="the peer went away", complete=False)
     page = page_of(write_run(tmp_path / "a", summary=json.dumps(told)))
@@ -125,6 +131,7 @@ def test_warnings_and_early_ends_are_told(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_warning_of_several_runs_is_told_once(tmp_path: Path) -> None:
     told = {"a": ["gap", "alone"], "b": ["gap"], "c": ["gap", "two"], "d": ["gap", "two", "two"]}
     for name, warnings in told.items():
@@ -137,6 +144,7 @@ def test_a_warning_of_several_runs_is_told_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_warning_of_many_runs_names_some(tmp_path: Path) -> None:
     for number in range(12):
         warnings = ["gap"] if number else []

@@ -39,6 +39,7 @@ def text_of(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
     return draw_differences(BLOCKS, "easy", ".svg", *arguments).decode()  # type: ignore[arg-type]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("suffix", "begins"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
 def test_formats(suffix: str, begins: bytes) -> None:
     drawn, again = (draw_differences(BLOCKS, "easy", suffix, ["finished", "work"]) for _ in range(2))
@@ -46,6 +47,7 @@ def test_formats(suffix: str, begins: bytes) -> None:
     assert again == drawn
 
 
+@pytest.mark.slow
 def test_all_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     text = text_of(monkeypatch)
     for said in ("mine, guard shed with veto: 6 executions", "finished jobs", "cost of the import",
@@ -58,6 +60,7 @@ def test_all_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "finished jobs" not in chosen
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policies", [1, 2, 8])
 def test_rows_have_room(policies: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Marks of 5.5 points and labels of 8 do not overlap, however few rows there are."""

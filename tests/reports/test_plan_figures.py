@@ -19,6 +19,7 @@ pytest.importorskip("matplotlib", reason="figures need matplotlib")
 PLAN = hand_plan()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("suffix", "begins"), [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".PDF", b"%PDF"), ("", b"\x89PNG")]
 )
@@ -49,6 +50,7 @@ def test_clip_paths_are_named_by_their_order() -> None:
     assert set(re.findall(rb"url\(#(.*?)\)", drawn)) == set(names)
 
 
+@pytest.mark.slow
 def test_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     text = text_of(PlanStore([PLAN]), monkeypatch)
     for part in ("up to 50.0 % of a step", "production", "demand and its band", "servers on", "battery [%]"):
@@ -56,6 +58,7 @@ def test_panels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hydrogen" not in text
 
 
+@pytest.mark.slow
 def test_a_grid_and_no_battery(monkeypatch: pytest.MonkeyPatch) -> None:
     power = replace(
         PLAN.power,
@@ -71,6 +74,7 @@ def test_a_grid_and_no_battery(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "grid" not in text_of(PlanStore([PLAN]), monkeypatch).replace("gridlines", "")
 
 
+@pytest.mark.slow
 def test_demand_that_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
     power = replace(PLAN.power, load_w=np.array([2e3, 2e3, 1e3]))
     text = text_of(PlanStore([replace(PLAN, power=power)]), monkeypatch)
@@ -78,6 +82,7 @@ def test_demand_that_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "demand not met" not in text
 
 
+@pytest.mark.slow
 def test_hydrogen_and_unmet_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     power = replace(PLAN.power, load_w=np.array([2e3, 2e3, 2e3]), hydrogen_kg=np.ones(4))
     power = replace(power, load_w=np.array([2e3, 4e3, 2e3]))
@@ -96,6 +101,7 @@ def test_unknown_format_of_a_season() -> None:
         draw_season(SEASON, ".gif")
 
 
+@pytest.mark.slow
 def test_panels_and_months(monkeypatch: pytest.MonkeyPatch) -> None:
     import matplotlib as mpl
 
@@ -107,6 +113,7 @@ def test_panels_and_months(monkeypatch: pytest.MonkeyPatch) -> None:
     assert draw_season(SEASON, ".svg") == drawn
 
 
+@pytest.mark.slow
 def test_days_where_no_date_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     import matplotlib as mpl
 
@@ -114,6 +121,7 @@ def test_days_where_no_date_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "time [days]" in draw_season(hand_season(), ".svg").decode()
 
 
+@pytest.mark.slow
 def test_what_is_not_lost_has_no_panel(monkeypatch: pytest.MonkeyPatch) -> None:
     import matplotlib as mpl
 
@@ -129,6 +137,7 @@ def test_what_is_not_lost_has_no_panel(monkeypatch: pytest.MonkeyPatch) -> None:
         assert drawn.count('id="axes_') == 3 + shown
 
 
+@pytest.mark.slow
 def test_a_season_within_a_month_is_marked_by_days(monkeypatch: pytest.MonkeyPatch) -> None:
     import matplotlib as mpl
 

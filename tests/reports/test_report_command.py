@@ -14,6 +14,7 @@ pytest.importorskip("pyarrow", reason="reports need pyarrow")
 pytest.importorskip("plotly", reason="reports need plotly")
 
 
+@pytest.mark.slow
 def test_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report.html"
     assert exit_code("report", write_run(tmp_path / "a"), "-o", str(out)) == 0
@@ -26,6 +27,7 @@ def test_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [path.name for path in tmp_path.glob("*.html*")] == ["report.html"]
 
 
+@pytest.mark.slow
 def test_a_run_with_battery_and_hydrogen(tmp_path: Path) -> None:
     files = ("-p", ROOT / "platforms/example-mixed.xml", "-w", ROOT / "workloads/synthetic-12.json")
     run, out = tmp_path / "run", tmp_path / "report.html"
@@ -41,6 +43,7 @@ def test_a_run_with_battery_and_hydrogen(tmp_path: Path) -> None:
     assert "ydrogen" in out.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("report", write_run(tmp_path / "a"), "-o", str(tmp_path / "r.html"), "-q") == 0
     assert capsys.readouterr() == ("", "")

@@ -92,6 +92,7 @@ def test_by_hand(tmp_path: Path) -> None:
     assert hours["→ off"] == pytest.approx(20, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_it_agrees_with_batsims_own_counts(tmp_path: Path) -> None:
     site, prefix = small_site(tmp_path), tmp_path / "run"
     arguments = ["-p", site.platform, "-w", site.workload, "--events", site.events, "--site", site.site]

@@ -83,6 +83,7 @@ def test_the_charts_of_a_page():
     assert [trace["name"] for trace in lines[0].spec["traces"]] == ["easy", "beasy"]
 
 
+@pytest.mark.slow
 def test_a_page_has_maps_and_a_row_a_point():
     pytest.importorskip("plotly")
     swept, other = runs_of(), runs_of().assign(scenario="t")
@@ -96,6 +97,7 @@ def test_a_page_has_maps_and_a_row_a_point():
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("axes", "suffix"), [([BATTERY, SUN], ".png"), ([BATTERY], ".svg")])
 def test_a_picture(axes, suffix):
     pytest.importorskip("matplotlib")

@@ -79,6 +79,7 @@ def shown_at(site: SmallSite, time_s: float, plan: Path | None = None) -> dict[s
     return lines
 
 
+@pytest.mark.slow
 def test_what_is_shown_of_a_site(site: SmallSite, plan: Path) -> None:
     noon = shown_at(site, 12 * 3600.0, plan)
     assert re.fullmatch(r"easy; 12:0\d:\d\d of 1d 00:00:00; 50 % of the jobs submitted", noon["Run"])
@@ -128,13 +129,14 @@ def test_after_the_planned_time(site: SmallSite, plan: Path) -> None:
 
 def watched(site: SmallSite, prefix: Path, watch: Watch | None) -> None:
     inputs = Inputs(site.platform, [site.workload], [site.events])
-    run_in_process(inputs, RunFiles(str(prefix), settings_of(site)), watch=watch)
+    run_in_process(inputs, RunFiles(str(prefix), settings_of(site)), observers=[watch])
 
 
 def console(width: int = 80) -> Console:
     return Console(file=io.StringIO(), force_terminal=True, width=width, height=30, highlight=False)
 
 
+@pytest.mark.slow
 def test_the_run_is_the_same_and_the_picture_fits(site: SmallSite, tmp_path: Path) -> None:
     screen = console()
     with Watch(screen, "easy").shown() as watch:
@@ -159,6 +161,7 @@ class Clock:
         return self.now_s
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("real_s", "processor_s", "least", "most"),
     [
@@ -214,6 +217,7 @@ def on_a_terminal(*arguments: str, stop_at: bytes | None = None) -> tuple[int, s
     return process.wait(60), written.decode()
 
 
+@pytest.mark.slow
 def test_on_a_terminal(site: SmallSite, tmp_path: Path) -> None:
     code, text = on_a_terminal("simulate", *inputs_of(site), "--watch", "-o", str(tmp_path / "run"))
     assert code == 0
@@ -222,6 +226,7 @@ def test_on_a_terminal(site: SmallSite, tmp_path: Path) -> None:
     assert "jobs submitted" in text.rpartition("\x1b[?25h")[2]  # the summary comes after the picture
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_in_order(site: SmallSite, tmp_path: Path) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text(
@@ -242,6 +247,7 @@ def test_ctrl_c_ends_it_in_order(site: SmallSite, tmp_path: Path) -> None:
     assert (tmp_path / "run_failed_summary.json").exists()
 
 
+@pytest.mark.slow
 def test_a_daemon_is_shown_too(site: SmallSite, tmp_path: Path) -> None:
     endpoint = f"ipc://{tmp_path / 'socket'}"
     simulator = subprocess.Popen(

@@ -39,6 +39,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     return prefix
 
 
+@pytest.mark.sampled
 def test_all_jobs_at_once_are_told_as_each_alone(run: str) -> None:
     together = dict(explain_jobs(run))
     assert [*together] == [row.id for row in read_jobs(run)]
@@ -52,6 +53,7 @@ def test_some_jobs_are_told_as_among_all(run: str) -> None:
     assert dict(explain_jobs(run, chosen)) == {job: each for job, each in together.items() if job in chosen}
 
 
+@pytest.mark.sampled
 def test_all_steps_at_once_are_told_as_each_alone(run: str) -> None:
     edge_s = 0.0
     for start_s, end_s, title, chapters in explain_steps(run):
@@ -61,6 +63,7 @@ def test_all_steps_at_once_are_told_as_each_alone(run: str) -> None:
         edge_s = end_s
 
 
+@pytest.mark.sampled
 def test_jobs_beyond_the_most_are_counted(run: str) -> None:
     """A page shows no more of a chapter's jobs: those told, and how many there are, are the same."""
     pairs = zip(explain_steps(run), explain_steps(run, 1), strict=True)
@@ -87,6 +90,7 @@ def test_with_fewer_files(jobs: bool, site: bool, tmp_path: Path) -> None:
         assert (title, chapters) == (alone.title, alone.chapters)
 
 
+@pytest.mark.sampled
 def test_the_page_has_the_texts(run: str) -> None:
     data = read_run_data("run", run)
     packed, note = explanations(data)

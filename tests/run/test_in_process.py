@@ -63,6 +63,7 @@ def heard(
     return messages
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["easy", "power-reactive", "workload-reactive"])
 def test_power_after_the_last_window_changes_nothing(
     policy: str, long: SmallSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -71,6 +71,7 @@ def written(folder: Path) -> set[str]:
     return {path.name for path in folder.glob("out*")}
 
 
+@pytest.mark.slow
 def test_a_run(tmp_path: Path) -> None:
     write_files(tmp_path, [job("a"), job("b", 3, extra_data="text")], [[(1, "x")]])
     features = batsim5.RequestedFeatures(forward_profiles_on_job_submission=True)
@@ -96,6 +97,7 @@ def test_a_run(tmp_path: Path) -> None:
     assert "jobs=2, success=2" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_text_for_the_scheduler_from_a_file(tmp_path: Path) -> None:
     write_files(tmp_path, [])
     (tmp_path / "init").write_bytes(b"\x00\xff")
@@ -105,6 +107,7 @@ def test_the_text_for_the_scheduler_from_a_file(tmp_path: Path) -> None:
     assert serving.init == b"\x00\xff"
 
 
+@pytest.mark.slow
 def test_a_refused_decision_and_a_deadlock(tmp_path: Path) -> None:
     write_files(tmp_path, [job("a")])
     with Serving(Scripted([], [start(0, "a", 9)]), messages=3) as serving:
@@ -119,6 +122,7 @@ def test_a_refused_decision_and_a_deadlock(tmp_path: Path) -> None:
     assert "out_schedule.json" in written(tmp_path)
 
 
+@pytest.mark.slow
 def test_who_does_not_greet(tmp_path: Path) -> None:
     write_files(tmp_path, [job("a")])
     done = run(tmp_path, "-s", "tcp://127.0.0.1:9", "", "--timeout", "0.3")
@@ -197,6 +201,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["power-reactive", "easy"])
 def test_the_daemon_has_the_same_schedule_on_both(made: Path, tmp_path: Path, policy: str) -> None:
     """One command line of the daemon serves either simulator; the files are those of the version."""

@@ -107,6 +107,7 @@ def test_no_policy_is_left_out() -> None:
     assert len(OURS) >= 20
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("policy", sorted(OURS))
 @pytest.mark.parametrize("draw", DRAWS)
 def test_the_same_schedule(policy: str, draw: str) -> None:

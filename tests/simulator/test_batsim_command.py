@@ -68,6 +68,7 @@ def written(folder):
     return sorted(p.name for p in folder.iterdir() if "out" in p.name)
 
 
+@pytest.mark.slow
 def test_it_writes_what_the_same_scheduler_gets_in_process(tmp_path):
     jobs = [job(str(i), i * 1.1, 1 + i % 3) for i in range(20)]
     simulation(tmp_path, jobs, files=True, slow=2).run(InOrder())
@@ -81,6 +82,7 @@ def test_it_writes_what_the_same_scheduler_gets_in_process(tmp_path):
     assert {name: (tmp_path / f"out_{name}.csv").read_text() for name in direct} == direct
 
 
+@pytest.mark.slow
 def test_options_reach_the_scheduler(tmp_path):
     write_files(tmp_path, [job("a")])
     with Serving(InOrder()) as serving:
@@ -96,6 +98,7 @@ def test_options_reach_the_scheduler(tmp_path):
     assert written(tmp_path) == ["out_jobs.csv", "out_schedule.csv"]
 
 
+@pytest.mark.slow
 def test_a_refused_decision_exits_with_1_and_leaves_no_file(tmp_path):
     write_files(tmp_path, [job("a")])
     bad = Scripted([], [d.ExecuteJob(0, "w0!a", HostSet.of([0, 1]))])
@@ -107,6 +110,7 @@ def test_a_refused_decision_exits_with_1_and_leaves_no_file(tmp_path):
     assert written(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_deadlock_is_said_and_exits_with_1(tmp_path):
     write_files(tmp_path, [job("a")])
     with Serving(Scripted(), messages=3) as serving:
@@ -116,6 +120,7 @@ def test_a_deadlock_is_said_and_exits_with_1(tmp_path):
     assert "out_schedule.csv" in written(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_vanishes_ends_it(tmp_path):
     write_files(tmp_path, [job("a")])
     with Serving(InOrder(), messages=1) as serving:
@@ -125,6 +130,7 @@ def test_a_scheduler_that_vanishes_ends_it(tmp_path):
     assert written(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_nobody_listens(tmp_path):
     write_files(tmp_path, [job("a")])
     done = run(tmp_path, "--timeout", "0.3", port=9)
@@ -132,6 +138,7 @@ def test_nobody_listens(tmp_path):
     assert "no reply from tcp://127.0.0.1:9 within 0.3 s" in done.stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_it_cleanly(tmp_path, number):
     write_files(tmp_path, [job("a")])
@@ -206,6 +213,7 @@ def test_the_master_host_is_told_once(tmp_path, capfd, role, arguments, code, te
     assert text in told
 
 
+@pytest.mark.slow
 def test_powers_that_batsim_would_not_find_are_refused(tmp_path, capfd):
     """Batsim 4.2.1 aborts at the first submission, with exit code 134; without -E it runs."""
     write_files(tmp_path, [job("a")])
@@ -221,6 +229,7 @@ def test_powers_that_batsim_would_not_find_are_refused(tmp_path, capfd):
     assert (done.returncode, "note:" in done.stderr) == (0, False)
 
 
+@pytest.mark.slow
 def test_the_execution_context(tmp_path):
     write_files(tmp_path, [job("a")])
     context = json.loads(run(tmp_path, "--dump-execution-context").stdout)

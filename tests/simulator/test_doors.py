@@ -149,6 +149,7 @@ def check_soak(seed: int, folder: Path) -> None:
         check_books(soak, folder, inputs, schedulers[0])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(9))
 def test_a_scheduler_that_does_anything(seed: int, tmp_path: Path) -> None:
     check_soak(seed, tmp_path)

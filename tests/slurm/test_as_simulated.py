@@ -27,6 +27,7 @@ def jobs_of(seed: int) -> list[tuple[int, int, int, int]]:
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore:the load is")
 @pytest.mark.parametrize("policy", ["fcfs", "easy"])
 @pytest.mark.parametrize("seed", range(10))

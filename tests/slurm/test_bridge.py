@@ -170,6 +170,7 @@ def test_while_the_controller_is_away_nothing_has_ended() -> None:
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(20))
 def test_a_bridge_that_is_killed_loses_no_job(seed: int) -> None:
     """At a random moment, even between two commands; the next one finds everything in Slurm."""

@@ -159,6 +159,7 @@ def test_a_table_that_grows(path: Path, source: Source) -> None:
     assert source.read(NOW + 60) == watts(1500, NOW + 60)
 
 
+@pytest.mark.slow
 def test_readings_for_later_wait_for_their_time(path: Path, opened: Callable[..., Source]) -> None:
     source = opened(str(path), epoch_s=NOW)
     lines = [{"timestamp": step * 300, "type": "power", "power_available": step} for step in range(20_000)]
@@ -295,6 +296,7 @@ def test_only_the_end_of_a_long_log_is_read(path: Path, source: Source) -> None:
     assert source.read(NOW) == watts(5)
 
 
+@pytest.mark.slow
 def test_a_long_file_for_later_is_read_from_its_beginning(path: Path, source: Source) -> None:
     rows = [f"{NOW - 300 + 300 * step},{step}\n" for step in range(20_000)]
     append(path, "time,power_w\n" + "".join(rows))
@@ -443,6 +445,7 @@ def test_a_program_that_closes_its_output_is_ended(opened: Callable[..., Source]
     assert has_ended(int(number.read_text()))
 
 
+@pytest.mark.slow
 def test_a_program_that_prints_without_end_does_not_hold_up_the_run(opened: Callable[..., Source]) -> None:
     source = opened("command:yes 5")
     assert first(source, NOW) == watts(5)

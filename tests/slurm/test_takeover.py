@@ -29,6 +29,7 @@ def restarted(slurm: FakeSlurm, **options: object) -> Beside:
     return Beside(slurm, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("version", ["22.05.8", "23.11.4"])
 def test_running_jobs_are_adopted_with_what_is_left_of_their_time(version: str) -> None:
     slurm = FakeSlurm(4, version=version)
@@ -44,6 +45,7 @@ def test_running_jobs_are_adopted_with_what_is_left_of_their_time(version: str) 
     assert [slurm.jobs[job].restarts for job in slurm.jobs] == [0] * 4
 
 
+@pytest.mark.slow
 def test_what_adoption_is_for() -> None:
     """EASY knows when the wide job can start, and lets no other one delay it."""
     starts = {}
@@ -145,6 +147,7 @@ def running_on(slurm: FakeSlurm) -> dict[str, tuple[str, ...]]:
 WITH_PLAN = [name for name in OURS if policy_class(name).needs_plan]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", [*WITH_PLAN, "bid-price"])
 @pytest.mark.parametrize("killed_s", [16, 43, 98])
 def test_a_restart_under_a_plan_loses_no_job_and_no_energy(policy: str, killed_s: int) -> None:

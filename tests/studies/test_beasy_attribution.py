@@ -78,6 +78,7 @@ def test_a_variant_of_a_day_has_the_runs_of_that_day_alone() -> None:
     assert study["best-begin"].executions == ((1, 1),)
 
 
+@pytest.mark.slow
 def test_the_table_has_a_line_for_each_variant_that_ran() -> None:
     changed = frame("best-begin+spend-all", ("beasy",)).assign(finished_pct=1.0)
     table = attribution_table(frame(), changed, READINGS)
@@ -86,6 +87,7 @@ def test_the_table_has_a_line_for_each_variant_that_ran() -> None:
     assert true[0] > true[1]
 
 
+@pytest.mark.slow
 def test_false_claims_come_with_the_readings_in_which_they_are_true() -> None:
     """BEASY finishes 1 % here (BB1, BB2 are false), but 99 % where it spends all of a surplus."""
     runs = frame()

@@ -44,6 +44,7 @@ def test_finished_jobs_of_a_run(tmp_path: Path):
     assert finished_jobs(tmp_path) == {"w0!0", "w0!2"}
 
 
+@pytest.mark.slow
 def test_the_figure(tmp_path: Path):
     pytest.importorskip("matplotlib").use("Agg")
     run_campaign(tmp_path / "campaign", scenario(("seeds = [1, 2]", "seeds = [2]"), ('"follow-plan", ', "")))

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "guides" / "campaigns.md").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_columns():
     """They are put in when the site is built; every table has a place."""
     done = subprocess.run(

@@ -114,6 +114,7 @@ def test_rows_are_not_written_through_a_link(tmp_path: Path, week: Week) -> None
     assert not [*precious.iterdir()]
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_goes_on_and_ends_the_same(tmp_path: Path, week: Week) -> None:
     whole = small_study(tmp_path / "whole", week)
     assert whole.go_on(Here()) == 0
@@ -127,6 +128,7 @@ def test_an_interrupted_study_goes_on_and_ends_the_same(tmp_path: Path, week: We
     assert whole.write_table().read_bytes() == parts.write_table().read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_dies_is_a_row_that_says_so(
     tmp_path: Path, week: Week, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +256,7 @@ def test_claims_do_not_hold_in_the_opposite_world() -> None:
     assert rulings.count(Ruling.FAILS) >= 16, rulings
 
 
+@pytest.mark.slow
 def test_tables_and_figures() -> None:
     results = made_up(as_the_paper_says)
     tables = [*figure_tables(results), table_2(results), energy_claim_table(judge(CLAIMS, results))]
@@ -262,6 +265,7 @@ def test_tables_and_figures() -> None:
     assert sorted(drawn(energy_figures(results))) == [f"figure-{n}" for n in (2, 3, 4, 5)]
 
 
+@pytest.mark.slow
 def test_an_interval_that_does_not_contain_its_mean_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """As rounding makes it where all weeks have the same value."""
     monkeypatch.setattr(Results, "interval", lambda *_: (50.0, 50.0 + 1e-13, 50.0 + 1e-13))

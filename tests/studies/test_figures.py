@@ -110,6 +110,7 @@ def texts(figure) -> set[str]:
     return {part.get_text() for part in figure.findobj(Text) if part.get_visible()}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FIGURES)
 def test_what_is_said(name):
     make, width_in, said = FIGURES[name]
@@ -118,6 +119,7 @@ def test_what_is_said(name):
     assert said <= texts(figure)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FIGURES)
 def test_nothing_reaches_beyond_the_paper(name):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -151,6 +153,7 @@ def test_no_danger_no_shade():
     assert "dangerous steps" not in texts(nine(danger=False))
 
 
+@pytest.mark.slow
 def test_files(tmp_path: Path):
     written = save_figure(outcomes(), tmp_path / "figures", "fig09")
     assert [path.name for path in written] == ["fig09.pdf", "fig09.png"]

@@ -107,6 +107,7 @@ def test_the_name_tells_what_differs() -> None:
 # --- runs ---
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "workflows", "load"), [("W1", 8, 0.1857), ("W2", 12, 0.2326)])
 def test_one_of_the_workloads_alone(tmp_path: Path, name: str, workflows: int, load: float) -> None:
     case = Case("conventional", "none", Load(only=name))
@@ -131,6 +132,7 @@ def plant(path: Path, days: int, *, clouds: bool) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_predictor_knows_the_sun_of_a_week_out_of_its_file(tmp_path: Path) -> None:
     """Clouds of every second day are told by the weather: it predicts nearly what comes."""
     history = plant(tmp_path / "history.csv", 60, clouds=True)
@@ -154,6 +156,7 @@ def test_a_predictor_without_a_history_is_refused(tmp_path: Path) -> None:
         study.go_on(Here())
 
 
+@pytest.mark.slow
 def test_a_week_under_conventional(tmp_path: Path) -> None:
     study = GreenSlotStudy(tmp_path / "study", [AVERAGE], [CONVENTIONAL])
     study.begin()
@@ -363,6 +366,7 @@ def test_gains_by_hand() -> None:
     )
 
 
+@pytest.mark.slow
 def test_tables_and_figures() -> None:
     results = made_up(as_the_paper_says)
     tables = [
@@ -388,6 +392,7 @@ def test_the_studies_vary_what_they_say() -> None:
     assert loaded(Load(copies=4)) in {row.case for row in STUDIES["utilization"][1]}
 
 
+@pytest.mark.slow
 def test_a_table_and_a_figure_of_prices_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "day-ahead.csv"
     path.write_text("time_s,price_EUR_per_MWh\n0,50\n3600,60\n" + f"{8 * 86_400},50\n")

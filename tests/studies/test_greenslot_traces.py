@@ -96,6 +96,7 @@ def test_the_long_week_goes_on_as_its_last_days_were() -> None:
     assert np.all(LONG_WEEK.hourly_w[night] == 0.0)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_trace(tmp_path: Path) -> None:
     jobs = [(at(28, 9) + n * 4 * HOUR, 2 * HOUR, 16, 3 * HOUR) for n in range(26)]
     trace = trace_week(write_trace(tmp_path / "s.swf", [*jobs, (at(2, 9, 11), 9.0, 1, 9.0)], DATED))

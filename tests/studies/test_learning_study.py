@@ -79,6 +79,7 @@ def test_variations():
     assert Evaluation(extent(), 0).variations == ()
 
 
+@pytest.mark.slow
 def test_variations_learn_from_the_same_episodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(learning_study, "_QUICK_EPISODES", 2)
     evaluation = Evaluation(extent(5000, noises=1, pairs=1, small=True), 1)
@@ -156,6 +157,7 @@ def results():
     )
 
 
+@pytest.mark.slow
 def test_verdicts(results):
     verdicts = {
         (v.claim.name, v.claim.part, v.claim.text.rpartition(": ")[2]): v for v in judge(CLAIMS, results)
@@ -187,6 +189,7 @@ def test_who_is_as_good_as_itself_is_not_better(results):
     assert FinishesMore("average", "last", ("last",), or_as_many=True)(results)[0].all()
 
 
+@pytest.mark.slow
 def test_claims_without_runs_are_left_out():
     verdicts = judge(CLAIMS, results_of_cases(runs("average", FINISHED)))
     judged = learning_claim_table(verdicts).rows
@@ -210,6 +213,7 @@ def test_tables(results):
     assert "8 pairs of days" in tables[1].note
 
 
+@pytest.mark.slow
 def test_figures_and_preferences(results):
     pytest.importorskip("matplotlib").use("Agg")
     models = learned_models()

@@ -62,6 +62,7 @@ class Impatient(Careful):
         return [*super().schedule(view), *kills]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", [Careful, Impatient])
 def test_what_is_right_passes(policy: type[Policy]) -> None:
     shares: list[float] = []
@@ -79,6 +80,7 @@ def test_what_is_right_passes(policy: type[Policy]) -> None:
         assert check.of_easy["finished"] > check.outcomes["finished"]
 
 
+@pytest.mark.slow
 def test_easy_is_its_own_measure() -> None:
     check = check_policy("easy", runs=6)
     assert check.of_easy == check.outcomes
@@ -133,12 +135,14 @@ def test_policies_are_named_or_given_and_have_options() -> None:
         check_policy(Easy, runs=0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["beasy", "power-reactive", "conventional"])
 def test_policies_of_ours_pass(name: str) -> None:
     assert name in OURS
     assert check_policy(name, runs=4, seed=7).runs == 4
 
 
+@pytest.mark.slow
 def test_it_needs_no_test_framework() -> None:
     code = (
         "import sys; from beasy_sched.testing import check_policy; check_policy('fcfs', runs=3);"

@@ -28,6 +28,7 @@ def split_world() -> SmallWorld:
     return green_world(np.random.default_rng(SPLIT), most_jobs=60, steps=24)
 
 
+@pytest.mark.slow
 def test_failing_worlds_lose_hosts_in_every_state() -> None:
     """Those that sleep, compute, idle, and are being switched; many come back."""
     left: Counter[int] = Counter()
@@ -54,6 +55,7 @@ def test_failing_worlds_lose_hosts_in_every_state() -> None:
     assert lost >= 5
 
 
+@pytest.mark.slow
 def test_breaking_worlds_break_hosts_in_every_state_and_let_wake_ups_fail() -> None:
     """Hosts are lost, left alone, woken again, and come; and some are given up."""
     broken: Counter[int] = Counter()

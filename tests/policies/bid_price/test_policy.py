@@ -71,6 +71,7 @@ def foreseen(world: World) -> World:
 # --- what it promises ---
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("sun", [0.4, 1.0])
 def test_nothing_is_killed_under_a_guard_that_kills_all(seed: int, sun: float) -> None:
@@ -79,6 +80,7 @@ def test_nothing_is_killed_under_a_guard_that_kills_all(seed: int, sun: float) -
     assert counts["finished"] >= 4
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("sun", [0.4, 0.55])
 def test_the_target_is_kept_where_a_sleeping_site_would_keep_it(seed: int, sun: float) -> None:
@@ -89,6 +91,7 @@ def test_the_target_is_kept_where_a_sleeping_site_would_keep_it(seed: int, sun: 
     assert power.storage.battery_j >= world.site.storage.battery.target_j - 0.01 * world.capacity_j
 
 
+@pytest.mark.slow
 def test_where_energy_abounds_every_job_runs_at_full_speed() -> None:
     world = site_of(3, sun=8.0, count=40)
     done = run(world, "bid-price")
@@ -107,6 +110,7 @@ def rules(world: World, options: dict[str, object] | None = None) -> set[str]:
     return said
 
 
+@pytest.mark.slow
 def test_it_says_what_the_price_does() -> None:
     said = rules(site_of(0, sun=0.4)) | rules(site_of(1, sun=0.4))
     assert said >= {"energy is rationed", "dearer than the price of energy", "speed of the step"}
@@ -180,6 +184,7 @@ def test_idle_servers_sleep_while_a_wide_job_waits_for_running_ones() -> None:
 # --- all kinds of sites ---
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 def test_several_kinds_of_servers(seed: int) -> None:
     world = site_of(seed, sun=0.8).but(fast=1, slow=1, plain=1, one=1, geared=2)
@@ -188,6 +193,7 @@ def test_several_kinds_of_servers(seed: int) -> None:
     assert outcomes(done)["finished"] > 0.2 * len(world.jobs)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 def test_hydrogen_several_windows_and_plans(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -205,6 +211,7 @@ def test_the_last_window_may_have_no_plan() -> None:
     assert np.nanmax(starts_s) > STEPS * STEP_S / 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 def test_jobs_without_a_walltime_start_and_end(seed: int) -> None:
     world = site_of(seed, sun=1.5).but(jobs=jobs_of(seed, 50, walltimes=False))
@@ -270,6 +277,7 @@ def test_a_running_delay_job_holds_its_hosts_for_the_rest_of_its_walltime(
         assert demand_j[now] == pytest.approx(asleep_j + held_j, rel=1e-3)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 def test_delay_jobs_among_others(seed: int) -> None:
     world = foreseen(site_of(seed, sun=0.8))
@@ -297,6 +305,7 @@ def test_every_option_can_be_chosen(options: dict[str, object]) -> None:
     assert counts["finished"] > 0.1 * len(world.jobs)
 
 
+@pytest.mark.slow
 def test_less_patience_waits_less() -> None:
     """On most days: which jobs come next can turn it round on some."""
 

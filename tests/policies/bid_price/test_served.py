@@ -12,6 +12,7 @@ from small_site import small_site
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 
 
+@pytest.mark.slow
 def test_two_processes_decide_as_one(tmp_path: Path) -> None:
     site, plan = small_site(tmp_path, jobs=60), tmp_path / "plan.msgpack"
     files = ("-p", str(site.platform), "-w", str(site.workload))

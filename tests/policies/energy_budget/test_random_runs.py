@@ -217,6 +217,7 @@ MORE = range(6, 16)
 CASES = [FEW, pytest.param(MORE, marks=pytest.mark.slow)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seeds", CASES, ids=str)
 @pytest.mark.parametrize("allocation", ["any", "contiguous"])
 @pytest.mark.parametrize("shutdown", ["none", "opportunistic"])
@@ -240,6 +241,7 @@ def _noisy(answer: EnergyAnswer, signs: np.random.Generator) -> EnergyAnswer:
     return EnergyAnswer(answer.timestamp, answer.consumed_energy_j + signs.choice([-1, 1]) * error_j)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seeds", CASES, ids=str)
 @pytest.mark.parametrize("allocation", ["any", "contiguous"])
 @pytest.mark.parametrize("policy", POLICIES)
@@ -248,6 +250,7 @@ def test_no_decision_hangs_on_how_an_instant_is_divided(policy: str, allocation:
         same_decisions(policy, seed, "none", allocation, divided)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [0, 4, 8, 12, 14, 16])
 def test_hosts_that_switch_are_looked_at_when_time_has_passed(seed: int) -> None:
     """And not only by an empty message of the same instant, if one comes."""

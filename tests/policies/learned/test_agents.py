@@ -76,6 +76,7 @@ def chain(rng: np.random.Generator, length: int = 300) -> list[Transition]:
     return steps
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("double", [False, True])
 def test_q_learning_finds_the_values_of_a_chain(double: bool):
     """V(there) = 1 - 0.1 + V(there) / 2 = 1.8, V(here) = -0.1 + V(there) / 2 = 0.8; waiting: V(here) / 2."""
@@ -134,6 +135,7 @@ def test_two_tables_judge_each_other_s_choices():
     assert agent._promised(1, there) == 1.0
 
 
+@pytest.mark.slow
 def test_returns_find_the_best_of_a_chain():
     agent, rng = QTable.new(("wait", "go"), trace=1.0, double=True), np.random.default_rng(1)
     for _ in range(100):

@@ -75,6 +75,7 @@ def always(action: str) -> ChoosingEnvelope:
     return policy
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("action", ACTIONS)
 def test_one_action_for_ever_is_that_policy(site: SmallSite, tmp_path: Path, action: str) -> None:
     run(site, tmp_path / "a", action)
@@ -83,6 +84,7 @@ def test_one_action_for_ever_is_that_policy(site: SmallSite, tmp_path: Path, act
         assert (tmp_path / f"a_{name}").read_bytes() == (tmp_path / f"b_{name}").read_bytes()
 
 
+@pytest.mark.slow
 def test_random_draws_all_four_and_the_same_with_the_same_seed(site: SmallSite, tmp_path: Path) -> None:
     first = run(site, tmp_path / "a", "random", seed=3)
     again = run(site, tmp_path / "b", "random", seed=3)
@@ -104,6 +106,7 @@ def test_none_leaves_the_difference_in_the_battery(site: SmallSite, tmp_path: Pa
     assert all(facts["steps_changed"] == 0 for facts in nothing)
 
 
+@pytest.mark.slow
 def test_what_was_learned_decides(site: SmallSite, tmp_path: Path) -> None:
     write_model(tmp_path / "m.msgpack", a_model())
     learned = run(site, tmp_path / "a", "q-learning", model=str(tmp_path / "m.msgpack"))
@@ -124,6 +127,7 @@ def test_explain_tells_the_values(
     assert "It was compensated as next does, of which most is expected in such a step: last 0, next 1" in text
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["q-learning", "bandit"])
 def test_models_come_with_the_program(site: SmallSite, tmp_path: Path, name: str) -> None:
     model = read_model(shipped_model(name))
