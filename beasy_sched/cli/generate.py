@@ -119,7 +119,7 @@ def platform(given: _PlatformOptions) -> None:
         { speed_gflops = 35.2, full_w = 143.45 },
         { speed_gflops = 16.0, full_w = 100.78 },
       ]
-      [sleep]                # leave it out for servers that cannot sleep
+      [sleep]                # omit it for servers that cannot sleep
       sleep_w = 4.5
       off_s = 6.0            # from on to asleep
       off_w = 76.5
