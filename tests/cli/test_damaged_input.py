@@ -43,7 +43,7 @@ def campaign_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (b'"tuple":0', b'"tuple":"x"', "row.tuple: found 'x', expected a whole number"),
         (b'"tuple":0', b'"tuple":' + b"9" * 40, "row.tuple: found a whole number of 40 digits"),
         (b'"finished_pct":', b'"finished_pct":1e999,"x":', "1e999"),
-        (b'"status":"ok"', b'"status":7', "row.status: found 7, expected a text"),
+        (b'"status":"ok"', b'"status":7', "row.status: found 7, expected a string"),
         (b'"wall_s":', b'"wall_s":-', "wall_s: found -"),
     ],
 )

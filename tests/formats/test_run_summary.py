@@ -46,7 +46,7 @@ def test_a_section_that_could_not_be_made_is_empty() -> None:
     ("changes", "message"),
     [
         ({"site": {"guard": "shed", "veto": True, "soc_start_pct": 1.0}}, "site.steps: is missing"),
-        ({"grid": {"currency": 3}}, "grid.currency: found 3, expected a text"),
+        ({"grid": {"currency": 3}}, "grid.currency: found 3, expected a string"),
         ({"quality": {"waiting_s_mean": "long"}}, "quality.waiting_s_mean: found 'long', expected a number"),
     ],
 )
