@@ -2,11 +2,11 @@
 
 (P_renew + P_dch + P_fc + P_unserved - P_ez - P_ch - P_curtailed + P_import - P_export - P_base) * dt = E_tot
 
-Import and export are those of a grid, P_base is a load beside the servers; a site may have neither.
+Import and export are those of a grid, P_base is the base load; a site may have neither.
 
-`settle_step` is called after a step, when E_tot, the energy that the servers used in it, is known, and finds
-where it came from. `step_headroom_j` is called before the step and tells how much the servers may draw in it.
-See docs/decisions/storage-and-energy.md#balance-of-a-step.
+`settle_step` is called after a step, when E_tot, the energy that the servers used in it, is known, and
+determines its sources. `step_headroom_j` is called before the step and returns the energy that the servers
+may use. See docs/decisions/storage-and-energy.md#balance-of-a-step.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from beasy_sched.energy.storage import (
 from beasy_sched.units import j_to_kwh
 
 _TOLERANCE = 1e-9
-"""Powers with a smaller relative difference are equal: rounding at a full or empty tank."""
+"""Relative difference below which powers are equal: rounding at a full or empty tank."""
 
 
 class Deviation(str, Enum):
-    """How the hydrogen of a step differed from the plan, in words for logs."""
+    """Deviation of a step's hydrogen from the plan, as text for logs."""
 
     TANK_EMPTY = "the tank is too empty for the planned fuel cell power"
     TANK_FULL = "the tank is too full for the planned electrolyzer power"
-    OUT_OF_LIMITS = "the planned hydrogen power is outside the limits of the site"
-    NO_POWER = "the electrolyzer was held below its plan, to serve the servers first"
-    HELD = "the fuel cell was held below its plan, since there was enough without it"
-    SURPLUS = "the electrolyzer took surplus production above its plan"
+    OUT_OF_LIMITS = "planned hydrogen power exceeds the site's limits"
+    NO_POWER = "electrolyzer reduced below plan to supply the servers first"
+    HELD = "fuel cell reduced below plan: enough power without it"
+    SURPLUS = "electrolyzer increased above plan to use surplus production"
 
 
 class StepRecord(Struct, frozen=True, gc=False):
-    """The balance of one step. Powers are means over the step, W; the levels are at its two ends."""
+    """Balance of one step. Powers are means over the step, W; levels are at its start and end."""
 
     dt_s: float
     consumed_j: float
@@ -70,15 +70,15 @@ class StepRecord(Struct, frozen=True, gc=False):
     battery_before_j: float
     battery_after_j: float
     self_discharge_j: float
-    """Lost inside the battery in the step: a change of its level, not a power of the balance."""
+    """Energy lost inside the battery in the step: a change of its level, not a power of the balance."""
     soc_before_pct: float
     soc_after_pct: float
     hydrogen_before_kg: float
     hydrogen_after_kg: float
     deviations: tuple[Deviation, ...] = ()
-    """Deviations of the hydrogen from the plan; empty where it followed the plan."""
+    """Deviations of the hydrogen from the plan; empty if it followed the plan."""
     base_w: float = 0.0
-    """Power of the base load, which always runs beside the servers, W; not part of ``demand_w``."""
+    """Power of the base load, W; not part of ``demand_w``."""
     import_w: float = 0.0
     export_w: float = 0.0
 
@@ -89,21 +89,21 @@ class StepRecord(Struct, frozen=True, gc=False):
 
     @property
     def residual_j(self) -> float:
-        """Left side of Eq. 3.32, J: zero but for rounding."""
+        """Left side of Eq. 3.32, J: zero except for rounding."""
         use_w = self.electrolyzer_w + self.charge_w + self.curtailed_w + self.export_w + self.base_w
         return (self._supply_w - use_w) * self.dt_s - self.consumed_j
 
     @property
     def relative_residual(self) -> float:
-        """|residual| relative to all the energy that was supplied in the step; 0 where none was."""
+        """|residual| relative to the energy supplied in the step; 0 if none was supplied."""
         scale_j = max(self._supply_w * self.dt_s, self.consumed_j)
         return abs(self.residual_j) / scale_j if scale_j > 0.0 else 0.0
 
     @property
     def green_w(self) -> float:
-        """Power of sun, wind and storage that reached the servers and the base load, W.
+        """Power of solar, wind and storage that reached the servers and the base load, W.
 
-        What went into the battery or the tank counts when it comes out, less its losses.
+        Energy stored in the battery or the tank counts when it is released, minus its losses.
         """
         return max(0.0, self.demand_w + self.base_w - self.import_w - self.unserved_w)
 
@@ -137,19 +137,18 @@ def settle_step(
     base_w: float = 0.0,
     grid: Grid | None = None,
 ) -> tuple[StepRecord, StorageState]:
-    """Balance a step that has ended.
+    """Balance a completed step.
 
     ``state`` is the storage at its start, ``consumed_j`` the energy (J) that the servers used,
     ``renew_w`` the mean production (W), ``planned`` the plan's hydrogen for the step, and ``reserve_w``
     the mean power (W) of the sleep floor and of transitions in the step: the only demand that may take
-    the battery below SoC_min, once arriving power and the battery above SoC_min do not cover it.
-    ``base_w`` (W) is drawn beside the servers. With a ``grid``, what sun, wind and the battery above SoC_min
-    do not cover is imported, up to its limit, and the battery never goes below SoC_min; the grid feeds
-    neither the battery nor the electrolyzer. A surplus is exported, where that is allowed, before it is
-    curtailed.
+    the battery below SoC_min, if production and the battery above SoC_min do not cover it. ``base_w`` (W) is
+    the base load. With a ``grid``, demand not covered by solar, wind and the battery above SoC_min is
+    imported, up to its limit, and the battery never goes below SoC_min; the grid supplies
+    neither the battery nor the electrolyzer. A surplus is exported, if allowed, before it is curtailed.
 
     Returns the step's record and the storage at its end. Raises ValueError for a negative or non-finite
-    quantity, and ConfigError for planned hydrogen at a site that has none.
+    quantity, and ConfigError for planned hydrogen at a site without it.
     """
     _check(dt_s=dt_s, consumed_j=consumed_j, renew_w=renew_w, reserve_w=reserve_w, base_w=base_w)
     storage.check_plan(planned)
@@ -199,12 +198,12 @@ def step_headroom_j(
     base_w: float = 0.0,
     grid: Grid | None = None,
 ) -> float:
-    """Joules that servers may draw in the coming step of ``dt_s`` seconds without crossing the floor.
+    """Return the energy (J) that servers may use in the next step of ``dt_s`` seconds above the floor.
 
-    Production (W, known for the step) and the planned hydrogen, as far as the tank allows it, and what
-    the battery gives down to ``floor_j`` (default: SoC_min) within its discharge limit. A
-    planned electrolyzer takes its share, unless the site lets it be held. A grid adds what it may give:
-    infinite without a limit. Negative only where the base load needs more than there is.
+    It is the sum of production (W, known for the step), the planned hydrogen as far as the tank allows it,
+    and the energy of the battery down to ``floor_j`` (default: SoC_min) within its discharge limit. A planned
+    electrolyzer takes its share, unless the site allows reducing it. A grid adds its limit: infinite without
+    one. Negative only if the base load needs more than available.
     """
     _check(dt_s=dt_s, renew_w=renew_w, base_w=base_w)
     storage.check_plan(planned)
@@ -221,7 +220,7 @@ def step_headroom_j(
 def _allowed_powers(
     storage: Storage, state: StorageState, planned: HydrogenPlan, dt_s: float
 ) -> HydrogenPlan:
-    """What tank and limits allow of the planned hydrogen."""
+    """Return the part of the planned hydrogen that tank and limits allow."""
     spec, level_kg = storage.hydrogen, state.hydrogen_kg
     if spec is None:
         return NO_HYDROGEN
@@ -241,7 +240,7 @@ def _share_out(
     hydrogen: HydrogenPlan,
     reserve_w: float,
 ) -> _Flows:
-    """Decide every power of the step; ``hydrogen`` is the plan as far as tank and limits allow it."""
+    """Decide every power of the step; ``hydrogen`` is the plan within the limits of tank and site."""
     battery, energy_j, spec = storage.battery, state.battery_j, storage.hydrogen
     above_min_w = discharge_power_limit(battery, energy_j, dt_s, battery.min_j)
     electrolyzer_w, fuel_cell_w = hydrogen.electrolyzer_w, hydrogen.fuel_cell_w
@@ -272,7 +271,7 @@ def _share_out(
 
 
 def _with_grid(flows: _Flows, grid: Grid) -> _Flows:
-    """Import what is unserved and export what would be curtailed, up to the grid's limits."""
+    """Import unserved and export curtailed power, up to the grid's limits."""
     import_w = min(flows.unserved_w, grid.import_limit_w)
     export_w = min(flows.curtailed_w, grid.may_export_w)
     return flows._replace(
@@ -284,7 +283,7 @@ def _with_grid(flows: _Flows, grid: Grid) -> _Flows:
 
 
 def _most_surplus(storage: Storage, energy_j: float, dt_s: float, planned_j: float) -> float:
-    """Surplus (W; below 0: a deficit) beyond which the fuel cell is held; infinite where it never is."""
+    """Return the surplus (W; negative: a deficit) beyond which the fuel cell is reduced; infinite: never."""
     battery, hydrogen = storage.battery, storage.hydrogen
     if hydrogen is None or hydrogen.hold is Hold.NEVER:
         return math.inf
@@ -298,7 +297,7 @@ def _most_surplus(storage: Storage, energy_j: float, dt_s: float, planned_j: flo
 
 
 def _advance(storage: Storage, state: StorageState, flows: _Flows, dt_s: float) -> StorageState:
-    """Apply the powers; the clamps remove rounding only, since every power is within its limit."""
+    """Apply the powers; clamps only remove rounding errors, because every power is within its limit."""
     battery = storage.battery
     energy_j = energy_after_step(battery, state.battery_j, flows.charge_w, flows.discharge_w, dt_s)
     level_kg = state.hydrogen_kg
@@ -311,9 +310,9 @@ def _advance(storage: Storage, state: StorageState, flows: _Flows, dt_s: float) 
 def _deviations(
     spec: HydrogenSpec | None, planned: HydrogenPlan, allowed: HydrogenPlan, flows: _Flows
 ) -> tuple[Deviation, ...]:
-    """Name each way in which the hydrogen left the plan.
+    """Return the deviations of the hydrogen from the plan.
 
-    ``allowed`` is what tank and limits let the plan have; ``flows`` are what ran.
+    ``allowed`` is the plan within the limits of tank and site; ``flows`` are the actual powers.
     """
     if spec is None:
         return ()

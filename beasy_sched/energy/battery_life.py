@@ -1,4 +1,4 @@
-"""Life of a battery: what a trace of its charge wears off it, by the model of Xu et al. (2018).
+"""Battery life: degradation caused by a trace of charge, by the model of Xu et al. (2018).
 
 B. Xu, A. Oudalov, A. Ulbig, G. Andersson and D. S. Kirschen, "Modeling of Lithium-Ion Battery Degradation for
 Cell Life Assessment", IEEE Transactions on Smart Grid 9(2), 2018, pp. 1131-1140. In its symbols: the
@@ -29,10 +29,10 @@ from beasy_sched.extras import load_optional, require
 from beasy_sched.units import SECONDS_PER_YEAR
 
 END_OF_LIFE: Final = 0.8
-"""Share of its capacity at which a battery's life ends, as data sheets and Xu et al. have it."""
+"""Share of its capacity at which a battery's life ends, as in data sheets and Xu et al."""
 _ZERO_C_IN_K: Final = 273.15
 _DEPTHS: Final = 1000
-"""Number of depths that are compared."""
+"""Number of compared depths."""
 _EXTRA: Final = ("rainflow", "beasy-sched[life]", "battery life")
 
 
@@ -45,7 +45,7 @@ class DepthStress:
     k_delta3: float
 
     def per_cycle(self, depths: FloatArray) -> FloatArray:
-        """Degradation of a full cycle of each depth (above 0; deeper than 1 is as 1)."""
+        """Return the degradation of a full cycle of each depth (above 0; depths above 1 count as 1)."""
         within = np.minimum(depths, 1.0)
         degradation: FloatArray = 1.0 / (self.k_delta1 * within**self.k_delta2 + self.k_delta3)
         return degradation
@@ -55,12 +55,12 @@ class DepthStress:
 class CycleTable:
     """Cycles until `END_OF_LIFE` by depth of discharge, from a data sheet.
 
-    Between two depths the logarithm of the cycles is linear in that of the depth. Beyond the table the wear
-    of a cycle is in proportion to its depth, as if the battery could pass a fixed energy.
+    Between two depths the logarithm of the cycles is linear in that of the depth. Beyond the table the
+    degradation of a cycle is proportional to its depth, as for a fixed energy throughput.
     """
 
     rows: tuple[tuple[float, float], ...]
-    """Depth of discharge (0 to 1), and cycles; the depths rise, and the cycles fall."""
+    """Depth of discharge (0 to 1), and cycles; depths increase, cycles decrease."""
 
     def per_cycle(self, depths: FloatArray) -> FloatArray:
         """Degradation of a full cycle of each depth (above 0): the life's, divided by the cycles."""
@@ -74,7 +74,7 @@ class CycleTable:
 
 @dataclass(frozen=True)
 class CellModel:
-    """How a kind of cell ages: the parameters of the stress factors and of the SEI film."""
+    """Ageing model of a kind of cell: parameters of the stress factors and of the SEI film."""
 
     name: str
     depth: DepthStress | CycleTable
@@ -98,7 +98,7 @@ class CellModel:
         return stress
 
     def health(self, degradation: float) -> float:
-        """Share of the capacity that is left after a linearised degradation f_d: 1 for a new battery."""
+        """Remaining share of the capacity after a linearised degradation f_d: 1 for a new battery."""
         film = self.alpha_sei * math.exp(-self.beta_sei * degradation)
         return film + (1.0 - self.alpha_sei) * math.exp(-degradation)
 
@@ -122,22 +122,22 @@ LMO: Final = CellModel(
 )
 """Lithium manganese oxide cells, with the coefficients that Xu et al. fitted to a manufacturer's tests."""
 CHEMISTRIES: Final = {model.name: model for model in (LMO,)}
-"""Chemistries whose coefficients are published, by name."""
+"""Chemistries with published coefficients, by name."""
 
 
 def data_sheet_cell(rows: Iterable[tuple[float, float]], calendar_years: float) -> CellModel:
-    """Return the model of a cell of which only a data sheet is known.
+    """Return the model of a cell from a data sheet.
 
     ``rows``: depths of discharge (0 to 1) and cycles until `END_OF_LIFE` (`CycleTable`); ``calendar_years``:
     years until then at rest. Both hold at 25 degrees Celsius; other temperatures follow S_T of Xu et al.
-    The degradation is that of Xu et al. without an SEI film, and whatever the state of charge.
+    The degradation is that of Xu et al. without an SEI film, independent of the state of charge.
     """
     per_s = -math.log(END_OF_LIFE) / (calendar_years * SECONDS_PER_YEAR)
     return CellModel("data sheet", CycleTable(tuple(rows)), per_s)
 
 
 class Cycle(NamedTuple):
-    """A cycle that rainflow counts in a trace of charge."""
+    """Rainflow cycle of a trace of charge."""
 
     depth: float
     """Depth of discharge, 0 to 1."""
@@ -160,49 +160,50 @@ def counted_cycles(charges: Sequence[float] | FloatArray) -> list[Cycle]:
 
 
 def check_installed() -> None:
-    """Raise ConfigError that names the extra ``life`` where it is not installed."""
+    """Raise ConfigError that names the extra ``life`` if it is not installed."""
     require(*_EXTRA)
 
 
 @dataclass(frozen=True)
 class Wear:
-    """Wear of a battery that was new at the start, over a stretch of time."""
+    """Degradation of a battery that was new at the start, over a period."""
 
     model: CellModel
     span_s: float
     calendar: float
     """f_t: linearised degradation by time alone."""
     cycling: float
-    """The sum of f_c: linearised degradation by cycles."""
+    """Sum of f_c: linearised degradation by cycles."""
     full_cycles: float
-    """Depths of all cycles together: how many full cycles that many kilowatt-hours are."""
+    """Sum of the depths of all cycles: number of equivalent full cycles."""
 
     @property
     def degradation(self) -> float:
-        """f_d: linearised degradation of all kinds."""
+        """f_d: total linearised degradation."""
         return self.calendar + self.cycling
 
     @property
     def health(self) -> float:
-        """State of health at the end: share of the capacity that is left."""
+        """State of health at the end: remaining share of the capacity."""
         return self.model.health(self.degradation)
 
     @property
     def life_used(self) -> float:
-        """Share of the battery's life that the stretch used: 1 at `END_OF_LIFE`.
+        """Share of the battery's life used in the period: 1 at `END_OF_LIFE`.
 
-        Of the linearised degradation: each stretch counts the same, whenever in the battery's life it is.
+        It refers to the linearised degradation, so equal periods count equally at any time of the battery's
+        life.
         """
         return self.degradation / self.model.whole_life
 
     @property
     def years_to_end(self) -> float | None:
-        """Years until `END_OF_LIFE` where time goes on as in the stretch; None for one without any wear."""
+        """Years until `END_OF_LIFE` if the period repeats; None for a period without degradation."""
         return self.span_s / self.life_used / SECONDS_PER_YEAR if self.degradation > 0.0 else None
 
 
 def wear_of(model: CellModel, temperature_c: float, times_s: FloatArray, charges: FloatArray) -> Wear:
-    """Return the wear of a trace of charge at a constant temperature (degrees Celsius).
+    """Return the degradation of a trace of charge at a constant temperature (degrees Celsius).
 
     ``charges``: state of charge (0 to 1) at each of ``times_s``, which rise; it is linear in between. Raises
     ConfigError without the extra ``life``.
@@ -223,20 +224,20 @@ def wear_of(model: CellModel, temperature_c: float, times_s: FloatArray, charges
 
 @dataclass(frozen=True)
 class BatteryLife:
-    """How a site's battery ages, and what it costs."""
+    """Ageing model and price of a site's battery."""
 
     model: CellModel
     temperature_c: float = 25.0
     price_per_kwh: float | None = None
-    """Price of the battery for each kilowatt-hour of its capacity; None where it is not known."""
+    """Price of the battery per kilowatt-hour of its capacity; None if unknown."""
     currency: str = Grid.currency
 
     def wear(self, times_s: FloatArray, charges: FloatArray) -> Wear:
-        """Return the wear of a trace of charge; see `wear_of`."""
+        """Return the degradation of a trace of charge; see `wear_of`."""
         return wear_of(self.model, self.temperature_c, times_s, charges)
 
     def depth_worth(self, most_per_kwh: float) -> float:
-        """The depth of discharge (0 to 1) beyond which one more kilowatt-hour wears more than a price.
+        """Return the depth of discharge (0 to 1) beyond which a kilowatt-hour's degradation exceeds a price.
 
         A cycle that gets deeper by one kWh costs price * S_delta'(depth) S_T(T) / f_d of the whole life, in
         the currency of `price_per_kwh`, which must be known; S_sigma is taken as 1.

@@ -1,4 +1,4 @@
-"""What simulated time 0 is, and the local clock of a site: for tariffs, prices, carbon and the sun."""
+"""Calendar of simulated time, and the local clock of a site: for tariffs, prices, carbon and solar power."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import datetime, timedelta, timezone, tzinfo
 
 @dataclass(frozen=True)
 class Calendar:
-    """What simulated time 0 is, and the local clock of the site."""
+    """Date of simulated time 0, and the local clock of the site."""
 
     start: datetime
-    """The moment of time 0, with its offset from UTC."""
+    """Date and time of time 0, with its offset from UTC."""
     zone: tzinfo | None = None
     """Time zone of the site; None means the offset of ``start`` all year."""
 
     def __post_init__(self) -> None:
         if self.start.tzinfo is None:
-            raise ValueError("start: a time with its offset from UTC is required")
+            raise ValueError("start: expected a time with its offset from UTC")
 
     def local(self, time_s: float) -> datetime:
         """Return the local time at ``time_s``."""
@@ -25,12 +25,12 @@ class Calendar:
         return moment.astimezone(self.zone or self.start.tzinfo)
 
     def seconds(self, moment: datetime) -> float:
-        """Return the simulated time (s) of a moment that has an offset or a time zone."""
+        """Return the simulated time (s) of a date and time with an offset or a time zone."""
         return (moment.astimezone(timezone.utc) - self.start.astimezone(timezone.utc)).total_seconds()
 
     @staticmethod
     def midnight(moment: datetime) -> datetime:
-        """Return the midnight at which the day of ``moment`` began."""
+        """Return the midnight at the start of the day of ``moment``."""
         return moment.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
 
     def day_end_s(self, time_s: float, days: int = 0) -> float:

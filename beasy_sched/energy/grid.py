@@ -1,6 +1,6 @@
-"""The grid beside a site: what may be imported and exported, at what price and with how much carbon.
+"""The grid connection of a site: limits of import and export, prices and carbon.
 
-GreenSlot's model (Goiri et al., SC 2011, Section 3): the grid is the backup of sun and wind. Prices and
+GreenSlot's model (Goiri et al., SC 2011, Section 3): the grid is the backup of solar and wind. Prices and
 carbon intensities are quantities over simulated time, from a file or from a tariff of local hours.
 """
 
@@ -23,11 +23,11 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY, TIME_TOLERANCE_S
 
 _PUBLISHED_HOUR: Final = 13
-"""Local hour from which the prices of the next day are known, as on the European day-ahead markets."""
+"""Local hour at which the prices of the next day are published, as on European day-ahead markets."""
 
 
 class Rate(Protocol):
-    """A quantity over simulated time that is constant between changes: a price or a carbon intensity."""
+    """Piecewise constant quantity over simulated time: a price or a carbon intensity."""
 
     def means(self, edges_s: FloatArray) -> FloatArray:
         """Return the time-weighted mean between each two of ``edges_s`` (s, ascending): one value fewer."""
@@ -39,13 +39,13 @@ class Rate(Protocol):
         ...
 
     def covers(self, start_s: float, end_s: float) -> bool:
-        """Tell whether the quantity is given for the whole time from ``start_s`` to ``end_s``."""
+        """Return whether the quantity is given for the whole time from ``start_s`` to ``end_s``."""
         first_s, last_s = self.span_s
         return first_s <= start_s + TIME_TOLERANCE_S and end_s <= last_s + TIME_TOLERANCE_S
 
 
 class Signal(Rate):
-    """A `Rate` given by its changes, for example hour by hour from a file."""
+    """`Rate` given by its changes, for example hour by hour from a file."""
 
     def __init__(self, times_s: FloatArray, values: FloatArray) -> None:
         """Hold ``values[i]`` from ``times_s[i]`` to ``times_s[i + 1]`` (s): one time more than values.
@@ -54,9 +54,9 @@ class Signal(Rate):
         """
         times, given = np.asarray(times_s, dtype=np.float64), np.asarray(values, dtype=np.float64)
         if times.shape != (len(given) + 1,) or not len(given) or not np.all(np.diff(times) > 0.0):
-            raise ValueError("times_s must ascend and be one more than the values")
+            raise ValueError("times_s: expected ascending times, one more than the values")
         if not np.all(np.isfinite(given)):
-            raise ValueError("the values must be finite")
+            raise ValueError("values: expected finite numbers")
         self.times_s, self.values = times, given
         self._integral = np.concatenate(([0.0], np.cumsum(given * np.diff(times))))
 
@@ -80,10 +80,10 @@ class Signal(Rate):
 
 
 class Tariff(Rate):
-    """A `Rate` that repeats: a price for each local hour of each month, known for ever."""
+    """Repeating `Rate`: a price for each local hour of each month, without end."""
 
     def __init__(self, per_kwh: FloatArray, calendar: Calendar) -> None:
-        """``per_kwh`` is [month from 0, hour]; ``calendar`` tells what time 0 is."""
+        """``per_kwh`` is [month from 0, hour]; ``calendar`` defines time 0."""
         self.per_kwh = per_kwh
         self.calendar = calendar
         self._first_s, self._last_s = 0.0, 0.0
@@ -101,11 +101,11 @@ class Tariff(Rate):
 
     @property
     def span_s(self) -> tuple[float, float]:
-        """Length after which the tariff ends, s: infinite."""
+        """End of the tariff, s: infinite."""
         return -math.inf, math.inf
 
     def _expanded(self) -> Signal:
-        """Write out the hours from midnight before the first time to midnight after the last."""
+        """Expand the hours from midnight before the first time to midnight after the last."""
         calendar = self.calendar
         day = calendar.midnight(calendar.local(self._first_s))
         times_s: list[float] = []
@@ -142,18 +142,18 @@ def tariff_table(rows: Iterable[tuple[Iterable[int], tuple[int, int], float]]) -
 
 
 class Export(str, Enum):
-    """What a surplus that is fed into the grid earns."""
+    """Remuneration of exported energy."""
 
     NONE = "none"
-    """Nothing may be fed in."""
+    """Export is not allowed."""
     FEED_IN = "feed-in"
     """A fixed price per kWh."""
     NET = "net"
-    """The import price of the moment: net metering."""
+    """The current import price: net metering."""
 
 
 class Known(str, Enum):
-    """How far ahead a price or carbon intensity is known."""
+    """Look-ahead of a price or carbon intensity."""
 
     DAY_AHEAD = "day-ahead"
     """Known to the end of the local day; from 13:00 on, to the end of the next day."""
@@ -165,14 +165,14 @@ class Known(str, Enum):
 
 @dataclass(frozen=True)
 class Foreseen:
-    """A `Rate` as it is known ahead; beyond that, the same hours of the last known day are expected."""
+    """`Rate` with a limited look-ahead; beyond it, the same hours of the last known day are expected."""
 
     rate: Rate
     calendar: Calendar | None = None
     known: Known = Known.ALL
 
     def known_until_s(self, now: float) -> float:
-        """Return how far the rate is known at ``now``, s."""
+        """Return the time up to which the rate is known at ``now``, s."""
         if self.known is Known.DAY:
             return now + SECONDS_PER_DAY
         if self.known is Known.DAY_AHEAD and self.calendar is not None:
@@ -181,10 +181,9 @@ class Foreseen:
         return math.inf
 
     def expected(self, now: float, edges_s: FloatArray) -> FloatArray:
-        """Return the means between ``edges_s`` (s) as they are known or expected at ``now``.
+        """Return the means between ``edges_s`` (s) as known or expected at ``now``.
 
-        A time that is not known yet, or at which the rate is no longer given, is taken from a whole number
-        of days before.
+        Unknown times, or times after the end of the rate, use the values an integer number of days before.
         """
         edges = np.asarray(edges_s, dtype=np.float64)
         until_s = min(self.known_until_s(now), self.rate.span_s[1])
@@ -203,7 +202,7 @@ class Foreseen:
 
 @dataclass(frozen=True)
 class Grid:
-    """The connection to the grid. Raises `FieldError` (a ConfigError) when out of range."""
+    """Connection to the grid. Raises `FieldError` (a ConfigError) for values out of range."""
 
     import_limit_w: float = math.inf
     export: Export = Export.NONE
@@ -211,9 +210,9 @@ class Grid:
     feed_in_per_kwh: float = 0.0
     currency: str = "USD"
     price: Foreseen | None = None
-    """Import price per kWh; None where energy from the grid costs nothing."""
+    """Import price per kWh; None if energy from the grid is free."""
     carbon: Foreseen | None = None
-    """Carbon intensity of the grid, g/kWh; None where it is not known."""
+    """Carbon intensity of the grid, g/kWh; None if unknown."""
 
     def __post_init__(self) -> None:
         for field in ("import_limit_w", "export_limit_w"):
@@ -225,32 +224,32 @@ class Grid:
 
     @cached_property
     def may_export_w(self) -> float:
-        """Most power that may be fed in, W."""
+        """Maximum export power, W."""
         return 0.0 if self.export is Export.NONE else self.export_limit_w
 
     @property
     def unlimited(self) -> bool:
-        """Whether the grid can always feed the servers: it has no import limit."""
+        """Whether the grid can always supply the servers, because it has no import limit."""
         return math.isinf(self.import_limit_w)
 
 
 @dataclass(frozen=True)
 class Metered:
-    """What a step's import and export cost."""
+    """Cost of a step's import and export."""
 
     price_per_kwh: float
     """Mean import price of the step."""
     cost: float
-    """Import times price, in the site's currency; negative where the price is."""
+    """Import times price, in the site's currency; negative for a negative price."""
     revenue: float
-    """What the export earned."""
+    """Revenue of the export."""
     carbon_g: float | None
-    """Carbon of the import; None where the intensity is unknown."""
+    """Carbon of the import; None if the intensity is unknown."""
 
 
 @dataclass(frozen=True)
 class Announced:
-    """Price and carbon intensity announced for the present step; they replace those of the files."""
+    """Price and carbon intensity published for the current step; they replace those of the files."""
 
     price_per_kwh: float | None = None
     carbon_g_per_kwh: float | None = None
@@ -259,7 +258,7 @@ class Announced:
 def meter(
     grid: Grid, start_s: float, dt_s: float, import_w: float, export_w: float, announced: Announced
 ) -> Metered:
-    """Return what a step from ``start_s`` of ``dt_s`` seconds at mean powers (W) cost."""
+    """Return the cost of a step from ``start_s`` of ``dt_s`` seconds at mean powers (W)."""
     require_not_negative("import_w", import_w)
     edges = np.array([start_s, start_s + dt_s])
     price = announced.price_per_kwh

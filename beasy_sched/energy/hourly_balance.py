@@ -1,9 +1,9 @@
 """Sizing by energy alone: production against demand, hour by hour, with greedy storage and no scheduler.
 
-As Carbon Explorer does it (Acun et al., ASPLOS 2023): a surplus goes into the battery, then into
-hydrogen, and is lost beyond them; a deficit is taken from the battery, then from the fuel cell, and what is
-still missing is not served. No job waits, none is killed, no server is switched. Many storages are balanced
-at once, so that sizes can be compared in one pass.
+As in Carbon Explorer (Acun et al., ASPLOS 2023): a surplus goes into the battery, then into hydrogen, and the
+rest is lost; a deficit is taken from the battery, then from the fuel cell, and the rest is unserved. Jobs do
+not wait and are not killed, and servers are not switched. Many storages are balanced together, so that sizes
+can be compared in one pass.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _NO_TANK: Final = HydrogenSpec(1e-9, 0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class HourlyBalance:
-    """What became of the energy, one value for each storage, J; and the lowest level of the battery."""
+    """Energy flows per storage, J, and the lowest level of the battery."""
 
     unserved_j: FloatArray
     curtailed_j: FloatArray
     soc_lowest_pct: FloatArray
-    """Lowest state of charge at the end of an hour, %; NaN where there is no battery."""
+    """Lowest state of charge at the end of an hour, %; NaN without a battery."""
 
 
 def balance_hours(
@@ -41,8 +41,8 @@ def balance_hours(
 ) -> HourlyBalance:
     """Balance every hour (or other step) for each of several storages.
 
-    ``production_w`` and ``demand_w`` are mean powers, of shape (hours, 1) or (hours, storages). What is
-    missing is imported up to ``import_limit_w`` (W; of one value or one per storage). Losses, limits of power
+    ``production_w`` and ``demand_w`` are mean powers, of shape (hours, 1) or (hours, storages). A
+    deficit is imported up to ``import_limit_w`` (W; one value or one per storage). Losses, limits of power
     and levels are those of `energy.storage`; the battery stays between SoC_min and SoC_max. Raises
     ValueError for shapes that do not match.
     """
@@ -71,7 +71,7 @@ def balance_hours(
 
 @dataclass(frozen=True)
 class _Batteries:
-    """Batteries side by side; see `BatterySpec`."""
+    """Arrays of batteries; see `BatterySpec`."""
 
     step_s: float
     capacity_j: FloatArray
@@ -104,7 +104,7 @@ class _Batteries:
 
 @dataclass(frozen=True)
 class _Tanks:
-    """Hydrogen chains side by side; see `HydrogenSpec`."""
+    """Arrays of hydrogen chains; see `HydrogenSpec`."""
 
     start_kg: FloatArray
     most_kg: FloatArray

@@ -1,4 +1,4 @@
-"""What servers draw and compute in steps, transitions included: Eq. 3.14-3.22.
+"""Energy and flops of servers in steps, including transitions: Eq. 3.14-3.22.
 
 A cell is one server in one step. A server that changes between computing and asleep spends the transition at
 the beginning of the step.
@@ -17,7 +17,7 @@ from beasy_sched.model.power import PowerModel
 
 _CELLS_A_PIECE = 1_000_000
 _TABLES_KEPT: Final = 16
-"""Lengths of steps whose tables are kept."""
+"""Number of step lengths whose tables are cached."""
 _Cell = TypeVar("_Cell", bound=np.generic)
 
 
@@ -30,7 +30,7 @@ def stretch_energy_j(
     off_s: FloatArray | float = 0.0,
     on_s: FloatArray | float = 0.0,
 ) -> FloatArray:
-    """Energy over ``dt_s`` seconds of servers of these kinds, J (Eq. 3.18-3.21).
+    """Return the energy of servers of these kinds over ``dt_s`` seconds, J (Eq. 3.18-3.21).
 
     They switch off for ``off_s``, then on for ``on_s``, and draw ``steady_w`` in the rest.
     """
@@ -40,15 +40,15 @@ def stretch_energy_j(
 
 
 def shifted(rows: npt.NDArray[_Cell], first: npt.NDArray[_Cell]) -> npt.NDArray[_Cell]:
-    """The rows one step earlier: ``first`` before them, the last left out."""
+    """Return the rows one step earlier: preceded by ``first``, without the last."""
     return np.concatenate([first[None, :], rows])[:-1]
 
 
 class CellEnergies:
     """Energy and flops of cells, looked up in tables by kind and P-state, one for each length of a step.
 
-    They follow from the cell's state, from whether the server was asleep in the step before, and from the
-    length of the step. A transition lasts no longer than its step (Eq. 3.14, 3.15).
+    They follow from the cell's state, from whether the server was asleep in the previous step, and from the
+    length of the step. A transition does not last longer than its step (Eq. 3.14, 3.15).
     """
 
     def __init__(self, power: PowerModel, *, idle_power: bool = False) -> None:
@@ -58,16 +58,16 @@ class CellEnergies:
         """
         self.power = power
         self.sleep_pstate = power.platform.sleep_pstate
-        """P-state number of sleep by host, -1 where it cannot sleep: [N]."""
+        """P-state number of sleep by host, -1 if it cannot sleep: [N]."""
         self.idle_power = idle_power
         self.awake_w = np.stack([power.full_w, power.idle_w] if idle_power else [power.full_w], axis=1)
         """Power of servers that are awake, W: [kind, busy (or idle), P-state]."""
         cores = np.array([kind.cores for kind in power.platform.kinds], dtype=np.float64)
         self.speed_flops: FloatArray = power.speed_flops * cores[:, None]
-        """Speed of a server's cores, flops/s: [kind, P-state], 0 where it does not compute."""
+        """Speed of a server's cores, flops/s: [kind, P-state], 0 if it does not compute."""
         kinds, uses, self._width = self.awake_w.shape
         self._row_of: IndexArray = power.kind_of * (2 * uses * self._width)
-        """Place in a table where the cells of each host begin, [N]."""
+        """Index in a table at which the cells of each host begin, [N]."""
         self._flops_row_of: IndexArray = power.kind_of * (2 * self._width)
         self._tables: dict[float, FloatArray] = {}
         self._asleep = (np.arange(self._width) == power.sleep_pstate[:, None])[:, None, None, :]
@@ -98,7 +98,7 @@ class CellEnergies:
         return np.asarray(self.speed_flops[:, None, :] * (length_s - waking_s)[:, :, None])
 
     def asleep(self, states: StateArray, hosts: HostIds | slice) -> BoolArray:
-        """Which cells are asleep; columns in the order of ``hosts``."""
+        """Return the mask of sleeping cells; columns in the order of ``hosts``."""
         return np.asarray(states == self.sleep_pstate[hosts])
 
     def energy_j(
@@ -111,8 +111,8 @@ class CellEnergies:
     ) -> FloatArray:
         """Energy of each cell, J: [L, n] (Eq. 3.18 to 3.21).
 
-        ``states`` and ``was_asleep`` (the step before) are [L, n], columns in the order of ``hosts``, or
-        several such arrays at once: [.., L, n]. ``dt_s``: lengths of the rows, the same but for the first.
+        ``states`` and ``was_asleep`` (in the previous step) are [L, n], columns in the order of ``hosts``, or
+        several such arrays at once: [.., L, n]. ``dt_s``: lengths of the rows, equal except for the first.
         ``idle`` marks cells without a job, which count at idle power with the option ``idle_power``.
         """
         code = np.multiply(was_asleep, self._width, dtype=np.int16)
@@ -131,9 +131,9 @@ class CellEnergies:
     def change_j(
         self, old: StateArray, columns: StateArray, before: BoolArray, hosts: HostIds, dt_s: FloatArray
     ) -> FloatArray:
-        """What ``columns`` in the place of the first rows of ``old`` add to the energy of each cell, J.
+        """Return the energy that ``columns`` instead of the first rows of ``old`` add to each cell, J.
 
-        ``before``: which of ``hosts`` were asleep in the step before the first row.
+        ``before``: mask of ``hosts`` asleep in the step before the first row.
         """
         both = np.empty((2, *old.shape), dtype=np.int8)
         both[:] = old

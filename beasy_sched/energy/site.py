@@ -1,4 +1,4 @@
-"""The site: its storage, its grid, how long a step and a window are, how the guard acts."""
+"""The site: storage, grid, lengths of steps and windows, and behaviour of the guard."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from beasy_sched.energy.storage import Storage
 
 
 class GuardMode(str, Enum):
-    """Which running jobs the storage guard kills when there is no energy for them."""
+    """Selection of the running jobs that the storage guard kills for lack of energy."""
 
     SHED = "shed"
-    """As few running jobs as keep the battery at SoC_min, those that have spent the least energy first."""
+    """The fewest running jobs needed to keep the battery at SoC_min, those that spent least energy first."""
     KILL_ALL = "kill-all"
-    """Every running job: the papers' wording."""
+    """Every running job, as worded in the papers."""
 
 
 @dataclass(frozen=True)
 class GuardSettings:
-    """How the storage guard acts; named in every result, since it changes results much."""
+    """Behaviour of the storage guard; included in every result, because of its large effect."""
 
     mode: GuardMode = GuardMode.SHED
     veto: bool = True
-    """Whether starts and wakes must fit into what is left of the step's headroom."""
+    """Whether starts and wakes must fit into the step's remaining headroom."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Everything a run needs to know about the place, in SI units."""
+    """All data of a run about its site, in SI units."""
 
     storage: Storage
     step_s: float = 300.0
     window_s: float = 259_200.0
     guard: GuardSettings = GuardSettings()
     grid: Grid | None = None
-    """Grid beside sun and wind; None for a site without a grid."""
+    """Grid in addition to solar and wind; None for a site without a grid."""
     base_w: float = 0.0
-    """Power of what always runs beside the servers (switches, the scheduler's own host), W."""
+    """Base load in addition to the servers (switches, the scheduler's host), W."""
     calendar: Calendar | None = None
-    """Calendar of the site; None where the site file does not say what time 0 is."""
+    """Calendar of the site; None if the site file does not define time 0."""
     battery_life: BatteryLife | None = None
-    """How the battery ages, and its price; None where the site file does not say."""
+    """Ageing and price of the battery; None if the site file has none."""
 
     @property
     def metered(self) -> bool:
-        """Whether the results of the site tell base load, import and export."""
+        """Whether the site's results include base load, import and export."""
         return self.grid is not None or self.base_w > 0.0
 
     @property
     def import_limit_w(self) -> float:
-        """Most power that the grid gives, W; 0 without a grid."""
+        """Maximum grid power, W; 0 without a grid."""
         return 0.0 if self.grid is None else self.grid.import_limit_w
 
     @property

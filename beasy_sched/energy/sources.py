@@ -1,4 +1,4 @@
-"""Power from wind and sun (Eq. 2.1 and 2.2), over whole arrays, resampled to steps."""
+"""Wind and solar power (Eq. 2.1 and 2.2), over whole arrays, resampled to steps."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from beasy_sched.energy.storage import require, require_fraction, require_not_ne
 from beasy_sched.numbers import Range
 
 REFERENCE_IRRADIANCE_W_M2: Final = 1000.0
-"""R_ref, the irradiance at which a panel gives its nominal power."""
+"""R_ref, the irradiance at which a panel delivers its nominal power."""
 _SPEED: Final = Range(0, 1000)
 
 
 @dataclass(frozen=True)
 class WindTurbine:
-    """A turbine's power curve: wind speeds in m/s, power in W. Raises `FieldError`."""
+    """Power curve of a turbine: wind speeds in m/s, power in W. Raises `FieldError`."""
 
     rated_w: float
     cut_in_m_s: Annotated[float, Means("weather route: m/s, Eq. 2.1", range=_SPEED)] = 3.0
@@ -45,7 +45,7 @@ class WindTurbine:
 
 @dataclass(frozen=True)
 class PvPlant:
-    """Panels of a nominal power (W) and an efficiency eta_pv for all other losses. Raises `FieldError`."""
+    """Panels with a nominal power (W) and an efficiency eta_pv for all other losses. Raises `FieldError`."""
 
     nominal_w: float
     efficiency: Annotated[float, Means("weather route: eta_pv in Eq. 2.2", range=Range(0, 1, above=True))] = (
@@ -63,7 +63,7 @@ class PvPlant:
 
 
 class Interpolation(str, Enum):
-    """How power runs inside an interval whose mean is known."""
+    """Course of power in an interval with a known mean."""
 
     SMOOTH = "smooth"
     """A parabola with the interval's mean, continuous with its neighbours."""
@@ -81,28 +81,28 @@ def resample(
     ceiling_w: float | None = None,
     method: Interpolation = Interpolation.SMOOTH,
 ) -> FloatArray:
-    """Mean power (W) of each of ``steps`` steps of ``step_s`` seconds, the first one at ``offset_s``.
+    """Return the mean power (W) of each of ``steps`` steps of ``step_s`` seconds from ``offset_s`` on.
 
     Inside an interval the power follows a parabola P(x) = a + 2*(3*m - 2*a - b)*x + 3*(a + b - 2*m)*x**2,
     x from 0 to 1, whose mean is m, the interval's mean, and whose ends are a and b. An end is the harmonic
-    mean of the two neighbouring means (0 beside an interval without power), the same from both sides, so
+    mean of the two neighbouring means (0 next to an interval without power), the same from both sides, so
     that the power is continuous. With both ends at most 3*m the parabola is never negative (the condition
     of Fritsch and Carlson, SIAM J. Numer. Anal. 17, 1980, for the energy curve to be monotone); the
     harmonic mean, at most 2*m, always is. Under a ceiling the same condition holds for ceiling - P, and an
-    end that breaks it is moved, which may leave a jump beside an interval at full power.
+    end that breaks it is moved, which may leave a jump next to an interval at full power.
 
     Each step's mean is the exact integral of these parabolas over the step, divided by its length, so that
     steps that fill an interval carry its energy to rounding, whether or not dt divides the interval.
 
     ``mean_w`` (W, one value per interval of ``interval_s`` seconds) must be finite and not negative.
-    ``steps`` defaults to the whole steps that fit. ``ceiling_w`` (W) is never exceeded where the means
-    themselves do not. Raises ValueError on bad values, or steps outside the series.
+    ``steps`` defaults to the whole steps that fit. ``ceiling_w`` (W) is never exceeded if the means
+    do not exceed it. Raises ValueError on bad values, or steps outside the series.
     """
     means = np.asarray(mean_w, dtype=np.float64)
     if not (interval_s > 0 and step_s > 0 and offset_s >= 0):
         raise ValueError("interval_s and step_s must be > 0, offset_s >= 0")
     if means.ndim != 1 or not np.all(np.isfinite(means) & (means >= 0)):
-        raise ValueError("mean_w must be one series of finite values >= 0")
+        raise ValueError("mean_w: expected one series of finite values >= 0")
     span_s = len(means) * interval_s
     count = int((span_s - offset_s) / step_s + 1e-9) if steps is None else steps
     if count < 1 or offset_s + count * step_s > span_s * (1 + 1e-12):
@@ -115,7 +115,7 @@ def resample(
 
 
 def _ends(means: FloatArray, ceiling_w: float | None) -> tuple[FloatArray, FloatArray]:
-    """The power at the start and at the end of each interval, W."""
+    """Return the power at the start and at the end of each interval, W."""
     padded = np.concatenate((means[:1], means, means[-1:]))
     left, right = padded[:-1], padded[1:]
     total = left + right

@@ -1,7 +1,7 @@
-"""The storage of a site: a battery (Eq. 2.3, 2.4) and, where there is one, a hydrogen chain (Eq. 2.5 to 2.7).
+"""Storage of a site: a battery (Eq. 2.3, 2.4) and, optionally, a hydrogen chain (Eq. 2.5 to 2.7).
 
-Each limit is one function. `beasy_sched.energy.balance` takes its powers from these functions, and whoever
-predicts or checks a step calls the same ones.
+Each limit is one function. `beasy_sched.energy.balance` takes its powers from these functions; predictions
+and checks of a step use the same ones.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
 
 class FieldError(ConfigError):
-    """One number is out of range: knows the field, so that a file reader can name it its own way."""
+    """A number out of range, with its field, so that file readers can name it in their terms."""
 
     def __init__(self, field: str, found: object, expected: str) -> None:
-        """``expected`` reads after "expected ...", for example ``"> 0"``."""
+        """``expected`` completes "expected ...", for example ``"> 0"``."""
         self.field = field
         self.found = found
         self.expected = expected
@@ -53,7 +53,7 @@ def require_fraction(field: str, value: float) -> None:
 
 
 class LossConvention(str, Enum):
-    """What delivering a discharge power P takes out of the cells."""
+    """Power taken from the cells for a discharge power P."""
 
     PHYSICAL = "physical"
     """P / discharge_efficiency: no sequence of actions creates energy."""
@@ -63,10 +63,10 @@ class LossConvention(str, Enum):
 
 @dataclass(frozen=True)
 class BatterySpec:
-    """A battery's size, limits and losses. Raises `FieldError` (a ConfigError) when out of range.
+    """Size, limits and losses of a battery. Raises `FieldError` (a ConfigError) for values out of range.
 
-    Powers are at the terminals: ``charge_limit_w`` is what the battery may take from the site, and
-    ``discharge_limit_w`` what it may give to it. ``math.inf`` means no limit.
+    Powers are at the terminals: ``charge_limit_w`` limits the power taken from the site, and
+    ``discharge_limit_w`` the power delivered to it. ``math.inf`` means no limit.
     """
 
     capacity_j: float
@@ -100,7 +100,7 @@ class BatterySpec:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a battery at all."""
+        """Whether there is a battery."""
         return self.capacity_j > 0.0
 
     @property
@@ -120,26 +120,26 @@ class BatterySpec:
 
     @property
     def target_j(self) -> float:
-        """Energy wished for at the end of a window, J."""
+        """Target energy at the end of a window, J."""
         return self.energy_j(self.soc_target_pct)
 
     def energy_j(self, soc_pct: float) -> float:
-        """Energy (J) at a state of charge (%)."""
+        """Return the energy (J) at a state of charge (%)."""
         return self.capacity_j * soc_pct / 100.0
 
     def soc_pct(self, energy_j: float) -> float:
-        """State of charge (%) at an energy (J), Eq. 2.4; NaN where there is no battery."""
+        """Return the state of charge (%) at an energy (J), Eq. 2.4; NaN without a battery."""
         return 100.0 * energy_j / self.capacity_j if self.capacity_j else math.nan
 
     def kept_fraction(self, dt_s: float) -> float:
-        """1 - sigma: what self-discharge leaves of the stored energy after ``dt_s`` seconds.
+        """Return 1 - sigma: the share of stored energy left by self-discharge after ``dt_s`` seconds.
 
         sigma per step follows from the rate per day so that a day of steps of any length loses the same.
         """
         return _kept_fraction(self.self_discharge_per_day, dt_s)
 
     def drawn_per_delivered(self) -> float:
-        """Joules that leave the cells for each joule delivered, by the loss convention."""
+        """Joules taken from the cells per joule delivered, by the loss convention."""
         if self.loss is LossConvention.PRINTED:
             return self.discharge_efficiency
         return 1.0 / self.discharge_efficiency
@@ -152,7 +152,7 @@ def _kept_fraction(loss_per_day: float, dt_s: float) -> float:
 
 
 NO_BATTERY: Final = BatterySpec(0.0, soc_min_pct=0.0, soc_max_pct=100.0)
-"""The battery of a site that has none: it takes and gives nothing."""
+"""Battery of a site without one: neither charges nor discharges."""
 
 
 def energy_after_step(
@@ -160,7 +160,7 @@ def energy_after_step(
 ) -> float:
     """Energy (J) after a step of ``dt_s`` seconds at constant powers (W), Eq. 2.3.
 
-    Plain arithmetic: numpy arrays work in place of the energies and powers. Limits are not applied
+    Plain arithmetic: energies and powers may be numpy arrays. Limits are not applied
     here; take the powers from `charge_power_limit` and `discharge_power_limit`.
     """
     kept_j = energy_j * battery.kept_fraction(dt_s)
@@ -169,47 +169,47 @@ def energy_after_step(
 
 
 def charge_power_limit(battery: BatterySpec, energy_j: float, dt_s: float) -> float:
-    """Most power (W) that the battery can take through a whole step: its limit, or SoC_max at the end."""
+    """Return the maximum charging power (W) over a whole step: its limit, or SoC_max at the end."""
     room_j = battery.max_j - energy_j * battery.kept_fraction(dt_s)
     return min(battery.charge_limit_w, max(0.0, room_j) / (battery.charge_efficiency * dt_s))
 
 
 def charge_power_wanted(battery: BatterySpec, energy_j: float, dt_s: float, level_j: float) -> float:
-    """Power (W) that brings the battery to ``level_j`` in a step; below 0 where it ends above it anyway."""
+    """Return the power (W) that brings the battery to ``level_j`` in a step; negative if it ends above it."""
     return (level_j - energy_j * battery.kept_fraction(dt_s)) / (battery.charge_efficiency * dt_s)
 
 
 def discharge_power_limit(battery: BatterySpec, energy_j: float, dt_s: float, floor_j: float) -> float:
-    """Most power (W) that the battery can give through a whole step: its limit, or ``floor_j`` at the end.
+    """Return the maximum discharging power (W) over a whole step: its limit, or ``floor_j`` at the end.
 
-    ``floor_j`` is ``battery.min_j`` for most uses, and 0 for what may draw below SoC_min.
+    ``floor_j`` is ``battery.min_j`` for most uses, and 0 for demand that may draw below SoC_min.
     """
     above_j = energy_j * battery.kept_fraction(dt_s) - floor_j
     return min(battery.discharge_limit_w, max(0.0, above_j) / (battery.drawn_per_delivered() * dt_s))
 
 
 def project_levels_j(battery: BatterySpec, level_j: float, net_w: FloatArray, step_s: float) -> FloatArray:
-    """Battery energy (J) at the start and after each step with a surplus ``net_w`` (negative: a deficit).
+    """Return the battery energy (J) at the start and after each step with a surplus ``net_w``.
 
-    Eq. 1 of the paper: held within [0, SoC_max] and the limits of charging and discharging. A level that
-    starts above SoC_max may only fall.
+    A negative surplus is a deficit. Eq. 1 of the paper: levels are kept within [0, SoC_max] and the limits of
+    charging and discharging. An initial level above SoC_max may only decrease.
     """
     return LevelProjection(battery, step_s).levels_j(0, level_j, net_w)
 
 
 _ROWS_A_LOOK: Final = 96
-"""Most batteries are at a limit again within so many steps."""
+"""Number of steps within which most batteries are at a limit again."""
 
 
 class LevelProjection:
-    """Projects a battery's levels as `project_levels_j` does, again and again while time goes on.
+    """Repeated projection of a battery's levels, like `project_levels_j`, as time advances.
 
-    Levels that start apart are the same once the battery is full (or empty) in both. From there to the next
-    step whose gain has changed, they are those of the projection before.
+    Different initial levels lead to the same levels once the battery is full (or empty) in both. From there
+    to the next step with a changed gain, they equal the previous projection.
     """
 
     def __init__(self, battery: BatterySpec, step_s: float) -> None:
-        """Steps of ``step_s`` seconds; nothing is known yet."""
+        """Begin with steps of ``step_s`` seconds, without a projection."""
         self._battery, self._step_s = battery, step_s
         self._kept, self._most_j = battery.kept_fraction(step_s), battery.max_j
         self._first = 0
@@ -217,9 +217,9 @@ class LevelProjection:
         self._levels_j = np.empty(1)
 
     def levels_j(self, first: int, level_j: float, net_w: FloatArray) -> FloatArray:
-        """Energy (J) at the start of step ``first`` and after it and each later one: one for each ``net_w``.
+        """Return the energy (J) at the start of step ``first``, and after it and later steps of ``net_w``.
 
-        Steps may be numbered in any way that stays the same. The array is for others to read only.
+        Steps may be numbered in any consistent way. The array is read-only.
         """
         gained_j = self._step_s * gained_w(self._battery, net_w)
         known_j, changed = self._known(first, gained_j)
@@ -240,9 +240,9 @@ class LevelProjection:
         return levels_j
 
     def _known(self, first: int, gained_j: FloatArray) -> tuple[FloatArray, list[int]]:
-        """Return levels of the last projection from ``first`` on, and the rows that gain something else now.
+        """Return levels of the last projection from ``first`` on, and the rows with changed gains.
 
-        The first row that was not projected is among these, and the end.
+        These include the first row that was not projected, and the end.
         """
         over, count = first - self._first, len(gained_j)
         both = min(len(self._gained_j) - over, count)
@@ -275,12 +275,11 @@ class LevelProjection:
 def project_need_j(
     battery: BatterySpec, level_j: float, net_w: FloatArray, step_s: FloatArray, left: FloatArray
 ) -> FloatArray:
-    """As `project_levels_j`, but below 0 by what is missing, for steps of different lengths.
+    """Like `project_levels_j`, but negative for missing energy, and for steps of different lengths.
 
-    ``left``: what self-discharge leaves at the end of each step of energy that is stored at the start of the
-    first: the product of the steps' `BatterySpec.kept_fraction`. In units of such energy a step only adds
-    what it gains, so that sums and running minima take the place of a loop. A level that starts above
-    SoC_max may stay there.
+    ``left``: share of energy stored at the start of the first step that self-discharge leaves at the end of
+    each step: the product of the steps' `BatterySpec.kept_fraction`. In units of such energy a step only adds
+    its gain, so that sums and running minima replace a loop. An initial level above SoC_max may stay there.
     """
     most_j = max(battery.max_j, level_j)
     gained_j = np.cumsum(step_s * gained_w(battery, net_w) / left)
@@ -290,33 +289,33 @@ def project_need_j(
 
 
 def gained_w(battery: BatterySpec, net_w: FloatArray) -> FloatArray:
-    """Power (W) that the cells gain (below 0: give) with a surplus of ``net_w``, within the limits."""
+    """Return the power (W) gained by the cells (negative: lost) with a surplus ``net_w``, within limits."""
     within_w = np.minimum(np.maximum(net_w, -battery.discharge_limit_w), battery.charge_limit_w)
     drawn_j = battery.drawn_per_delivered()
     return np.asarray(within_w * np.where(within_w > 0.0, battery.charge_efficiency, drawn_j))
 
 
 HIGHER_HEATING_VALUE_J_PER_KG: Final = 39.4 * JOULES_PER_KWH
-"""HHV: what the electrolyzer must put in, at efficiency 1."""
+"""HHV: energy input of the electrolyzer at efficiency 1."""
 LOWER_HEATING_VALUE_J_PER_KG: Final = 33.3 * JOULES_PER_KWH
-"""LHV: what the fuel cell gets out, at efficiency 1."""
+"""LHV: energy output of the fuel cell at efficiency 1."""
 
 
 class Hold(str, Enum):
-    """When the planned hydrogen is held, since the days are not those that were planned for."""
+    """Deviation from planned hydrogen powers when actual values differ from the forecast."""
 
     NEVER = "never"
-    """The hydrogen follows the plan as far as the tank and the servers' need of energy allow."""
+    """The hydrogen follows the plan as far as the tank and the servers' demand allow."""
     CURTAILMENT = "curtailment"
-    """The fuel cell is lowered by what would be curtailed; servers may count on the electrolyzer's power."""
+    """The fuel cell is reduced by power that would be curtailed; servers may use the electrolyzer's power."""
     SURPLUS = "surplus"
-    """The fuel cell is lowered as with ``curtailment``, and also while the battery is above its planned
-    level, which is used up first."""
+    """The fuel cell is reduced as with ``curtailment``, and also while the battery is above its planned
+    level, which is used first."""
 
 
 @dataclass(frozen=True)
 class HydrogenSpec:
-    """Sizes, limits and efficiencies. Raises `FieldError` (a ConfigError) when out of range."""
+    """Sizes, limits and efficiencies. Raises `FieldError` (a ConfigError) for values out of range."""
 
     tank_kg: float
     """LoH_max: size of the tank, kg."""
@@ -325,11 +324,11 @@ class HydrogenSpec:
     electrolyzer_max_w: float
     fuel_cell_max_w: float
     electrolyzer_min_w: float = 0.0
-    """Least power of a running electrolyzer, W: it is off, or between this and ``electrolyzer_max_w``."""
+    """Minimum power of a running electrolyzer, W: it is off, or between this and ``electrolyzer_max_w``."""
     electrolyzer_efficiency: float = 0.65
     fuel_cell_efficiency: float = 0.5
     hold: Hold = Hold.SURPLUS
-    """When the plan's hydrogen powers are held, against surplus and shortage."""
+    """Rule for reducing the plan's hydrogen powers in surplus and shortage."""
 
     def __post_init__(self) -> None:
         require_positive("tank_kg", self.tank_kg)
@@ -360,9 +359,9 @@ def level_after_step(
 
 
 def electrolyzer_power(hydrogen: HydrogenSpec, level_kg: float, wanted_w: float, dt_s: float) -> float:
-    """Largest power (W) the electrolyzer can hold through a step, at most ``wanted_w``.
+    """Return the largest power (W) that the electrolyzer can sustain through a step, at most ``wanted_w``.
 
-    Bounded by its maximum and by the room in the tank; 0 where that is less than its minimum.
+    Bounded by its maximum and by the free capacity of the tank; 0 if that is less than its minimum.
     """
     room_kg = max(0.0, hydrogen.tank_kg - level_kg)
     power_w = min(wanted_w, hydrogen.electrolyzer_max_w, room_kg / hydrogen.produced_kg(1.0, dt_s))
@@ -370,7 +369,7 @@ def electrolyzer_power(hydrogen: HydrogenSpec, level_kg: float, wanted_w: float,
 
 
 def fuel_cell_power(hydrogen: HydrogenSpec, level_kg: float, wanted_w: float, dt_s: float) -> float:
-    """Largest power (W) the fuel cell can hold through a step, at most ``wanted_w``.
+    """Return the largest power (W) that the fuel cell can sustain through a step, at most ``wanted_w``.
 
     Bounded by its maximum and by the hydrogen in the tank at the start of the step.
     """
@@ -384,7 +383,7 @@ class HydrogenPlan:
     electrolyzer_w: float = 0.0
     fuel_cell_w: float = 0.0
     battery_j: float = math.inf
-    """Planned level of the battery at the end of the step, J; infinite where none is."""
+    """Planned battery level at the end of the step, J; infinite if there is none."""
 
 
 NO_HYDROGEN = HydrogenPlan()
@@ -392,7 +391,7 @@ NO_HYDROGEN = HydrogenPlan()
 
 @dataclass(frozen=True)
 class StorageState:
-    """What the storage holds between two steps."""
+    """Storage levels between two steps."""
 
     battery_j: float
     hydrogen_kg: float = 0.0

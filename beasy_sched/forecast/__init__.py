@@ -1,1 +1,1 @@
-"""Forecasts of solar production: conditions, the predictor of GreenSlot, its errors, what policies see."""
+"""Forecasts of solar production: conditions, GreenSlot's predictor, its errors, and the policies' view."""

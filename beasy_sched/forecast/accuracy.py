@@ -1,4 +1,4 @@
-"""The errors of the predictor by how far ahead it predicts (GreenSlot, Section 5.2 and Table 1)."""
+"""Errors of the predictor by look-ahead (GreenSlot, Section 5.2 and Table 1)."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class AccuracyTable:
 
     @property
     def median_pct(self) -> FloatArray:
-        """The median over the days, one a horizon."""
+        """Median over the days, one per horizon."""
         return np.asarray(np.median(self.errors_pct, axis=0), dtype=np.float64)
 
     @property
     def p90_pct(self) -> FloatArray:
-        """The 90th percentile over the days, one a horizon."""
+        """90th percentile over the days, one per horizon."""
         return np.asarray(np.percentile(self.errors_pct, 90, axis=0), dtype=np.float64)
 
 
 def accuracy(model: SolarModel, weather: WeatherForecast) -> AccuracyTable:
     """Predict the model's own history hour by hour, and compare.
 
-    x hours ahead means: at the start of hour t - x + 1, so that 1 is "the next hour". Left out are days with
-    a gap, without sun, or too near to the start of the history for the largest horizon. Raises ConfigError
-    where none is left.
+    x hours ahead means: at the start of hour t - x + 1, so that 1 is "the next hour". Days with
+    a gap, without sun, or too close to the start of the history for the largest horizon are excluded. Raises
+    ConfigError if no day remains.
     """
     history = model.history
     weather.check_fits(history)
@@ -57,7 +57,7 @@ def accuracy(model: SolarModel, weather: WeatherForecast) -> AccuracyTable:
 def error_quantiles(model: SolarModel, weather: WeatherForecast, levels: Sequence[float]) -> FloatArray:
     """Quantiles of E - E_p for hours of the model's own history, as shares of B, [levels, horizons].
 
-    Of hours with at least a twentieth of the day's largest B. Raises ConfigError as `accuracy` does.
+    For hours with at least a twentieth of the day's largest B. Raises ConfigError like `accuracy`.
     """
     judged = _judged(model, "errors")
     ideal_w = np.array([model.day(day, day).ideal_w for day in judged.tolist()])
@@ -70,9 +70,9 @@ def error_quantiles(model: SolarModel, weather: WeatherForecast, levels: Sequenc
 
 
 def _judged(model: SolarModel, what: str) -> IntArray:
-    """The days for which every prediction can be made and compared. Raises ConfigError where there are none.
+    """Return the days for which every prediction can be compared. Raises ConfigError if there are none.
 
-    ``what`` is wanted of the predictor.
+    ``what`` names the requested result in errors.
     """
     history = model.history
     rows = np.arange(len(history.by_day_w))

@@ -1,4 +1,4 @@
-"""Weather conditions as classes: from words, from cloud cover, or from a clearness ratio.
+"""Weather conditions as classes: from texts, cloud cover, or a clearness ratio.
 
 GreenSlot's predictor (Section 4.2) learns one attenuation factor for each class of condition. The classes of
 a scheme are numbered from the sunniest, 0, to the darkest; `UNKNOWN` is for an hour without a condition.
@@ -17,12 +17,12 @@ from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.errors import ConfigError
 
 UNKNOWN: Final = -1
-"""The class of an hour whose condition is not known."""
+"""Class of an hour with an unknown condition."""
 
 
 @dataclass(frozen=True)
 class ConditionScheme:
-    """A way to divide conditions into classes. Two sources of conditions must share it."""
+    """Division of conditions into classes. Two sources of conditions must use the same one."""
 
     name: str
     labels: tuple[str, ...]
@@ -30,27 +30,27 @@ class ConditionScheme:
     upper: tuple[float, ...] = ()
     """Upper bounds (included) of all classes but the last, ascending, for classes of numbers."""
     descending: bool = False
-    """Whether small numbers stand for dark hours."""
+    """Whether small numbers mean dark hours."""
     most: float = np.inf
-    """The largest number that a condition can have."""
+    """Maximum number of a condition."""
 
     def impossible(self, values: FloatArray) -> BoolArray:
-        """Return which numbers have no class because they are negative or too large."""
+        """Return the mask of numbers without a class, because they are negative or too large."""
         return (values < 0) | (values > self.most)
 
     def classes(self, values: npt.ArrayLike) -> IntArray:
-        """The class of each number, `UNKNOWN` where it is NaN.
+        """Return the class of each number, `UNKNOWN` if it is NaN.
 
-        Raises ConfigError where a number is negative or too large, or where the scheme is not one of numbers.
+        Raises ConfigError if a number is negative or too large, or if the scheme is not numeric.
         """
         if not self.upper:
-            raise ConfigError(f"conditions by {self.name} are not made from numbers")
+            raise ConfigError(f"conditions by {self.name}: found numbers, expected texts")
         numbers = np.asarray(values, dtype=np.float64)
         wrong = self.impossible(numbers)
         if wrong.any():
             at = int(np.argmax(wrong))
             expected = f"a number from 0 to {self.most:g}" if self.most < np.inf else "a number of 0 or more"
-            raise ConfigError(f"{self.name} is {numbers[at]:g}, expected {expected}")
+            raise ConfigError(f"{self.name}: found {numbers[at]:g}, expected {expected}")
         rank = np.searchsorted(self.upper, numbers, side="left").astype(np.int64)
         codes = len(self.upper) - rank if self.descending else rank
         return np.where(np.isnan(numbers), UNKNOWN, codes)
@@ -71,7 +71,7 @@ CLEARNESS: Final = ConditionScheme(
     upper=(0.15, 0.3, 0.5, 0.7, 0.85),
     descending=True,
 )
-"""Scheme by irradiance (or modelled production) relative to what it would be under a clear sky."""
+"""Scheme by irradiance (or modelled production) relative to that of a clear sky."""
 
 _GROUPS: Final = {
     "clear, sunny": "clear; sunny; hot; clear sky",
@@ -116,9 +116,9 @@ _WITHOUT_EFFECT: Final = re.compile(
 
 
 def class_of_text(text: str) -> int:
-    """The class in `WORDS` of a condition's text, such as "Partly Cloudy / Wind".
+    """Return the class in `WORDS` of a condition's text, such as "Partly Cloudy / Wind".
 
-    Case, a wind ("and wind", "/ windy") and the part of the day ("AM", "late") change nothing. Raises
+    Case, wind ("and wind", "/ windy") and the part of the day ("AM", "late") are ignored. Raises
     ConfigError that lists the known texts.
     """
     plain = " ".join(text.lower().split())
@@ -127,22 +127,22 @@ def class_of_text(text: str) -> int:
     while plain not in _CLASS_OF:
         shorter = _WITHOUT_EFFECT.sub("", plain).strip()
         if shorter == plain:
-            raise ConfigError(f"condition {text.strip()!r} is not known, expected one of: {known_texts()}")
+            raise ConfigError(f"condition: found {text.strip()!r}, expected one of: {known_texts()}")
         plain = shorter
     return _CLASS_OF[plain]
 
 
 def known_texts() -> str:
-    """The texts that `class_of_text` knows, group by group."""
+    """Return the texts of `class_of_text`, group by group."""
     return "; ".join(texts.replace("; ", ", ") for texts in _GROUPS.values())
 
 
 def clearness(values: FloatArray, first_hour: int, days: int = 15) -> FloatArray:
-    """Each hour's share of the most reached at that hour of the day within ``days`` days; NaN at night.
+    """Return each hour's share of the maximum at that hour of the day within ``days`` days; NaN at night.
 
     ``values`` are hourly irradiances or modelled productions, [hours], from hour ``first_hour`` (since 1970,
-    in local standard time) on; NaN where there is none. This is what stands for "relative to a clear sky"
-    in data that has no clear-sky column.
+    in local standard time) on; NaN if missing. This replaces "relative to a clear sky" in data
+    without a clear-sky column.
     """
     by_day, before = day_rows(values, first_hour)
     most = running_most(by_day, days)
@@ -151,7 +151,7 @@ def clearness(values: FloatArray, first_hour: int, days: int = 15) -> FloatArray
 
 
 def day_rows(values: npt.ArrayLike, first_hour: int, fill: float = np.nan) -> tuple[FloatArray, int]:
-    """Hourly values as rows of whole days, [days, 24], and how many hours were added before the first."""
+    """Return hourly values as rows of whole days, [days, 24], and the number of hours added at the start."""
     numbers = np.asarray(values, dtype=np.float64)
     before = first_hour % 24
     after = -(before + len(numbers)) % 24
@@ -159,7 +159,7 @@ def day_rows(values: npt.ArrayLike, first_hour: int, fill: float = np.nan) -> tu
 
 
 def running_most(by_day: FloatArray, days: int) -> FloatArray:
-    """The largest value of each hour of the day within ``days`` days, [days, 24]; 0 where none is known."""
+    """Return the maximum of each hour of the day within ``days`` days, [days, 24]; 0 if unknown."""
     known = np.pad(np.nan_to_num(by_day, nan=0.0), ((days, days), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(known, 2 * days + 1, axis=0)
     most: FloatArray = windows.max(axis=-1)

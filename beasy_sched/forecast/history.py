@@ -1,9 +1,9 @@
-"""Forecasts with quantiles from nothing but the past of a site: what it produced, hour by hour.
+"""Forecasts with quantiles from the past production of a site alone, hour by hour.
 
-The forecast of an hour is its climate, the mean of the same hour of the last 30 days, plus what the present
-is off from its own climate, times the correlation that such anomalies had over that time in the last 60 days.
-The quantiles are those of the errors that the same forecasts had: so far ahead, for the same hour of the day,
-on each of the last 60 days that are known when the forecast is issued.
+The forecast of an hour is its climate, the mean of the same hour of the last 30 days, plus the current
+anomaly from its climate, times the correlation of such anomalies over that time in the last 60 days. The
+quantiles are those of the errors of the same forecasts: for the same look-ahead and hour of the day, on each
+of the last 60 days that are known when the forecast is issued.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _CLIMATE_DAYS: Final = 30
 _ERROR_DAYS: Final = 60
 _EVERY_H: Final = 6
 _PRESENT_H: Final = 3
-"""Hours whose mean anomaly is that of the present."""
+"""Number of hours whose mean anomaly is the current one."""
 _FARTHEST_DAYS: Final = 4
 FIRST_ISSUE_H: Final = 24 * (_CLIMATE_DAYS + _ERROR_DAYS + 2 * _FARTHEST_DAYS)
-"""Hours of the past that a forecast requires: its errors, and the climate that these were counted from."""
+"""Hours of the past required by a forecast: for its errors, and for their climate."""
 
 
 @dataclass(frozen=True, eq=False)
 class IssuedQuantiles:
-    """Forecasts, one row for each issue and hour ahead. Hours count from the begin of the past."""
+    """Forecasts, one row for each issue and hour ahead. Hours count from the start of the past."""
 
     issued_h: IntArray
     valid_h: IntArray
@@ -41,8 +41,8 @@ class IssuedQuantiles:
 def issue_quantiles(hourly_w: FloatArray, first_h: int) -> IssuedQuantiles:
     """Forecast the production of each hour from ``first_h`` on, every six hours, at most four days ahead.
 
-    ``hourly_w`` is what was produced, W; an issue at an hour uses only those before it. Raises ConfigError
-    where the past before ``first_h`` is shorter than 98 days.
+    ``hourly_w`` is the production, W; an issue at an hour uses only the hours before it. Raises ConfigError
+    if the past before ``first_h`` is shorter than 98 days.
     """
     if first_h < FIRST_ISSUE_H:
         raise ConfigError(
@@ -71,7 +71,7 @@ def issue_quantiles(hourly_w: FloatArray, first_h: int) -> IssuedQuantiles:
 
 
 def _climate_w(hourly_w: FloatArray) -> FloatArray:
-    """Mean of the same hour of the day in the last 30 days that are known four days before, W.
+    """Return the mean of the same hour of the day in the last 30 days known four days before, W.
 
     NaN for the first hours. With the lag, the climate of an hour is the same for all issues.
     """
@@ -86,7 +86,7 @@ def _climate_w(hourly_w: FloatArray) -> FloatArray:
 def _predicted_w(
     climate_w: FloatArray, anomaly_w: FloatArray, present_w: FloatArray, ahead: int, issued: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Predictions ``ahead`` hours from each issue, W, [issues], and the errors of past ones, [issues, days].
+    """Return predictions ``ahead`` hours from each issue, W, [issues], and past errors, [issues, days].
 
     The past ones were for the same hour of the day, on the last days that are known at the issue.
     """

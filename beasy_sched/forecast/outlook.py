@@ -1,7 +1,7 @@
-"""What a policy sees of future production, and where it comes from.
+"""Forecast interface of policies, and its sources.
 
-The engine owns a `ForecastSource`: it tells it what was produced (`observe`) and what the present step will
-produce (`announce`). A policy gets the source's `Outlook`. All times are seconds since time 0 of the run.
+The engine owns a `ForecastSource` and passes it past production (`observe`) and the production of the current
+step (`announce`). A policy gets the source's `Outlook`. All times are seconds since time 0 of the run.
 """
 
 from __future__ import annotations
@@ -28,56 +28,56 @@ _ADJUSTED_SHARE: Final = 0.01
 _LONGEST_UNREVISED_S: Final = 2 * SECONDS_PER_HOUR
 _COMPARED_HOURS: Final = 48
 _LEAST_OBSERVED_S: Final = SECONDS_PER_HOUR / 2
-"""An hour counts as observed when at least this much of it was."""
+"""Minimum observed share of an hour that counts as observed."""
 
 
 class Outlook:
-    """The future as a policy may see it: predictions only, and read-only."""
+    """Forecast available to a policy: predictions only, read-only."""
 
     __slots__ = ("_source",)
 
     def __init__(self, source: ForecastSource) -> None:
-        """Show the predictions of ``source``."""
+        """Provide the predictions of ``source``."""
         self._source = source
 
     @property
     def revision(self) -> int:
-        """Grows when the predictions are adjusted: see `ForecastSource.revision`."""
+        """Counter of adjustments of the predictions: see `ForecastSource.revision`."""
         return self._source.revision
 
     def renewable_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray:
-        """Mean production that is predicted for each slot from ``now_s`` on, W, [slots].
+        """Return the predicted mean production of each slot from ``now_s`` on, W, [slots].
 
-        Slot 0 has the production that was announced for it, where it was. Raises FieldError for a slot
-        that is not longer than 0 s, or a negative number of slots.
+        Slot 0 has its announced production, if any. Raises FieldError for a slot length that is not above 0
+        s, or a negative number of slots.
         """
         return self._source.renewable_w(now_s, slot_s, slots)
 
     def quantiles(self, now_s: float, slot_s: float, slots: int) -> Quantiles:
-        """How sure the predictions of `renewable_w` are: quantiles of each slot's mean production.
+        """Return the uncertainty of `renewable_w`: quantiles of each slot's mean production.
 
-        Where a forecast has none, its value lies between bounds: 5 % off, rising to 30 % after 72 h.
+        Without quantiles, a forecast has bounds of 5 %, increasing to 30 % after 72 h.
         Raises FieldError.
         """
         return self._source.quantiles(now_s, slot_s, slots)
 
     def clear_sky_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray:
-        """Mean ideal production B of each slot, W, [slots]; 0 at night. Raises FieldError."""
+        """Return the mean ideal production B of each slot, W, [slots]; 0 at night. Raises FieldError."""
         return self._source.clear_sky_w(now_s, slot_s, slots)
 
 
 class ForecastSource(ABC):
-    """Predictions that are fed with what happens. Subclasses give a curve of constant pieces."""
+    """Predictions updated with actual production. Subclasses return a piecewise constant curve."""
 
     name: ClassVar[str]
-    """Name of the source, by which users choose it and results name it."""
+    """Name of the source in options and results."""
     notes: tuple[str, ...] = ()
     """Notes on the predictions for readers of the results."""
     band: ClassVar[Uncertainty] = Uncertainty()
-    """What stands for the quantiles of a source that has none."""
+    """Replacement for the quantiles of a source without them."""
 
     def __init__(self, hours: LocalHours, capacity_w: float) -> None:
-        """``capacity_w`` (W) is the scale for what counts as an adjustment."""
+        """``capacity_w`` (W) is the scale for adjustments."""
         require_not_negative("capacity_w", capacity_w)
         self.hours = hours
         self._capacity_w = capacity_w
@@ -89,39 +89,39 @@ class ForecastSource(ABC):
         self._revised_w: FloatArray = np.zeros(0)
 
     def hour_by_hour_w(self, hours: int) -> FloatArray:
-        """Mean production of each hour from time 0 on, W, [hours]: as predicted when the hour begins."""
+        """Return the mean production of each hour from time 0 on, W, [hours], predicted at its start."""
         starts_s = SECONDS_PER_HOUR * np.arange(hours)
         return np.array([self.renewable_w(float(at), SECONDS_PER_HOUR, 1)[0] for at in starts_s])
 
     @property
     def outlook(self) -> Outlook:
-        """Return the outlook that a policy gets."""
+        """Return the outlook for a policy."""
         return Outlook(self)
 
     @property
     def revision(self) -> int:
-        """How often the predictions were adjusted (GreenSlot, Section 4.1).
+        """Number of adjustments of the predictions (GreenSlot, Section 4.1).
 
-        That is when the prediction for some hour of the next 48 has moved by more than 1 % of the installed
-        capacity since the last revision, or when two hours have passed since then.
+        An adjustment occurs when the prediction of an hour within the next 48 h has changed by more than 1 %
+        of the installed capacity since the last one, or when two hours have passed.
         """
         return self._revision
 
     def observe(self, start_s: float, end_s: float, mean_w: float) -> None:
-        """Take the real mean production (W) of a step that has ended. Raises FieldError."""
+        """Record the actual mean production (W) of a completed step. Raises FieldError."""
         require_not_negative("mean_w", mean_w)
         require(end_s > start_s, "end_s", end_s, f"a time after the step's start ({start_s:g} s)")
         self._take(start_s, end_s, mean_w)
         self._advance(end_s)
 
     def announce(self, now_s: float, power_w: float) -> None:
-        """Take the production (W) of the step that begins now. Raises FieldError."""
+        """Record the production (W) of the step that begins now. Raises FieldError."""
         require_not_negative("power_w", power_w)
         self._announced = now_s, power_w
         self._advance(now_s)
 
     def renewable_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray:
-        """Predicted production; see `Outlook.renewable_w`."""
+        """Return the predicted production; see `Outlook.renewable_w`."""
         edges = _slot_edges(now_s, slot_s, slots)
         means = slot_means_w(edges, *self._curve(now_s, now_s, float(edges[-1])))
         if slots and (announced_w := self._announced_w(now_s, slot_s)) is not None:
@@ -129,7 +129,7 @@ class ForecastSource(ABC):
         return means
 
     def quantiles(self, now_s: float, slot_s: float, slots: int) -> Quantiles:
-        """How sure the prediction is; see `Outlook.quantiles`."""
+        """Return the uncertainty of the prediction; see `Outlook.quantiles`."""
         edges = _slot_edges(now_s, slot_s, slots)
         found = self._quantile_curves(now_s, float(edges[-1]))
         if found is None:
@@ -145,7 +145,7 @@ class ForecastSource(ABC):
         return Quantiles(levels, np.maximum.accumulate(power_w, axis=0))  # sums may differ in the last digit
 
     def _announced_w(self, now_s: float, slot_s: float) -> float | None:
-        """The production that was announced for a slot from ``now_s`` on, W; None where none was."""
+        """Return the announced production of a slot from ``now_s`` on, W; None if there is none."""
         if self._announced is None:
             return None
         at_s, power_w = self._announced
@@ -153,7 +153,7 @@ class ForecastSource(ABC):
         return power_w if in_slot else None
 
     def clear_sky_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray:
-        """Production on the best day; see `Outlook.clear_sky_w`."""
+        """Return the production on the best day; see `Outlook.clear_sky_w`."""
         edges = _slot_edges(now_s, slot_s, slots)
         first = self.hours.whole_hour(now_s)
         count = self.hours.whole_hour(float(edges[-1])) + 1 - first
@@ -161,35 +161,35 @@ class ForecastSource(ABC):
 
     @abstractmethod
     def _curve(self, now_s: float, from_s: float, until_s: float) -> tuple[FloatArray, FloatArray]:
-        """Edges (s, [n + 1]) and mean W ([n]) of pieces that cover a span, as predicted at ``now_s``.
+        """Return edges (s, [n + 1]) and mean W ([n]) of pieces that cover a span, as predicted at ``now_s``.
 
-        Times that no piece covers have no production. ``from_s`` is not before the present hour.
+        Times outside the pieces have no production. ``from_s`` is not before the current hour.
         """
 
     def _quantile_curves(
         self, now_s: float, until_s: float
     ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        """Levels ([k]), and edges and mean W ([k, n]) of pieces as `_curve` has; None without quantiles."""
+        """Return levels ([k]), and edges and mean W ([k, n]) of pieces like `_curve`; None without any."""
         return None
 
     @abstractmethod
     def _ideal_w(self, first_hour: int, hours: int) -> FloatArray:
-        """B of each hour, W, [hours]."""
+        """Return B of each hour, W, [hours]."""
 
     @abstractmethod
     def _take(self, start_s: float, end_s: float, mean_w: float) -> None:
-        """Remember a step's production, where the predictions depend on it."""
+        """Record a step's production, if the predictions depend on it."""
 
     def _issues_by(self, now_s: float) -> int:
-        """A number that grows when the predictions may have changed within an hour."""
+        """Counter of possible changes of the predictions within an hour."""
         return 0
 
     def _hour_edges(self, first: int, hours: int) -> FloatArray:
-        """Seconds since time 0 at which these hours begin, and the end of the last, [hours + 1]."""
+        """Return the starts of these hours, s since time 0, and the end of the last, [hours + 1]."""
         return self.hours.time_s(first) + SECONDS_PER_HOUR * np.arange(hours + 1, dtype=np.float64)
 
     def _advance(self, now_s: float) -> None:
-        """Count a revision where one is due."""
+        """Count a revision if one is due."""
         first = self.hours.whole_hour(now_s)
         version = (first, self._issues_by(now_s))
         late = now_s - self._revised_s >= _LONGEST_UNREVISED_S - TIME_TOLERANCE_S
@@ -214,7 +214,7 @@ class SolarForecast(ForecastSource):
     def __init__(self, model: SolarModel, weather: WeatherForecast, start: datetime) -> None:
         """``start`` is time 0.
 
-        Raises ConfigError where the conditions of the forecast and of the training data are not of one kind.
+        Raises ConfigError if the conditions of the forecast and of the training data are of different kinds.
         """
         history = model.history
         weather.check_fits(history)
@@ -243,7 +243,7 @@ class SolarForecast(ForecastSource):
         self._hours_ended += count > 1
 
     def _seen_today(self, now_hour: int) -> FloatArray:
-        """Mean W of today's past hours, [24]; NaN where too little was observed."""
+        """Mean W of today's past hours, [24]; NaN if too little was observed."""
         seen = np.full(24, np.nan)
         midnight = now_hour - now_hour % 24
         for hour in range(midnight, now_hour):
@@ -269,7 +269,7 @@ class SolarForecast(ForecastSource):
     def _quantile_curves(
         self, now_s: float, until_s: float
     ) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-        """The prediction plus quantiles of the errors that it had in the training data, so far ahead."""
+        """Return the prediction plus quantiles of its errors in the training data, by look-ahead."""
         edges, power_w = self._curve(now_s, now_s, until_s)
         ideal_w = self._ideal_w(self.hours.whole_hour(now_s), len(power_w))
         ahead = np.minimum(np.searchsorted(HORIZONS_H, np.arange(1, len(power_w) + 1)), len(HORIZONS_H) - 1)
@@ -285,7 +285,7 @@ class SolarForecast(ForecastSource):
 
 
 class _WithoutPredictor(ForecastSource):
-    """A source whose predictions do not depend on what is produced."""
+    """Source whose predictions do not depend on actual production."""
 
     def __init__(self, start: datetime | None, capacity_w: float) -> None:
         """Without ``start``, time 0 is midnight."""
@@ -296,10 +296,10 @@ class _WithoutPredictor(ForecastSource):
         self._most: tuple[int, FloatArray] | None = None
 
     def _take(self, start_s: float, end_s: float, mean_w: float) -> None:
-        """What was produced changes nothing."""
+        """Ignore actual production."""
 
     def _learn_ideal(self, times_s: FloatArray, interval_s: float, values_w: FloatArray) -> None:
-        """Take as B the most that the values reach at an hour of the day within 15 days."""
+        """Set B to the maximum of the values at each hour of the day within 15 days."""
         parts = np.arange(0.0, interval_s, SECONDS_PER_HOUR)
         moments = times_s[:, None] + parts
         hours = np.floor(moments / SECONDS_PER_HOUR + self.hours.at_start + 1e-8).astype(np.int64).ravel()
@@ -318,9 +318,9 @@ class _WithoutPredictor(ForecastSource):
 
 
 class FileForecast(_WithoutPredictor):
-    """A file of powers as they were forecast: the latest issued counts; hours without one have no production.
+    """File of forecast powers: the latest issue is used; hours without a forecast have no production.
 
-    B is the most that the file holds for the hour of the day within 15 days.
+    B is the maximum in the file for the hour of the day within 15 days.
     """
 
     name = "file"
@@ -328,7 +328,7 @@ class FileForecast(_WithoutPredictor):
     def __init__(self, table: IssuedTable, start: datetime | None = None) -> None:
         """The capacity is the largest value of the table. Raises ConfigError."""
         if table.scheme is not None:
-            raise ConfigError("the forecast is one of conditions, expected one of power (W): add a predictor")
+            raise ConfigError("forecast: found conditions, expected power (W): add a predictor")
         super().__init__(start, float(table.values.max()))
         self._table = table
         self._learn_ideal(table.valid_s, table.interval_s, table.values)
@@ -350,7 +350,7 @@ class FileForecast(_WithoutPredictor):
         return self._table.levels, edges, curves_w
 
     def _intervals(self, from_s: float, until_s: float) -> tuple[FloatArray, FloatArray]:
-        """Edges and middles of the table's intervals that cover a span, s."""
+        """Return edges and middles of the table's intervals that cover a span, s."""
         interval_s = self._table.interval_s
         first_s = self._table.start_of_interval_s(from_s)
         pieces = int((until_s - first_s) / interval_s) + 1
@@ -359,7 +359,7 @@ class FileForecast(_WithoutPredictor):
 
 
 class PerfectForecast(_WithoutPredictor):
-    """The real production, known in advance: for studies only, and named in every result."""
+    """Actual production, known in advance: for studies only, and noted in every result."""
 
     name = "perfect"
     band = Uncertainty(0.0, 0.0)
@@ -384,7 +384,7 @@ class PerfectForecast(_WithoutPredictor):
 
 
 class NoForecast(_WithoutPredictor):
-    """No production is expected, ever; B is 0."""
+    """Forecast without production; B is 0."""
 
     name = "none"
 
@@ -397,7 +397,7 @@ class NoForecast(_WithoutPredictor):
 
 
 def slot_means_w(edges_s: FloatArray, pieces_s: FloatArray, power_w: FloatArray) -> FloatArray:
-    """Mean of a curve of constant pieces over each slot, W; 0 where no piece is.
+    """Return the mean of a piecewise constant curve over each slot, W; 0 outside the pieces.
 
     ``edges_s`` are those of the slots, [slots + 1], ``pieces_s`` those of the pieces, [n + 1]; a slot within
     one piece gets its power exactly.

@@ -1,4 +1,4 @@
-"""How sure a forecast is: a power by probability, for each of many times."""
+"""Quantile forecasts of power."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from beasy_sched.units import SECONDS_PER_HOUR
 
 @dataclass(frozen=True)
 class Uncertainty:
-    """An uncertainty that grows with the horizon: a straight line, then constant. Raises ConfigError."""
+    """Uncertainty that grows with the horizon: a straight line, then constant. Raises ConfigError."""
 
     at_once: float = 0.05
     """u in the first step: a share of the value (0.05 is 5 %)."""
@@ -37,7 +37,7 @@ class Uncertainty:
 
 
 class PowerBand(NamedTuple):
-    """A median between bounds, W for each step."""
+    """Median between bounds, W for each step."""
 
     low_w: FloatArray
     value_w: FloatArray
@@ -46,33 +46,33 @@ class PowerBand(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Quantiles:
-    """Quantiles of a power. Raises ConfigError for levels that do not rise, or quantiles that cross."""
+    """Quantiles of a power. Raises ConfigError for levels that do not increase, or crossing quantiles."""
 
     levels: FloatArray
     """Probabilities, rising, from 0 to 1, [k]."""
     power_w: FloatArray
-    """The power that the real one does not exceed with each probability, W, [k, T]."""
+    """Power that the actual one does not exceed with each probability, W, [k, T]."""
 
     def __post_init__(self) -> None:
         if not len(self.levels) or len(self.levels) != len(self.power_w):
-            raise ConfigError("quantiles need one row of powers for each level, and at least one")
+            raise ConfigError("quantiles: expected one row of powers for each level, and at least one")
         if np.any(np.diff(self.levels) <= 0.0) or self.levels[0] < 0.0 or self.levels[-1] > 1.0:
             raise ConfigError(
-                f"the levels of quantiles are {self.levels}, expected rising shares from 0 to 1"
+                f"levels of quantiles: found {self.levels}, expected increasing shares from 0 to 1"
             )
         if np.any(np.diff(self.power_w, axis=0) < 0.0):
-            raise ConfigError("quantiles cross: one of a higher level has less power")
+            raise ConfigError("quantiles cross: found less power at a higher level")
 
     @classmethod
     def of_bounds(cls, bounds: PowerBand) -> Quantiles:
-        """The median between bounds that are never left; between them, each power is as likely."""
+        """Return quantiles of a median between strict bounds, uniformly distributed between them."""
         return cls(np.array([0.0, 0.5, 1.0]), np.stack(bounds))
 
     def at(self, level: float) -> FloatArray:
-        """The power of a level, W, [T]: straight lines between the known ones.
+        """Return the power of a level, W, [T], by linear interpolation.
 
-        Below the lowest, the line goes to 0 W at level 0, which holds for all levels below; above the
-        highest, the power stays.
+        Below the lowest level, the line goes to 0 W at level 0, which also applies to lower levels; above the
+        highest, the power is constant.
         """
         if level <= 0.0:
             return np.zeros(self.power_w.shape[1])
@@ -85,15 +85,15 @@ class Quantiles:
         return power_w
 
     def during(self, steps: slice) -> Quantiles:
-        """The quantiles of some of the steps."""
+        """Return the quantiles of some of the steps."""
         return Quantiles(self.levels, self.power_w[:, steps])
 
     def mapped(self, change: Callable[[FloatArray], FloatArray]) -> Quantiles:
-        """The quantiles of what a power (W, [T]) is changed into, where more power never becomes less."""
+        """Return the quantiles of a monotone function of the power (W, [T])."""
         power_w = np.stack([change(row) for row in self.power_w])
         return Quantiles(self.levels, np.maximum.accumulate(power_w, axis=0))  # against rounding
 
     def bounds(self, level: float) -> PowerBand:
-        """The quantiles of a level up to 0.5, of 0.5, and of 1 less the level."""
+        """Return the quantiles of a level up to 0.5, of 0.5, and of 1 minus the level."""
         low = min(level, 0.5)
         return PowerBand(self.at(low), self.at(0.5), self.at(1.0 - low))

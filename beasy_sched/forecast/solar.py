@@ -52,17 +52,17 @@ class SolarHistory:
     utc_offset_h: int = 0
     """Hours by which local standard time is ahead of UTC."""
     notes: tuple[str, ...] = ()
-    """What the reader repaired or assumed."""
+    """Repairs and assumptions of the reader."""
 
     def __post_init__(self) -> None:
         known = ~np.isnan(self.production_w)
         if known.sum() < _LEAST_DAYS * 24:
             raise ConfigError(
-                f"training data has {known.sum() / 24:.3g} days of production, "
+                f"training data: found {known.sum() / 24:.3g} days of production, "
                 f"expected at least a month ({_LEAST_DAYS} days), better a year"
             )
         if not np.any(self.production_w[known] > 0):
-            raise ConfigError("training data has no production above 0: is it the right column?")
+            raise ConfigError("training data: found no production above 0: is it the right column?")
 
     def __len__(self) -> int:
         return len(self.production_w)
@@ -101,7 +101,7 @@ class SolarHistory:
 
 @dataclass(frozen=True)
 class DayFactors:
-    """What was learned for one day: B, and f for each hour of the day and class."""
+    """Training result of one day: B, and f for each hour of the day and class."""
 
     ideal_w: FloatArray
     """B: ideal production of each hour of the day, W, [24]."""
@@ -113,11 +113,11 @@ class DayFactors:
 
 @dataclass(frozen=True)
 class SolarModel:
-    """The two methods of the predictor and the choice between them."""
+    """The two methods of the predictor, and the choice between them."""
 
     history: SolarHistory
     leave_out: int | None = None
-    """Days left out of H around the predicted day. None: H has only days before the day of the prediction
+    """Days excluded from H around the predicted day. None: H has only days before the day of the prediction
     (the paper's: the year before). k: the days of all years but those from k days before the day of the
     prediction to k days after the predicted one: for data of one year."""
     sticky: bool = False
@@ -130,7 +130,7 @@ class SolarModel:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user of the predictions must know about how the model was trained."""
+        """Notes for users of the predictions about the training of the model."""
         if self.leave_out is None:
             return ()
         return (
@@ -139,7 +139,7 @@ class SolarModel:
         )
 
     def day(self, day: int, today: int) -> DayFactors:
-        """B and f of ``day`` as known on the day ``today``. Raises ConfigError without any training day."""
+        """Return B and f of ``day`` as known on ``today``. Raises ConfigError without a training day."""
         key = (day, today)
         if key not in self._known:
             chosen = self.training_days(day, today)
@@ -150,7 +150,7 @@ class SolarModel:
         return self._known[key]
 
     def training_days(self, day: int, today: int) -> IndexArray:
-        """Rows of the history that are H for ``day`` as seen on ``today``. Raises ConfigError."""
+        """Return the rows of the history that form H for ``day`` as of ``today``. Raises ConfigError."""
         history = self.history
         days = history.days
         if self.leave_out is None:
@@ -165,24 +165,24 @@ class SolarModel:
         nearest = nearest[allowed[nearest]]
         if not len(nearest):
             raise ConfigError(
-                "the predictor has no training data from before the day that it predicts: "
-                "give data of the year before, or leave_out = 1"
+                "the predictor has no training data from before the predicted day: "
+                "give data of the previous year, or leave_out = 1"
             )
         return np.sort(nearest)
 
     def ideal_w(self, first_hour: int, hours: int) -> FloatArray:
-        """B of ``hours`` hours from ``first_hour`` on, W, as known on the first day; 0 at night."""
+        """Return B of ``hours`` hours from ``first_hour`` on, W, as known on the first day; 0 at night."""
         today, before = divmod(first_hour, 24)
         days = -(-(before + hours) // 24)
         ideal = np.concatenate([self.day(today + k, today).ideal_w for k in range(days)])
         return ideal[before : before + hours]
 
     def predict_w(self, now_hour: int, seen_w: FloatArray, classes: IntArray) -> FloatArray:
-        """Mean production of each hour from ``now_hour`` on, W, predicted when that hour begins.
+        """Return the mean production of each hour from ``now_hour`` on, W, predicted at its start.
 
-        ``seen_w`` is the real production of today's hours, [24], NaN where it is not known; hours from the
-        present one on are not looked at. ``classes`` are the forecast conditions from 0:00 of today on;
-        as many hours are predicted as they reach.
+        ``seen_w`` is the actual production of today's hours, [24], NaN if unknown; hours from the current one
+        on are ignored. ``classes`` are the forecast conditions from 0:00 of today on; their length determines
+        the number of predicted hours.
         """
         today, hour = divmod(now_hour, 24)
         count = len(classes)
@@ -201,7 +201,7 @@ class SolarModel:
     def _recent_is_better(
         self, hour: int, seen: FloatArray, said: FloatArray, ideal: FloatArray, sunniest: FloatArray
     ) -> bool:
-        """Whether method 2 serves the rest of the day: it can, and it was better for the hour before."""
+        """Whether method 2 is used for the rest of the day: possible, and better for the previous hour."""
         ideal_day = ideal[:24]
         usable = (ideal_day > _DAWN_SHARE * ideal_day.max()) & ~np.isnan(seen[: len(ideal_day)])
         if hour < 2 or not usable[hour - 1]:
@@ -216,16 +216,16 @@ class SolarModel:
 
 
 def choose_leave_out(history: SolarHistory, start: datetime) -> int | None:
-    """Return None where the history reaches back a year from the run's ``start``, else 1: see `SolarModel`.
+    """Return None if the history covers a year before the run's ``start``, else 1: see `SolarModel`.
 
-    Half of the season is enough: a history of 350 days.
+    Half of the season suffices: a history of 350 days.
     """
     start_day = (start.timestamp() / SECONDS_PER_HOUR + history.utc_offset_h) // 24
     return None if history.first_day <= start_day - int(_YEAR_DAYS) + SEASON_DAYS else 1
 
 
 def _learn(production_w: FloatArray, classes: IntArray, count: int) -> DayFactors:
-    """B and f from the training days, [days, 24] each."""
+    """Return B and f from the training days, [days, 24] each."""
     known_w = np.nan_to_num(production_w, nan=0.0)
     ideal = known_w.max(axis=0)
     lit = known_w > 0  # implies B > 0, and a known production
@@ -250,7 +250,7 @@ def _median(values: FloatArray) -> float:
 
 
 def _from_hour_before(factors: FloatArray, first: float) -> FloatArray:
-    """Factors with those of classes never seen replaced by the factor of the hour before."""
+    """Return the factors, with those of unseen classes replaced by the factor of the previous hour."""
     known: BoolArray = ~np.isnan(factors)
     latest = np.maximum.accumulate(np.where(known, np.arange(len(factors)), -1))
     return np.where(latest >= 0, factors[latest], first)

@@ -1,7 +1,7 @@
-"""Forecasts of conditions: what was issued (a file), or the real conditions with or without noise.
+"""Forecasts of conditions: issued ones (a file), or the actual conditions with or without noise.
 
-Data with forecasts as they were issued are rare. Where there are none, the real conditions stand for the
-forecast, and `ForecastNoise` exchanges some of them.
+Data with issued forecasts are rare. Without them, the actual conditions replace the forecast, and
+`ForecastNoise` exchanges some of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LocalHours:
     """Times of a run (seconds since its time 0) as hours since 1970 in local standard time."""
 
     start: datetime
-    """Moment of time 0, which must know its UTC offset."""
+    """Date and time of time 0, with its UTC offset."""
     utc_offset_h: float = 0.0
     """Hours by which local standard time is ahead of UTC."""
 
@@ -41,38 +41,38 @@ class LocalHours:
 
     @cached_property
     def at_start(self) -> float:
-        """The hour (with a fraction) of time 0."""
+        """Return the hour (with a fraction) of time 0."""
         return self.start.timestamp() / SECONDS_PER_HOUR + self.utc_offset_h
 
     def hour(self, time_s: float) -> float:
-        """The hour (with a fraction) of a time of the run."""
+        """Return the hour (with a fraction) of a time of the run."""
         return self.at_start + time_s / SECONDS_PER_HOUR
 
     def whole_hour(self, time_s: float) -> int:
-        """The hour that a time lies in; a time at its end by rounding belongs to the next."""
+        """Return the hour that contains a time; a time at its end by rounding belongs to the next."""
         return int(np.floor(self.hour(time_s) + _HOUR_TOLERANCE))
 
     def time_s(self, hour: float) -> float:
-        """When an hour begins, in seconds since time 0."""
+        """Return the start of an hour, s since time 0."""
         return (hour - self.at_start) * SECONDS_PER_HOUR
 
 
 @dataclass(frozen=True, eq=False)
 class IssuedTable:
-    """Forecasts of classes or of power as they were issued: one of 0 or more at least.
+    """Issued forecasts of classes or of power: at least one value, each 0 or more.
 
     Each is for an interval of ``interval_s`` from its valid time on. All times are seconds since time 0.
     """
 
     issued_s: FloatArray
     valid_s: FloatArray
-    """Times from which the forecasts hold, s: on a grid of ``interval_s``, and not before the issue."""
+    """Times from which the forecasts are valid, s: on a grid of ``interval_s``, and not before the issue."""
     values: FloatArray
-    """Classes of ``scheme``, or W where that is None."""
+    """Classes of ``scheme``, or W if that is None."""
     interval_s: float
     scheme: ConditionScheme | None = None
     levels: FloatArray | None = None
-    """Probabilities of the quantiles, where there are any, [k]; ``values`` are then the medians."""
+    """Probabilities of the quantiles, if any, [k]; ``values`` are then the medians."""
     by_level: FloatArray | None = None
     """The quantiles, W, [k, n]."""
 
@@ -85,14 +85,14 @@ class IssuedTable:
 
     @cached_property
     def _issues(self) -> tuple[FloatArray, IntArray]:
-        """The different times of issue, and the key of each forecast (see `_keys`)."""
+        """Return the distinct times of issue, and the key of each forecast (see `_keys`)."""
         intervals, issued, _ = self._sorted
         times = np.unique(issued)
         return times, self._keys(intervals, np.searchsorted(times, issued), len(times))
 
     @staticmethod
     def _keys(intervals: IntArray, issue: IntArray, issues: int) -> IntArray:
-        """One number that sorts by interval and then by issue; ``issue`` is -1 before the first."""
+        """Return a number that sorts by interval and then by issue; ``issue`` is -1 before the first."""
         return intervals * (issues + 1) + issue + 1
 
     @cached_property
@@ -103,27 +103,27 @@ class IssuedTable:
         return np.floor((times_s - self._first_s) / self.interval_s + 1e-9).astype(np.int64)
 
     def start_of_interval_s(self, time_s: float) -> float:
-        """The start of the interval that a time lies in."""
+        """Return the start of the interval that contains a time."""
         return self._first_s + float(self._interval(np.array([time_s]))[0]) * self.interval_s
 
     def issues_by(self, now_s: float) -> int:
-        """How many times of issue have passed by ``now_s``."""
+        """Return the number of times of issue up to ``now_s``."""
         return int(np.searchsorted(self._issues[0], now_s + 1e-6, side="right"))
 
     def latest(self, now_s: float, times_s: FloatArray) -> FloatArray:
-        """What the latest forecast issued by ``now_s`` says for each time; NaN where there is none."""
+        """Return the latest forecast issued by ``now_s`` for each time; NaN if there is none."""
         exists, rows = self._latest_rows(now_s, times_s)
         return np.where(exists, self.values[rows], np.nan)
 
     def latest_by_level(self, now_s: float, times_s: FloatArray) -> FloatArray | None:
-        """Its quantiles for each time, W, [k, times], 0 where it has none; None without quantiles."""
+        """Return its quantiles for each time, W, [k, times], 0 if missing; None without quantiles."""
         if self.by_level is None:
             return None
         exists, rows = self._latest_rows(now_s, times_s)
         return np.where(exists, self.by_level[:, rows], 0.0)
 
     def _latest_rows(self, now_s: float, times_s: FloatArray) -> tuple[BoolArray, IntArray]:
-        """Whether a forecast for each time was issued by ``now_s``, and the row of the latest one."""
+        """Return whether a forecast for each time was issued by ``now_s``, and the row of the latest one."""
         intervals, _, rows = self._sorted
         times, keys = self._issues
         wanted = self._interval(np.asarray(times_s, dtype=np.float64))
@@ -134,20 +134,20 @@ class IssuedTable:
 
 
 class WeatherForecast(ABC):
-    """What is known of future conditions. Hours as in `forecast.solar`."""
+    """Forecast of future conditions. Hours as in `forecast.solar`."""
 
     scheme: ConditionScheme
 
     @abstractmethod
     def classes(self, now_hour: float, first_hour: int, hours: int) -> IntArray:
-        """The class forecast at ``now_hour`` for each hour, [hours]; for past hours, what was said last."""
+        """Return the class forecast at ``now_hour`` for each hour, [hours]; the last one for past hours."""
 
     def issues_by(self, now_hour: float) -> int:
-        """A number that grows when another forecast arrives between two whole hours."""
+        """Counter of forecasts that are issued between two whole hours."""
         return 0
 
     def check_fits(self, history: SolarHistory) -> None:
-        """Raise ConfigError where the training data has conditions of another kind."""
+        """Raise ConfigError if the training data has conditions of another kind."""
         if self.scheme != history.scheme:
             raise ConfigError(
                 f"the training data has conditions by {history.scheme.name}, "
@@ -157,36 +157,36 @@ class WeatherForecast(ABC):
 
 @dataclass(frozen=True)
 class ForecastNoise:
-    """The chance that a forecast condition is wrong: a straight line in the hours ahead, then constant."""
+    """Probability that a forecast condition is wrong: a straight line in the hours ahead, then constant."""
 
     chance_at_once: float = 0.1
-    """Chance of a wrong condition in a prediction one hour ahead."""
+    """Probability of a wrong condition in a prediction one hour ahead."""
     chance_at_horizon: float = 0.3
     horizon_h: float = 24.0
     seed: int = 0
 
     def chance(self, hours_ahead: FloatArray) -> FloatArray:
-        """The chance of an exchange for each distance; 1 is the hour that begins now."""
+        """Return the probability of an exchange for each distance; 1 is the hour that begins now."""
         share = np.clip((hours_ahead - 1.0) / (self.horizon_h - 1.0), 0.0, 1.0)
         return self.chance_at_once + (self.chance_at_horizon - self.chance_at_once) * share
 
 
 class ActualWeather(WeatherForecast):
-    """The conditions of a history, as if they had been forecast; with ``noise``, some of them wrong.
+    """Conditions of a history used as forecasts; with ``noise``, some of them wrong.
 
-    An exchanged class is that of the same hour of another day of the season. Whether and by what an hour's
-    class is exchanged is drawn once for that hour, so a forecast that is wrong was also wrong further ahead.
+    An exchanged class is that of the same hour of another day of the season. The exchange of an hour's class
+    is drawn once for that hour, so a wrong forecast was also wrong further ahead.
     """
 
     def __init__(self, history: SolarHistory, noise: ForecastNoise | None = None) -> None:
-        """``history`` must hold the conditions of the days to come."""
+        """``history`` must include the conditions of future days."""
         self.scheme = history.scheme
         self.history = history
         self.noise = noise
         self._drawn: dict[int, tuple[FloatArray, IntArray]] = {}
 
     def classes(self, now_hour: float, first_hour: int, hours: int) -> IntArray:
-        """The history's classes, `UNKNOWN` outside of it, with those exchanged that noise makes wrong."""
+        """Return the history's classes, `UNKNOWN` outside of it, with the exchanges of the noise."""
         moments = first_hour + np.arange(hours)
         real = self._real(moments)
         if self.noise is None:
@@ -205,7 +205,7 @@ class ActualWeather(WeatherForecast):
         return np.where(inside, self.history.classes[np.clip(at, 0, len(self.history) - 1)], UNKNOWN)
 
     def _draw(self, day: int) -> tuple[FloatArray, IntArray]:
-        """A number from 0 to 1 and another class for each hour of a day, always the same ones."""
+        """Return a reproducible number from 0 to 1 and another class for each hour of a day."""
         if day not in self._drawn:
             history = self.history
             random = np.random.default_rng([self.noise.seed if self.noise else 0, day % 2**32])
@@ -221,22 +221,22 @@ class ActualWeather(WeatherForecast):
 
 
 class IssuedWeather(WeatherForecast):
-    """Conditions from a table of forecasts as they were issued."""
+    """Conditions from a table of issued forecasts."""
 
     def __init__(self, table: IssuedTable, hours: LocalHours) -> None:
         """``hours`` must have the UTC offset of the predictor's history. Raises ConfigError."""
         if table.scheme is None:
-            raise ConfigError("the forecast is one of power, expected one of conditions")
+            raise ConfigError("forecast: found power, expected conditions")
         self.scheme = table.scheme
         self._table = table
         self._hours = hours
 
     def classes(self, now_hour: float, first_hour: int, hours: int) -> IntArray:
-        """The latest class issued for each hour, `UNKNOWN` where there is none."""
+        """Return the latest class issued for each hour, `UNKNOWN` if there is none."""
         moments = self._hours.time_s(first_hour) + SECONDS_PER_HOUR * np.arange(hours, dtype=np.float64)
         values = self._table.latest(self._hours.time_s(now_hour), moments)
         return np.where(np.isnan(values), UNKNOWN, values).astype(np.int64)
 
     def issues_by(self, now_hour: float) -> int:
-        """Times of issue so far."""
+        """Number of times of issue so far."""
         return self._table.issues_by(self._hours.time_s(now_hour))

@@ -1,1 +1,1 @@
-"""What things are: no I/O, no policy."""
+"""Data model, without I/O or policy code."""

@@ -1,7 +1,7 @@
-"""The cluster: the hosts with the jobs on them, and the queue.
+"""The cluster: hosts, their jobs, and the queue.
 
-Events and decisions change it through its methods. How far jobs are follows from the P-states that their
-hosts have had (`Progress`).
+Events and decisions change it through its methods. The progress of jobs follows from the past P-states of
+their hosts (`Progress`).
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ class Progress(NamedTuple):
     run_s: FloatArray
     """Time that each job has run, s; NaN for one that has not started."""
     work_flops: FloatArray
-    """Flops done on each of a job's hosts: the slowest host sets the pace. NaN if speeds are not known, 0 for
-    a ``delay`` job."""
+    """Flops done on each of a job's hosts: the slowest host sets the pace. NaN if speeds are unknown, 0 for a
+    ``delay`` job."""
     work_share: FloatArray
-    """The work done as a share of what fits into the walltime at the reference speed, the median P-state's
-    (Eq. 3.29 of the thesis with epsilon_u = 1): above 1 for a job that has outrun its walltime on faster
-    P-states. For a ``delay`` job, whose run time does not depend on its hosts, the share of the walltime
-    that has passed. NaN without a walltime."""
+    """Work done as a share of the work that fits into the walltime at the reference speed, that of the median
+    P-state (Eq. 3.29 of the thesis with epsilon_u = 1): above 1 for a job that has done more on faster
+    P-states. For a ``delay`` job, whose run time does not depend on its hosts, the elapsed share of the
+    walltime. NaN without a walltime."""
     energy_j: FloatArray
     """Energy of a job's hosts since its start, idle power included, J; NaN if energy is not counted."""
 
 
 class Cluster(HostTable):
-    """The scheduler's picture of the site: its hosts, and the jobs that wait and run."""
+    """The scheduler's model of the cluster: hosts, waiting and running jobs."""
 
     def __init__(self, platform: Platform) -> None:
-        """No job has come."""
+        """Begin without jobs."""
         super().__init__(platform)
         self.queue = JobQueue()
         self.running: dict[str, Job] = {}
@@ -57,7 +57,7 @@ class Cluster(HostTable):
         self._job_on: dict[int, Job] = {}
         """Running jobs by their order of start, in that order."""
         self._order_on = np.zeros(self.size, dtype=np.int64)
-        """Order of start of the job on each host; 0 where there is none."""
+        """Order of start of the job on each host; 0 if there is none."""
         self._ends: list[tuple[float, int, Job]] = []
         """Result of the last call of `ends`."""
         self._ends_at = 0
@@ -127,7 +127,7 @@ class Cluster(HostTable):
         return hosts
 
     def end(self, job_id: str, state: JobState, now: float) -> Job:
-        """Take a job off its hosts. Raises PeerError for a job that is not running."""
+        """Remove a job from its hosts. Raises PeerError for a job that is not running."""
         job = self.running.pop(job_id, None)
         if job is None:
             raise PeerError(
@@ -154,19 +154,19 @@ class Cluster(HostTable):
         return job
 
     def set_kill_pending(self, job: Job) -> None:
-        """Note that a kill is pending for a running job."""
+        """Record that a kill is pending for a running job."""
         self._some_kill_pending = True
         self.kill_pending[job.hosts.ids] = True
 
     def drop(self, job: Job, state: JobState) -> None:
-        """Drop a waiting job for good (rejected or postponed), whether or not it has been queued."""
+        """Remove a waiting job permanently (rejected or postponed), whether or not it has been queued."""
         job.move(state)
         if job.place >= 0:
             self.queue.remove(job)
         self.availability_version += 1
 
     def progress(self, jobs: Sequence[Job], now: float) -> Progress:
-        """Return how far ``jobs`` are at ``now`` (s), or how far those were that have ended."""
+        """Return the progress of ``jobs`` at ``now`` (s), or at their end."""
         run_s = np.array([job.end_s - job.start_s for job in jobs])
         work_flops = np.array([job.work_flops for job in jobs])
         energy_j = np.array([job.energy_j for job in jobs])
@@ -197,7 +197,7 @@ class Cluster(HostTable):
         return np.asarray(done[:, 0] + pace_flops * done[:, 2] * (now - done[:, 1]))
 
     def change_speed(self, hosts: HostIds, pstate: int, now: float) -> None:
-        """Change hosts that are on to another computing P-state immediately, as was requested of them."""
+        """Change hosts that are on to their requested computing P-state immediately."""
         jobs = [self._job_on[order] for order in distinct(self._order_on[hosts]) if order]
         for job in jobs:
             self._count_work(job, now)
@@ -218,7 +218,7 @@ class Cluster(HostTable):
     def load_of(self, job: Job, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray | float:
         """Return the share of full load that ``job`` puts on each host: the slowest one sets the pace.
 
-        ``pstate`` replaces the present P-states of the hosts.
+        ``pstate`` replaces the current P-states of the hosts.
         """
         if not job.computes:
             return 0.0
@@ -230,14 +230,14 @@ class Cluster(HostTable):
         return slowest / speeds
 
     def _references_flops(self, jobs: Sequence[Job]) -> FloatArray | float:
-        """Return the speed that each job's walltime stands for, the least among its hosts, flops/s."""
+        """Return the speed to which each job's walltime refers, the minimum among its hosts, flops/s."""
         if len(self._reference_flops) == 1:
             return float(self._reference_flops[0])
         kinds = (self.platform.kind_of[job.hosts.ids] for job in jobs)
         return np.array([self._reference_flops[some].min(initial=np.inf) for some in kinds])
 
     def _count_work(self, job: Job, now: float) -> None:
-        """Add what a running job has done since it was last counted; call it before its pace changes."""
+        """Add the work of a running job since it was last counted; must be called before its pace changes."""
         if job.computes and len(job.hosts):
             pace_flops = self._pace_flops
             if pace_flops is None:

@@ -1,4 +1,4 @@
-"""What the scheduler answers, free of any protocol version.
+"""Scheduler decisions, independent of the protocol version.
 
 A decision's ``timestamp`` is the simulated time (s) at which it was made; a reply's ``now`` is never
 earlier than the timestamps of its decisions.
@@ -27,12 +27,12 @@ class ExecuteJob(Decision, frozen=True, gc=False):
     mapping: dict[str, str] | None = None
     """Executor number to the position of its host in ``alloc``; None maps them one to one."""
     placement: dict[str, Any] | None = None
-    """Further members of Batsim 5, as on the wire: ``strategy``, ``profile_allocation_override``,
+    """Further fields of Batsim 5, as on the wire: ``strategy``, ``profile_allocation_override``,
     ``storage_placement``."""
 
 
 class RejectJob(Decision, frozen=True, gc=False):
-    """Refuse a waiting job for good."""
+    """Reject a waiting job permanently."""
 
     job_id: str
 
@@ -49,20 +49,20 @@ class SetResourceState(Decision, frozen=True, gc=False):
     resources: HostSet
     state: int
     switch: bool | None = None
-    """Whether the decision switches hosts on or off, and does not just change their speed; None where the
-    protocol makes no difference."""
+    """Whether the decision switches hosts on or off, instead of only changing their speed; None if the
+    protocol does not distinguish these."""
 
 
 class CallMeLater(Decision, frozen=True, gc=False):
-    """Ask for a message at time ``at`` (s), which must be in the future."""
+    """Request a message at time ``at`` (s), which must be in the future."""
 
     at: float
     id: str = ""
-    """Id that the `RequestedCall` repeats, where the protocol has it."""
+    """Id repeated by the `RequestedCall`, if the protocol supports it."""
 
 
 class CallPeriodically(Decision, frozen=True, gc=False):
-    """Ask for a message at every multiple of a period (Batsim 5)."""
+    """Request a message at every multiple of a period (Batsim 5)."""
 
     id: str
     period_ms: int
@@ -78,7 +78,7 @@ class StopCalls(Decision, frozen=True, gc=False):
 
 
 class ProbeRequest(Decision, frozen=True, gc=False):
-    """Create, stop, trigger or reset a probe (Batsim 5), in the words of the wire."""
+    """Create, stop, trigger or reset a probe (Batsim 5), in the terms of the wire."""
 
     kind: str
     """Name of the event on the wire."""
@@ -86,22 +86,22 @@ class ProbeRequest(Decision, frozen=True, gc=False):
 
 
 class ForceStop(Decision, frozen=True, gc=False):
-    """End the simulation at once (Batsim 5)."""
+    """End the simulation immediately (Batsim 5)."""
 
 
 class QueryEnergy(Decision, frozen=True, gc=False):
-    """Ask for the energy used since time 0."""
+    """Request the energy used since time 0."""
 
 
 class SetJobMetadata(Decision, frozen=True, gc=False):
-    """Attach a text to a job; it appears in Batsim's jobs file."""
+    """Attach a string to a job; it appears in Batsim's jobs file."""
 
     job_id: str
     metadata: str
 
 
 class RegisterProfile(Decision, frozen=True, gc=False):
-    """Register a profile for jobs that the scheduler creates."""
+    """Register a profile for jobs created by the scheduler."""
 
     workload_name: str
     profile_name: str
@@ -109,7 +109,7 @@ class RegisterProfile(Decision, frozen=True, gc=False):
 
 
 class RegisterJob(Decision, frozen=True, gc=False):
-    """Create a job from the scheduler's side."""
+    """Create a job by the scheduler."""
 
     job_id: str
     job: dict[str, Any]
@@ -131,7 +131,7 @@ class ChangeJobState(Decision, frozen=True, gc=False):
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """The scheduler's answer to one message."""
+    """The scheduler's reply to one message."""
 
     now: float
     decisions: list[Decision]

@@ -1,4 +1,4 @@
-"""What the simulator tells the scheduler, free of any protocol version.
+"""Simulator events, independent of the protocol version.
 
 Events are frozen and valid once constructed. Times are seconds of simulated time; energies joules.
 """
@@ -25,7 +25,7 @@ class JobEnd(str, Enum):
 
 
 class Resource(Struct, frozen=True):
-    """One host as SIMULATION_BEGINS describes it."""
+    """Host as described in SIMULATION_BEGINS."""
 
     id: int
     name: str
@@ -33,14 +33,14 @@ class Resource(Struct, frozen=True):
     properties: dict[str, str] = {}
     zone_properties: dict[str, str] = {}
     pstate: int | None = None
-    """P-state in which the host starts; None where the simulator does not tell."""
+    """Initial P-state of the host; None if the simulator does not report it."""
     speeds_flops: tuple[float, ...] = ()
-    """Speed of one core in each P-state, flops/s; empty where the simulator does not tell."""
+    """Speed of one core in each P-state, flops/s; empty if the simulator does not report it."""
     cores: int = 1
 
 
 class JobRequest(Struct, frozen=True, gc=False):
-    """A job as its user submitted it: no run time, no flops."""
+    """Job as submitted by its user, without run time or flops."""
 
     id: str
     """Id of the job with its workload: ``"w0!7"``."""
@@ -49,12 +49,12 @@ class JobRequest(Struct, frozen=True, gc=False):
     res: int
     """Number of hosts requested."""
     profile: str = ""
-    """Name of the job's profile, without the workload where that is the job's own."""
+    """Name of the job's profile, without the workload if it is the job's own."""
     walltime: float | int | None = None
-    """Requested time, s; None means no limit. A job is ended after this time whatever the speed of its hosts;
-    as a measure of work, it counts at their reference speed (`ServerKind.reference_speed_flops`)."""
+    """Requested time, s; None means no limit. A job is ended after this time at any speed of its hosts; as a
+    measure of work, it refers to their reference speed (`ServerKind.reference_speed_flops`)."""
     extras: dict[str, Any] | None = None
-    """Fields that Batsim does not know, passed through unchanged (deadline, user, ...)."""
+    """Fields unknown to Batsim, passed through unchanged (deadline, user, ...)."""
     rigid: bool = True
     """Whether the job needs exactly ``res`` hosts (Batsim 5). Every job gets exactly that many."""
 
@@ -66,7 +66,7 @@ class Event(Struct, frozen=True, gc=False):
 
 
 class SimulationBegins(Event, frozen=True):
-    """The first event of a simulation."""
+    """First event of a simulation."""
 
     resources: tuple[Resource, ...]
     config: dict[str, Any] = {}
@@ -76,27 +76,28 @@ class SimulationBegins(Event, frozen=True):
     allow_storage_sharing: bool = True
     storage_resources: tuple[Resource, ...] = ()
     answers_queries: bool = True
-    """Whether the simulator answers `QueryEnergy`."""
+    """Whether the simulator supports `QueryEnergy`."""
 
     @property
     def awaits_registration(self) -> bool:
         """Whether the simulation only ends after `FinishRegistration`: the scheduler may register jobs.
 
-        A Batsim 4 does so with ``--enable-dynamic-jobs``; a Batsim 5, if the scheduler's hello asks for it.
+        This requires ``--enable-dynamic-jobs`` in Batsim 4, and a request in the scheduler's hello in Batsim
+        5.
         """
         return self.config.get("dynamic-jobs-enabled") is True
 
 
 class SimulationEnds(Event, frozen=True, gc=False):
-    """The last event of a simulation."""
+    """Last event of a simulation."""
 
 
 class JobSubmitted(Event, frozen=True, gc=False):
-    """A job has arrived."""
+    """A job was submitted."""
 
     job: JobRequest
     profile: dict[str, Any] | None = None
-    """The profile, if Batsim forwards it. Policies do not see it."""
+    """Profile, if Batsim forwards it; not available to policies."""
 
 
 class JobCompleted(Event, frozen=True, gc=False):
@@ -109,7 +110,7 @@ class JobCompleted(Event, frozen=True, gc=False):
 
 
 class JobsKilled(Event, frozen=True, gc=False):
-    """The answer to a kill; each job's JobCompleted came before it."""
+    """Reply to a kill, sent after each job's JobCompleted."""
 
     job_ids: tuple[str, ...]
     progress: dict[str, Any] = {}
@@ -118,28 +119,28 @@ class JobsKilled(Event, frozen=True, gc=False):
 
 
 class ResourceStateChanged(Event, frozen=True, gc=False):
-    """The answer to one SetResourceState, sent when its slowest host is done."""
+    """Reply to one SetResourceState, sent when its slowest host is done."""
 
     resources: HostSet
     state: int
     switch: bool | None = None
-    """Whether hosts were switched on or off, not just changed in speed; None if the simulator does not tell.
+    """Whether hosts were switched on or off, not only changed in speed; None if not reported.
     """
 
 
 class Notify(Event, frozen=True, gc=False):
-    """Something happened outside: ``kind`` names it, ``data`` is the original object.
+    """External event: ``kind`` is its name, ``data`` the original object.
 
-    What the scheduler understands is one of the kinds below; `protocol.notices.notice` makes them.
+    Supported kinds are the subclasses below, made by `protocol.notices.notice`.
 
     Known kinds: ``no_more_static_job_to_submit``, ``no_more_external_event_to_occur``,
-    ``event_machine_available``, ``event_machine_unavailable``; any other comes from the events file.
+    ``event_machine_available``, ``event_machine_unavailable``; others come from the events file.
     """
 
     kind: str
     data: dict[str, Any]
     id: str = ""
-    """Id of the external event, where the simulator gives it one."""
+    """Id of the external event, if the simulator assigns one."""
 
 
 class NoMoreJobs(Notify, frozen=True, gc=False):
@@ -147,42 +148,42 @@ class NoMoreJobs(Notify, frozen=True, gc=False):
 
 
 class MachinesChanged(Notify, frozen=True, gc=False):
-    """Hosts have gone out of service, or come back."""
+    """Hosts have gone out of service, or are available again."""
 
     hosts: HostSet = NO_HOSTS
     available: bool = True
 
 
 class JobWithdrawn(Notify, frozen=True, gc=False):
-    """A waiting job is no longer the scheduler's to start."""
+    """A waiting job must no longer be started by the scheduler."""
 
     job_id: str = ""
 
 
 class JobRuns(Notify, frozen=True, gc=False):
-    """A job that waits for the scheduler runs already: it was started before the scheduler came."""
+    """A waiting job is already running: it was started before the scheduler."""
 
     job_id: str = ""
     hosts: HostSet = NO_HOSTS
 
 
 class LevelsMeasured(Notify, frozen=True, gc=False):
-    """What the storage really holds; None for what is not known."""
+    """Actual levels of the storage; None if unknown."""
 
     soc_pct: float | None = None
     hydrogen_kg: float | None = None
 
 
 class PowerAnnounced(Notify, frozen=True, gc=False):
-    """The production from now on, and what holds for the step that begins."""
+    """Production from now on, and prices for the step that begins."""
 
     power_w: float = 0.0
     sun_w: float | None = None
-    """Part of the production that comes from the sun, W; None where it is not told."""
+    """Solar part of the production, W; None if not given."""
     price_per_kwh: float | None = None
-    """Price of energy from the grid; None where it is not told."""
+    """Price of energy from the grid; None if not given."""
     carbon_g_per_kwh: float | None = None
-    """The grid's carbon intensity; None where it is not told."""
+    """Carbon intensity of the grid; None if not given."""
 
 
 class UnreadableNotice(Notify, frozen=True, gc=False):
@@ -206,10 +207,10 @@ NOTICES = (
 
 
 class RequestedCall(Event, frozen=True, gc=False):
-    """The call that CallMeLater asked for."""
+    """The call requested by CallMeLater."""
 
     id: str = ""
-    """Id given to CallMeLater, where the simulator repeats it."""
+    """Id given to CallMeLater, if the simulator repeats it."""
     is_last: bool = False
     """Whether the call is the last one of a number of periods."""
 
@@ -221,7 +222,7 @@ class EnergyAnswer(Event, frozen=True, gc=False):
 
 
 class UnknownEvent(Event, frozen=True, gc=False):
-    """An event type that this version does not know, kept and reported."""
+    """Unknown type of event, kept and reported."""
 
     type: str
     data: Any
@@ -233,4 +234,4 @@ class Message(Struct, frozen=True, gc=False):
     now: float
     events: list[Event]
     unknown_fields: tuple[str, ...] = ()
-    """JSON paths of fields that the codec did not know."""
+    """JSON paths of fields unknown to the codec."""

@@ -1,4 +1,4 @@
-"""What a server is doing."""
+"""States of servers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class HostState(IntEnum):
-    """State of a server: what it is doing."""
+    """State of a server."""
 
     IDLE = 0
     BUSY = 1
@@ -16,7 +16,7 @@ class HostState(IntEnum):
 
 
 IDLE, BUSY, ASLEEP, SWITCHING_OFF, SWITCHING_ON = (int(state) for state in HostState)
-"""Members of `HostState` as plain integers: comparing arrays with them is several times as fast."""
+"""Members of `HostState` as plain integers, with which arrays are compared several times faster."""
 
 USES = ("idle", "computing", "sleeping", "switching off", "switching on")
 """Names of the energy uses, by `HostState`."""

@@ -1,7 +1,7 @@
-"""The table of hosts: what each does, what is requested of it, and which are free.
+"""Table of hosts: states, requests and availability.
 
-A request is what the scheduler wants of a host: it is kept here until its command is sent. A `PowerModel`
-tells the power of a host by state, a `PowerAccount` keeps the energy of every use up to date.
+A request is a P-state wanted by the scheduler, kept here until its command is sent. A `PowerModel` has the
+power of a host by state, a `PowerAccount` counts the energy of every use.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.model.power import PowerAccount, PowerModel
 
 NOT_REQUESTED: Final = -1
-"""Value in place of a requested P-state where none is requested."""
+"""Placeholder for a requested P-state if none is requested."""
 _OUT_OF_TRANSITION = {SWITCHING_OFF: ASLEEP, SWITCHING_ON: IDLE}
 _INTO_TRANSITION = {after: before for before, after in ((IDLE, SWITCHING_OFF), (ASLEEP, SWITCHING_ON))}
 
 
 class HostTable:
-    """The hosts of a site. Its arrays are for others to read only."""
+    """Hosts of a site, with read-only arrays."""
 
     def __init__(self, platform: Platform) -> None:
-        """All servers idle, or asleep where their initial P-state is one of sleep."""
+        """Begin with all servers idle, or asleep if their initial P-state is a sleep state."""
         size = platform.size
         self.platform = platform
         self.size = size
         self.state = np.zeros(size, dtype=np.int8)
         """`HostState` of each host."""
         self.pstate = platform.initial_pstates.astype(np.int16)
-        """Present P-state of each host; the target while it is switching."""
+        """Current P-state of each host; the target while it is switching."""
         self.state_counts = np.zeros((len(platform.kinds) or 1, len(HostState)), dtype=np.int64)
-        """How many hosts of each kind are in each `HostState`, [kind, state]."""
+        """Number of hosts of each kind in each `HostState`, [kind, state]."""
         self._counts = self.state_counts[0].data if len(self.state_counts) == 1 else None
-        """View of the only kind's counts, for changing single numbers in a fraction of the array's time."""
+        """View of the only kind's counts, for faster changes of single numbers."""
         self.load = np.zeros(size)
         """Share of full load that a job puts on each host: 1 on its slowest, 0 if it does not compute."""
         self.in_service = np.ones(size, dtype=np.bool_)
-        """Whether the peer says of each host that it is in service."""
+        """Whether each host is in service according to the peer."""
         self.lost = np.zeros(size, dtype=np.bool_)
-        """Whether each host was asked on, did not come, and is not to be asked yet."""
+        """Whether each host failed to wake and must not be woken yet."""
         self.available = np.ones(size, dtype=np.bool_)
         """Whether each host is in service and not lost."""
         self.all_available = True
@@ -53,20 +53,20 @@ class HostTable:
         """Whether each host is idle and available, so that it may be given to a job now."""
         self.free_count = size
         self.availability_version = 0
-        """Changes whenever a waiting job may have become able to start: a host has become free, a waiting job
-        has left."""
+        """Counter that changes when a waiting job may be able to start: a host became free, or a waiting job
+        left."""
         self.requested_pstate = np.full(size, NOT_REQUESTED, dtype=np.int16)
-        """The P-state requested of each host, while the command has not been sent; else `NOT_REQUESTED`."""
+        """Requested P-state of each host until the command is sent; else `NOT_REQUESTED`."""
         self.requests = 0
         """Number of hosts with a request."""
         self.sleep_requested = np.zeros(size, dtype=np.bool_)
-        """Whether each host is requested to sleep, so that it is not given to new jobs."""
+        """Whether each host has a request to sleep, so that it is not given to new jobs."""
         self.wake_requested = np.zeros(size, dtype=np.bool_)
-        """Whether each host is asleep and requested to wake by a command that has not been sent yet."""
+        """Whether each host is asleep and has a request to wake that has not been sent yet."""
         self._some_requested = False
         """Whether any P-state was ever requested."""
         self.state_since_s = np.zeros(size)
-        """When each host entered its present state, s."""
+        """Time at which each host entered its current state, s."""
         self.switch_end_s = np.zeros(size)
         """Time at which the transition of each switching host will end, s."""
         self._wakes: list[tuple[float, int]] | None = None
@@ -95,24 +95,24 @@ class HostTable:
 
     @property
     def draw_w(self) -> FloatArray:
-        """Present power of each host, W; for others to read only."""
+        """Current power of each host, W; read-only."""
         if self._account is not None:
             return self._account.draw_w
         return self.power.draw_w(np.arange(self.size), self.state, self.pstate, self.load)
 
     def any_in(self, state: int) -> bool:
-        """Tell whether any host is in a `HostState`."""
+        """Return whether any host is in a `HostState`."""
         if self._counts is not None:
             return bool(self._counts[state])
         return bool(np.count_nonzero(self.state_counts[:, state]))
 
     def speed_flops(self, hosts: HostIds, pstate: PStateArray | None = None) -> FloatArray:
-        """Return the speed of each host, now or in ``pstate``, flops/s (0 if not known)."""
+        """Return the speed of each host, now or in ``pstate``, flops/s (0 if unknown)."""
         pstates = self.pstate[hosts] if pstate is None else pstate
         return np.asarray(self.power.speed_flops[self.platform.kind_of[hosts], pstates])
 
     def wakes(self) -> list[tuple[float, int]]:
-        """Return the hosts that are waking to be used: (when ready in s, how many), sorted."""
+        """Return the hosts that are waking: (ready time in s, number), sorted."""
         if not self.any_in(SWITCHING_ON):
             return []
         if self._wakes is None:
@@ -131,7 +131,7 @@ class HostTable:
     def request(self, hosts: HostIds, pstate: int) -> None:
         """Request a P-state of ``hosts``, until a command is sent or the request is dropped.
 
-        Those that are to sleep are given to no job meanwhile.
+        Hosts with a request to sleep are not given to jobs.
         """
         self._some_requested = True
         self.requested_pstate[hosts] = pstate
@@ -142,7 +142,7 @@ class HostTable:
         self._refresh_free(hosts)
 
     def drop_requests(self, hosts: HostIds) -> None:
-        """Forget what was requested of ``hosts``."""
+        """Drop the requests of ``hosts``."""
         self.requests -= int(np.count_nonzero(self.requested_pstate[hosts] != NOT_REQUESTED))
         self.requested_pstate[hosts] = NOT_REQUESTED
         self.sleep_requested[hosts] = False
@@ -150,7 +150,7 @@ class HostTable:
         self._refresh_free(hosts)
 
     def begin_switch(self, hosts: HostIds, state: int, pstate: int, now: float) -> None:
-        """Start falling asleep or waking, towards ``pstate``: what was requested of ``hosts``, all alike."""
+        """Start falling asleep or waking, towards ``pstate``, the common request of ``hosts``."""
         duration_s = self.power.on_s if state == SWITCHING_ON else self.power.off_s
         self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
         self.pstate[hosts] = pstate
@@ -173,7 +173,7 @@ class HostTable:
         self._refresh_available(hosts)
 
     def fail_wake(self, hosts: HostIds, now: float) -> None:
-        """End the transition of hosts that were waking and did not come: they are asleep, and lost."""
+        """End the transition of hosts that failed to wake: they are asleep, and lost."""
         self.lost[hosts] = True
         self.pstate[hosts] = self.platform.sleep_of_kind[self.platform.kind_of[hosts]]
         self._move(HostSet(hosts), SWITCHING_ON, ASLEEP, now)
@@ -183,7 +183,7 @@ class HostTable:
         self._refresh_speed()
 
     def find(self, hosts: HostIds) -> None:
-        """Let hosts that were lost be used again, as far as they are in service."""
+        """Make lost hosts available again if they are in service."""
         self.lost[hosts] = False
         self._refresh_available(hosts)
 
@@ -195,7 +195,7 @@ class HostTable:
     def _move(
         self, hosts: HostSet, before: int, after: int, now: float, load: FloatArray | float = 1.0
     ) -> None:
-        """Bring hosts from one `HostState` to another; ``load`` is the share of full load of busy ones."""
+        """Change hosts from one `HostState` to another; ``load`` is the share of full load of busy ones."""
         ids, index, counts = hosts.ids, hosts.index, self._counts
         if counts is not None:
             counts[before] -= len(ids)
@@ -242,7 +242,7 @@ class HostTable:
 
 
 def _paces_flops(platform: Platform) -> set[float]:
-    """The different speeds of computing P-states, flops/s (0 if not known)."""
+    """Return the distinct speeds of computing P-states, flops/s (0 if unknown)."""
     return {
         kind.speeds_flops[p] if kind.speeds_flops else 0.0 for kind in platform.kinds for p in kind.computing
     }

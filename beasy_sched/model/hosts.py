@@ -18,7 +18,7 @@ HostIds = npt.NDArray[np.intp]
 
 
 class HostSet:
-    """An immutable set of host ids, kept as a sorted array.
+    """Immutable set of host ids, stored as a sorted array.
 
     The text form is Batsim's: closed intervals separated by spaces, ``"0-3 5"``. It is made only when
     needed, since in-process runs do not use it.
@@ -29,7 +29,7 @@ class HostSet:
     ids: HostIds
     """Sorted, without duplicates; do not modify."""
     index: HostIds | int
-    """What picks these hosts out of an array: their ids, or that of `one_host`, in a fifth of the time."""
+    """Index of these hosts in arrays: their ids, or the faster index of `one_host`."""
 
     def __init__(self, ids: HostIds, text: str | None = None) -> None:
         """Wrap ``ids``, which must be sorted and without duplicates (otherwise use `of`)."""
@@ -43,7 +43,7 @@ class HostSet:
 
     @classmethod
     def parse(cls, text: str) -> HostSet:
-        """Read ``"0-3 5"``; commas are accepted, too. An empty text is the empty set.
+        """Parse ``"0-3 5"``; commas are also accepted. An empty string is the empty set.
 
         Raises ValueError on anything that is not an interval of non-negative integers.
         """
@@ -59,7 +59,7 @@ class HostSet:
 
     @staticmethod
     def ranges(text: str) -> list[tuple[int, int]]:
-        """Read ``"0-3 5"`` as closed ranges in the order of the text. Raises ValueError."""
+        """Parse ``"0-3 5"`` as closed ranges in the order of the string. Raises ValueError."""
         runs = [_parse_interval(part) for part in text.replace(",", " ").split()]
         if len(runs) > 1 and sum(high - low + 1 for low, high in runs) > MOST_HOSTS:
             raise ValueError(f"the intervals contain more than {MOST_HOSTS:,} hosts: more than any platform")

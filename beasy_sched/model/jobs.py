@@ -1,4 +1,4 @@
-"""Jobs as the scheduler sees them: terms, life cycle, the queue of the waiting, the outcomes of the rest."""
+"""Jobs in the scheduler: terms, life cycle, the queue of waiting jobs, and outcomes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SLOWDOWN_FLOOR_S: Final = 10.0
 
 
 class JobState(Enum):
-    """Where a job stands; the value is the outcome's name in tables."""
+    """State of a job; values are the outcome names in tables."""
 
     __hash__ = object.__hash__  # Enum's own is a Python function
 
@@ -33,7 +33,7 @@ class JobState(Enum):
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
-    """The job ended by itself with an error code: counted with the finished jobs and shown separately."""
+    """The job ended with an error code: counted with the finished jobs and shown separately."""
     WALLTIME_REACHED = "reached walltime"
     KILLED = "killed"
     UNFINISHED = "not completely finished"
@@ -56,7 +56,7 @@ _NEXT: Final[dict[JobState, frozenset[JobState]]] = {
         }
     ),
 }
-"""Every legal transition; the other states are final."""
+"""Legal transitions; the other states are final."""
 
 ENDS: Final[dict[JobEnd, JobState]] = {
     JobEnd.SUCCESS: JobState.FINISHED,
@@ -67,14 +67,14 @@ ENDS: Final[dict[JobEnd, JobState]] = {
 
 
 class Terms(Struct, frozen=True, gc=False):
-    """What a job asks for beside hosts and a walltime; all of it is optional.
+    """Optional job attributes (deadline, dependencies and others).
 
-    Batsim passes on members of a job that it does not know, so deadlines and dependencies are written in the
+    Batsim forwards unknown fields of a job, so deadlines and dependencies are written in the
     workload (GreenSlot: Goiri et al., SC 2011, Section 3).
     """
 
     deadline_s: float = math.inf
-    """Simulated time by which the job, or its workflow, shall have ended, s."""
+    """Simulated time by which the job, or its workflow, must end, s."""
     workflow: str = ""
     """The workflow with its workload: ``"w0!blast"``; empty for a job on its own."""
     phase: int | None = None
@@ -86,18 +86,18 @@ class Terms(Struct, frozen=True, gc=False):
     estimate_s: float | None = None
     """User's estimate of the run time, s, for a job without a walltime."""
     power_w: float | None = None
-    """Power of one of the job's hosts while it computes, W, where the user knows it."""
+    """Power of one of the job's hosts while it computes, W, if given by the user."""
 
 
 NO_TERMS: Final = Terms()
 
 
 class TermsError(ValueError):
-    """A member of a job has an impossible value: the text names it, what was found and what was expected."""
+    """Invalid value of a job field; the message has its name, the found and the expected value."""
 
 
 def read_terms(job_id: str, members: Mapping[str, Any] | None, subtime_s: float) -> Terms:
-    """Read the members of a job that the scheduler knows; ``job_id`` includes the workload.
+    """Read the supported fields of a job; ``job_id`` includes the workload.
 
     Raises TermsError.
     """
@@ -115,9 +115,9 @@ def read_terms(job_id: str, members: Mapping[str, Any] | None, subtime_s: float)
         values["workflow"] = f"{_workload(job_id)}!{_text('workflow', workflow)}"
     if (phase := members.get("phase")) is not None:
         if isinstance(phase, bool) or not isinstance(phase, int) or phase < 0:
-            raise TermsError(f"phase: found {shortened(repr(phase))}, expected a whole number of 0 or more")
+            raise TermsError(f"phase: found {shortened(repr(phase))}, expected an integer of 0 or more")
         if not values.get("workflow"):
-            raise TermsError(f"phase: found {phase} without a workflow, whose phase it would be")
+            raise TermsError(f"phase: found {phase} without a workflow, expected a workflow")
         values["phase"] = phase
     if (after := members.get("after")) is not None:
         values["after"] = _ids(job_id, after)
@@ -135,7 +135,7 @@ def _number(name: str, value: Any) -> float:
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise TermsError(f"{name}: found {shortened(repr(value))}, expected a text")
+        raise TermsError(f"{name}: found {shortened(repr(value))}, expected a string")
     return str(value)
 
 
@@ -154,7 +154,7 @@ def _workload(job_id: str) -> str:
 
 
 class Job:
-    """One submitted job. Holds nothing of its real run time."""
+    """Submitted job, without its actual run time."""
 
     __slots__ = (
         "computes",
@@ -194,16 +194,16 @@ class Job:
         self.expected_end_s = math.inf
         """Latest end of the job: its start plus its walltime, s."""
         self.place = -1
-        """Place of the job in the queue; -1 if it is not in the queue."""
+        """Position of the job in the queue; -1 if it is not in the queue."""
         self.postponed_for = ""
-        """Last logged rule why the job waits."""
+        """Last logged rule for the job's wait."""
         self.computes = True
         """Whether the job loads its hosts: a ``delay`` job leaves them at idle power."""
         self.energy_j = math.nan
         """Energy of the job's hosts while it ran, J; NaN until it has ended, or if energy is not counted."""
         self.work_flops = 0.0
         """Flops done on each of the job's hosts: all of them once it has ended; while it runs, those up to
-        ``worked_until_s`` (`View.progress` has those up to now). NaN if speeds are not known."""
+        ``worked_until_s`` (`View.progress` has those up to now). NaN if speeds are unknown."""
         self.worked_until_s = math.nan
         """Time up to which the job's work has been counted, s."""
         self.start_order = 0
@@ -230,17 +230,17 @@ def bounded_slowdown(wait_s: FloatArray | float, duration_s: FloatArray | float)
 
 
 _GONE = np.iinfo(np.int64).max
-"""Number of hosts "requested" at an empty place: never available."""
+"""Number of hosts "requested" at an empty position: never available."""
 _NO_JOB: Final = Job(JobRequest("", 0.0, int(_GONE)))
-"""The job at an empty place."""
+"""The job at an empty position."""
 
 
 class JobQueue:
-    """Waiting jobs by order of arrival.
+    """Waiting jobs in order of submission.
 
-    A job keeps its place until the queue is compacted, when most places are empty. Adding, removing and
-    finding the first job take amortized constant time. The columns of numbers are filled when they are read:
-    most jobs of a cluster with free hosts are gone by then.
+    A job keeps its position until the queue is compacted, when most positions are empty. Adding, removing and
+    finding the first job take amortized constant time. The numeric columns are filled when they are read,
+    because most jobs of a cluster with free hosts have left by then.
     """
 
     __slots__ = (
@@ -269,16 +269,16 @@ class JobQueue:
         self._seen = self._read_only()
         """Read-only views of the four arrays."""
         self._filled = 0
-        """Number of places that the arrays hold."""
+        """Number of positions in the arrays."""
         self._head = 0
         self._count = 0
         self.hosts_asked = 0
-        """Hosts that all waiting jobs ask for together."""
+        """Total number of hosts requested by waiting jobs."""
         self._places: IndexArray | None = None
         """Result of the last call of `places`, until the queue changes."""
         self._least_res: int | None = None
         self._longest_s: float | None = None
-        """The least number of hosts and the longest walltime of all jobs, likewise."""
+        """Minimum number of hosts and maximum walltime of all jobs, likewise."""
 
     def _read_only(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
         times_s = read_only(self._walltime_s), read_only(self._subtime_s)
@@ -295,7 +295,7 @@ class JobQueue:
 
     @property
     def first(self) -> Job | None:
-        """The job that has waited longest, or None."""
+        """Return the job that has waited longest, or None."""
         return self._jobs[self._head] if self._count else None
 
     def append(self, job: Job) -> None:
@@ -307,7 +307,7 @@ class JobQueue:
         self.hosts_asked += job.res
 
     def _columns(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
-        """Return read-only views of the columns, which hold all jobs then."""
+        """Return read-only views of the columns, after adding all jobs to them."""
         if self._filled < len(self._jobs):
             self._fill()
         return self._seen
@@ -329,13 +329,13 @@ class JobQueue:
         self._filled = size
 
     def check_holds(self, job: Job) -> None:
-        """Raise PolicyError unless exactly this job is in the queue: not a copy, not one that has left."""
+        """Raise PolicyError unless this job itself is in the queue: not a copy, or a job that has left."""
         place = job.place
         if not (type(place) is int and 0 <= place < len(self._jobs) and self._jobs[place] is job):
             raise PolicyError(f"job {job.id} is not in the queue: was it copied, or made by the policy?")
 
     def remove(self, job: Job) -> None:
-        """Take a job out."""
+        """Remove a job."""
         self._places = self._least_res = self._longest_s = None
         jobs, place = self._jobs, job.place
         jobs[place] = _NO_JOB
@@ -364,32 +364,32 @@ class JobQueue:
         self._head, self._filled = 0, len(self._jobs)
 
     def at(self, place: int) -> Job:
-        """Return the job at a place of the arrays."""
+        """Return the job at a position of the arrays."""
         return self._jobs[self._head + place]
 
     @property
     def res(self) -> IntArray:
-        """Hosts requested, by place; an empty place requests more than any platform has."""
+        """Hosts requested, by position; an empty position requests more than any platform has."""
         return self._columns()[0][self._head : len(self._jobs)]
 
     @property
     def walltime_s(self) -> FloatArray:
-        """Walltimes by place, s."""
+        """Walltimes by position, s."""
         return self._columns()[1][self._head : len(self._jobs)]
 
     @property
     def subtime_s(self) -> FloatArray:
-        """Submission times by place, s."""
+        """Submission times by position, s."""
         return self._columns()[2][self._head : len(self._jobs)]
 
     @property
     def computes(self) -> BoolArray:
-        """Whether jobs load their hosts, by place."""
+        """Whether jobs load their hosts, by position."""
         return self._columns()[3][self._head : len(self._jobs)]
 
     @property
     def least_res(self) -> int:
-        """The least number of hosts that a waiting job asks for; more than any platform has without a job."""
+        """Minimum number of hosts requested by a waiting job; more than any platform has without a job."""
         if self._least_res is None:
             self._least_res = int(np.minimum.reduce(self.res, initial=_GONE))
         return self._least_res
@@ -402,7 +402,7 @@ class JobQueue:
         return self._longest_s
 
     def places(self) -> IndexArray:
-        """Return the places that hold a job, in order of arrival: a read-only array."""
+        """Return the positions with a job, in order of submission, as a read-only array."""
         if self._places is None:
             self._places = (self.res != _GONE).nonzero()[0]
             self._places.setflags(write=False)
@@ -410,7 +410,7 @@ class JobQueue:
 
 
 _COLUMNS = ("subtime_s", "start_s", "end_s", "walltime_s", "energy_j", "res")
-"""The columns of `Outcomes`, by the jobs' attributes."""
+"""Columns of `Outcomes`, by the jobs' attributes."""
 _packed: Final = struct.Struct(f"{len(_COLUMNS)}d").pack
 _STATES = list(JobState)
 _CODES = {state: code for code, state in enumerate(_STATES)}
@@ -422,7 +422,7 @@ class Outcomes:
     __slots__ = ("_rows", "_state", "ids")
 
     def __init__(self) -> None:
-        """No rows yet."""
+        """Begin without rows."""
         self.ids: list[str] = []
         self._rows = bytearray()
         """The `_COLUMNS` of every job, one job after the other, as numbers of eight bytes."""
@@ -476,7 +476,7 @@ class Outcomes:
         return dict(zip(_COLUMNS, rows.T.copy(), strict=True))
 
     def median_run_share(self) -> float | None:
-        """Median of run time over walltime of the finished jobs; None if there are none."""
+        """Return the median of run time over walltime of the finished jobs; None if there are none."""
         columns = self._numbers()
         finished = np.array(self._state) == _CODES[JobState.FINISHED]
         chosen = finished & np.isfinite(columns["walltime_s"])
@@ -484,7 +484,7 @@ class Outcomes:
         return float(np.median(run_s / columns["walltime_s"][chosen])) if len(run_s) else None
 
     def metrics(self, *, until_s: float = math.inf) -> dict[str, float | int | None]:
-        """Mean and quantiles of waiting time and bounded slowdown, over the jobs that started.
+        """Return mean and quantiles of waiting time and bounded slowdown over the started jobs.
 
         ``host_seconds`` counts use up to ``until_s``, the end of the last window.
         """

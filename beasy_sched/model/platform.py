@@ -21,23 +21,23 @@ from beasy_sched.model.events import Resource, SimulationBegins
 from beasy_sched.numbers import number_in
 
 SPEEDS_PROPERTY = "speed_per_state"
-"""Host property with the speeds (flops/s, comma separated), since Batsim sends only properties."""
+"""Host property with the speeds (flops/s, comma separated), because Batsim sends only properties."""
 POWERS_PROPERTY = "wattage_per_state"
 """Host property with the powers of each P-state, W; the name that Batsim 4.2 reads."""
 OLD_POWERS_PROPERTY = "watt_per_state"
-"""Host property with the P-states' powers, W, up to Batsim 4.0; Batsim 4.2 passes it on but meters 0 W."""
+"""Host property with the P-states' powers, W, up to Batsim 4.0; Batsim 4.2 forwards it but meters 0 W."""
 OFF_PROPERTY, OLD_OFF_PROPERTY = "wattage_off", "watt_off"
 """Host property with the power of a host that is off, W, and its name up to Batsim 4.0."""
 
 CORES_PROPERTY = "core_count"
-"""Host property with the number of cores, where there are several: Batsim 4 does not send ``core``."""
+"""Host property with the number of cores if above 1, because Batsim 4 does not send ``core``."""
 START_PROPERTY = "initial_pstate"
-"""Host property with the P-state in which a host starts: Batsim does not send the ``pstate`` of its file."""
+"""Host property with the initial P-state, because Batsim does not send the ``pstate`` of its file."""
 
 
 @dataclass(frozen=True)
 class SleepState:
-    """One way to sleep: the P-state of sleeping and those of the two transitions."""
+    """Sleep state: the P-states of sleeping and of the two transitions."""
 
     pstate: int
     off_pstate: int
@@ -53,7 +53,7 @@ class SleepState:
 
 @dataclass(frozen=True)
 class ServerKind:
-    """What servers of one kind can do; every tuple has one entry per P-state.
+    """Capabilities of servers of one kind; every tuple has one entry per P-state.
 
     P-states are numbered as in the platform file: computing states first or not, sleeping and
     transition states among them. A transition P-state's speed encodes its duration: 1 flop is run.
@@ -61,7 +61,7 @@ class ServerKind:
 
     name: str
     speeds_flops: tuple[float, ...]
-    """Speed of one core, flops/s. Empty if not known."""
+    """Speed of one core, flops/s. Empty if unknown."""
     idle_w: tuple[float, ...] = ()
     """Power when idle, W. Empty if powers are not known."""
     epsilon_w: tuple[float, ...] = ()
@@ -73,38 +73,38 @@ class ServerKind:
 
     @cached_property
     def pstates(self) -> int:
-        """Number of all P-states; the highest one named if neither speeds nor powers are known."""
+        """Number of P-states; from the highest one named if speeds and powers are unknown."""
         known = max(len(self.speeds_flops), len(self.idle_w))
         return known or max(self._not_computing, default=0) + 1
 
     @cached_property
     def _not_computing(self) -> list[int]:
-        """The P-states of sleep and transition."""
+        """P-states of sleep and transition."""
         return [pstate for sleep in self.sleeps for pstate in sleep.pstates]
 
     @cached_property
     def computing(self) -> tuple[int, ...]:
-        """The P-states in which jobs run, as numbered in the platform file."""
+        """P-states in which jobs run, as numbered in the platform file."""
         return tuple(p for p in range(self.pstates) if p not in self._not_computing)
 
     @cached_property
     def plannable(self) -> tuple[int, ...]:
-        """The P-states that a plan may choose: those of computing, and the sleep state that policies use."""
+        """P-states available to plans: computing ones, and the sleep state used by policies."""
         return (*self.computing, self.sleep.pstate) if self.sleep else self.computing
 
     @cached_property
     def asleep_in(self) -> frozenset[int]:
-        """The P-states of sleep."""
+        """P-states of sleep."""
         return frozenset(s.pstate for s in self.sleeps)
 
     @cached_property
     def sleep(self) -> SleepState | None:
-        """The sleep state that policies use: the first, or None for a server that cannot sleep."""
+        """Sleep state used by policies: the first, or None for a server that cannot sleep."""
         return self.sleeps[0] if self.sleeps else None
 
     @cached_property
     def fastest(self) -> int:
-        """The computing P-state with the highest speed (the first one if speeds are not known)."""
+        """Computing P-state with the highest speed (the first one if speeds are unknown)."""
         if not self.speeds_flops:
             return self.computing[0]
         return max(self.computing, key=lambda p: (self.speeds_flops[p], -p))
@@ -113,9 +113,9 @@ class ServerKind:
     def reference_speed_flops(self) -> float:
         """F_ref: the median computing P-state's speed, flops/s (the faster of the two middle ones).
 
-        Policies take a walltime w to stand for w * F_ref flops on each host (F'_s of Eq. 3.29 of the thesis),
+        Policies assume that a walltime w means w * F_ref flops on each host (F'_s of Eq. 3.29 of the thesis),
         and generated workloads have their run times at this speed. In a faster P-state the same work takes
-        less time, in a slower one more; the simulator ends a job at its walltime all the same.
+        less time, in a slower one more; the simulator still ends a job at its walltime.
         """
         speeds = sorted((self.speeds_flops[p] for p in self.computing), reverse=True)
         return speeds[(len(speeds) - 1) // 2]
@@ -139,9 +139,9 @@ class ServerKind:
     ) -> ServerKind:
         """Read the kind from a Batsim host's properties.
 
-        ``speeds_flops`` and ``cores`` are those that the simulator tells beside them, if it does.
-        `SPEEDS_PROPERTY` counts where it agrees with them, since it may have more digits, and where nothing
-        is told; `CORES_PROPERTY` counts where no more than one core is told.
+        ``speeds_flops`` and ``cores`` are values reported by the simulator in addition, if any.
+        `SPEEDS_PROPERTY` is used if it agrees with them, because it may have more digits, or if none are
+        reported; `CORES_PROPERTY` is used if at most one core is reported.
 
         Raises ConfigError if a property cannot be read or does not fit the others.
         """
@@ -177,7 +177,7 @@ class ServerKind:
         if wrong := [pstate for pstate in range(known) or named if not 0 <= pstate < MOST_PSTATES]:
             raise ConfigError(f"found P-state {wrong[0]}, expected 0 to {MOST_PSTATES - 1}")
         if known and (wrong := [pstate for pstate in named if not 0 <= pstate < known]):
-            raise ConfigError(f"sleep_pstates names P-state {wrong[0]}, but there are only 0 to {known - 1}")
+            raise ConfigError(f"sleep_pstates names P-state {wrong[0]}, expected 0 to {known - 1}")
         if any(len(set(sleep.pstates)) < 3 for sleep in self.sleeps):
             raise ConfigError(
                 "sleep_pstates: sleep, switch-off and switch-on must be three different P-states"
@@ -186,7 +186,7 @@ class ServerKind:
             return
         if not self.computing:
             raise ConfigError(
-                f"no P-state is left for computing: sleep_pstates names all of them, 0 to {self.pstates - 1}"
+                f"no P-state remains for computing: sleep_pstates names all of them, 0 to {self.pstates - 1}"
             )
         if speeds and min(self.speeds_flops[p] for p in range(speeds) if p not in self.asleep_in) <= 0:
             raise ConfigError("the speeds of computing and transition P-states must be above 0")
@@ -196,19 +196,19 @@ class ServerKind:
 
 @dataclass(frozen=True)
 class Platform:
-    """The compute hosts in Batsim's order of ids, without the master host."""
+    """Compute hosts in Batsim's order of ids, without the master host."""
 
     kinds: tuple[ServerKind, ...]
     kind_of: IndexArray
     """Index into ``kinds`` for each host."""
     names: tuple[str, ...]
-    """Host names in the order in which Batsim numbers hosts: sorted as text by Batsim 4."""
+    """Host names in Batsim's order of numbers: sorted as strings by Batsim 4."""
     initial_pstates: IndexArray = field(default_factory=lambda: np.empty(0, dtype=np.intp))
-    """The P-state in which each host starts; 0 for all if omitted."""
+    """Initial P-state of each host; 0 for all if omitted."""
     properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
     zone_properties: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
     message_delay_s: float | None = 0.0
-    """Longest time that a message of Batsim's own spends in the simulated network, s; None where unknown."""
+    """Maximum time of Batsim's internal messages in the simulated network, s; None if unknown."""
 
     def __post_init__(self) -> None:
         initial = self.initial_pstates
@@ -223,7 +223,7 @@ class Platform:
         return len(self.names)
 
     def followed_by(self, other: Platform) -> Platform:
-        """Return a platform with these hosts, and after them those of another one."""
+        """Return a platform with these hosts followed by those of another one."""
         return Platform(
             self.kinds + other.kinds,
             np.concatenate((self.kind_of, other.kind_of + len(self.kinds))),
@@ -234,10 +234,10 @@ class Platform:
         )
 
     def telling_hosts(self) -> Platform:
-        """Return the platform with what Batsim 4 does not tell of its hosts set as properties.
+        """Return the platform with host data that Batsim 4 does not send set as properties.
 
         `START_PROPERTY` is set on each host that does not start in a computing P-state 0, `CORES_PROPERTY` on
-        each with several cores. Schedulers see only properties. An existing property is corrected.
+        each with several cores. Schedulers receive only properties. An existing property is corrected.
         """
         if not self.properties:
             return self
@@ -253,7 +253,7 @@ class Platform:
         return replace(self, properties=tuple(told))
 
     def kind(self, host: int) -> ServerKind:
-        """The kind of one host."""
+        """Return the kind of one host."""
         return self.kinds[int(self.kind_of[host])]
 
     @cached_property
@@ -268,7 +268,7 @@ class Platform:
 
     @cached_property
     def fastest_of_kind(self) -> StateArray:
-        """The fastest computing P-state of each kind."""
+        """Fastest computing P-state of each kind."""
         return read_only(np.array([kind.fastest for kind in self.kinds], dtype=np.int8))
 
     @cached_property
@@ -285,11 +285,11 @@ class Platform:
 def platform_of(begins: SimulationBegins, known: Platform | None = None) -> Platform:
     """Describe the simulator's hosts, by their properties or, by name, from ``known``.
 
-    The simulator does not tell whether its network has latency: hosts with `SPEEDS_PROPERTY` are those of a
-    platform of ours, which has none.
+    The simulator does not report whether its network has latency: hosts with `SPEEDS_PROPERTY` belong to a
+    platform generated by this program, which has none.
 
-    The P-state in which each starts is the one that the simulator tells; otherwise it also comes from
-    ``known``, or from the property `START_PROPERTY`.
+    The initial P-state of each is the one reported by the simulator; otherwise it comes from ``known``, or
+    from the property `START_PROPERTY`.
 
     Raises PeerError for host ids that are not 0, 1, 2, ..., and ConfigError for a host that ``known``
     does not have or for properties that cannot be read.
@@ -347,18 +347,18 @@ def _by_name(resources: Sequence[Resource], names: tuple[str, ...], known: Platf
 
 
 def _told_pstate(resource: Resource, kind: ServerKind) -> int:
-    """Return the P-state in which the simulator says that a host starts. Raises PeerError."""
+    """Return a host's initial P-state reported by the simulator. Raises PeerError."""
     pstate = resource.pstate or 0
     if not 0 <= pstate < max(kind.pstates, 1):
         raise PeerError(
-            f"the simulator says that host {shortened(resource.name)!r} starts in P-state {pstate}, but it"
+            f"the simulator reports that host {shortened(resource.name)!r} starts in P-state {pstate}, but it"
             f" has only 0 to {kind.pstates - 1}"
         )
     return pstate
 
 
 def _initial_pstate(resource: Resource, kind: ServerKind) -> int:
-    """Return the P-state in which a host starts: the one in its property, or else 0 if that computes.
+    """Return a host's initial P-state: the one in its property, or else 0 if that computes.
 
     If P-state 0 is a sleep or transition state, an idle host is assumed to be in its first computing
     P-state. Batsim reports all hosts as idle, even those that start asleep.
@@ -379,7 +379,7 @@ def _initial_pstate(resource: Resource, kind: ServerKind) -> int:
 
 
 def start_note(begins: SimulationBegins, platform: Platform) -> str | None:
-    """Return a warning about the first host whose start state had to be guessed, if any."""
+    """Return a warning about the first host whose initial state had to be guessed, if any."""
     for resource in sorted(begins.resources, key=lambda resource: resource.id):
         kind = platform.kind(resource.id)
         guessed = resource.pstate is None and START_PROPERTY not in resource.properties
@@ -387,7 +387,7 @@ def start_note(begins: SimulationBegins, platform: Platform) -> str | None:
             pstate = int(platform.initial_pstates[resource.id])
             state = "asleep" if pstate in kind.asleep_in else "on"
             return (
-                f"the simulator does not say in which P-state its hosts start, and P-state 0 of host"
+                f"the simulator does not report the initial P-states of its hosts, and P-state 0 of host"
                 f" {resource.name!r} is not a computing one: assuming that such hosts start {state}, in"
                 f" P-state {pstate}; pass the platform file with -p to be certain"
             )
@@ -492,7 +492,7 @@ def parse_sleep_states(text: str) -> tuple[SleepState, ...]:
             sleep, off, on = (int(value) for value in entry.split(":"))
         except ValueError:
             raise ConfigError(
-                f"sleep_pstates: {shortened(entry, 40)!r} is not three P-state numbers"
+                f"sleep_pstates: {shortened(entry, 40)!r} is not a triple of P-state numbers"
                 " 'sleep:switch_off:switch_on'"
             ) from None
         states.append(SleepState(sleep, off, on))
@@ -500,7 +500,7 @@ def parse_sleep_states(text: str) -> tuple[SleepState, ...]:
 
 
 def _cores(text: str) -> int:
-    """Return the number in a `CORES_PROPERTY`, 1 where there is none. Raises ConfigError."""
+    """Return the number in a `CORES_PROPERTY`, 1 if there is none. Raises ConfigError."""
     text = text.strip()
     if not text:
         return 1
@@ -510,7 +510,7 @@ def _cores(text: str) -> int:
 
 
 def _speeds(text: str, told: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the speeds in a property, or those that are told if they are others. Raises ConfigError."""
+    """Return the speeds in a property, or the reported ones if they differ. Raises ConfigError."""
     speeds = _parse_speeds(text)
     if told and not (len(speeds) == len(told) and np.allclose(speeds, told, rtol=1e-9, atol=1e-12)):
         return told

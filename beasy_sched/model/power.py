@@ -1,4 +1,4 @@
-"""Powers of servers: tables by kind, state and P-state, and the account of the energy of every use."""
+"""Powers of servers: tables by kind, state and P-state, and energy accounting by use."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from beasy_sched.model.platform import Platform, ServerKind
 class PowerModel:
     """Powers, speeds and transition times of every kind, as tables: [kind, P-state], [kind] for transitions.
 
-    A job computes on one core of each of its hosts, so it draws full power only where there is one core.
+    A job computes on one core of each of its hosts, so it draws full power only on hosts with one core.
     """
 
     def __init__(self, platform: Platform) -> None:
-        """Build the tables; kinds without powers draw nothing."""
+        """Build the tables; kinds without powers draw 0 W."""
         kinds = platform.kinds
         self.kind_of = platform.kind_of
         self.sleep_pstate = platform.sleep_of_kind
@@ -29,7 +29,7 @@ class PowerModel:
         self.epsilon_w = by_kind_and_pstate(platform, [kind.epsilon_w or kind.idle_w for kind in kinds])
         self.full_w = by_kind_and_pstate(platform, [kind.full_w for kind in kinds])
         self.speed_flops = by_kind_and_pstate(platform, [_computing_flops(kind) for kind in kinds])
-        """Speed of one core, flops/s; 0 where it does not compute, and where speeds are not known."""
+        """Speed of one core, flops/s; 0 if it does not compute, or if speeds are unknown."""
         self.sleep_w = np.array([k.idle_w[k.sleep.pstate] if k.sleep and k.idle_w else 0.0 for k in kinds])
         self.off_w = np.array([_transition_w(kind, "off_pstate") for kind in kinds])
         self.on_w = np.array([_transition_w(kind, "on_pstate") for kind in kinds])
@@ -45,14 +45,14 @@ class PowerModel:
         self._core_w = (self.full_w - self.epsilon_w) / cores[:, None]
         """Power that one core adds at full load, W."""
         self._loaded_w = self.epsilon_w + self._core_w
-        """Power with one core at full load, as `busy_w` adds it up."""
+        """Power with one core at full load, as summed by `busy_w`."""
         self._full_job_w = self._loaded_w - self.idle_w
         for table in vars(self).values():
             table.flags.writeable = False
         self.platform = platform
 
     def state_w(self, hosts: HostIds, state: int, pstate: PStateArray) -> FloatArray:
-        """Power of ``hosts`` that are all in one state, which is not that of a job, W."""
+        """Return the power of ``hosts`` that are all in one state without a job, W."""
         return np.asarray(self._unloaded_w[state, self.kind_of[hosts], pstate])
 
     def draw_w(
@@ -80,15 +80,15 @@ class PowerModel:
         return np.where(np.asarray(load) > 0.0, loaded_w, self.idle_w[kinds, pstate])
 
     def job_w(self, hosts: HostIds, pstate: PStateArray) -> float:
-        """What a job adds to the idle power of its hosts at full load, W."""
+        """Return the power that a job adds to the idle power of its hosts at full load, W."""
         return total(self._full_job_w[self.kind_of[hosts], pstate])
 
 
 class PowerAccount:
-    """Energy of every use since time 0, and of each busy host for its present job."""
+    """Energy of every use since time 0, and of each busy host for its current job."""
 
     def __init__(self, model: PowerModel, state: StateArray, pstate: PStateArray) -> None:
-        """Start at time 0 with the hosts in these states."""
+        """Begin at time 0 with the hosts in these states."""
         size = len(state)
         self.model = model
         self.now_s = 0.0
@@ -96,7 +96,7 @@ class PowerAccount:
         self._power_by_use_w = [0.0] * len(USES)
         self._hosts_by_use = [0] * len(USES)
         self.draw_w = model.draw_w(np.arange(size), state, pstate)
-        """Present power of each host, W."""
+        """Current power of each host, W."""
         self._since_s = np.zeros(size)
         self._job_j = np.zeros(size)
         for use in distinct(state):
@@ -104,7 +104,7 @@ class PowerAccount:
 
     @property
     def power_w(self) -> float:
-        """Present power of all servers, W."""
+        """Current power of all servers, W."""
         return float(np.sum(self._power_by_use_w))
 
     @property
@@ -130,8 +130,8 @@ class PowerAccount:
     ) -> None:
         """Change hosts at ``now`` from one `HostState` to another, or from busy to busy in other P-states.
 
-        ``load`` is the share of full load of busy ones. The job of hosts that were busy is over, if they are
-        not busy any more.
+        ``load`` is the share of full load of busy ones. Hosts that are no longer busy have finished their
+        job.
         """
         self.advance(now)
         old_w = self.draw_w[hosts]
@@ -154,21 +154,21 @@ class PowerAccount:
     def _add_up(
         self, use: int, draw_w: FloatArray, apply: Callable[[float, float], float], sign: int
     ) -> None:
-        """Add the powers of hosts to that of their ``use`` one by one, or take them off, and count them."""
+        """Add the powers of hosts to that of their ``use`` one by one, or subtract them, and count them."""
         self._power_by_use_w[use] = reduce(apply, draw_w.tolist(), self._power_by_use_w[use])
         self._hosts_by_use[use] += sign * len(draw_w)
 
     def spent_j(self, now: float) -> FloatArray:
-        """Energy that each busy host has spent on its present job, J; undefined for other hosts."""
+        """Energy that each busy host has spent on its current job, J; undefined for other hosts."""
         return np.asarray(self._job_j + self.draw_w * (now - self._since_s))
 
     def job_spent_j(self, hosts: HostIds, now: float) -> float:
-        """Energy that busy hosts have spent since their job started, J; call it before the job ends."""
+        """Return the energy that busy hosts have spent since their job started, J; valid before its end."""
         return total(self._job_j[hosts] + self.draw_w[hosts] * (now - self._since_s[hosts]))
 
 
 def by_kind_and_pstate(platform: Platform, rows: list[tuple[float, ...]]) -> FloatArray:
-    """Lay out values of each kind by P-state, [kind, P-state]; 0 where none are known."""
+    """Tabulate values of each kind by P-state, [kind, P-state]; 0 if unknown."""
     table = np.zeros((len(rows), max((kind.pstates for kind in platform.kinds), default=1)))
     for row, values in enumerate(rows):
         table[row, : len(values)] = values
@@ -181,7 +181,7 @@ def _computing_flops(kind: ServerKind) -> tuple[float, ...]:
 
 
 def _transition_w(kind: ServerKind, which: str) -> float:
-    """Power of a transition: 1 flop keeps one of the cores busy."""
+    """Return the power of a transition: 1 flop keeps one of the cores busy."""
     if kind.sleep is None or not kind.full_w:
         return 0.0
     pstate: int = getattr(kind.sleep, which)

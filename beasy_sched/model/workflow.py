@@ -1,7 +1,7 @@
-"""Workflows: which job waits for which, and by when each must end for its successors' deadlines.
+"""Workflows: dependencies of jobs, and the deadlines that their successors imply.
 
-Batsim submits every job at its time; the scheduler holds those whose predecessors have not ended, and those
-of a higher phase until all jobs of their instant have come.
+Batsim submits every job at its time; the scheduler holds jobs with unfinished predecessors, and jobs of a
+higher phase until all jobs of their instant have been submitted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 def predecessors_of(jobs: Iterable[tuple[str, Terms]]) -> dict[str, tuple[str, ...]]:
-    """Return the direct predecessors of each job (id, terms): those named, and all of the phase before.
+    """Return the direct predecessors of each job (id, terms): those named, and all of the previous phase.
 
     ``after`` replaces ``phase``. An id that is not among the jobs is kept.
     """
@@ -39,7 +39,7 @@ def predecessors_of(jobs: Iterable[tuple[str, Terms]]) -> dict[str, tuple[str, .
 
 
 def in_order(predecessors: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the ids with every predecessor before its successors; those of a cycle are left out."""
+    """Return the ids with every predecessor before its successors, without those of cycles."""
     missing = {job: sum(before in predecessors for before in some) for job, some in predecessors.items()}
     successors: dict[str, list[str]] = {}
     for job, some in predecessors.items():
@@ -57,11 +57,11 @@ def in_order(predecessors: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def due_times(jobs: Iterable[tuple[str, Terms, float, float]], slot_s: float) -> dict[str, float]:
-    """Return by when each job must end so that its successors can keep their deadlines, s.
+    """Return the time by which each job must end so that its successors can meet their deadlines, s.
 
     ``jobs`` are (id, terms, deadline in s, reserved duration in s). A successor needs its duration rounded up
     to whole slots of ``slot_s`` seconds, as in GreenSlot's program; exactly its duration if ``slot_s`` is 0.
-    A job may come out due before the present. Takes O(jobs + edges).
+    The result may lie in the past. Takes O(jobs + edges).
     """
     jobs = [*jobs]
     due_s = {job_id: deadline_s for job_id, _, deadline_s, _ in jobs}
@@ -80,64 +80,64 @@ def due_times(jobs: Iterable[tuple[str, Terms, float, float]], slot_s: float) ->
 
 
 def whole_slots(duration_s: float, slot_s: float) -> int:
-    """Return how many slots a finite duration (s) occupies, at least 1; the last one counts whole."""
+    """Return the number of slots of a finite duration (s), rounded up, at least 1."""
     return max(1, math.ceil((duration_s - TIME_TOLERANCE_S) / slot_s))
 
 
 PREDECESSOR_LOST: Final = "its predecessor did not finish"
-"""The rule by which the successors of a job are refused that was killed, failed or reached its walltime."""
+"""Rule that rejects the successors of a job that was killed, failed or reached its walltime."""
 
 PHASE_CAME_LATE: Final = "a lower phase was submitted later"
-"""The rule by which a job was queued that could not wait for all lower phases of its workflow."""
+"""Rule of a job that was queued without waiting for all lower phases of its workflow."""
 _NAMED: Final = 5
-"""How many jobs a warning names."""
+"""Maximum number of jobs named in a warning."""
 
 SETTLED_S: Final = 1e-3
-"""Time after a submission when all jobs of its instant have come, s: they may come in several messages."""
+"""Time after a submission until all jobs of its instant are known, s, because messages may be split."""
 
 
 class Workflows:
-    """Holds back submitted jobs until their predecessors have finished, and their think time is over.
+    """Holds submitted jobs until their predecessors have finished and their think time is over.
 
-    Jobs without predecessors pass through. What one message tells may be in any order: ask `release` after
-    all of it. A job with a phase above 0 is held for `SETTLED_S` at least: jobs of lower phases that were
+    Jobs without predecessors pass through. The events of a message may be in any order: call `release` after
+    all of them. A job with a phase above 0 is held for `SETTLED_S` at least: jobs of lower phases that were
     submitted at the same time may still come.
     """
 
     def __init__(self, outcomes: Outcomes) -> None:
-        """Hold no jobs; ``outcomes`` are those of all jobs of the run that have ended."""
+        """Begin without jobs; ``outcomes`` are those of all ended jobs of the run."""
         self.held: dict[str, Job] = {}
-        """Jobs held back, by id, in order of submission."""
+        """Held jobs, by id, in order of submission."""
         self.with_deadline: list[Job] = []
         """Jobs that have a deadline, in order of submission."""
         self._outcomes = outcomes
         self.watches_all = False
-        """Whether the end of every job counts: a job has named its predecessors."""
+        """Whether the end of every job must be recorded, because a job has named its predecessors."""
         self._ended_s: dict[str, float] = {}
-        """When each job ended, s; not kept before a job has named its predecessors."""
+        """End of each job, s; not recorded before a job has named its predecessors."""
         self._lost: set[str | tuple[str, int]] = set()
         """Jobs, and phases of workflows, that have ended without having finished."""
         self._phases: dict[str, Counter[int]] = {}
-        """How many jobs of each phase of a workflow have not ended."""
+        """Number of unfinished jobs of each phase of a workflow."""
         self._phase_end_s: dict[tuple[str, int], float] = {}
-        """When the last job of a phase of a workflow ended, s."""
+        """End of the last job of a phase of a workflow, s."""
         self._successors: dict[str, list[Job]] = {}
-        """Held jobs by the ids that they wait for."""
+        """Held jobs by the ids of the jobs for which they wait."""
         self._members: dict[str, list[Job]] = {}
         """Held jobs with a phase by workflow."""
         self._changed: list[Job] = []
-        """Held jobs that may be free since `release` was called last."""
+        """Held jobs that may be free since the last call of `release`."""
         self._timers: list[tuple[float, str]] = []
-        """When held jobs without unfinished predecessors may be free: (time in s, job)."""
+        """Times at which held jobs without unfinished predecessors may be free: (time in s, job)."""
         self._settled_s: dict[str, float] = {}
-        """When all jobs of the instant of a held job with a phase will have come, s."""
+        """Time at which all jobs of the instant of a held job with a phase are known, s."""
         self._highest: dict[str, int] = {}
         """The highest phase of each workflow of which a job was released."""
         self.early: dict[str, Job] = {}
-        """Jobs by id that were released before a job of a lower phase of their workflow came."""
+        """Jobs by id that were released before a job of a lower phase of their workflow was submitted."""
 
     def submit(self, job: Job, now: float) -> bool:
-        """Take a job in that came at ``now`` (s); return whether it may be queued at once, or is held."""
+        """Add a job submitted at ``now`` (s); return whether it may be queued immediately, or is held."""
         terms = job.terms
         if terms.deadline_s < math.inf:
             self.with_deadline.append(job)
@@ -160,7 +160,7 @@ class Workflows:
         return False
 
     def end(self, job: Job, at_s: float, *, finished: bool) -> None:
-        """Note that a job has ended or was refused at ``at_s``; ``finished``: its successors may start."""
+        """Record that a job ended or was rejected at ``at_s``; ``finished``: its successors may start."""
         terms = job.terms
         self.held.pop(job.id, None)
         self._settled_s.pop(job.id, None)
@@ -177,7 +177,7 @@ class Workflows:
                 self._changed += [member for member in members if member.id in self.held]
 
     def release(self, now: float) -> Iterator[tuple[Job, str]]:
-        """Yield jobs that are held no longer, with the reason why they can never start, or "" if they can."""
+        """Yield jobs that are no longer held, with the reason why they can never start, or "" if they can."""
         while self._timers and self._timers[0][0] <= now + TIME_TOLERANCE_S:
             job = self.held.get(heapq.heappop(self._timers)[1])
             if job is not None:  # meanwhile, more predecessors may have come
@@ -209,7 +209,7 @@ class Workflows:
 
     @property
     def warnings(self) -> list[str]:
-        """What the results must say about dependencies that did not hold."""
+        """Return warnings about dependencies that did not hold."""
         if not self.early:
             return []
         names = ", ".join([*self.early][:_NAMED]) + (" and so on" if len(self.early) > _NAMED else "")
@@ -220,11 +220,11 @@ class Workflows:
         ]
 
     def has_finished(self, job_id: str) -> bool:
-        """Tell whether a job that some other job names as its predecessor has finished."""
+        """Return whether a job that another job names as its predecessor has finished."""
         return job_id in self._ended_s and job_id not in self._lost
 
     def earliest_s(self, job: Job) -> float:
-        """When the think time of a held job is over, counted from the predecessors that have ended, s."""
+        """Return the end of a held job's think time, counted from its ended predecessors, s."""
         terms = job.terms
         if terms.after:
             ends_s = [self._ended_s[job_id] for job_id in terms.after if job_id in self._ended_s]
@@ -234,10 +234,10 @@ class Workflows:
 
     @property
     def next_call_s(self) -> float | None:
-        """When `release` is to be asked again at the latest, s; None if that can wait for what happens next.
+        """Return the latest time for the next call of `release`, s; None if it can wait for the next event.
 
-        That is when the next think time or instant of submissions is over, or at once where the policy itself
-        has refused predecessors of held jobs.
+        This is the end of the next think time or instant of submissions, or immediately if the policy itself
+        has rejected predecessors of held jobs.
         """
         if any(job.id in self.held for job in self._changed):
             return -math.inf
@@ -246,7 +246,7 @@ class Workflows:
         return self._timers[0][0] if self._timers else None
 
     def _free(self, job: Job) -> None:
-        """Hold a job no longer."""
+        """Release a job."""
         del self.held[job.id]
         if job.terms.phase and not job.terms.after:
             self._settled_s.pop(job.id, None)
@@ -254,14 +254,14 @@ class Workflows:
             self._highest[workflow] = max(self._highest.get(workflow, 0), job.terms.phase)
 
     def _note_early(self, workflow: str, phase: int) -> None:
-        """Note the jobs of higher phases that were released before a job of ``phase`` came."""
+        """Record the jobs of higher phases that were released before a job of ``phase`` was submitted."""
         for job in self._members[workflow]:
             released = job.place >= 0 or not math.isnan(job.start_s)
             if released and (job.terms.phase or 0) > phase:
                 self.early.setdefault(job.id, job)
 
     def _look_back(self) -> None:
-        """Take in the jobs that have ended so far."""
+        """Process the jobs that have ended so far."""
         self.watches_all = True
         columns = self._outcomes.columns()
         finished = columns["state"] == "finished"
@@ -287,6 +287,6 @@ class Workflows:
         return any(each in self._lost for each in self._lower(terms))
 
     def _lower(self, terms: Terms) -> Iterator[tuple[str, int]]:
-        """Yield the lower phases of a job's workflow that have come so far."""
+        """Yield the lower phases of a job's workflow submitted so far."""
         phases = self._phases.get(terms.workflow, ())
         return ((terms.workflow, phase) for phase in phases if phase < (terms.phase or 0))

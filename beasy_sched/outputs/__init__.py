@@ -1,1 +1,1 @@
-"""What a run leaves behind: energy trace, decision log, recording, summary."""
+"""Output files of a run: energy trace, decision log, recording, summary."""

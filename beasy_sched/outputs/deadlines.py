@@ -1,4 +1,4 @@
-"""What became of the deadlines of a run: a table of jobs, and figures for the summary."""
+"""Deadlines of a run: a table of jobs, and figures for the summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beasy_sched.model.workflow import due_times
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _SLOT_S: Final = 900.0
-"""Internal deadlines leave each phase whole slots of this length, as GreenSlot's program does."""
+"""Length of the whole slots that internal deadlines leave to each phase, s, as in GreenSlot's program."""
 _HEADER: Final = (
     "job", "workflow", "phase", "submitted_s", "start_s", "end_s", "internal_deadline_s", "deadline_s",
     "lateness_s", "outcome",
@@ -24,10 +24,10 @@ OUTCOMES: Final = ("met", "missed", "refused")
 
 
 def deadlines_csv(jobs: Iterable[Job]) -> str:
-    """Write a row for each job with a deadline, in order of submission; what a job has not is empty.
+    """Write a row for each job with a deadline, in order of submission; missing values are empty.
 
-    ``internal_deadline_s`` is by when the job must end so that its successors can keep their deadlines;
-    ``lateness_s`` is 0 for a job that ended in time. Times are simulated seconds.
+    ``internal_deadline_s`` is the time by which the job must end so that its successors can meet their
+    deadlines; ``lateness_s`` is 0 for a job that ended in time. Times are simulated seconds.
     """
     jobs = [*jobs]
     due_s = due_times([(job.id, job.terms, job.terms.deadline_s, job.walltime_s) for job in jobs], _SLOT_S)
@@ -48,7 +48,7 @@ def deadlines_csv(jobs: Iterable[Job]) -> str:
 
 
 def lateness_s(job: Job) -> float:
-    """Return by how much a finished job missed its deadline, s: 0 if it kept it, NaN if it never finished."""
+    """Return the lateness of a finished job, s: 0 if it met its deadline, NaN if it never finished."""
     if job.state is not JobState.FINISHED:
         return math.nan
     late_s = job.end_s - job.terms.deadline_s
@@ -63,9 +63,9 @@ def outcome(job: Job) -> str:
 
 
 def deadlines_part(jobs: Iterable[Job]) -> DueJobsPart:
-    """Return the summary's section: how many jobs and workflows kept their deadlines, and by how much not.
+    """Return the summary's section: the number of jobs and workflows that met their deadlines, and lateness.
 
-    A workflow keeps its deadline if all its jobs do, and is refused if one of its jobs is. Lateness counts
+    A workflow meets its deadline if all its jobs do, and is rejected if one of its jobs is. Lateness counts
     jobs that finished late, s.
     """
     by_job = {job.id: outcome(job) for job in jobs}
@@ -101,5 +101,5 @@ def _cell(value: float) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text of a user's as a cell of a CSV file."""
+    """Return a user's string as a cell of a CSV file."""
     return f'"{text.replace(chr(34), chr(34) * 2)}"' if set(text) & set(',"\n\r') else text

@@ -1,7 +1,7 @@
-"""The files that the scheduler writes of a run, all with one prefix.
+"""Files that the scheduler writes about a run, all with one prefix.
 
-The energy trace has one CSV row per settled step, with what was planned beside what came of it. The decision
-log has one JSON object per line and action, with the rule that led to it.
+The energy trace has one CSV row per completed step, with planned and actual values. The decision log has one
+JSON object per line and action, with its rule.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _COLUMNS: Final[dict[str, str]] = {
     "residual_j": "record.residual_j",
     **{name: name for name in _CORRECTIONS},
 }
-"""Columns of the trace in order, and what of a `TraceRow` they hold; powers are means over the step, levels
+"""Columns of the trace in order, with the `TraceRow` value of each; powers are means over the step, levels
 those at its end."""
 
 _PLANNED: Final[dict[str, Callable[[Plan], npt.NDArray[Any] | None]]] = {
@@ -121,10 +121,10 @@ def trace_csv(
     measured: bool = False,
     header: bool = True,
 ) -> str:
-    """Write the rows as CSV text; numbers with as many digits as tell them apart.
+    """Return the rows as CSV text; numbers have enough digits to distinguish them.
 
-    ``metered`` adds the columns of a site with a grid or a base load, ``sun`` that of the sun, ``measured``
-    those of a storage that is measured; without ``header``, the text continues another.
+    ``metered`` adds the columns of a site with a grid or a base load, ``sun`` that of solar power,
+    ``measured`` those of a measured storage; without ``header``, the text continues another one.
     """
     left_out = {*(() if metered else _GRID), *(() if sun else (_SUN,)), *(() if measured else _CORRECTIONS)}
     columns = {name: path for name, path in _COLUMNS.items() if name not in left_out}
@@ -143,7 +143,7 @@ def trace_csv(
 
 
 def _planned_cells(plan: Plan) -> list[str]:
-    """The planned columns of each step of a window."""
+    """Return the planned columns of each step of a window."""
     columns = [get(plan) for get in _PLANNED.values()]
     cells = ([""] * plan.steps if column is None else map(repr, column.tolist()) for column in columns)
     return [",".join(row) for row in zip(*cells, strict=True)]
@@ -162,11 +162,11 @@ class _Line(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy, as a policy may hand it over, as Python's."""
+    """Convert a NumPy number, as passed by a policy, to Python's."""
     try:
         return value.item()
     except AttributeError:
-        raise PolicyError(f"facts are numbers and short texts: found {value!r}") from None
+        raise PolicyError(f"facts: found {value!r}, expected a number or a short string") from None
 
 
 _encode_into = msgspec.json.Encoder(enc_hook=_plain).encode_into
@@ -176,16 +176,16 @@ class DecisionLogFile(PartFile):
     """Writes lines of time, action, job, hosts, rule and facts; the file gets its name when closed."""
 
     def __init__(self, path: Path) -> None:
-        """Begin to write beside ``path``."""
+        """Begin to write a temporary file next to ``path``."""
         super().__init__(path)
         self._buffer = bytearray()
 
     def __call__(
         self, time_s: float, action: str, job: str, hosts: str, rule: str, facts: Facts = NO_FACTS
     ) -> None:
-        """Add a line; the times are simulated seconds. What is empty is left out, an infinite fact is null.
+        """Add a line; times are simulated seconds. Empty values are omitted, an infinite fact is null.
 
-        Raises PolicyError for facts that are neither numbers nor texts.
+        Raises PolicyError for facts that are neither numbers nor strings.
         """
         known = (facts if type(facts) is dict else dict(facts)) if facts else None
         buffer = self._buffer
@@ -201,12 +201,12 @@ class DecisionLogFile(PartFile):
             buffer.clear()
 
     def keep(self) -> int:
-        """Keep the file as `PartFile.keep` does, with the last lines."""
+        """Keep the file like `PartFile.keep`, with the last lines."""
         self._write_all()
         return super().keep()
 
     def complete(self) -> None:
-        """Hand all of the file to the system, with the last lines. Raises InputError."""
+        """Flush the file to the operating system, with the last lines. Raises InputError."""
         self._write_all()
         super().complete()
 
@@ -219,10 +219,10 @@ class SimulatorFiles(Protocol):
     """Further files of a run, which its simulator writes."""
 
     def join(self, files: FileSet) -> None:
-        """Add the files to others of the same run when they are complete. Raises InputError."""
+        """Add the complete files to others of the same run. Raises InputError."""
 
     def keep(self) -> dict[str, int]:
-        """Hand what there is of the files to the system; return their sizes, bytes."""
+        """Flush the files as they are to the system; return their sizes, bytes."""
 
 
 class _WindowKeeper(Observer):
@@ -246,18 +246,18 @@ class _WindowKeeper(Observer):
 
 
 class RunFiles:
-    """Opens all files at the start of a run; at its end they get their names together.
+    """Opens all files at the start of a run; at its end they get their final names together.
 
-    Until then the files of an earlier run stay. If the run fails, they stay for good: what it had done is
-    beside them, as ``PREFIX_failed_summary.json`` and so on.
+    Until then the files of an earlier run stay. If the run fails, they are kept, and its partial results are
+    next to them, as ``PREFIX_failed_summary.json`` and so on.
     """
 
     def __init__(
         self, prefix: str | None, settings: RunSettings, *, decisions: bool = True, record: Path | None = None
     ) -> None:
-        """``prefix`` None writes nothing but the recording.
+        """``prefix`` None writes only the recording.
 
-        Raises ConfigError for a bad place, and InputError while another run writes under the same prefix.
+        Raises ConfigError for an invalid path, and InputError while another run writes under the same prefix.
         """
         self.prefix = prefix
         self.settings = settings
@@ -273,11 +273,11 @@ class RunFiles:
         self._traced = 0
         """Number of rows of the energy trace that have been written."""
         self._sun = False
-        """Whether the energy trace has the sun's column."""
+        """Whether the energy trace has the column of solar power."""
         self._measured = False
         """Whether the energy trace has the columns of measured levels."""
         self._windows_kept = False
-        """Whether the summary's file has what a killed run is made from."""
+        """Whether the summary's file has the state at the end of a window, for `recover`."""
         self._tracer: SimulatorFiles | None = None
         try:
             if prefix is not None:
@@ -307,17 +307,17 @@ class RunFiles:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Leave nothing half-written; files that are finished stay."""
+        """Remove incomplete files; finished files stay."""
         self.discard()
 
     def together_with(self, tracer: SimulatorFiles | None) -> None:
-        """Have Batsim's files of the run replace older ones when these do. Raises InputError."""
+        """Replace older files of Batsim together with these by those of the run. Raises InputError."""
         self._tracer = tracer
         if tracer is not None:
             tracer.join(self._set)
 
     def add(self, name: str, text: str) -> None:
-        """Add a further file to those of the run. Raises InputError where it cannot be written."""
+        """Add a further file to those of the run. Raises InputError if it cannot be written."""
         if self.prefix is not None and self._folder is not None:
             path, failed = both_paths_of(self.prefix, name)
             part = PartFile(path, folder=self._folder)
@@ -325,12 +325,12 @@ class RunFiles:
             self._set.add(part, failed)
 
     def finish(self, session: Session, error: str | None = None, *, whole: bool = False) -> RunSummary:
-        """Give the files their names, and return the summary.
+        """Give the files their final names, and return the summary.
 
-        If the run has an ``error``, or a file cannot be written, what there is gets the names of a failed
-        run; with ``whole``, the error is one that has left nothing undone, a deadlock. Raises the first
-        failure, once all files have been tried: InputError for one that cannot be written, PolicyError for a
-        policy's results that cannot be written.
+        If the run has an ``error``, or a file cannot be written, the existing files get the names of a failed
+        run; with ``whole``, the error left nothing undone (a deadlock). Raises the first failure after all
+        files have been tried: InputError for a file that cannot be written, PolicyError for a policy's
+        results that cannot be written.
         """
         failures = Failures()
         if self.log is not None:
@@ -358,7 +358,7 @@ class RunFiles:
         return summary
 
     def _add_late(self, session: Session, failures: Failures) -> None:
-        """Add the files that are not opened when the run begins."""
+        """Add the files that are not opened at the start of the run."""
         if jobs := session.workflows.with_deadline:
             with failures.noted("a file of the run"):
                 self.add(DEADLINES, deadlines_csv(jobs))
@@ -369,13 +369,13 @@ class RunFiles:
     def observers(self) -> tuple[Observer, ...]:
         """Observers that keep the files at the end of each window, if there are several.
 
-        Should the process be killed later, `recover` makes a run of what they kept.
+        If the process is killed later, `recover` makes a run of these.
         """
         several = self.prefix is not None and self.settings.windows > 1
         return (_WindowKeeper(self.keep_so_far),) if several else ()
 
     def keep_so_far(self, session: Session) -> None:
-        """Hand all files to the system, and note in the summary's how long they are. Raises InputError."""
+        """Flush all files to the system, and record their lengths in the summary. Raises InputError."""
         sizes = {} if self._tracer is None else self._tracer.keep()
         self._windows_kept = True
         if self.log is not None:
@@ -404,7 +404,7 @@ class RunFiles:
         )
 
     def discard(self) -> None:
-        """Throw away what has been written and is not finished."""
+        """Discard unfinished files."""
         self._set.discard()
         for part in (self.log, self.recording, self._trace, self._plans, self._summary):
             if part is not None:
@@ -420,7 +420,7 @@ class RunFiles:
 
 
 def _check(folder: Path) -> None:
-    """Make ``folder`` where it is missing, and see that files can be made in it. Raises ConfigError."""
+    """Create ``folder`` if it is missing, and check that it is writable. Raises ConfigError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -429,9 +429,9 @@ def _check(folder: Path) -> None:
 
 
 def recover(prefix: str) -> list[Path]:
-    """Give the files of a run that was killed the names of a failed run, as its last window left them.
+    """Give the files of a killed run the names of a failed run, as of its last window.
 
-    Returns the files. Raises InputError where there is nothing to recover, or the run still goes on.
+    Returns the files. Raises InputError if there is nothing to recover, or the run is still in progress.
     """
     with hold_folder(Path(prefix).parent) as folder:
         return _recover(prefix, folder)
@@ -442,7 +442,7 @@ def _recover(prefix: str, folder: HeldFolder) -> list[Path]:
     part = leftover(place, folder)
     text = b"" if part is None else read_bytes(part)
     if not text:
-        why = "no window had ended" if part is not None else "there is no .part file of such a run"
+        why = "no window had ended" if part is not None else "no .part files with this prefix"
         raise InputError(place, f"nothing can be recovered: {why}")
     try:
         kept = _KEPT.decode(text)
@@ -462,7 +462,7 @@ def _recover(prefix: str, folder: HeldFolder) -> list[Path]:
 
 
 class _Kept(msgspec.Struct):
-    """Content of the summary's file until the run ends."""
+    """Content of the summary file until the run ends."""
 
     sizes: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
     summary: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What a run tells of the plans that were made during it: a table, the plan in effect, and each plan."""
+"""Output files about plans made during a run: a table, the plan in effect, and each plan."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ _COLUMNS: Final[dict[str, Callable[[Planning], Any]]] = {
     "solver_s": lambda planning: f"{planning.answer.took_s:.3f}",
     "problem": lambda planning: _quoted(planning.answer.problem),
 }
-"""Columns of the table; ``solver_s`` is real time, and the only one that differs when a run is repeated."""
+"""Columns of the table; ``solver_s`` is wall-clock time, the only one that is not reproducible."""
 
 
 def plans_csv(replanning: Replanning) -> str:
-    """The table as CSV: one row for each plan asked for during the run."""
+    """Return the table as CSV: one row for each plan requested during the run."""
     rows = (",".join(str(get(planning)) for get in _COLUMNS.values()) for planning in replanning.done)
     return "".join(line + "\n" for line in (",".join(_COLUMNS), *rows))
 
 
 def _gap(planning: Planning) -> float | str:
-    """The largest gap of the optimizations behind the plan of the rest of the window."""
+    """Return the largest gap of the optimizations of the plan for the rest of the window."""
     gaps = [solved.gap for plan in planning.answer.plans[:1] for solved in plan.provenance.solved]
     return max(gaps) if gaps else ""
 
@@ -59,15 +59,15 @@ def _quoted(text: str) -> str:
 
 
 class PlansOfRun:
-    """Files with the plans made during a run: the table, each plan, and the plan in effect.
+    """Files of the plans made during a run: the table, each plan, and the plan in effect.
 
-    Each plan is in a hidden folder until the run's files get their names.
+    Plans are in a hidden folder until the run's files get their final names.
     """
 
     def __init__(self, prefix: str, folder: HeldFolder) -> None:
-        """Take over the plans of an earlier run; ``folder`` is that of the prefix.
+        """Prepare to replace the plans of an earlier run; ``folder`` is that of the prefix.
 
-        Raises InputError where something else is in the place of its folder.
+        Raises InputError if the path of their folder is something else.
         """
         self._prefix, self._folder = prefix, folder
         self._table: PartFile | None = None
@@ -79,7 +79,7 @@ class PlansOfRun:
         self.discard()  # what a killed run has left
 
     def keep(self, replanning: Replanning) -> int:
-        """Hand all plans to the system, and the table; return its size, bytes. Raises InputError."""
+        """Flush all plans and the table to the system; return its size, bytes. Raises InputError."""
         from beasy_sched.formats.plan_file import plan_bytes
 
         if self._table is None:
@@ -110,14 +110,14 @@ class PlansOfRun:
             files.add(part, path_of(self._prefix, FAILED + PLAN))
 
     def publish(self, failed: bool) -> list[Path]:
-        """Move the plans into their folder, whose old ones go; return the folder, if there is one.
+        """Move the plans into their folder, replacing old ones; return the folder, if there is one.
 
         Raises InputError.
         """
         return publish_plans(self._prefix, self._folder, failed=failed)
 
     def discard(self) -> None:
-        """Remove what has not been published."""
+        """Remove unpublished plans."""
         if self._table is not None:
             self._table.discard()
         if self._folder.mode(self._hidden) is not None:
@@ -127,12 +127,12 @@ class PlansOfRun:
 
 
 def hidden_folder(prefix: str) -> str:
-    """Return the name of the folder in which plans are until the run ends."""
+    """Return the name of the folder for plans until the run ends."""
     return f".{path_of(prefix, PLAN_FOLDER).name}.part"
 
 
 def publish_plans(prefix: str, folder: HeldFolder, *, failed: bool) -> list[Path]:
-    """Do what `PlansOfRun.publish` does."""
+    """Implement `PlansOfRun.publish`."""
     target, other = both_paths_of(prefix, PLAN_FOLDER)
     if failed:
         target, other = other, target
@@ -150,7 +150,7 @@ def publish_plans(prefix: str, folder: HeldFolder, *, failed: bool) -> list[Path
 
 
 def _remove_plans(place: Path, folder: HeldFolder) -> None:
-    """Remove the plans in a folder, and the folder if it is empty then; of a link, the link."""
+    """Remove the plans in a folder, and the folder if it is then empty; for a link, the link."""
     mode = folder.mode(place.name)
     if mode is None:
         return
@@ -164,7 +164,7 @@ def _remove_plans(place: Path, folder: HeldFolder) -> None:
 
 
 def replanning_part(replanning: Replanning) -> ReplanningPart:
-    """The summary's section: how many plans were made, late and failed, and how many steps lie between."""
+    """Return the summary's section: the numbers of plans made, late and failed, and of steps between them."""
     from beasy_sched.engine.rolling import PlanOutcome
 
     counts = {outcome.value: replanning.count(outcome) for outcome in PlanOutcome}

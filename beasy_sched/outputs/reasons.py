@@ -1,7 +1,7 @@
-"""Why jobs waited, were killed or never ran, in a few words for each rule: for tables and overviews.
+"""Short reasons why jobs waited, were killed or never ran, by rule: for tables and overviews.
 
-The words are those of the policies and of the engine (`engine.words`), of a policy of one's own those that
-the run's summary has.
+The words are those of the policies and of the engine (`engine.words`), or, for a user's policy, those in
+the run's summary.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _DONE: Final = {"postponed": "postpone", "rejected": "reject", "killed": "kill"}
 
 
 def words_in(summary: RunSummary | None) -> Sentences:
-    """Return the words of the policy of one's own that a run was made with; none of another run."""
+    """Return the words of a run's policy if it is a user's own; else none."""
     told = (None if summary is None else summary.words) or {}
     return {(done, rule): Words(*words) for done, rules in told.items() for rule, words in rules.items()}
 
 
 def in_words(outcome: str, rule: str, hosts: int | None = None, own: Sentences | None = None) -> str:
-    """Return why jobs were ``postponed``, ``rejected`` or ``killed``; ``hosts`` is the number of all hosts.
+    """Describe why jobs were ``postponed``, ``rejected`` or ``killed``; ``hosts`` is the number of all hosts.
 
-    ``own`` are the words of a policy of one's own. A rule without words is shown as it is.
+    ``own`` are the words of a user's policy. A rule without words is shown by its name.
     """
     key = _DONE[outcome], rule
     told = chain([own[key]] if own and key in own else (), words_for(*key))
@@ -41,7 +41,7 @@ def in_words(outcome: str, rule: str, hosts: int | None = None, own: Sentences |
 def reason_rows(
     outcome: str, reasons: Mapping[str, int], hosts: int | None, own: Sentences | None = None
 ) -> list[tuple[str, str]]:
-    """Return a row for each reason: what it was, and how many jobs it concerned; the most frequent first."""
+    """Return a row for each reason with its number of jobs, the most frequent first."""
     if outcome == "postponed" and not any(reasons):  # without a decision log, nothing is known
         return []
     ranked = sorted(reasons.items(), key=lambda item: -item[1])

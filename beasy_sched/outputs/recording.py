@@ -1,4 +1,4 @@
-"""A recording: every message of a run, both ways, as a MessagePack stream; and its replay."""
+"""Recordings: every message of a run, both ways, as a MessagePack stream; and their replay."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _LIMITS = {"max_buffer_size": 1 << 31, "max_array_len": 1 << 16, "max_map_len": 
 class RecordingWriter(PartFile):
     """Writes a header, pairs of raw messages, and their number; the file gets its name when closed.
 
-    The first message tells which Batsim it was.
+    The first message identifies the Batsim version.
     """
 
     def __init__(self, path: Path, settings: RunSettings) -> None:
-        """Begin to write beside ``path``."""
+        """Begin to write a temporary file next to ``path``."""
         super().__init__(path)
         self._exchanges = 0
         header = {
@@ -55,7 +55,7 @@ class RecordingWriter(PartFile):
         self.write(msgpack.packb(header))
 
     def add(self, message: bytes, reply: bytes) -> None:
-        """Add what the simulator said and what was answered."""
+        """Add a message of the simulator and its reply."""
         self.write(msgpack.packb((message, reply)))
         self._exchanges += 1
 
@@ -64,7 +64,7 @@ class RecordingWriter(PartFile):
         return _Recorder(self)
 
     def complete(self) -> None:
-        """Hand all of the file to the system, with the number. Raises InputError."""
+        """Flush the file to the operating system, with the number. Raises InputError."""
         self.write(msgpack.packb({"exchanges": self._exchanges}))
         super().complete()
 
@@ -82,21 +82,21 @@ class _Recorder(Observer):
 
 @dataclass(frozen=True)
 class Recording:
-    """A recording that has been opened: its settings, and its messages one after the other."""
+    """Open recording: its settings, and its messages in order."""
 
     path: Path
     settings: RunSettings
     _unpacker: Any
 
     def exchanges(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield (message, reply). Raises InputError at damage or where the file has been cut off."""
+        """Yield (message, reply). Raises InputError for a damaged or truncated file."""
         number = 0
         while True:
             try:
                 with reading(self.path):
                     item = self._unpacker.unpack()
             except msgpack.OutOfData:
-                raise InputError(self.path, f"the recording is cut off after exchange {number}") from None
+                raise InputError(self.path, f"the recording is truncated after exchange {number}") from None
             except (ValueError, msgpack.UnpackException) as error:
                 raise InputError(self.path, f"exchange {number + 1} is damaged: {error}") from None
             if item == {"exchanges": number}:
@@ -111,7 +111,7 @@ class Recording:
 
 @contextlib.contextmanager
 def open_recording(path: Path) -> Iterator[Recording]:
-    """Open a recording for a block. Raises InputError for a file that is not one."""
+    """Open a recording for a block. Raises InputError for a file that is not a recording."""
     with open_file(path) as file:
         unpacker = msgpack.Unpacker(file, **_LIMITS)
         yield Recording(path, _settings(path, unpacker), unpacker)
@@ -129,7 +129,7 @@ def _settings(path: Path, unpacker: Any) -> RunSettings:
     if header.get("version") != FORMAT_VERSION:
         raise InputError(
             path,
-            f"has format version {header.get('version')}; this program reads {FORMAT_VERSION}:"
+            f"found format version {header.get('version')}, expected {FORMAT_VERSION}:"
             " use the version that wrote it, or a newer one",
         )
     try:
@@ -142,9 +142,9 @@ def _settings(path: Path, unpacker: Any) -> RunSettings:
 def replay(
     recording: Recording, *, policy: str | None = None, platform: Platform | None = None
 ) -> tuple[int, str | None]:
-    """Return how many messages were answered alike, and what differs first (None: nothing).
+    """Return the number of messages with equal replies, and the first difference (None: none).
 
-    ``policy`` replaces the recorded one, or, where it is the same, allows its code to be imported. Raises
+    ``policy`` replaces the recorded one or, if it is the same, allows its code to be imported. Raises
     InputError for a damaged recording, and for one of a ``package.module:Class`` that ``policy`` does not
     name.
     """
@@ -168,7 +168,7 @@ def replay(
                 # a greeting names the version of the program: it may differ
                 reply = recorded if greets else talk.encode(step(talk.decode(message)))
             except BeasyError as error:
-                return count, f"message {count + 1}: now it fails: {error}"
+                return count, f"message {count + 1}: now fails: {error}"
             if reply != recorded:
                 try:
                     old = talk.decode_reply(recorded)
@@ -182,12 +182,11 @@ def replay(
 
 
 def _lacking(session: Session) -> str:
-    """Advice where decisions differ perhaps because the platform file of the run is missing, or ""."""
+    """Return advice if decisions may differ because the run's platform file is missing, or ""."""
     if session.options.platform is not None or not unknown_speeds(session.cluster.platform):
         return ""
     return (
-        "\n  the recording does not tell the speeds of its hosts: if the run had them from a platform file,"
-        " give it with -p"
+        "\n  the recording contains no host speeds: if the run had them from a platform file, pass it with -p"
     )
 
 

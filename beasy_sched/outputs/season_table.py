@@ -1,4 +1,4 @@
-"""A coarse plan as a table for people: energies and the tank's level by month."""
+"""Coarse plan as a text table: energies and the tank's level by month."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from beasy_sched.planner.season import Season
 
 _DAYS: Final = 30
-"""Length of a row where the months are not known."""
+"""Length of a row if the months are unknown, days."""
 
 _ENERGIES: Final = (
     ("demand", "load_w"),
@@ -30,7 +30,7 @@ _ENERGIES: Final = (
 
 
 def season_calendar(season: Season) -> Calendar | None:
-    """Return the calendar of a coarse plan; None where its site file did not say what time 0 is."""
+    """Return the calendar of a coarse plan; None if its site file does not define time 0."""
     from beasy_sched.energy.calendar import Calendar
 
     start = season.provenance.settings.get("start")
@@ -48,7 +48,7 @@ def season_calendar(season: Season) -> Calendar | None:
 
 
 def month_starts(season: Season, calendar: Calendar | None) -> tuple[list[int], list[str]]:
-    """The first step of each month, and its name (``2019-07``); of every 30 days where dates are unknown."""
+    """Return the first step and name (``2019-07``) of each month; of every 30 days if dates are unknown."""
     times_s = season.step_s * np.arange(season.steps)
     if calendar is None:
         marks = (times_s // (_DAYS * SECONDS_PER_DAY)).astype(np.int64).tolist()

@@ -1,4 +1,4 @@
-"""The summary of a run is made: a `RunSummary`, which its file and the terminal's table are made of."""
+"""Creation of a run's `RunSummary`, the source of its summary file and of the terminal's table."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from beasy_sched.run.settings import RunSettings
 from beasy_sched.units import j_to_kwh
 
 LOST = (JobState.KILLED, JobState.WALLTIME_REACHED, JobState.UNFINISHED)
-"""Outcomes that the BEASY paper's tables call killed."""
+"""Outcomes counted as killed in the BEASY paper's tables."""
 DONE = (JobState.FINISHED, JobState.FAILED)
-"""Jobs whose energy is not wasted."""
+"""Final states of jobs whose energy is not wasted."""
 _ACCOUNTS_APART = 0.01
-"""The share of the metered energy by which the daemon's own account may differ without a warning."""
+"""Maximum relative difference of the daemon's own account from the metered energy without a warning."""
 
 
 def summarize(
     session: Session, settings: RunSettings, error: str | None = None, failures: Failures | None = None
 ) -> RunSummary:
-    """Return the results of a run; ``error`` says why it ended early, where it did.
+    """Return the results of a run; ``error`` is the reason if it ended early.
 
-    A section that cannot be made is missing, a number that is infinite None; ``failures`` is told, and the
-    summary's warnings.
+    A section that cannot be made is missing, and an infinite number is None; both are reported to
+    ``failures`` and in the summary's warnings.
     """
     failures = Failures() if failures is None else failures
     known = len(failures.all)
@@ -74,7 +74,7 @@ def summarize(
 
 
 def brief_summary(session: Session, settings: RunSettings, error: str) -> RunSummary:
-    """Return the parts of a summary that take no time to make: settings, jobs and their quality."""
+    """Return the parts of a summary that are quick to compute: settings, jobs and their quality."""
     failures = Failures()
     account = session.account()
     summary = _head(account, settings, error, failures)
@@ -86,7 +86,7 @@ def brief_summary(session: Session, settings: RunSettings, error: str) -> RunSum
 def _head(
     account: SessionAccount, settings: RunSettings, error: str | None, failures: Failures
 ) -> RunSummary:
-    """Settings and jobs."""
+    """Return a summary with settings and jobs."""
     counts = account.outcomes.counts()
     options, wrong = _plain(settings.options, "settings.options")
     if wrong:
@@ -123,7 +123,7 @@ def _head(
 
 
 def _sections(account: SessionAccount) -> dict[str, Callable[[], msgspec.Struct]]:
-    """How each section of this run is made, by its field."""
+    """Return the function that makes each section of this run, by its field."""
     sections: dict[str, Callable[[], msgspec.Struct]] = {"quality": lambda: _quality_part(account)}
     if (lost := account.lost).servers:
         sections["lost_servers"] = lambda: LostServersPart(
@@ -152,7 +152,7 @@ def _sections(account: SessionAccount) -> dict[str, Callable[[], msgspec.Struct]
 def _add_section(
     summary: RunSummary, name: str, make: Callable[[], msgspec.Struct], failures: Failures
 ) -> None:
-    """Make a section; note what is wrong with it, or that it cannot be made."""
+    """Make a section; record its errors, or that it cannot be made."""
     with failures.noted(f"the summary's section {name!r}"), np.errstate(all="ignore"):
         section = make()
         wrong = _without_infinite(section, name)
@@ -164,7 +164,7 @@ def _add_section(
 
 
 def _without_infinite(section: msgspec.Struct, place: str) -> list[str]:
-    """Make Python's numbers of all, None of those that JSON has not; return what these were, and where."""
+    """Convert to Python's numbers, with None for values not valid in JSON; return these and their paths."""
     wrong = []
     for name in section.__struct_fields__:
         value = getattr(section, name)
@@ -178,7 +178,7 @@ def _without_infinite(section: msgspec.Struct, place: str) -> list[str]:
 
 
 def _policy_part(session: Session, failures: Failures) -> dict[str, Any]:
-    """The sections that the policy adds."""
+    """Return the sections added by the policy."""
     results = session.results()
     if not isinstance(results, Mapping):
         raise PolicyError(
@@ -186,14 +186,14 @@ def _policy_part(session: Session, failures: Failures) -> dict[str, Any]:
         )
     plain, wrong = _plain(results, "")
     for name in sorted({*SECTIONS} & plain.keys()):
-        wrong.append(f"found a section {name!r}, which is the summary's own: choose another name")
+        wrong.append(f"found a section {name!r}, a name reserved for the summary: choose another name")
     if wrong:
         failures.all.append(PolicyError(f"results() of the policy: {wrong[0]}"))
     return {name: value for name, value in plain.items() if name not in SECTIONS}
 
 
 def _words(policy: Policy) -> dict[str, dict[str, tuple[str, ...]]] | None:
-    """The words for the rules of a policy that is not ours; None where it has none."""
+    """Return the words for the rules of a user's policy; None if it has none."""
     told: dict[str, dict[str, tuple[str, ...]]] = {}
     for (done, rule), words in own_words(policy).items():
         told.setdefault(done, {})[rule] = tuple(words)
@@ -204,7 +204,7 @@ _DEEPEST = 50
 
 
 def _plain(value: Any, place: str, depth: int = 0) -> tuple[Any, list[str]]:
-    """The value in JSON's own types, null for what JSON has not; and what that was, and where."""
+    """Return the value in JSON types, with null for others, and a list of these with their paths."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value is None or isinstance(value, str | bool | int):
@@ -221,7 +221,7 @@ def _plain(value: Any, place: str, depth: int = 0) -> tuple[Any, list[str]]:
         wrong = [text for _, texts in found.values() for text in texts]
         plain = {key: each for key, (each, _) in found.items()}
         return plain if isinstance(value, Mapping) else [*plain.values()], wrong
-    return None, [f"{place}: found {value!r:.80}, expected numbers, texts, lists and dictionaries"]
+    return None, [f"{place}: found {value!r:.80}, expected numbers, strings, lists and dictionaries"]
 
 
 def _accounts_apart(power: PowerSide) -> tuple[str, ...]:
@@ -234,9 +234,9 @@ def _accounts_apart(power: PowerSide) -> tuple[str, ...]:
     )
     return (
         f"the simulator metered {j_to_kwh(metered_j):.2f} kWh, the daemon's own account has"
-        f" {j_to_kwh(own_j):.2f} kWh ({apart}): what it assumes about the hosts is wrong, and so are"
-        " the guard's decisions and all energies but 'consumed'; check that the powers and start states in"
-        " the platform file are Batsim's, and pass that file with -p",
+        f" {j_to_kwh(own_j):.2f} kWh ({apart}): the host model does not match the simulation, so guard"
+        " decisions and all energies except 'consumed' are unreliable; pass the platform file used by"
+        " Batsim with -p, and check its powers and initial states",
     )
 
 
@@ -326,7 +326,7 @@ def _grid_part(power: PowerSide, grid: Grid) -> GridPart:
 
 
 def _planned_part(power: PowerSide, plans: PlanStore) -> PlannedPart:
-    """What the plan had foreseen for the time that has been settled."""
+    """Return the planned values for the completed time."""
     places = (plans.place(row.start_s) for row in power.trace)
     steps = [(plans[place.window], place.step) for place in places if place is not None]
 

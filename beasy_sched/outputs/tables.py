@@ -1,4 +1,4 @@
-"""Tables for people: a run's summary, a plan's windows, and several policies beside each other."""
+"""Text tables: a run's summary, a plan's windows, and comparisons of policies."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ Row = tuple[str, str]
 
 
 def job_share_pct(jobs: Mapping[str, Any], outcome: str) -> float | None:
-    """Percent of the submitted jobs with an outcome; None where no job was submitted.
+    """Return the percentage of submitted jobs with an outcome; None if no job was submitted.
 
-    ``jobs`` are the counts of the summary's part of that name. ``finished`` counts the jobs that ended by
-    themselves, with an error code or without, wherever percentages are shown; ``failed`` those with one.
+    ``jobs`` are the counts of the summary's section of that name. In percentages, ``finished`` counts all
+    jobs that ended on their own, with or without an error code; ``failed`` those with an error code.
     """
     if not jobs["submitted"]:
         return None
@@ -47,7 +47,7 @@ def job_share_pct(jobs: Mapping[str, Any], outcome: str) -> float | None:
 
 
 def summary_rows(summary: RunSummary) -> list[Row]:
-    """Return the rows of the summary's table: what, and how much."""
+    """Return the rows of the summary's table: label and value."""
     rows = [("policy", summary.settings.policy)]
     if summary.error:
         rows.append(("ended early", summary.error))
@@ -61,8 +61,9 @@ def summary_rows(summary: RunSummary) -> list[Row]:
     if summary.budget is not None:
         rows += _budget_rows(summary.budget)
     if (risk := summary.risk) is not None:
-        promised = f"{100.0 * risk.promised:g} % promised"
-        rows.append(("windows that went wrong", f"{risk.wrong:,} of {len(risk.windows):,} ({promised})"))
+        promised = f"limit {100.0 * risk.promised:g} %"
+        share = f"{risk.wrong:,} of {len(risk.windows):,} ({promised})"
+        rows.append(("windows with an energy shortage", share))
     site, energy, grid = summary.site, summary.energy_kwh, summary.grid
     if site is not None and energy is not None:
         rows += _site_rows(site, energy, unlimited=grid is not None and grid.import_limit_w is None)
@@ -80,7 +81,7 @@ def summary_rows(summary: RunSummary) -> list[Row]:
 
 
 def _quality_rows(quality: QualityPart) -> Iterator[Row]:
-    """How long jobs waited, and how the servers were used."""
+    """Yield waiting times and use of the servers."""
     if quality.waiting_s_mean is not None:
         yield "mean waiting time", f"{quality.waiting_s_mean:,.1f} s"
         mean, median = quality.bounded_slowdown_mean, quality.bounded_slowdown_p50
@@ -92,22 +93,22 @@ def _quality_rows(quality: QualityPart) -> Iterator[Row]:
 
 
 def _lost_rows(lost: LostServersPart) -> Iterator[Row]:
-    """How many servers were not there, and how often."""
+    """Yield numbers of unavailable servers, and of their failures."""
     yield "servers that failed", f"{lost.servers:,}"
     if lost.failed_wakes:
-        yield "  did not come when they were woken", f"{lost.failed_wakes:,} times"
+        yield "  failed to wake", f"{lost.failed_wakes:,} times"
     if lost.breakdowns:
         yield "  went out of service", f"{lost.breakdowns:,} times"
     if lost.missing:
-        yield "  not there at the end", f"{lost.missing:,}"
+        yield "  unavailable at the end", f"{lost.missing:,}"
 
 
 def _deadline_rows(deadlines: DueJobsPart) -> Iterator[Row]:
-    """How many jobs and workflows kept their deadlines."""
+    """Yield the numbers of jobs and workflows that met their deadlines."""
     counts = msgspec.structs.asdict(deadlines)
     for what in ("jobs", "workflows"):
         if counts[what]:
-            yield f"{what} that kept their deadline", f"{counts[f'{what}_met']:,} of {counts[what]:,}"
+            yield f"{what} that met their deadline", f"{counts[f'{what}_met']:,} of {counts[what]:,}"
             for outcome in ("missed", "refused"):
                 if count := counts[f"{what}_{outcome}"]:
                     yield f"  {outcome}", f"{count:,}"
@@ -116,12 +117,12 @@ def _deadline_rows(deadlines: DueJobsPart) -> Iterator[Row]:
 
 
 def _budget_rows(budget: BudgetFigures) -> list[Row]:
-    """What the policy had to do with, and what was used of it."""
+    """Return the policy's energy budget, and its use."""
     share = "" if budget.share is None else f" ({100 * budget.share:g} %)"
     given_j, used_j = budget.budget_j, budget.used_j
     rows = [("energy budget", "none" if given_j is None else f"{given_j / JOULES_PER_KWH:,.2f} kWh{share}")]
     if used_j is not None:
-        until = "" if budget.measured_to_the_end else ", as far as the run went"
+        until = "" if budget.measured_to_the_end else ", up to the end of the run"
         rows.append(("  used in its period", f"{used_j / JOULES_PER_KWH:,.2f} kWh{until}"))
     if budget.excess_j:
         rows.append(("  more than the budget", f"{budget.excess_j / JOULES_PER_KWH:,.2f} kWh"))
@@ -129,12 +130,12 @@ def _budget_rows(budget: BudgetFigures) -> list[Row]:
 
 
 def _planned_rows(planned: PlannedPart, site: SitePart, energy: EnergyPart) -> list[Row]:
-    """What was planned beside what came of it."""
+    """Return planned and actual values."""
     if not planned.steps:
-        return [("planned", "nothing for the time of this run")]
+        return [("planned", "no plan for the time of this run")]
     plan = planned.energy_kwh
     pairs = {
-        "planned / real: production": (plan.production, energy.production),
+        "planned / actual: production": (plan.production, energy.production),
         "  servers": (plan.servers, energy.consumed),
         "  curtailed": (plan.curtailed, energy.curtailed),
     }
@@ -162,7 +163,7 @@ def _job_rows(summary: RunSummary) -> list[Row]:
 
 
 def _site_rows(site: SitePart, energy: EnergyPart, *, unlimited: bool) -> list[Row]:
-    """``unlimited``: a grid without a limit gives whatever is needed, so that the guard has nothing to do."""
+    """``unlimited``: a grid without a limit covers any demand, so that the guard is not needed."""
     guard = f"{site.guard}, {'with' if site.veto else 'without'} veto"
     rows = [("guard", "not needed: the grid has no limit" if unlimited else guard)]
     if (battery := site.battery) is not None:
@@ -178,7 +179,7 @@ def _site_rows(site: SitePart, energy: EnergyPart, *, unlimited: bool) -> list[R
         "energy produced": energy.production,
         "energy consumed": energy.consumed,
         "  by jobs that finished": energy.finished_jobs,
-        "  wasted (all the rest)": energy.wasted,
+        "  wasted (not by finished jobs)": energy.wasted,
         "energy curtailed": energy.curtailed,
         "energy unserved": energy.unserved,
     }
@@ -187,18 +188,18 @@ def _site_rows(site: SitePart, energy: EnergyPart, *, unlimited: bool) -> list[R
 
 
 def _life_rows(life: BatteryLifePart) -> Iterator[Row]:
-    """How the battery aged, and what that cost."""
+    """Yield battery ageing and its cost."""
     yield "battery's state of health at the end", f"{life.soh_final_pct:.3f} %"
     if life.years_to_80_pct is not None:
-        yield "  years until 80 %, all like this run", f"{life.years_to_80_pct:,.1f}"
+        yield "  years until 80 % if this run repeats", f"{life.years_to_80_pct:,.1f}"
     if life.wear_cost is not None:
-        yield "  cost of the wear", f"{life.wear_cost:,.2f} {life.currency}"
+        yield "  battery degradation cost", f"{life.wear_cost:,.2f} {life.currency}"
     if life.wear_cost_per_kwh is not None:
-        yield "  for each kWh discharged", f"{life.wear_cost_per_kwh:.4f} {life.currency}"
+        yield "  per kWh discharged", f"{life.wear_cost_per_kwh:.4f} {life.currency}"
 
 
 def _grid_rows(grid: GridPart) -> list[Row]:
-    """What came from the grid, what it cost, and how much of the load was green."""
+    """Return grid import, its cost, and the green share of the load."""
     money = grid.currency
     rows = [("energy imported", f"{grid.import_kwh:,.2f} kWh")]
     rows.append(("  cost", f"{grid.cost:,.2f} {money}"))
@@ -237,7 +238,7 @@ def print_rows(rows: Sequence[Row]) -> None:
 
 
 def plan_kwh(plan: Plan) -> dict[str, float]:
-    """One window's energies (kWh); ``served`` is the demand that the envelope covers."""
+    """Energies of one window (kWh); ``served`` is the demand covered by the envelope."""
     power = plan.power
     powers_w = {
         "demand": power.load_w,
@@ -257,7 +258,7 @@ def plan_kwh(plan: Plan) -> dict[str, float]:
 
 
 def plan_rows(plans: PlanStore) -> Iterator[Row]:
-    """The rows of all windows, a name and a value each; each of several begins with a title row."""
+    """Yield the rows of all windows, label and value; with several windows, each begins with a title row."""
     for window, plan in enumerate(plans):
         if len(plans) > 1:
             yield f"window {window}", ""
@@ -276,7 +277,7 @@ def _window_rows(plan: Plan) -> Iterator[Row]:
     surplus = plan.provenance.settings.get("surplus")
     use = f" (surplus: {surplus})" if surplus else ""
     yield "envelope of the servers", f"{kwh['envelope']:,.2f} kWh{use}"
-    yield "  from sun and wind", f"{kwh['production']:,.2f} kWh"
+    yield "  from solar and wind", f"{kwh['production']:,.2f} kWh"
     yield "  from the battery", f"{kwh['discharged']:,.2f} kWh"
     yield "  into the battery", _taken(kwh["charged"])
     if "import" in kwh:
@@ -301,12 +302,12 @@ def _window_rows(plan: Plan) -> Iterator[Row]:
         woken = (servers.asleep[:-1] & ~servers.asleep[1:]).sum()
         yield "servers on, mean", f"{servers.on_count.mean():,.1f} of {count:,}"
         yield "  woken", f"{woken:,} times"
-        yield "  energy at most", f"{kwh['servers']:,.2f} kWh"
+        yield "  maximum energy", f"{kwh['servers']:,.2f} kWh"
     if (rolled := plan.provenance.rolled) is not UNSET:
         jobs = f"{rolled.jobs_running:,} jobs running, {rolled.jobs_waiting:,} waiting"
         yield (
             "made during the run",
-            f"plan {rolled.number}, asked for at {rolled.asked_s / 3600.0:g} h; {jobs}",
+            f"plan {rolled.number}, requested at {rolled.asked_s / 3600.0:g} h; {jobs}",
         )
         level = [f"{storage.battery.soc_pct(rolled.battery_j):.2f} %"] if storage.battery.exists else []
         level += [f"{rolled.hydrogen_kg:.3f} kg of hydrogen"] if storage.hydrogen is not None else []
@@ -318,43 +319,43 @@ def _window_rows(plan: Plan) -> Iterator[Row]:
 
 
 def _target(end: float, target: float, digits: int, unit: str, apart_unit: str) -> str:
-    """Tell a target, and whether the plan ends at it or above."""
+    """Format a target, and whether the plan ends at it or above."""
     if end >= target - 0.5 * 10.0**-digits:
         return f"{target:.{digits}f} {unit}, met"
     return f"{target:.{digits}f} {unit}, missed by {target - end:.{digits}f} {apart_unit}"
 
 
 def _taken(energy_kwh: float) -> str:
-    """What leaves the envelope, with its sign; no minus before 0.00."""
+    """Format energy that leaves the envelope, with its sign; no minus before 0.00."""
     return f"{-energy_kwh if energy_kwh >= 0.005 else 0.0:,.2f} kWh"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A figure of a run's summary."""
+    """Figure of a run's summary."""
 
     name: str
     """Name of the figure in files, with its unit."""
     heading: tuple[str, str]
-    """Heading of the column above a table on a terminal, in two lines; the unit stands below them."""
+    """Heading of the column in a terminal table, in two lines; the unit is below them."""
     title: str
-    """Name of the figure for people, written out."""
+    """Full name of the figure."""
     unit: str
     part: str
-    """Part of the summary that has the figure."""
+    """Section of the summary that has the figure."""
     field: str
-    """Name of the figure in its part; in ``jobs`` a number of jobs, shown as a share of those submitted."""
+    """Name of the figure in its section; in ``jobs`` a number of jobs, shown as a share of submitted ones."""
     digits: int = 1
     signed: bool = False
     where_any: bool = False
-    """Whether the column is shown only where a run has something other than 0 in it."""
+    """Whether the column is only shown if a run has a value other than 0."""
     where_known: bool = False
-    """Whether the column is shown only where a run has a figure for it, such as that of a battery."""
+    """Whether the column is only shown if a run has this figure, such as that of a battery."""
     scale: float = 1.0
-    """Factor by which the summary's figure is multiplied."""
+    """Factor applied to the summary's figure."""
 
     def value(self, summary: RunSummary) -> float | None:
-        """Read the figure off a summary; None where the run has no such figure."""
+        """Return the figure of a summary; None if it has no such figure."""
         if self.part == "jobs":
             return job_share_pct(summary.jobs.counts(), self.field)
         found = value_at(summary, self.part, self.field)
@@ -374,19 +375,19 @@ class Column:
         return not self.where_known or any(self.value(summary) is not None for summary in summaries)
 
     def text(self, summary: RunSummary, digits: int | None = None) -> str:
-        """Return the figure as a table shows it; ``-`` where there is none."""
+        """Format the figure for a table; ``-`` if there is none."""
         value = self.value(summary)
         return "-" if value is None else self.shown_value(value, digits)
 
     def shown_value(self, value: float, digits: int | None = None) -> str:
-        """Return a figure as a table shows it."""
+        """Format a figure for a table."""
         places = digits if digits is not None and self.digits else self.digits
         shown = round(value, places) + 0.0  # never -0.0
         return f"{shown:+,.{places}f}" if self.signed else f"{shown:,.{places}f}"
 
 
 _CURRENCY = "currency"
-"""Stand-in for the unit of a cost, which is that of the site."""
+"""Placeholder for the currency of the site."""
 
 COMPARISON_COLUMNS = (
     Column("finished_pct", ("fin-", "ished"), "finished", "%", "jobs", "finished"),
@@ -412,9 +413,9 @@ COMPARISON_COLUMNS = (
            where_known=True),
     Column("green_share_pct", ("", "green"), "green share of the load", "%", "grid", "green_share",
            where_known=True, scale=100.0),
-    Column("battery_years_to_80_pct", ("years", "to 80 %"), "years of the battery until 80 %", "",
+    Column("battery_years_to_80_pct", ("years", "to 80 %"), "years until 80 % battery health", "",
            "battery_life", "years_to_80_pct", where_known=True),
-    Column("battery_wear_cost", ("", "wear"), "cost of the battery's wear", _CURRENCY, "battery_life",
+    Column("battery_wear_cost", ("", "wear"), "battery degradation cost", _CURRENCY, "battery_life",
            "wear_cost", digits=2, where_known=True),
     Column("deadlines_missed", ("missed", "deadl."), "deadlines missed", "jobs", "deadlines", "jobs_missed",
            digits=0, where_known=True),
@@ -426,17 +427,17 @@ COMPARISON_COLUMNS = (
 
 @dataclass(frozen=True)
 class Contender:
-    """A policy and what came of its run."""
+    """Policy with the result of its run."""
 
     policy: str
     summary: RunSummary | None = None
-    """Summary of the run; None where the run has left none."""
+    """Summary of the run; None if it has not written one."""
     failure: str | None = None
-    """Reason why the run failed; None where it did not."""
+    """Reason why the run failed; None if it did not fail."""
 
     @property
     def problem(self) -> str | None:
-        """Why a run has no figures to compare: it failed or ended early; None where all is well."""
+        """Reason why a run has no figures to compare: it failed or ended early; None if complete."""
         if self.failure is not None:
             return f"failed: {self.failure}"
         if self.summary is None:
@@ -447,7 +448,7 @@ class Contender:
 
 
 def shown_columns(contenders: Sequence[Contender]) -> list[Column]:
-    """Return the columns for these runs, without those that have no figure or only 0 to show."""
+    """Return the columns for these runs, without those that are empty or only 0."""
     summaries = _complete(contenders)
     return [column for column in COMPARISON_COLUMNS if column.shown(summaries)]
 
@@ -455,8 +456,8 @@ def shown_columns(contenders: Sequence[Contender]) -> list[Column]:
 def comparison_lines(contenders: Sequence[Contender], width: int = 100) -> list[str]:
     """Return the table as lines of plain text: names, units, one row per contender.
 
-    Columns stand two blanks apart, or one where that is what fits ``width``. Where that does not fit, kinds
-    of ends that no job had are left out.
+    Columns are separated by two blanks, or one if necessary for ``width``. If that does not fit, outcomes
+    that no job had are omitted.
     """
     columns, summaries = shown_columns(contenders), _complete(contenders)
     lines = _comparison(contenders, columns, width)
@@ -500,7 +501,7 @@ def conditions(contenders: Sequence[Contender]) -> list[str]:
             veto = "with" if site.veto else "without"
             found[f"guard {site.guard}, {veto} veto"] = None
             if summary.grid is not None:
-                found["the grid supplies what the sun does not"] = None
+                found["the grid covers the remaining demand"] = None
             if (battery := site.battery) is not None:
                 start, target = battery.soc_start_pct, battery.soc_target_pct
                 found[f"battery from {start:g} % to a target of {target:g} %"] = None
@@ -519,7 +520,7 @@ def own_warnings(contenders: Sequence[Contender]) -> list[tuple[str, str]]:
 
 
 def main_rows(summary: RunSummary) -> list[Row]:
-    """Return the rows of a short table of one run: its state and levels, and the figures of a comparison."""
+    """Return the rows of a short table of one run: its state and levels, and the compared figures."""
     problem = Contender("", summary).problem
     rows = [("policy", summary.settings.policy)]
     if problem is not None:
@@ -548,7 +549,7 @@ def _complete(contenders: Sequence[Contender]) -> list[RunSummary]:
 
 
 def _cells(contender: Contender, columns: Sequence[Column], digits: int | None = None) -> list[str]:
-    """A row's cells; two of them, policy and problem, where there is a problem."""
+    """Return a row's cells; only two, policy and problem, if there is a problem."""
     if contender.problem is not None or contender.summary is None:
         return [contender.policy, " ".join((contender.problem or "").split())]
     return [contender.policy, *(column.text(contender.summary, digits) for column in columns)]

@@ -1,6 +1,6 @@
-"""What a comparison comes to, in a few plain sentences under its table.
+"""Textual conclusion of a comparison.
 
-All figures are those of the summaries; values that are printed alike count as equal.
+All figures are those of the summaries; values that are displayed equally count as equal.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from beasy_sched.formats.run_summary import RunSummary, value_at
 from beasy_sched.outputs.tables import Contender, job_share_pct
 
 NEARLY_PCT: Final = 2.0
-"""A policy that finishes this much less of the jobs than the best one is still set against it, points."""
+"""Maximum difference of finished jobs to the best policy for a policy to be compared with it, points."""
 _MOST_NAMED: Final = 4
-"""Most policies that are named one by one."""
+"""Maximum number of policies named individually."""
 
 
 def verdict(contenders: Sequence[Contender], kind: str = "policy") -> list[str]:
     """Return the sentences: kills, finished jobs and waits, then deadlines and cost, or the battery.
 
-    ``kind`` is what a contender is called: ``policy`` or ``run``. Contenders without a complete run are not
-    compared, and named at the end. There is no verdict on runs that had no jobs, or not the same number.
+    ``kind`` is the noun for a contender: ``policy`` or ``run``. Contenders without a complete run are not
+    compared, and named at the end. Runs without jobs, or with different numbers of jobs, have no verdict.
     """
     complete = [(c.policy, c.summary) for c in contenders if c.summary is not None and c.problem is None]
     if len({summary.jobs.submitted for _, summary in complete}) != 1:
@@ -33,12 +33,12 @@ def verdict(contenders: Sequence[Contender], kind: str = "policy") -> list[str]:
     sentences = [*_on_jobs(group), *_on_deadlines(group), *(_on_grid(group) or _on_storage(group))]
     broken = [c.policy for c in contenders if c.problem is not None]
     if broken:
-        sentences.append(f"Not compared, for want of a complete run: {_listed(broken)}.")
+        sentences.append(f"Not compared, because their runs are incomplete: {_listed(broken)}.")
     return sentences
 
 
 class _Run(NamedTuple):
-    """A policy and the summary of its complete run."""
+    """Policy and the summary of its complete run."""
 
     name: str
     summary: RunSummary
@@ -49,7 +49,7 @@ class _Run(NamedTuple):
 
     @property
     def finished(self) -> int:
-        """Number of jobs that ended by themselves, as tables count them."""
+        """Number of jobs that ended on their own, as counted in tables."""
         return self.summary.jobs.finished + self.summary.jobs.failed
 
     @property
@@ -66,7 +66,7 @@ class _Run(NamedTuple):
 
 @dataclass(frozen=True)
 class _Group:
-    """The runs that are compared."""
+    """Compared runs."""
 
     runs: Sequence[_Run]
     kind: str
@@ -77,7 +77,7 @@ class _Group:
         return self.runs[0].summary.jobs.submitted
 
     def named(self, runs: Sequence[_Run]) -> str:
-        """Name some of the runs; many of them by their number."""
+        """Name some of the runs; if there are many, by their number."""
         if len(runs) == len(self.runs) > 1:
             return f"every {self.kind}"
         if len(runs) <= _MOST_NAMED:
@@ -91,7 +91,7 @@ class _Group:
 
 
 def _on_jobs(group: _Group) -> Iterator[str]:
-    """Tell the jobs that were killed, those that finished, and how long they waited."""
+    """Describe killed jobs, finished jobs, and waits."""
     if len(group.runs) == 1:
         (run,) = group.runs
         wait = "" if run.wait_s is None else f"; jobs that started waited {run.wait_s:,} s on average"
@@ -124,7 +124,7 @@ def _on_kills(group: _Group) -> str:
 
 
 def _on_finished(group: _Group) -> str:
-    """Tell which run finished most, and its wait; beside it one that did nearly so with a shorter wait."""
+    """Name the run that finished most, with its wait, and one with nearly as many and a shorter wait."""
     # of equals, the one that killed fewest, then the one in which jobs waited least
     leader = min(group.runs, key=lambda run: (-run.finished, run.killed, _wait(run)))
     finished = [run.finished for run in group.runs]
@@ -157,12 +157,12 @@ def _is_near(run: _Run, leader: _Run, submitted: int) -> bool:
 
 
 def _wait(run: _Run) -> float:
-    """The mean wait, s; endless where no job started."""
+    """Return the mean wait, s; infinite if no job started."""
     return float("inf") if run.wait_s is None else run.wait_s
 
 
 def _waits(group: _Group) -> str:
-    """Tell the shortest and the longest mean wait, as the end of a sentence."""
+    """Describe the shortest and the longest mean wait, as the end of a sentence."""
     known = [wait for run in group.runs if (wait := run.wait_s) is not None]
     if not known:
         return ""
@@ -175,7 +175,7 @@ def _waits(group: _Group) -> str:
 
 
 def _on_deadlines(group: _Group) -> Iterator[str]:
-    """Tell how many deadlines were kept, where all runs had the same number of them."""
+    """Describe how many deadlines were met, if all runs had the same number of them."""
     due = [part for run in group.runs if (part := run.summary.deadlines) is not None]
     if len(due) < len(group.runs) or len({part.jobs for part in due}) != 1:
         return
@@ -183,15 +183,15 @@ def _on_deadlines(group: _Group) -> Iterator[str]:
     most, fewest = max(met), min(met)
     if most == fewest:
         kept = f"all {jobs:,}" if most == jobs else f"{most:,} of {jobs:,}"
-        yield f"{_start(group.named(group.runs))} kept {kept} deadlines."
+        yield f"{_start(group.named(group.runs))} met {kept} deadlines."
         return
     best, worst = (group.with_value(met, value) for value in (most, fewest))
     kept = f"all {jobs:,} deadlines" if most == jobs else f"the most deadlines, {most:,} of {jobs:,}"
-    yield f"{_start(best)} kept {kept}; {worst} the fewest, {fewest:,}."
+    yield f"{_start(best)} met {kept}; {worst} the fewest, {fewest:,}."
 
 
 def _on_grid(group: _Group) -> list[str]:
-    """Tell the cost of the energy from the grid, or the energy where it cost nothing; [] without a grid."""
+    """Describe the cost of energy from the grid, or the energy if it cost nothing; [] without a grid."""
     grids = [grid for run in group.runs if (grid := run.summary.grid) is not None]
     currencies = {grid.currency for grid in grids}
     if len(grids) < len(group.runs) or len(currencies) != 1:
@@ -204,7 +204,7 @@ def _on_grid(group: _Group) -> list[str]:
 
 
 def _span_of(group: _Group, what: str, values: Sequence[float], shown: str) -> str:
-    """Tell the least and the most of a figure, and which runs have it."""
+    """Describe the minimum and maximum of a figure, and their runs."""
     least, most = min(values), max(values)
     if least == most:
         with_all = f" with {group.named(group.runs)}"
@@ -216,14 +216,14 @@ def _span_of(group: _Group, what: str, values: Sequence[float], shown: str) -> s
 
 
 def _on_storage(group: _Group) -> list[str]:
-    """Tell energy that was missing; else whether the batteries reached their targets."""
+    """Describe unserved energy; else whether the batteries reached their targets."""
     energies = [run.summary.energy_kwh for run in group.runs]
     unserved_kwh = [0.0 if energy is None else round(energy.unserved, 1) for energy in energies]
     if (most_kwh := max(unserved_kwh)) > 0.0:
         lacking = group.named([run for run, kwh in zip(group.runs, unserved_kwh, strict=True) if kwh])
         worst = group.with_value(unserved_kwh, most_kwh)
         most = f"{most_kwh:,.1f} kWh" if lacking == worst else f"up to {most_kwh:,.1f} kWh ({worst})"
-        return [f"{_start(lacking)} drew energy that was not there: {most}."]
+        return [f"{_start(lacking)} had unserved demand: {most}."]
     place = "site", "battery", "soc_distance_points"
     away_points = [value_at(run.summary, *place) for run in group.runs]
     batteries = [run for run, away in zip(group.runs, away_points, strict=True) if away is not None]
@@ -233,7 +233,7 @@ def _on_storage(group: _Group) -> list[str]:
     below = [run for run, off in zip(group.runs, off_points, strict=True) if off < 0.0]
     if not below:
         with_all = f" with {group.named(batteries)}" if len(group.runs) > 1 else ""
-        return [f"The battery ended at its target charge or above{with_all}."]
+        return [f"The battery ended at or above its target{with_all}."]
     lowest = min(off_points)
     worst = group.with_value(off_points, lowest)
     by = f"by {-lowest:.1f} points" if len(below) == 1 else f"by up to {-lowest:.1f} points ({worst})"
@@ -241,7 +241,7 @@ def _on_storage(group: _Group) -> list[str]:
 
 
 def _start(text: str) -> str:
-    """Begin a sentence; the name of a policy stays as it is written."""
+    """Begin a sentence; the name of a policy is not capitalized."""
     return "E" + text[1:] if text.startswith("every ") else text
 
 

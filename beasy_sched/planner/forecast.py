@@ -1,8 +1,8 @@
-"""Forecasts: a value for each step, its uncertainty, and what the battery may do as a result.
+"""Forecasts: a value for each step, its uncertainty, and the resulting battery trajectories.
 
 The predictions are the nine curves of BEASY (Section IV-A of the paper), one for each of {low, median, high}
-demand x {low, median, high} production, made at the start of a window. The demand that is forecast comes
-from the workload: each job's energy is spread over its expected run on the platform.
+demand x {low, median, high} production, made at the start of a window. The demand forecast comes from
+the workload: each job's energy is spread over its expected run on the platform.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Forecast:
 
     value_w: FloatArray
     uncertainty: FloatArray
-    """u: the real value lies in value * (1 - u) .. value * (1 + u), what Eq. 3.23 and 3.24 mean."""
+    """u: the actual value lies in value * (1 - u) .. value * (1 + u), the meaning of Eq. 3.23 and 3.24."""
 
     def __post_init__(self) -> None:
         values = checked_powers("forecast", self.value_w)
         shares = np.asarray(self.uncertainty, dtype=np.float64)
         if shares.shape != values.shape:
-            raise ConfigError(f"{len(values)} forecast values, but uncertainties of shape {shares.shape}")
+            raise ConfigError(f"uncertainties: found shape {shares.shape}, expected {len(values)} values")
         wrong = ~((shares >= 0.0) & (shares <= 1.0))
         if wrong.any():
             step = int(np.argmax(wrong))
@@ -45,12 +45,12 @@ class Forecast:
 
     @property
     def low_w(self) -> FloatArray:
-        """The least that the real value may be."""
+        """Lower bound of the actual value."""
         return self.value_w * (1.0 - self.uncertainty)
 
     @property
     def high_w(self) -> FloatArray:
-        """The most that the real value may be."""
+        """Upper bound of the actual value."""
         return self.value_w * (1.0 + self.uncertainty)
 
 
@@ -75,9 +75,9 @@ class Predictions:
         return self.below > len(CURVES) / 2
 
     def violation_step(self, present: int = 0) -> int:
-        """The step after ``present`` with the most curves below SoC_min (the earliest of equals).
+        """Return the step after ``present`` with the most curves below SoC_min (the earliest among equals).
 
-        The last step of the window where no curve is below in any of them.
+        Returns the last step of the window if no curve is below SoC_min.
         """
         future = self.below[present + 1 :]
         if not future.any():
@@ -107,13 +107,13 @@ def predict(
 
 
 def full_draw_w(platform: Platform) -> float:
-    """What all servers draw at most when every core is busy, W."""
+    """Return the maximum power of all servers with every core busy, W."""
     per_kind = [max((kind.full_w[p] for p in kind.computing), default=0.0) for kind in platform.kinds]
     return float(np.asarray(per_kind)[platform.kind_of].sum())
 
 
 def reference_speed_flops(platform: Platform) -> float:
-    """Speed that expected runs are counted with: the median server's highest, flops/s."""
+    """Return the speed of expected runs: the highest speed of the median server, flops/s."""
     per_kind = [kind.speeds_flops[kind.fastest] for kind in platform.kinds]
     return float(np.median(np.asarray(per_kind)[platform.kind_of]))
 
@@ -127,10 +127,10 @@ def demand_power_w(
     steps: int,
     step_s: float,
 ) -> FloatArray:
-    """Mean power (W) that a workload asks for in each of ``steps`` steps from time 0.
+    """Return the mean power (W) requested by a workload in each of ``steps`` steps from time 0.
 
     Every job starts when it is submitted and runs for ``run_s`` seconds on ``hosts`` busy servers at
-    full speed; all other servers sleep. What would need more servers than there are waits, first in,
+    full speed; all other servers sleep. Demand beyond the number of servers waits, first in,
     first out, so that no energy is lost. Servers are taken fastest first.
     """
     return served_power_w(platform, wanted_hosts(submit_s, run_s, hosts, steps=steps, step_s=step_s))
@@ -139,7 +139,7 @@ def demand_power_w(
 def wanted_hosts(
     submit_s: FloatArray, run_s: FloatArray, hosts: IntArray, *, steps: int, step_s: float
 ) -> FloatArray:
-    """How many hosts a workload asks for in each step, on average, if all jobs start when submitted."""
+    """Return the mean number of hosts requested in each step if all jobs start when submitted."""
     edges = step_s * np.arange(steps + 1)
     total = np.zeros(steps + 1)
     # Server seconds in each step are differences of the integral of a sum of rectangles.
@@ -154,7 +154,7 @@ def wanted_hosts(
 
 
 def served_power_w(platform: Platform, wanted: FloatArray) -> FloatArray:
-    """Power (W) of the platform in each step for a number of wanted hosts; jobs without a host wait."""
+    """Return the power (W) of the platform in each step for a number of requested hosts; other jobs wait."""
     busy, waiting = np.empty(len(wanted)), 0.0
     for step, want in enumerate(wanted):
         waiting += want
@@ -164,10 +164,10 @@ def served_power_w(platform: Platform, wanted: FloatArray) -> FloatArray:
 
 
 def mean_over(values_w: FloatArray, steps: int) -> FloatArray:
-    """Means over blocks of ``steps`` steps, the last of which may be shorter, at every step of the block.
+    """Return means over blocks of ``steps`` steps (the last may be shorter), at every step of the block.
 
-    The energy stays the same. A forecast of demand is a mean over some time: it cannot know when single jobs
-    begin and end.
+    The energy stays the same. A demand forecast is a mean over some time, because individual job times cannot
+    be forecast.
     """
     if steps <= 1 or not len(values_w):
         return values_w
@@ -177,7 +177,7 @@ def mean_over(values_w: FloatArray, steps: int) -> FloatArray:
 
 
 def draw_by_busy_w(platform: Platform) -> FloatArray:
-    """Power of the platform with 0, 1, ..., N busy servers, the others asleep (or idle), W."""
+    """Return the power of the platform with 0, 1, ..., N busy servers, the others asleep (or idle), W."""
     busy, rest, speed = [], [], []
     for kind in platform.kinds:
         idle = min((kind.idle_w[p] for p in kind.computing), default=0.0)
@@ -194,10 +194,10 @@ _LARGEST_POWER_W = 1e12
 
 
 def checked_powers(name: str, values: npt.ArrayLike) -> FloatArray:
-    """A forecast as an array of W. Raises ConfigError for what no power can be, naming the step."""
+    """Return a forecast as an array of W. Raises ConfigError for an invalid power, naming the step."""
     powers = np.asarray(values, dtype=np.float64)
     if powers.ndim != 1 or not len(powers):
-        raise ConfigError(f"the {name} needs one value per step: found an array of shape {powers.shape}")
+        raise ConfigError(f"{name}: found an array of shape {powers.shape}, expected one value per step")
     wrong = ~np.isfinite(powers) | (powers < 0)
     if wrong.any():
         step = int(np.argmax(wrong))
@@ -211,7 +211,7 @@ def checked_powers(name: str, values: npt.ArrayLike) -> FloatArray:
 
 
 def checked_forecasts(load_w: npt.ArrayLike, renew_w: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Demand and production as arrays of W, one value per step each. Raises ConfigError."""
+    """Return demand and production as arrays of W, one value per step each. Raises ConfigError."""
     load, renew = checked_powers("demand", load_w), checked_powers("production", renew_w)
     if len(load) != len(renew):
         raise ConfigError(
@@ -221,8 +221,8 @@ def checked_forecasts(load_w: npt.ArrayLike, renew_w: npt.ArrayLike) -> tuple[Fl
 
 
 def check_shape(name: str, values: npt.NDArray[Any], count: int) -> None:
-    """Raise ConfigError unless an array that a file had has ``count`` numbers."""
+    """Raise ConfigError unless an array of a file has ``count`` numbers."""
     if values.dtype != np.float64 or values.shape != (count,):
         raise ConfigError(
-            f"{name} is an array of {values.dtype} of shape {values.shape}, expected {count} numbers"
+            f"{name}: found an array of {values.dtype} of shape {values.shape}, expected {count} numbers"
         )

@@ -1,4 +1,4 @@
-"""Plans from files: what a plan is made from, where it is read, and the plan; of windows, or of a season."""
+"""Plans from files: sources of plans, and the plans of windows or of a season."""
 
 from __future__ import annotations
 
@@ -36,43 +36,43 @@ from beasy_sched.planner.windows import OfflineOptions, plan_windows
 from beasy_sched.units import w_to_kw
 
 Tell = Callable[[str, str], None]
-"""Told of something unusual: ``"note"`` or ``"warning"``, and the text."""
+"""Callback for unusual input: ``"note"`` or ``"warning"``, and the message."""
 
 
 @dataclass(frozen=True)
 class PlanSources:
-    """The files that a plan is made from, and how they are read.
+    """Files from which a plan is made, and how they are read.
 
-    The demand is that of ``workloads``, or ``demand`` itself; the production is ``production``, or what
-    ``production_forecast`` predicts at time 0.
+    The demand is that of ``workloads``, or ``demand`` itself; the production is ``production``, or the
+    forecast of ``production_forecast`` issued at time 0.
     """
 
     platform: PathLike
     site: PathLike = DEFAULT_SITE
-    """Site file, or the name of the one that comes with the program."""
+    """Site file, or the name of the built-in one."""
     workloads: Sequence[PathLike] = ()
     demand: PathLike | None = None
     """File with the powers of the demand, or with their quantiles: events or CSV."""
     production: PathLike | None = None
     """File with the powers of the production: events or CSV."""
     production_forecast: str | None = None
-    """Source of the production's forecast, as ``--forecast`` names it."""
+    """Source of the production forecast, in the syntax of ``--forecast``."""
     windows: int = 1
-    """Number of the site's windows that are planned."""
+    """Number of the site's windows to plan."""
     season: PathLike | None = None
-    """Coarse plan that the windows take their hydrogen targets from."""
+    """Coarse plan with the windows' hydrogen targets."""
     other_years: Sequence[PathLike] = ()
     """Files with the production of other possible years."""
     walltimes: bool = False
-    """Whether jobs are expected to run to their walltimes, and not as their profiles say."""
+    """Whether jobs are expected to run to their walltimes instead of by their profiles."""
     unit: str | None = None
-    """Unit of CSV columns whose name states none."""
+    """Unit of CSV columns without a unit in their names."""
     master_host: str = "master_host"
     tell: Tell = lambda kind, text: None
 
     @cached_property
     def site_text(self) -> str:
-        """The text of the site file. Raises InputError."""
+        """Return the text of the site file. Raises InputError."""
         return read_site_text(self.site)
 
     def read_site(self) -> Site:
@@ -80,7 +80,7 @@ class PlanSources:
         return parse_site(self.site_text, str(self.site))
 
     def read_platform(self) -> Platform:
-        """Read the platform. Raises InputError, and ConfigError where it has no speeds or powers."""
+        """Read the platform. Raises InputError, and ConfigError if it has no speeds or powers."""
         described = read_simgrid_platform(self.platform, master=self.master_host)
         for note in described.notes:
             self.tell("warning", note)
@@ -94,7 +94,7 @@ class PlanSources:
     def demand_w(self, platform: Platform, steps: int, step_s: float) -> tuple[FloatArray, Quantiles | None]:
         """Return the demand of each step, W, and its quantiles if a file has them; raises InputError.
 
-        It tells of a demand that is beyond the servers.
+        Warns of a demand that exceeds the servers.
         """
         quantiles = None
         if self.demand is not None:
@@ -112,7 +112,7 @@ class PlanSources:
         return load_w, quantiles
 
     def production_w(self, site: Site, steps: int | None, step_s: float) -> FloatArray:
-        """Return the production that the plan reckons with, W per step; without ``steps``, all of the file's.
+        """Return the production assumed in the plan, W per step; without ``steps``, all of the file.
 
         Raises InputError and ConfigError.
         """
@@ -125,13 +125,13 @@ class PlanSources:
         if source.name != "none" and not renew_w.any():
             self.tell(
                 "warning",
-                "the forecast has no production at all, as it stands at time 0: is [time] start of the"
+                "the forecast has no production as issued at time 0: is [time] start of the"
                 " site file right, and was it issued by then?",
             )
         return renew_w
 
     def hashes(self) -> dict[str, str]:
-        """Return the SHA-256 of everything that the plan is made from, by what it is."""
+        """Return the SHA-256 of all sources of the plan, by role."""
         files: dict[str, PathLike | None] = {"platform": self.platform, "production": self.production}
         files["demand"] = self.demand
         if self.production_forecast is not None:
@@ -143,7 +143,7 @@ class PlanSources:
 
 
 def hashes_of(files: Mapping[str, PathLike | None], site_text: str) -> dict[str, str]:
-    """Return the SHA-256 of files that there are, and of the site, by what they are. Raises InputError."""
+    """Return the SHA-256 of existing files, and of the site, by role. Raises InputError."""
     contents = {name: read_bytes(path) for name, path in files.items() if path is not None}
     contents["site"] = site_text.encode()
     return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
@@ -159,7 +159,7 @@ def season_targets_kg(path: PathLike, site: Site, windows: int) -> tuple[float, 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """How plans are made, as people say it. Raises ConfigError."""
+    """User options of planning. Raises ConfigError."""
 
     surplus: Annotated[
         Surplus,
@@ -210,7 +210,7 @@ class PlanOptions:
             raise ConfigError(f"{name}_uncertainty_pct: {error}") from None
 
     def settled(self, tank_targets_kg: tuple[float, ...] = ()) -> OfflineOptions:
-        """Return what planning takes; the hydrogen targets are those of `OfflineOptions`."""
+        """Return the options for planning; the hydrogen targets are those of `OfflineOptions`."""
         limits = _limits(self.time_limit_s)
         return OfflineOptions(
             surplus=self.surplus,
@@ -262,7 +262,7 @@ def season_from_files(
     time_limit_s: float | None = None,
     report: Callable[[float], None] | None = None,
 ) -> Season:
-    """Plan a season coarsely, in steps of ``step_s``; without ``windows``, as long as the production is.
+    """Plan a season coarsely, in steps of ``step_s``; without ``windows``, for the length of the production.
 
     ``least_end_kg`` is the least hydrogen at the end (None: as much as at the start). Raises ConfigError,
     InputError and NoPlan.

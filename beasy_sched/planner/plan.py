@@ -25,12 +25,12 @@ from beasy_sched.units import TIME_TOLERANCE_S
 _NOT_COMPARED = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg", "hold")
 """Fields that differ between windows of the same site, or affect runs only, not plans."""
 BOUNDS_LEVEL: Final = 0.1
-"""Level of the low demand, where the demand has quantiles; that of the high demand is 0.9."""
+"""Quantile level of the low demand, if the demand has quantiles; that of the high demand is 0.9."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """End of one of the optimizations behind a plan."""
+    """Result of one of the optimizations of a plan."""
 
     name: str
     status: str
@@ -40,19 +40,19 @@ class Solved:
 
 @dataclass(frozen=True)
 class Rolled:
-    """Origin of a plan that was made during a run."""
+    """Origin of a plan made during a run."""
 
     number: int
-    """Number of plans asked for in the run before this one; 0 for the plan that the run began with."""
+    """Number of plans requested in the run before this one; 0 for the initial plan."""
     asked_s: float
-    """Moment of the run at which the plan was asked for, s."""
+    """Simulated time at which the plan was requested, s."""
     battery_j: float
-    """Energy that the battery held when the plan was asked for, J."""
+    """Battery energy when the plan was requested, J."""
     hydrogen_kg: float
     jobs_running: int
     jobs_waiting: int
     production: str = ""
-    """Source of the production that the plan expects."""
+    """Source of the production assumed in the plan."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class Provenance:
     """Planning options, such as ``surplus``."""
     solved: tuple[Solved, ...] = ()
     rolled: Rolled | UnsetType = UNSET
-    """Unset for a plan that was made before the run."""
+    """Unset for a plan made before the run."""
 
 
 @dataclass(frozen=True)
 class PlannedServers:
-    """The servers that a plan is for, and their states in each step."""
+    """Servers of a plan, and their states in each step."""
 
     kinds: tuple[ServerKind, ...]
     kind_of: IntArray
@@ -99,7 +99,7 @@ class PlannedServers:
 
 @dataclass(frozen=True)
 class Plan:
-    """One window's plan. `check` tests whether it is consistent; file readers call it."""
+    """Plan of a window. `check` verifies its consistency and is called by file readers."""
 
     start_s: float
     """Start of the window on the run's clock, s."""
@@ -111,10 +111,10 @@ class Plan:
     renew_uncertainty: FloatArray
     """u_renew of each step."""
     servers: PlannedServers | None
-    """Plan of the servers; None where only the power was planned."""
+    """Plan of the servers; None if only the power was planned."""
     provenance: Provenance
     load_quantiles: Quantiles | UnsetType = UNSET
-    """Quantiles of the demand, which stand for u_load; unset where its forecast has none."""
+    """Quantiles of the demand, which replace u_load; unset if its forecast has none."""
 
     @property
     def steps(self) -> int:
@@ -144,7 +144,7 @@ class Plan:
         return 100.0 * self.power.battery_j / self.storage.battery.capacity_j
 
     def demand_within(self, level: float) -> Forecast | PowerBand:
-        """P_load between its quantiles of ``level`` and of 1 less it; without any, P_load and u_load."""
+        """Return P_load between its quantiles of ``level`` and 1 - ``level``, or else P_load and u_load."""
         load_w = self.power.load_w
         if self.load_quantiles is UNSET:
             return Forecast(load_w, self.load_uncertainty)
@@ -157,10 +157,10 @@ class Plan:
 
     @property
     def asked_level(self) -> StorageState:
-        """The levels that the plan was asked to start from.
+        """Levels from which the plan was requested to start.
 
-        They are those at its start, but for a plan that a run began with on a site that cannot stay above
-        SoC_min even with all servers asleep: such a plan starts higher than the battery is.
+        They equal those at its start, except for the initial plan of a run on a site that cannot stay above
+        SoC_min even with all servers asleep: such a plan starts above the battery's level.
         """
         rolled = self.provenance.rolled
         if rolled is UNSET or rolled.number > 0:
@@ -169,7 +169,7 @@ class Plan:
 
     @property
     def shortage(self) -> str:
-        """What the site lacks with all servers asleep, where the plan starts above `asked_level` for it."""
+        """What the site lacks with all servers asleep, if the plan therefore starts above `asked_level`."""
         raised_j = self.level_at(0).battery_j - self.asked_level.battery_j
         if raised_j <= TOLERANCE * self.power.level_scales(self.storage, self.step_s)[0]:
             return ""
@@ -197,10 +197,10 @@ class Plan:
         production: PowerBand | None = None,
         level: float = BOUNDS_LEVEL,
     ) -> Predictions:
-        """What the battery may do in the window, from the planned level at its start or the real one (J).
+        """Return battery trajectories in the window, from the planned initial level or the actual one (J).
 
-        ``production`` stands for the plan's own forecast; it may reach beyond the window. ``level`` is that
-        of the low demand, where the demand has quantiles.
+        ``production`` replaces the plan's own forecast and may extend beyond the window. ``level`` is the
+        quantile level of the low demand, if the demand has quantiles.
         """
         power = self.power
         return predict(
@@ -214,7 +214,7 @@ class Plan:
         )
 
     def check(self) -> None:
-        """Raise ConfigError, naming the first thing wrong: shapes, bounds, balance, energy of servers."""
+        """Raise ConfigError for the first inconsistency: shapes, bounds, balance, energy of servers."""
         if not (0 < self.step_s < np.inf and np.isfinite(self.start_s)):
             raise ConfigError(
                 f"invalid window: it starts at {self.start_s} s and has steps of {self.step_s} s"
@@ -227,21 +227,21 @@ class Plan:
             self._check_servers(self.servers)
 
     def check_site(self, site: Site) -> None:
-        """Raise ConfigError, naming the first difference, where the plan was made for another site."""
+        """Raise ConfigError, naming the first difference, if the plan was made for another site."""
         if site.step_s != self.step_s:
-            raise ConfigError(f"the plan has steps of {self.step_s:g} s, the site of {site.step_s:g} s")
+            raise ConfigError(f"the plan has steps of {self.step_s:g} s, but the site {site.step_s:g} s")
         ours, theirs = (_described(storage) for storage in (self.storage, site.storage))
         for name in ours | theirs:
             if ours.get(name) != theirs.get(name):
                 raise ConfigError(f"{name} is {ours.get(name)} in the plan, {theirs.get(name)} at the site")
 
     def check_platform(self, platform: Platform) -> None:
-        """Raise ConfigError, naming the first difference, where the plan was made for other servers."""
+        """Raise ConfigError, naming the first difference, if the plan was made for other servers."""
         if self.servers is None:
             return
         count = len(self.servers.kind_of)
         if platform.size != count:
-            raise ConfigError(f"the plan is for {count} servers, the platform has {platform.size}")
+            raise ConfigError(f"the plan is for {count} servers, but the platform has {platform.size}")
         pairs = np.stack((self.servers.kind_of, platform.kind_of), axis=1)
         unique, first = np.unique(pairs, axis=0, return_index=True)
         for at in np.argsort(first):
@@ -346,15 +346,15 @@ class PlanStore:
     """
 
     version = 0
-    """Grows when plans are replaced by others."""
+    """Counter that increases when plans are replaced."""
 
     def __init__(self, plans: Sequence[Plan]) -> None:
-        """Raises ConfigError for no plan, an invalid plan, or windows that do not follow each other."""
+        """Raises ConfigError without a plan, for an invalid plan, or for windows that are not consecutive."""
         if not plans:
             raise ConfigError("the plan has no windows")
         self._plans: list[Plan] = []
         self._starts_s: list[float] = []
-        """Start of each window, less the tolerance of times, s."""
+        """Start of each window minus the tolerance of times, s."""
         for plan in plans:
             self.add(plan)
 
@@ -374,11 +374,11 @@ class PlanStore:
 
     @property
     def end_s(self) -> float:
-        """End of the last known window, s: nothing is planned from then on."""
+        """End of the last known window, s; there are no plans after it."""
         return self._plans[-1].end_s
 
     def add(self, plan: Plan) -> None:
-        """Add the plan of the next window. Raises ConfigError, and keeps the store as it was."""
+        """Add the plan of the next window. Raises ConfigError and leaves the store unchanged."""
         window = len(self._plans)
         try:
             plan.check()
@@ -390,9 +390,9 @@ class PlanStore:
         self._starts_s.append(plan.start_s - TIME_TOLERANCE_S)
 
     def renew(self, plans: Sequence[Plan]) -> None:
-        """Let plans that were made during the run take the place of what was planned for their time.
+        """Replace the plans of a time by plans made during the run.
 
-        What was planned for before and after it stays. Raises ConfigError, and keeps the store as it was.
+        Plans before and after it stay. Raises ConfigError and leaves the store unchanged.
         """
         start_s, end_s = plans[0].start_s, plans[-1].end_s
         kept = []
@@ -410,12 +410,12 @@ class PlanStore:
         self.version += 1
 
     def until(self, time_s: float) -> PlanStore:
-        """The plans of the time up to ``time_s``."""
+        """Return the plans up to ``time_s``."""
         steps = [(plan, round((time_s - plan.start_s) / plan.step_s)) for plan in self._plans]
         return PlanStore([plan if n >= plan.steps else plan.until(n) for plan, n in steps if n > 0])
 
     def place(self, time_s: float) -> Place | None:
-        """The window and step at a time; None outside all windows."""
+        """Return the window and step at a time; None outside all windows."""
         window = bisect_right(self._starts_s, time_s) - 1
         if window < 0:
             return None
@@ -426,14 +426,14 @@ class PlanStore:
     def check_fits(self, platform: Platform, site: Site) -> None:
         """Raise ConfigError, naming the first difference, if the plans are for another platform or site.
 
-        The first window must also start at the site's levels, or have been asked to.
+        The first window must also start at the site's levels, or have been requested to.
         """
         for window, plan in enumerate(self._plans):
             try:
                 plan.check_platform(platform)
                 plan.check_site(site)
             except ConfigError as error:
-                advice = "give the platform and the site that it was made for, or plan again"
+                advice = "pass the platform and site of the plan, or plan again"
                 raise ConfigError(f"window {window}: {error}: {advice}") from None
         first = self._plans[0]
         _check_levels(first, first.asked_level, site.storage.start(), "the plan starts", "the site")
@@ -446,26 +446,26 @@ def _check_follows(before: Plan, after: Plan) -> None:
     if abs(gap_s) > TIME_TOLERANCE_S and not (rolled and gap_s > 0):
         kind = "a gap" if gap_s > 0 else "an overlap"
         raise ConfigError(
-            f"starts at {after.start_s:g} s, the window before ends at {before.end_s:g} s: "
+            f"starts at {after.start_s:g} s, the previous window ends at {before.end_s:g} s: "
             f"{kind} of {abs(gap_s):g} s"
         )
     if after.step_s != before.step_s:
-        raise ConfigError(f"has steps of {after.step_s:g} s, the window before of {before.step_s:g} s")
+        raise ConfigError(f"has steps of {after.step_s:g} s, the previous window of {before.step_s:g} s")
     after.check_site(Site(before.storage, before.step_s))
     if (before.servers is None) != (after.servers is None):
-        raise ConfigError("either both this window and the one before it must plan servers, or neither")
+        raise ConfigError("this window and the previous one must both plan servers, or neither")
     if before.servers is not None and after.servers is not None:
         same = np.array_equal(before.servers.kind_of, after.servers.kind_of)
         if before.servers.kinds != after.servers.kinds or not same:
-            raise ConfigError("has other servers than the window before")
+            raise ConfigError("has different servers than the previous window")
     if not rolled:
-        _check_levels(after, after.level_at(0), before.level_at(-1), "starts", "the window before ends")
+        _check_levels(after, after.level_at(0), before.level_at(-1), "starts", "the previous window ends")
 
 
 def _check_levels(plan: Plan, level: StorageState, wanted: StorageState, starts: str, other: str) -> None:
     """Raise ConfigError unless ``plan``, which starts at ``level``, starts at the levels of ``other``.
 
-    They may differ by rounding: as far as the levels of a plan may miss a bound.
+    They may differ by rounding, up to the tolerance of a plan's levels.
     """
     battery = plan.storage.battery
     size_j, size_kg = plan.power.level_scales(plan.storage, plan.step_s)

@@ -1,10 +1,11 @@
-"""The power decisions (PDM, thesis Section 3.1.1): which source gives and which storage takes, step by step.
+"""The power decisions (PDM, thesis Section 3.1.1): powers of sources and storages, step by step.
 
-Least relax factor first (Eq. 3.12), then the least sum of shortfalls, then the least throughput of
-battery and hydrogen. With a season's target, the tank keeps what it has of it before all of these, and is
-filled towards it before the last. The linear model (Eq. 3.1 to 3.11) is solved first; whole numbers come in
-only where its point charges and discharges at once, or runs the electrolyzer below its minimum. Where there
-is no plan, a message says which requirement cannot be met, by how much and when.
+Least relax factor first (Eq. 3.12), then the least sum of shortfalls, then the least throughput of battery
+and hydrogen. With a season's target, keeping the existing part of it in the tank has priority over all of
+these, and filling the tank towards it over the last. The linear model (Eq. 3.1 to 3.11) is solved first;
+integer variables are added only if its point charges and discharges at the same time, or runs the
+electrolyzer below its minimum. If there is no plan, a message states the requirement that cannot be met, by
+how much and when.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
 @dataclass(frozen=True)
 class Exclusions:
-    """Exclusions that the model carries as whole numbers: those that the plain model was found to break."""
+    """Exclusions modelled with integer variables: those that the plain model violates."""
 
     battery: bool = False
-    """Whether charging excludes discharging by a whole number."""
+    """Whether an integer variable makes charging exclude discharging."""
     electrolyzer: bool = False
-    """Whether a whole number keeps the electrolyzer off or at least at its minimum."""
+    """Whether an integer variable keeps the electrolyzer off or at least at its minimum."""
 
 
 NO_EXCLUSIONS = Exclusions()
 
 TOLERANCE = 1e-9
-"""How far a solver may miss a row, scaled: storage levels add up the misses of all steps before."""
+"""Tolerance of the solver's rows, scaled: storage levels accumulate the errors of all previous steps."""
 
 
 class HydrogenColumns(NamedTuple):
-    """The hydrogen chain, and where its quantities are in the model."""
+    """Hydrogen chain, and its columns in the model."""
 
     spec: HydrogenSpec
     hour_kg: float
@@ -62,20 +63,20 @@ class HydrogenColumns(NamedTuple):
     fuel_cell: IntArray
     level: IntArray
     on: IntArray
-    """Columns of whether the electrolyzer runs, in whole numbers; empty where the model leaves it open."""
+    """Integer columns of whether the electrolyzer runs; empty if the model leaves it open."""
 
 
 class TankMisses(NamedTuple):
-    """Columns of what the tank lacks at the end, where its target may be missed."""
+    """Columns of the hydrogen lacking at the end, if the tank's target may be missed."""
 
     held: IntArray
-    """Columns of what the tank lacks of the part of its target that was there at the start."""
+    """Columns of the hydrogen lacking from the part of the target that was stored at the start."""
     wished: IntArray
-    """Columns of what the tank lacks of its target."""
+    """Columns of the hydrogen lacking from the target."""
 
 
 class PowerFlowModel:
-    """The model and where its quantities are; columns hold scaled values, one per step.
+    """The model and its columns, which hold scaled values, one per step.
 
     Powers are in units of the largest power of the forecasts, energies (and hydrogen, as the power that
     an hour of electrolysis needs) in that unit times an hour, so that numbers are near 1.
@@ -147,7 +148,7 @@ class PowerFlowModel:
         return HydrogenColumns(hydrogen, hour_kg, electrolyzer, fuel_cell, level, on)
 
     def _add_tank_misses(self) -> TankMisses | None:
-        """Add by how much the tank's last level may be below what is held, and below what is wished for."""
+        """Add columns for the shortfall of the tank's last level from the held and from the wished amount."""
         if self.hydrogen is None:
             return None
         misses = self.model.columns(1), self.model.columns(1)
@@ -159,9 +160,9 @@ class PowerFlowModel:
     def _add_storage(
         self, levels: tuple[float, ...], unit: float, kept: float, into: Term, out: Term
     ) -> IntArray:
-        """Level after a step = kept share of the level before + what flows in - what flows out.
+        """Level after a step = kept share of the previous level + inflow - outflow.
 
-        ``levels``: least, most, target and start, in the storage's own unit.
+        ``levels``: minimum, maximum, target and start, in the storage's unit.
         """
         steps = self.problem.steps
         least, most, target, start = (level / unit for level in levels)
@@ -172,7 +173,7 @@ class PowerFlowModel:
         return level
 
     def _add_balance(self) -> None:
-        """Eq. 3.1 and 3.11, and the shortfall of each step; the grid feeds servers and base load only."""
+        """Eq. 3.1 and 3.11, and the shortfall of each step; the grid supplies only servers and base load."""
         terms: list[Term] = [(self.produced, 1.0), (self.charge, 1.0), (self.discharge, -1.0)]
         if self.imported is not None:
             terms.append((self.imported, -1.0))
@@ -190,11 +191,11 @@ class PowerFlowModel:
 _TINY = 1e-8
 """Scaled powers up to this are the solver's rounding."""
 _OVERLAP = 1e-7
-"""Scaled powers beyond which an exclusion is broken: whole numbers are exact to about this."""
+"""Scaled powers beyond which an exclusion is violated: integer values are exact to about this."""
 
 
 def broken_exclusions(model: PowerFlowModel, values: FloatArray) -> Exclusions:
-    """The model's exclusions, and those whose exclusion the point breaks."""
+    """Return the model's exclusions plus those that the point violates."""
     both = np.minimum(values[model.charge], values[model.discharge]).max()
     low = False
     if model.hydrogen is not None:
@@ -206,7 +207,7 @@ def broken_exclusions(model: PowerFlowModel, values: FloatArray) -> Exclusions:
 
 
 def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
-    """The plan of a point: exact levels, exact exclusions, every power within its limit."""
+    """Return the plan of a point: exact levels, exact exclusions, every power within its limit."""
     problem, battery, columns = model.problem, model.problem.storage.battery, model.hydrogen
 
     def watts(column: IntArray) -> FloatArray:
@@ -245,7 +246,7 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
 
 
 def _put_on_bounds(plan: PowerPlan, problem: PowerProblem) -> None:
-    """Put levels that miss a bound by rounding only on it."""
+    """Set levels that miss a bound only by rounding to the bound."""
     battery = problem.storage.battery
     size_j, size_kg = plan.level_scales(problem.storage, problem.step_s)
     bounds_j, bounds_kg = (battery.min_j, battery.max_j), (0.0, problem.storage.tank_kg)
@@ -255,7 +256,7 @@ def _put_on_bounds(plan: PowerPlan, problem: PowerProblem) -> None:
 
 
 def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
-    """Charge what exceeds the demand (or the sleep floor), as far as the battery takes it.
+    """Charge power beyond the demand (or the sleep floor), as far as the battery can take it.
 
     This is `Surplus.STORE`. The battery is never below the plan's own level at any step, so that every
     discharge stays possible and no shortfall grows.
@@ -272,7 +273,7 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
 def _charged(
     problem: PowerProblem, wanted_w: FloatArray, discharge_w: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Charge (W) as wanted, but never beyond SoC_max; and the battery levels (J) that follow."""
+    """Return the charging power (W), limited by SoC_max, and the resulting battery levels (J)."""
     battery, step_s = problem.storage.battery, problem.step_s
     levels_j, charge_w = [problem.start_state.battery_j], []
     for into_w, out_w in zip(wanted_w.tolist(), discharge_w.tolist(), strict=True):
@@ -287,8 +288,8 @@ _NEGLIGIBLE = 1e-6
 def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> str:
     """Name the first requirement that cannot be met: the sleep floor, the SoC or LoH target, or both.
 
-    ``switches`` are those of the infeasible model. The linear model is tried first: a target out of its
-    reach is out of reach for every plan.
+    ``switches`` are those of the infeasible model. The linear model is tried first: a target that it
+    cannot reach is unreachable for every plan.
     """
     message = sleep_shortage(problem)
     for asked in dict.fromkeys((NO_EXCLUSIONS, switches)):
@@ -300,7 +301,7 @@ def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: Solv
 
 
 def _without_targets(model: PowerFlowModel, limits: SolverLimits | None, *, tank: bool = True) -> Solver:
-    """The model in the solver, free of the battery's target and, where ``tank`` says so, the tank's."""
+    """Return the model in the solver, without the battery's target and, with ``tank``, the tank's."""
     battery, hydrogen = model.problem.storage.battery, model.hydrogen
     solver = Solver(model.model, limits, tolerance=TOLERANCE)
     solver.set_bounds(model.battery[-1:], battery.min_j / model.energy_j, battery.max_j / model.energy_j)
@@ -310,11 +311,11 @@ def _without_targets(model: PowerFlowModel, limits: SolverLimits | None, *, tank
 
 
 def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverLimits) -> str:
-    """Which target is out of reach, alone or with the other; "" if none is."""
+    """Return which target is unreachable, alone or together with the other; "" if none."""
     model = PowerFlowModel(problem, switches)
 
     def most(level: IntArray, unit: float, *, tank: bool = True) -> float:
-        """Most that can be stored at the end; infinite where that is not known."""
+        """Return the maximum that can be stored at the end; infinite if unknown."""
         solution = _without_targets(model, limits, tank=tank).minimize((level[-1:], -1.0))
         return -solution.bound * unit if solution.values is not None else np.inf
 
@@ -346,11 +347,11 @@ def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverL
 
 
 def sleep_shortage(problem: PowerProblem) -> str:
-    """Say what is missing for the sleep floor and the self-discharge, "" if nothing is.
+    """Describe the energy missing for the sleep floor and the self-discharge, "" if none.
 
-    This is the one verdict on whether a site can stay above SoC_min with all servers asleep: of plans made
-    before a run, of those made during it, and of ``beasy-sched check``. Raises ConfigError where the solver
-    cannot be imported.
+    This is the only test of whether a site can stay above SoC_min with all servers asleep: for plans made
+    before a run or during it, and for ``beasy-sched check``. Raises ConfigError if the solver cannot be
+    imported.
     """
     battery = problem.storage.battery
     drainable = replace(problem.storage, battery=replace(battery, soc_min_pct=0.0, soc_target_pct=0.0))
@@ -366,10 +367,10 @@ def sleep_shortage(problem: PowerProblem) -> str:
     if short.max() > _NEGLIGIBLE:
         step = int(np.argmax(short > _NEGLIGIBLE))
         missing_kwh = j_to_kwh(float(short.sum()) * model.power_w * problem.step_s)
-        beside = "storage" if model.imported is None else "storage and grid"
+        backup = "storage" if model.imported is None else "storage and grid"
         return (
             f"the sleeping servers alone need {w_to_kw(problem.floors_w[step]):.4g} kW, more than production "
-            f"and {beside} can supply: {missing_kwh:.3g} kWh are missing, starting at hour "
+            f"and {backup} can supply: {missing_kwh:.3g} kWh are missing, starting at hour "
             f"{problem.hour(step):.4g}"
         )
     if gone.max() > _NEGLIGIBLE:
@@ -387,10 +388,10 @@ _TILT = 1e-3
 plans of equal throughput, the one that acts earlier, and the battery before hydrogen."""
 
 _IMPORT = 10.0
-"""Cost of a watt from the grid in watts of throughput: import serves where the storage does not suffice."""
+"""Cost of a watt from the grid in watts of throughput: import serves demand that the storage cannot cover."""
 
 _SLACK = 1e-7
-"""Largest amount, scaled, by which a stage may miss an earlier one's result: above the solver's tolerance."""
+"""Maximum scaled deviation of a stage from an earlier one's result: above the solver's tolerance."""
 
 
 CostsOf = Callable[[PowerFlowModel], list[Term]]
@@ -399,13 +400,13 @@ CostsOf = Callable[[PowerFlowModel], list[Term]]
 
 @dataclass(frozen=True)
 class PowerDecision:
-    """The power decisions of a window, or why there are none."""
+    """Power decisions of a window, or the reason why there are none."""
 
     outcome: SolverOutcome
     """Outcome of the solver: its objective is rf, its gap the largest of the stages."""
     plan: PowerPlan | None
     whole_numbers: Exclusions = NO_EXCLUSIONS
-    """Exclusions that had to be branched on."""
+    """Exclusions that required branching."""
 
 
 def plan_power(
@@ -413,9 +414,9 @@ def plan_power(
 ) -> PowerDecision:
     """Find the best power plan of a window.
 
-    A plan that is returned meets every constraint (`power_violations` finds none). Without one, the
-    outcome says why: no point, or infeasible and (with ``explain``) what cannot be met. Raises ConfigError
-    where the solver is not installed, and RuntimeError where a returned point would break a constraint.
+    A plan that is returned meets every constraint (`power_violations` finds none). Without a plan,
+    the outcome has the reason: no point, or infeasible and (with ``explain``) the unreachable requirement.
+    Raises ConfigError if the solver is not installed, and RuntimeError if a point violates a constraint.
     """
     limits = limits or SolverLimits()
     deadline_s = time.monotonic() + limits.time_s
@@ -435,14 +436,14 @@ def plan_power(
     plan = replace(plan, curtailed_w=np.maximum(plan.produced_w - problem.most_w, 0.0))
     broken = power_violations(plan, problem)
     if broken:
-        raise RuntimeError("the plan breaks a constraint: " + "; ".join(map(str, broken)))
+        raise RuntimeError("the plan violates a constraint: " + "; ".join(map(str, broken)))
     return PowerDecision(_with_point(plan, run), plan, switches)
 
 
 def _solved(
     model: PowerFlowModel, plain: PowerFlowModel | None, limits: SolverLimits, deadline_s: float
 ) -> _Stages:
-    """Run the stages; near the ``plain`` model's point first where only the electrolyzer switches."""
+    """Run the stages; first near the ``plain`` model's point if only the electrolyzer switches."""
     if plain is not None and model.switches == Exclusions(electrolyzer=True):
         exact = replace(limits, relative_gap=1e-5, time_s=deadline_s - time.monotonic())
         near = _StagesNear(model, exact, plain)
@@ -454,27 +455,27 @@ def _solved(
 
 
 _NEAR = 5
-"""Steps around one that breaks an exclusion in which whole numbers are sought first."""
+"""Number of steps around a violated exclusion in which integer variables are used first."""
 
 _NEAR_GAP = 1e-4
-"""A result of that search is taken where no stage can be farther than this from its best."""
+"""Maximum distance of any stage from its optimum at which the result of that search is accepted."""
 
 
 class _Stages:
-    """Runs the stages on one model and keeps the point of the last that gave one."""
+    """Runs the stages on one model and keeps the point of the last successful one."""
 
     def __init__(self, model: PowerFlowModel, limits: SolverLimits) -> None:
         self.model = model
         self.solver = Solver(model.model, limits, tolerance=TOLERANCE)
         self.solvers = [(self.solver, model)]
-        """Solvers at work, each with its model."""
+        """Active solvers, each with its model."""
         self.values: FloatArray | None = None
         self.gaps: dict[str, float] = {}
-        """Proven relative distance to the best, by stage."""
+        """Proven relative distance to the optimum, by stage."""
         self.end = SearchEnd.DONE
 
     def run(self) -> SearchEnd:
-        """Run all stages. Returns how the last one that was not finished ended."""
+        """Run all stages. Returns the end of the last unfinished one."""
         if self.model.tank_misses is not None and not self._least_miss("hydrogen held", 0):
             return self.end
         relax = self._stage("relax factor", lambda m: [(m.relax, 1.0)])
@@ -493,9 +494,10 @@ class _Stages:
         return self.end
 
     def _least_miss(self, name: str, which: int) -> bool:
-        """Find the least that the tank lacks and allow no more of it. Returns whether there is a point.
+        """Find the minimum shortfall of the tank and fix it. Returns whether there is a point.
 
-        What fills the tank is not taken from the battery: what that holds at the end counts a little more.
+        The tank is not filled from the battery, because the battery's final level has a slightly higher
+        weight.
         """
 
         def column(model: PowerFlowModel) -> IntArray:
@@ -528,10 +530,10 @@ class _Stages:
 
 
 class _StagesNear(_Stages):
-    """Seeks whole numbers only near the steps where the plain model's point breaks the exclusion.
+    """Uses integer variables only near the steps in which the plain model's point violates the exclusion.
 
-    ``plain`` is the same model without whole numbers; elsewhere the electrolyzer stays on or off as there.
-    No plan can beat that point: a stage that ends too far from it gives no point.
+    ``plain`` is the same model without integer variables; elsewhere the electrolyzer stays on or off as
+    there. No plan is better than that point: a stage that ends too far from it returns no point.
     """
 
     def __init__(self, model: PowerFlowModel, limits: SolverLimits, plain: PowerFlowModel) -> None:
@@ -541,7 +543,7 @@ class _StagesNear(_Stages):
         self._free = np.zeros(model.problem.steps, dtype=np.bool_)
 
     def _focus(self, point: FloatArray) -> None:
-        """Free the electrolyzer's switches near where ``point`` breaks them or differs from the last."""
+        """Free the electrolyzer's switches near steps where ``point`` violates or changes them."""
         columns, plain = self.model.hydrogen, self.plain.hydrogen
         if columns is None or plain is None:
             return

@@ -1,8 +1,8 @@
-"""The power decisions' question and answer: a window's problem, a power plan for it, and their constraints.
+"""Input and output of the power decisions: a window's problem, its power plan, and the constraints.
 
-`PowerProblem` has the forecasts, storage, start, targets and the servers' bounds, checked; `PowerPlan` what
-every source and storage does in each step (thesis, Section 3.1.2). The constraints (Eq. 3.1 to 3.11) are
-evaluated on the plan's numbers alone, as the equations are printed: nothing here knows the solver.
+`PowerProblem` has the forecasts, storage, start, targets and the servers' bounds, checked; `PowerPlan` has
+the powers of every source and storage in each step (thesis, Section 3.1.2). The constraints (Eq. 3.1 to 3.11)
+are evaluated on the plan's numbers alone, as the equations are printed, independently of the solver.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
 
 class Surplus(str, Enum):
-    """What happens to power beyond the demand. Shortfalls are the same in both cases."""
+    """Use of power beyond the demand. Shortfalls are the same in both cases."""
 
     ENVELOPE = "envelope"
-    """The servers may use power beyond the demand, up to what they can draw (Eq. 3.11 as printed)."""
+    """The servers may use power beyond the demand, up to their maximum (Eq. 3.11 as printed)."""
     STORE = "store"
     """Power beyond the demand goes into the battery first, up to SoC_max; the servers may use the rest."""
 
@@ -41,24 +41,24 @@ class PowerProblem:
 
     storage: Storage
     load_w: FloatArray
-    """P_load: what the servers would like to draw."""
+    """P_load: requested power of the servers."""
     renew_w: FloatArray
-    """P_renew: what sun and wind give."""
+    """P_renew: solar and wind power."""
     step_s: float = 300.0
     floor_w: float | FloatArray = 0.0
-    """What sleeping servers always draw; one value, or one per step."""
+    """Minimum power, of sleeping servers; one value, or one per step."""
     most_w: float = np.inf
-    """The most that the servers can draw: anything beyond it is curtailed."""
+    """Maximum power of the servers: power beyond it is curtailed."""
     surplus: Surplus = Surplus.ENVELOPE
     start: StorageState | None = None
     """Levels at the start of the window; None for the site's."""
     import_limit_w: float = 0.0
-    """Most power that the grid may give to the servers and the base load, W; 0 without a grid."""
+    """Maximum grid power for the servers and the base load, W; 0 without a grid."""
     base_w: float = 0.0
-    """Power of what always runs beside the servers."""
+    """Base load."""
     tank_from_surplus: bool = False
-    """Whether the tank's target, where it is above the start, is filled only from power that nothing else
-    needs, and comes second where the sleeping servers cannot do without: as a plan of the season has it."""
+    """Whether the tank is filled to a target above its start only with power not needed otherwise, and the
+    target yields to the needs of sleeping servers, as in a season's plan."""
     floors_w: FloatArray = field(init=False, repr=False)
     """``floor_w`` as one value per step."""
 
@@ -102,26 +102,26 @@ class PowerProblem:
 
     @property
     def target_j(self) -> float:
-        """Least battery energy at the end, J."""
+        """Minimum battery energy at the end, J."""
         return self.storage.battery.target_j
 
     @property
     def target_kg(self) -> float:
-        """Least hydrogen at the end, kg; 0 for a site without hydrogen, and where it may be missed."""
+        """Minimum hydrogen at the end, kg; 0 for a site without hydrogen, or if it may be missed."""
         return 0.0 if self.tank_from_surplus else self.wished_kg
 
     @property
     def wished_kg(self) -> float:
-        """Hydrogen wished for at the end, kg; 0 for a site without hydrogen."""
+        """Desired hydrogen at the end, kg; 0 for a site without hydrogen."""
         return self.storage.hydrogen.level_target_kg if self.storage.hydrogen else 0.0
 
     @property
     def held_kg(self) -> float:
-        """Part of the tank's target that is stored at the start, kg: the fuel cell leaves it if it can."""
+        """Part of the tank's target stored at the start, kg; the fuel cell preserves it if possible."""
         return min(self.wished_kg, self.start_state.hydrogen_kg)
 
     def hour(self, step: int) -> float:
-        """Hours from the start of the window to the end of a step."""
+        """Return the hours from the start of the window to the end of a step."""
         return (step + 1) * self.step_s / SECONDS_PER_HOUR
 
 
@@ -148,7 +148,7 @@ def check_sizes(problem: PowerProblem) -> tuple[str, ...]:
 
 
 ROUNDING = 2e-7
-"""Share of the largest power that counts as the solver's rounding."""
+"""Share of the largest power attributed to the solver's rounding."""
 
 
 @dataclass(frozen=True)
@@ -156,23 +156,23 @@ class PowerPlan:
     """One window's powers (W, one value per step: T values) and levels (T + 1, from start to end)."""
 
     load_w: FloatArray
-    """P_load: the demand that was asked for."""
+    """P_load: the requested demand."""
     renew_w: FloatArray
-    """P_renew: the production that was expected."""
+    """P_renew: the expected production."""
     charge_w: FloatArray
     discharge_w: FloatArray
     electrolyzer_w: FloatArray
     fuel_cell_w: FloatArray
     curtailed_w: FloatArray
-    """Power that nothing can use."""
+    """Curtailed power."""
     battery_j: FloatArray
     """Energy in the battery at the start of each step, and at the end of the last."""
     hydrogen_kg: FloatArray
     """LoH at the start of each step, and at the end of the last."""
     import_w: FloatArray | UnsetType = UNSET
-    """What the grid is to give; unset for a site without one."""
+    """Planned grid power; unset for a site without a grid."""
     base_w: float | UnsetType = UNSET
-    """What always runs beside the servers; unset where nothing does."""
+    """Base load; unset without one."""
 
     @property
     def steps(self) -> int:
@@ -180,54 +180,54 @@ class PowerPlan:
         return int(self.load_w.size)
 
     def series(self) -> dict[str, FloatArray]:
-        """The powers and levels that there are, by their names."""
+        """Return the existing powers and levels, by name."""
         names = (name for name in self.__dataclass_fields__ if name != "base_w")
         return {name: values for name in names if (values := getattr(self, name)) is not UNSET}
 
     @cached_property
     def scale_w(self) -> float:
-        """The largest power of demand and production (W, at least 1): what tolerances are relative to."""
+        """Largest power of demand and production (W, at least 1), to which tolerances are relative."""
         return max(1.0, float(self.load_w.max()), float(self.renew_w.max()))
 
     @cached_property
     def produced_w(self) -> FloatArray:
-        """P_prod of Eq. 3.1, before curtailment; with what the grid gives, without the base load."""
+        """P_prod of Eq. 3.1, before curtailment; including grid power, minus the base load."""
         arriving = self.renew_w + self.fuel_cell_w + self.discharge_w
         return self.with_grid(arriving - self.electrolyzer_w - self.charge_w)
 
     @cached_property
     def given_w(self) -> FloatArray:
-        """What hydrogen and grid give beside the production, less the electrolyzer and the base load."""
+        """Hydrogen and grid power in addition to the production, minus the electrolyzer and the base load."""
         return self.with_grid(self.fuel_cell_w - self.electrolyzer_w)
 
     def with_grid(self, power_w: FloatArray) -> FloatArray:
-        """Add what the grid gives, and take off the base load."""
+        """Add the grid power, and subtract the base load."""
         if self.import_w is not UNSET:
             power_w = power_w + self.import_w
         return power_w if self.base_w is UNSET else power_w - self.base_w
 
     @cached_property
     def envelope_w(self) -> FloatArray:
-        """What the servers may draw: P_prod less what is curtailed."""
+        """Power available to the servers: P_prod minus curtailed power."""
         return self.produced_w - self.curtailed_w
 
     @cached_property
     def shortfall_w(self) -> FloatArray:
-        """Demand that is not met."""
+        """Unmet demand."""
         return np.maximum(self.load_w - self.produced_w, 0.0)
 
     @cached_property
     def relax_factor(self) -> float:
-        """rf: the largest share of a step's demand that is not met (Eq. 3.11); 0 without demand.
+        """rf: the largest share of unmet demand in a step (Eq. 3.11); 0 without demand.
 
-        What the solver's rounding leaves open does not count: it can be any share of a tiny demand.
+        Amounts within the solver's rounding are ignored: they can be any share of a tiny demand.
         """
         missing_w = np.maximum(self.shortfall_w - ROUNDING * self.scale_w, 0.0)
         shares = np.divide(missing_w, self.load_w, out=np.zeros_like(missing_w), where=missing_w > 0.0)
         return float(shares.max(initial=0.0))
 
     def level_scales(self, storage: Storage, step_s: float) -> tuple[float, float]:
-        """What tolerances of levels (J, kg) are relative to: the size, and a step at the largest power."""
+        """Return the reference of level tolerances (J, kg): the size, and a step at the largest power."""
         size_j = storage.battery.capacity_j + self.scale_w * step_s
         if storage.hydrogen is None:
             return size_j, 0.0
@@ -239,25 +239,25 @@ TOLERANCE = 1e-6
 
 
 class Violation(NamedTuple):
-    """A constraint that a plan breaks: which, at which step, by how much."""
+    """Violated constraint: its name, step and amount."""
 
     constraint: str
     step: int
     """Step of the violation; the last of the T + 1 levels is step T."""
     amount: float
-    """Amount by which the constraint is broken, in its unit (W, J or kg)."""
+    """Amount by which the constraint is violated, in its unit (W, J or kg)."""
 
     def __str__(self) -> str:
-        return f"{self.constraint}: broken by {self.amount:.6g} at step {self.step}"
+        return f"{self.constraint}: violated by {self.amount:.6g} at step {self.step}"
 
 
 def power_violations(plan: PowerPlan, problem: PowerProblem) -> tuple[Violation, ...]:
-    """Every constraint of Eq. 3.1 to 3.11 that the plan breaks for this problem; the worst step of each."""
+    """Return the constraints of Eq. 3.1 to 3.11 violated by the plan, with the worst step of each."""
     return (*storage_violations(plan, problem.storage, problem.step_s), *_problem_checks(plan, problem))
 
 
 def storage_violations(plan: PowerPlan, storage: Storage, step_s: float) -> Iterator[Violation]:
-    """What the storage itself cannot do: limits, levels and their development; the worst step of each."""
+    """Yield violations of the storage's limits, levels and dynamics, with the worst step of each."""
     power_w = plan.scale_w
     battery, level = storage.battery, plan.battery_j
     size_j, size_kg = plan.level_scales(storage, step_s)
@@ -314,7 +314,7 @@ def _problem_checks(plan: PowerPlan, problem: PowerProblem) -> Iterator[Violatio
 
 
 def _worst(constraint: str, excess: FloatArray, scale: float, first: int = 0) -> Iterator[Violation]:
-    """The step where ``excess``, from step ``first``, is largest, if beyond the tolerance (or NaN)."""
+    """Yield the step of the largest ``excess``, from step ``first``, if beyond the tolerance (or NaN)."""
     broken = ~(excess <= TOLERANCE * scale)
     if broken.any():
         step = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))

@@ -1,9 +1,9 @@
-"""The planner's process: solves what a run asks for, while the run goes on.
+"""The planner's process: background solver of the plans requested by a run.
 
 `PlannerProcess` starts a Python that does `work`, and exchanges messages with it over its standard input and
-output: a length of eight bytes, then MessagePack of one of the types below. The process depends on
-nothing else, and ends when its input does: whoever started it may die in any way and leaves no orphan. One
-that does not answer in time is killed; the next request starts another.
+output: a length of eight bytes, then MessagePack of one of the types below. The process has no other
+dependency, and ends when its input ends, so that it does not outlive its parent. A process that does not
+reply in time is killed; the next request starts another one.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ _POLL_S: Final = 0.1
 _FAREWELL_S: Final = 1.0
 _START: Final = "import sys; sys.path[0] = {!r}; from beasy_sched.planner.process import work; work()"
 COMMAND: Final = (sys.executable, "-c", _START.format(str(Path(__file__).resolve().parents[2])))
-"""How the process is started: with this very package, whatever lies in the working directory."""
+"""Command that starts the process with this package, regardless of the working directory."""
 
 
 @dataclass(frozen=True)
 class PlannerSetup:
-    """The first message to the process: what is the same for all plans of a run."""
+    """First message to the process: data common to all plans of a run."""
 
     storage: Storage
     step_s: float
     window_s: float
     base_w: float
     import_limit_w: float | None
-    """Most power that the grid gives, W; None for a site without a grid."""
+    """Maximum grid power, W; None for a site without a grid."""
     platform: Platform
     options: OfflineOptions
     inputs: dict[str, str]
-    """SHA-256 of the plans' inputs, by what they are."""
+    """SHA-256 of the plans' inputs, by role."""
 
     @classmethod
     def of(
@@ -74,22 +74,22 @@ class PlannerSetup:
 
     @property
     def site(self) -> Site:
-        """The site, as far as plans depend on it."""
+        """Return the part of the site on which plans depend."""
         grid = None if self.import_limit_w is None else Grid(self.import_limit_w)
         return Site(self.storage, self.step_s, self.window_s, grid=grid, base_w=self.base_w)
 
 
 @dataclass(frozen=True)
 class PlannerReply:
-    """The process's answer to a `PlanRequest`."""
+    """Reply of the process to a `PlanRequest`."""
 
     plans: tuple[Plan, ...] = ()
     problem: str = ""
-    """Reason why there are no plans; empty where there are."""
+    """Reason why there are no plans; empty if there are plans."""
 
 
 def solve(setup: PlannerSetup, request: PlanRequest) -> PlannerReply:
-    """Make the plans asked for; whatever goes wrong is told in the solution."""
+    """Make the requested plans; errors are reported in the reply."""
     provenance = Provenance(f"beasy-sched {__version__}", inputs=setup.inputs)
     try:
         return PlannerReply(make_plans(setup.site, setup.platform, request, setup.options, provenance))
@@ -98,7 +98,7 @@ def solve(setup: PlannerSetup, request: PlanRequest) -> PlannerReply:
 
 
 def packed(message: PlannerSetup | PlanRequest | PlannerReply) -> bytes:
-    """A message as it is sent."""
+    """Encode a message for sending."""
     content = msgspec.msgpack.encode(message, enc_hook=encode_array)
     return _LENGTH.pack(len(content)) + content
 
@@ -110,7 +110,7 @@ def receive(stream: IO[bytes], kind: type[T]) -> T | None:
         return None
     (length,) = _LENGTH.unpack(head)
     if length > MOST_UNPACKED_BYTES:
-        raise msgspec.DecodeError(f"a message of {length} bytes")
+        raise msgspec.DecodeError(f"found a message of {length} bytes")
     content = stream.read(length)
     if len(content) < length:
         return None
@@ -118,7 +118,7 @@ def receive(stream: IO[bytes], kind: type[T]) -> T | None:
 
 
 def work() -> None:
-    """Answer requests from the standard input until it ends, which ends the process at once."""
+    """Serve requests from the standard input until it ends, which ends the process immediately."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started this process
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers
@@ -140,10 +140,10 @@ def work() -> None:
 
 
 class PlannerProcess:
-    """A process that plans, from the side of the run. Close it in the end."""
+    """Planner process, as used by the run. Must be closed."""
 
     def __init__(self, setup: PlannerSetup, command: Sequence[str] = COMMAND) -> None:
-        """Nothing is started before the first request."""
+        """The process starts at the first request."""
         self._setup, self._command = setup, command
         self._process: subprocess.Popen[bytes] | None = None
         self._listener: threading.Thread | None = None
@@ -151,7 +151,7 @@ class PlannerProcess:
         self._asked_s = 0.0
 
     def ask(self, request: PlanRequest) -> None:
-        """Begin to plan. Raises BeasyError where the process cannot be started."""
+        """Begin to plan. Raises BeasyError if the process cannot be started."""
         self._asked_s = time.monotonic()
         messages = [packed(request)]
         if self._process is None or self._process.poll() is not None:
@@ -163,9 +163,9 @@ class PlannerProcess:
             threading.Thread(target=_send, args=(process.stdin, messages), daemon=True).start()
 
     def answer(self, limit_s: float, stopped: Callable[[], bool] | None = None) -> PlanAnswer:
-        """Wait for the plans asked for, up to ``limit_s`` after they were; then the process is killed.
+        """Wait for the requested plans, up to ``limit_s`` after the request; then the process is killed.
 
-        ``stopped`` is asked now and then whether to give up. Raises Interrupted if so.
+        ``stopped`` is polled; if it returns true, raises Interrupted.
         """
         while True:
             left_s = self._asked_s + limit_s - time.monotonic()
@@ -173,13 +173,13 @@ class PlannerProcess:
                 return self._answer(self._answers.get(timeout=max(min(left_s, _POLL_S), 0.001)))
             if stopped is not None and stopped():
                 self.close()
-                raise Interrupted("stopped while a plan was made")
+                raise Interrupted("stopped during planning")
             if left_s <= 0.0:
                 self.close()
                 return PlanAnswer(PlanOutcome.LATE, problem=f"it was not made within {limit_s:g} s")
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, whatever its state."""
         process, self._process = self._process, None
         self._answers = queue.SimpleQueue()
         if process is not None:
@@ -217,14 +217,14 @@ class PlannerProcess:
 
 
 def _status(process: subprocess.Popen[bytes]) -> int | None:
-    """How a process ended that closed its output; None for one that goes on without."""
+    """Return the exit status of a process that closed its output; None if it still runs."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(_FAREWELL_S)
     return None
 
 
 def _send(stream: IO[bytes], messages: Sequence[bytes]) -> None:
-    """Write to a process, which may be dead: its reader notices that."""
+    """Write to a process, which may be dead: its reader detects that."""
     with contextlib.suppress(OSError, ValueError):
         for message in messages:
             stream.write(message)
@@ -232,7 +232,7 @@ def _send(stream: IO[bytes], messages: Sequence[bytes]) -> None:
 
 
 def _listen(stream: IO[bytes], answers: queue.SimpleQueue[PlannerReply | None]) -> None:
-    """Hand on the answers of a process, None at its end, and close the stream."""
+    """Forward the replies of a process, None at its end, and close the stream."""
     try:
         with stream, contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
             while (solution := receive(stream, PlannerReply)) is not None:

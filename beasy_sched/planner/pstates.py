@@ -1,6 +1,6 @@
 """P-states for given numbers of servers: nearly the most flops for the energy of each step.
 
-No step depends on another one, so that all steps of any number of trajectories are worked on at once.
+Steps are independent, so all steps of any number of trajectories are processed together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def fill(problem: ServerProblem, trajectories: Sequence[Trajectory]) -> tuple[Ki
 
 
 def most_flops(problem: ServerProblem, trajectories: Sequence[Trajectory]) -> FloatArray:
-    """Flops of each step, nearly the most: [..., T]; minus infinity where the least energy is too much."""
+    """Flops of each step, nearly the most: [..., T]; minus infinity if the least energy is too much."""
     numbers = PstateNumbers(problem, trajectories)
     enough = numbers.spare_j >= 0.0
     numbers.speed_up_along_hulls()
@@ -41,7 +41,7 @@ class PstateNumbers:
         """Take the numbers of servers from the trajectories, one for each kind: [3, ..., T]."""
         self._problem, self._trajectories = problem, trajectories
         self.spare_j = problem.allowed_j - least_energy_j(problem, trajectories)
-        """Energy that is left of the budget: [..., T]."""
+        """Remaining energy of the budget: [..., T]."""
         *starts, count = problem.first_rows
         self.rows: IntArray = np.zeros((count, *self.spare_j.shape), dtype=np.int64)
         """Number of servers by P-state, for each kind a row for each useful P-state of servers that are on
@@ -63,7 +63,7 @@ class PstateNumbers:
             self.spare_j -= number * more_j
 
     def spend_what_is_left(self) -> None:
-        """Spend what is left on every change of P-state that it pays for and that gains, most flops first."""
+        """Spend the remainder on every affordable change of P-state that gains flops, most flops first."""
         source, target, energy_j = self._problem.gaining
         cheapest_j = np.full(len(self.rows), np.inf)
         np.minimum.at(cheapest_j, source, energy_j)
@@ -85,7 +85,7 @@ class PstateNumbers:
             next_move = move + 1
 
     def counts(self) -> tuple[KindCounts, ...]:
-        """The numbers by kind: [..., T, D]."""
+        """Return the numbers by kind: [..., T, D]."""
         counts, shape = [], self.spare_j.shape
         for (first, end), path in zip(pairwise(self._problem.first_rows), self._trajectories, strict=True):
             parts = self.rows[first:end].reshape(2, -1, *shape)

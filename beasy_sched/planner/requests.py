@@ -1,4 +1,4 @@
-"""What a plan is asked for: the servers as they are, the jobs that are known, and what is expected to come.
+"""Planning requests: server states, known jobs and forecasts.
 
 A `PlanRequest` holds everything that a plan of the rest of a window and of the next one depends on.
 """
@@ -19,19 +19,19 @@ from beasy_sched.planner.forecast import draw_by_busy_w, served_power_w, wanted_
 from beasy_sched.planner.plan import Rolled
 
 PLANNED_AHEAD: Final = 2
-"""Number of windows for which there is a plan as a window begins: the window itself, and the next one."""
+"""Number of windows with a plan at the start of a window: the window itself, and the next one."""
 
 
 @dataclass(frozen=True)
 class KnownJobs:
-    """The jobs that run or wait when a plan is asked for: one value each."""
+    """Jobs that run or wait when a plan is requested: one value each."""
 
     hosts: IntArray
     left_s: FloatArray
-    """Time that each job is expected to run from the start of the plan on, s."""
+    """Expected remaining run time of each job from the start of the plan, s."""
     late_s: FloatArray
-    """Time of its run that each waiting job would have behind it at the start of the plan, had it started
-    when it was submitted, s."""
+    """Run time that each waiting job would have completed at the start of the plan if it had started when
+    submitted, s."""
 
 
 NO_JOBS = KnownJobs(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
@@ -39,30 +39,30 @@ NO_JOBS = KnownJobs(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
 
 @dataclass(frozen=True)
 class Span:
-    """The steps that a plan is asked for."""
+    """Steps of a requested plan."""
 
     asked_s: float
-    """The moment up to which jobs are known, s."""
+    """Time up to which jobs are known, s."""
     start_s: float
     steps: int
     step_s: float
 
 
 class DemandForecast(Protocol):
-    """Demand that servers are expected to meet."""
+    """Expected demand of the servers."""
 
     def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
-        """Demand of each step of ``span``, W, with the jobs that are known."""
+        """Return the demand of each step of ``span``, W, with the known jobs."""
 
     def load_quantiles(self, platform: Platform, known: KnownJobs, span: Span) -> Quantiles | None:
-        """The quantiles of `load_w`; None where the forecast has none."""
+        """Return the quantiles of `load_w`; None if the forecast has none."""
 
 
 @dataclass(frozen=True)
 class JobForecast:
-    """A demand forecast as jobs: when each comes, how long it runs, on how many hosts.
+    """Demand forecast as jobs: submission, run time and hosts of each.
 
-    The jobs expected by the moment of planning are left out; those that are known take their place.
+    The jobs expected before the time of planning are excluded; the known jobs replace them.
     """
 
     submit_s: FloatArray
@@ -70,7 +70,7 @@ class JobForecast:
     hosts: IntArray
 
     def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
-        """See `DemandForecast.load_w`: known jobs continue, or start at once; the others start on arrival."""
+        """See `DemandForecast.load_w`: known jobs continue or start now; the others start at submission."""
         later = self.submit_s > span.asked_s
         submit_s = np.concatenate((np.zeros(len(known.hosts)), self.submit_s[later] - span.start_s))
         run_s = np.concatenate((known.left_s, self.run_s[later]))
@@ -79,23 +79,23 @@ class JobForecast:
         return served_power_w(platform, wanted)
 
     def load_quantiles(self, platform: Platform, known: KnownJobs, span: Span) -> None:
-        """None: jobs come as they are expected."""
+        """None: expected jobs have no quantiles."""
 
 
 @dataclass(frozen=True)
 class PowerForecast:
-    """A demand forecast as powers: W for each step from time 0 on.
+    """Demand forecast as powers: W for each step from time 0 on.
 
-    Powers count jobs from when they are submitted on. What the known jobs have not done by now, although
-    they could have, is added at the start of the plan.
+    Powers include jobs from their submission on. Work that the known jobs could have done by now, but have
+    not, is added at the start of the plan.
     """
 
     powers_w: FloatArray
     quantiles: Quantiles | None = None
-    """How sure the powers are."""
+    """Uncertainty of the powers."""
 
     def load_w(self, platform: Platform, known: KnownJobs, span: Span) -> FloatArray:
-        """See `DemandForecast.load_w`; the load of steps without a forecast is only what is added."""
+        """See `DemandForecast.load_w`; the load of steps without a forecast is only the added work."""
         draw_w = draw_by_busy_w(platform)
         expected_w = part_of(self.powers_w, span, draw_w[0])
         late = wanted_hosts(
@@ -113,7 +113,7 @@ class PowerForecast:
 
 
 def part_of(values_w: FloatArray, span: Span, beyond_w: float = 0.0) -> FloatArray:
-    """The values of the steps of ``span`` from a series that begins at time 0; ``beyond_w`` after its end."""
+    """Return the values of ``span``'s steps in a series that begins at time 0; ``beyond_w`` after its end."""
     first = round(span.start_s / span.step_s)
     part = values_w[first : first + span.steps]
     return np.concatenate((part, np.full(span.steps - len(part), beyond_w)))
@@ -121,23 +121,23 @@ def part_of(values_w: FloatArray, span: Span, beyond_w: float = 0.0) -> FloatArr
 
 @dataclass(frozen=True)
 class ServerStart:
-    """States in the step before the first, and the rest of least on-times that have not ended."""
+    """States in the step before the first, and the remaining minimum on-times."""
 
     states: StateArray
     """[N] P-state numbers; the sleep state's number when asleep."""
     obliged_s: FloatArray
-    """[N] seconds for which a server must still stay on (0 for those that may sleep at once)."""
+    """[N] seconds for which a server must still stay on (0 for those that may sleep immediately)."""
 
     @classmethod
     def all_on(cls, platform: Platform) -> ServerStart:
-        """All servers on at their fastest P-state, free to sleep at once: how the first window starts."""
+        """Return all servers on at their fastest P-state, free to sleep: the start of the first window."""
         return cls(platform.fastest_of_kind[platform.kind_of], np.zeros(platform.size))
 
     @classmethod
     def after(
         cls, platform: Platform, states: StateArray, step_s: float, on_s: float, start: ServerStart
     ) -> ServerStart:
-        """The servers after the states [T, N] from ``start``, with a least on-time of ``on_s``."""
+        """Return the servers after the states [T, N] from ``start``, with a minimum on-time of ``on_s``."""
         asleep = states == platform.sleep_pstate
         since_woken = np.where(asleep.any(axis=0), np.argmax(asleep[::-1], axis=0), len(states))
         woken = (since_woken < len(states)) | (start.states == platform.sleep_pstate)
@@ -145,10 +145,10 @@ class ServerStart:
         return cls(states[-1].copy(), np.where(asleep[-1], 0.0, np.maximum(0.0, obliged_s)))
 
     def check(self, platform: Platform) -> None:
-        """Raise ConfigError where a state is neither computing nor the sleep state of its host's kind."""
+        """Raise ConfigError if a state is neither computing nor the sleep state of its host's kind."""
         if self.states.shape != (platform.size,) or self.obliged_s.shape != (platform.size,):
             raise ConfigError(
-                f"start of the server plan: {len(self.states)} states for {platform.size} servers"
+                f"start of the server plan: found {len(self.states)} states, expected {platform.size}"
             )
         for k, kind in enumerate(platform.kinds):
             wrong = np.flatnonzero((platform.kind_of == k) & ~np.isin(self.states, kind.plannable))
@@ -162,7 +162,7 @@ class ServerStart:
 
 @dataclass(frozen=True)
 class WindowForecast:
-    """Forecast for a window, or for the rest of one: W for each step."""
+    """Forecast for a window, or the rest of one: W for each step."""
 
     window: int
     load_w: FloatArray
@@ -172,20 +172,20 @@ class WindowForecast:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """Everything that a plan made during a run depends on."""
+    """All inputs of a plan made during a run."""
 
     start_s: float
-    """Time from which the plan is to take effect, s."""
+    """Time from which the plan takes effect, s."""
     level: StorageState
     """Levels expected at ``start_s``."""
     servers: ServerStart
     """State of the servers just before ``start_s``."""
     parts: tuple[WindowForecast, ...]
-    """Forecasts for the rest of a window, and for the next one where there is one."""
+    """Forecasts for the rest of a window, and for the next one if there is one."""
     rolled: Rolled
-    """Origin that the plan's provenance is to state."""
+    """Origin recorded in the plan's provenance."""
 
     @property
     def asked_s(self) -> float:
-        """Moment of the run at which the plan was asked for, s."""
+        """Simulated time at which the plan was requested, s."""
         return self.rolled.asked_s

@@ -1,7 +1,7 @@
-"""Plans that are made during a run: its settings, the first plans, and the planner's turns.
+"""Plans made during a run: settings, initial plans, and calls of the planner.
 
 `replanned` prepares a run: the rule and first plans for the session's options, and the `Replanner`, an
-observer that hands requests and answers between session and planner.
+observer that exchanges requests and answers between session and planner.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from beasy_sched.planner.windows import ReplanRule
 
 LIMIT_IN_PROCESS_S: Final = 600.0
-"""How long a simulation waits for a plan by default: so long that no ordinary plan is late, which would make
-its results depend on the machine."""
+"""Time that a simulation waits for a plan by default, s: long enough that ordinary plans are never late,
+which would make its results depend on the machine."""
 LIMIT_SERVING_S: Final = 60.0
 """Time that the daemon waits for a plan by default, s."""
 
 
 class Replanner(Observer):
-    """Has the plans of a run made, and hands requests and answers between session and planner."""
+    """Exchanges requests and answers between session and planner."""
 
     def __init__(
         self,
@@ -46,11 +46,11 @@ class Replanner(Observer):
         limit_s: float,
         stopped: Callable[[], bool] | None = None,
     ) -> None:
-        """``planner`` makes the planner for a platform; a plan that takes longer than ``limit_s`` is late."""
+        """``planner`` creates the planner for a platform; plans that take over ``limit_s`` are late."""
         self.rule = rule
         """Rule for the session's options; None if no plans are made during the run."""
         self.plans = plans
-        """The plans that the run begins with; None if the settings name them."""
+        """Initial plans of the run; None if the settings name them."""
         self._start_planner = planner
         self._process: PlannerProcess | None = None
         self._limit_s, self._stopped = limit_s, stopped
@@ -68,13 +68,13 @@ class Replanner(Observer):
         self._session = session
 
     def before(self, message: Message) -> None:
-        """Hand the session the plan that counts from this message on."""
+        """Pass the plan that takes effect with this message to the session."""
         session = self._session
         if session is not None and session.replanning is not None and session.replanning.is_due(message.now):
             session.take_plan(self._answer())
 
     def after(self, message: Message, reply: Reply) -> None:
-        """Have the plan made that the session has asked for."""
+        """Request the plan that the session has asked for."""
         session = self._session
         replanning = None if session is None else session.replanning
         if session is not None and replanning is not None and replanning.request is not self._asked:
@@ -95,11 +95,11 @@ class Replanner(Observer):
         if self._process is None or self._problem:
             from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome
 
-            return PlanAnswer(PlanOutcome.FAILED, problem=self._problem or "nothing was asked for")
+            return PlanAnswer(PlanOutcome.FAILED, problem=self._problem or "no plan was requested")
         return self._process.answer(self._limit_s, self._stopped)
 
     def first(self, request: PlanRequest, platform: Platform) -> PlanStore:
-        """Make the plans that the run begins with. Raises NoPlan where there are none."""
+        """Make the initial plans of the run. Raises NoPlan if there are none."""
         self._ask(request, platform)
         answer = self._answer()
         if not answer.made:
@@ -118,7 +118,7 @@ class Replanner(Observer):
 def with_own_inputs(
     settings: RunSettings, workloads: Sequence[PathLike], events: Sequence[PathLike]
 ) -> RunSettings:
-    """Let a simulation's own files be what is expected, where the settings name nothing else.
+    """Use a simulation's own files as forecasts if the settings do not name others.
 
     Raises ConfigError unless there is one events file then.
     """
@@ -131,7 +131,7 @@ def with_own_inputs(
         if len(events) != 1:
             found = f"the run has {len(events)} files of --events" if events else "the run has no --events"
             raise ConfigError(
-                f"--replan requires the expected production, but {found}: name it with --replan-production,"
+                f"--replan requires the expected production, but {found}: use --replan-production,"
                 " --forecast or --plan"
             )
         replan = msgspec.structs.replace(replan, production=os.fspath(events[0]))
@@ -147,11 +147,11 @@ def replanned(
     limit_s: float = LIMIT_SERVING_S,
     stopped: Callable[[], bool] | None = None,
 ) -> Iterator[Replanner]:
-    """Prepare a run whose settings may say that plans are made during it; end the planner afterwards.
+    """Prepare a run that may make plans, and end the planner afterwards.
 
-    ``platform`` reads the platform, where it is known before the run; ``first`` has the plans to begin with,
-    where they have been made. ``limit_s`` counts where the settings have
-    none; ``stopped`` is asked now and then whether to give up. Raises ConfigError, InputError and NoPlan.
+    ``platform`` reads the platform, if it is known before the run; ``first`` has the initial plans, if they
+    have been made. ``limit_s`` is used if the settings have no limit; ``stopped`` is polled to stop early.
+    Raises ConfigError, InputError and NoPlan.
     """
     replan = settings.replan
     if replan is None:
@@ -175,7 +175,7 @@ def replanned(
         if begin is None:
             if known is None:
                 raise ConfigError(
-                    "--replan requires a plan to begin with (--plan), or the platform to make it for (-p)"
+                    "--replan requires an initial plan (--plan), or the platform to make one (-p)"
                 )
             replanner.first(first_request(rule, site, known, settings), known)
         yield replanner
@@ -184,4 +184,4 @@ def replanned(
 
 
 def _no_planner(_: Platform) -> PlannerProcess:
-    raise RuntimeError("this run makes no plans")
+    raise RuntimeError("this run does not make plans")

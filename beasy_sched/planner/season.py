@@ -1,11 +1,11 @@
-"""A coarse plan of the whole horizon: which hydrogen to keep for later, for example summer's for winter.
+"""Coarse plan of the whole horizon: hydrogen to keep for later, for example from summer to winter.
 
 A linear program in steps of an hour or more gives the tank's level at the end of each window, and the plans
-of windows take it as their target. It is a relaxation: the electrolyzer's minimum power, the start-ups of
-servers and everything shorter than its steps are left out.
+of windows take it as their target. It is a relaxation without the electrolyzer's minimum power, the
+start-ups of servers and everything shorter than its steps.
 
-What is best, in this order: little unmet demand, spread evenly over the windows; a tank that is filled early
-from power that nothing else needs; little throughput of the storages.
+Objectives, in this order: little unmet demand, spread evenly over the windows; a tank filled early with
+surplus power; little throughput of the storages.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from beasy_sched.units import SECONDS_PER_HOUR, format_duration
 
 # Prices of a unit of energy. Each kind is far more expensive than all that follow it together.
 _DARK: Final = 2e4
-"""Price of what sleeping servers and the base load lack, and of what the battery lacks of its target."""
+"""Price of unmet power of sleeping servers and base load, and of a missed battery target."""
 _UNMET: Final = 1e3
-"""Price of demand that is not met, for the first tenth of its window's."""
+"""Price of unmet demand, for the first tenth of its window's demand."""
 _UNEVEN: Final = 1.0
 """Increase of the price for each further tenth of unmet demand: shortages are spread over the windows."""
 _IMPORT: Final = 20.0
@@ -53,22 +53,22 @@ _IMPORT: Final = 20.0
 _KEPT: Final = 0.4
 """Worth of a unit of the fuel cell's energy that is stored for the whole horizon: surplus is stored early."""
 _LEFT: Final = 0.4
-"""Worth of a unit of the fuel cell's energy that is left at the end of the horizon."""
+"""Worth of a unit of the fuel cell's energy stored at the end of the horizon."""
 _CYCLE: Final = 0.01
 """Price of the throughput of battery, electrolyzer and fuel cell."""
 
 _TENTHS: Final = 10
 
 _SMALL_TOLERANCE: Final = 1e-9
-"""How far a row or bound may be missed where the solver's own tolerance, 1e-7, is too much."""
+"""Tolerance of rows and bounds if the solver's default, 1e-7, is too large."""
 
 
 class NoSeason(BeasyError):
-    """There is no coarse plan: the message says why."""
+    """There is no coarse plan; the message has the reason."""
 
 
 def season_steps(step_s: float, window_s: float, field: str) -> int:
-    """Return how many steps of a coarse plan a window has. Raises ConfigError, naming the field or option."""
+    """Return the number of coarse steps per window. Raises ConfigError, naming the field or option."""
     ratio = window_s / step_s if step_s > 0 else 0.0
     if ratio < 1 or abs(ratio - round(ratio)) > 1e-9 * ratio:
         raise ConfigError(
@@ -80,26 +80,26 @@ def season_steps(step_s: float, window_s: float, field: str) -> int:
 
 @dataclass(frozen=True)
 class SeasonProblem:
-    """The whole horizon, for one forecast of its weather. Raises ConfigError, naming what is wrong.
+    """The whole horizon, for one weather forecast. Raises ConfigError for invalid values.
 
     ``load_w`` and ``renew_w`` are forecasts, means (W) over steps of ``step_s`` seconds from time 0.
     """
 
     storage: Storage
     load_w: FloatArray
-    """Demand of the servers, with what they draw asleep."""
+    """Demand of the servers, including their power asleep."""
     renew_w: FloatArray
     step_s: float
     window_s: float
-    """Length of the windows whose targets are wanted, s."""
+    """Length of the windows that need targets, s."""
     floor_w: float = 0.0
-    """Power that sleeping servers draw, W: the last of the demand that is given up."""
+    """Power of sleeping servers, W: the part of the demand with the highest priority."""
     base_w: float = 0.0
-    """Power of what always runs beside the servers."""
+    """Base load."""
     import_limit_w: float = 0.0
-    """Most power that the grid may give to servers and base load, W; 0 without a grid."""
+    """Maximum grid power for servers and base load, W; 0 without a grid."""
     end_kg: float | None = None
-    """Least hydrogen at the end of the horizon, kg; None for as much as at its start."""
+    """Minimum hydrogen at the end of the horizon, kg; None for the level at its start."""
 
     def __post_init__(self) -> None:
         load, renew = checked_forecasts(self.load_w, self.renew_w)
@@ -107,7 +107,7 @@ class SeasonProblem:
         object.__setattr__(self, "renew_w", renew)
         if self.storage.hydrogen is None:
             raise ConfigError(
-                "the site has no hydrogen, so there is nothing to keep for another season: add a section "
+                "the site has no hydrogen, so a seasonal plan is not possible: add a section "
                 "[hydrogen] to the site file, or plan without --season"
             )
         season_steps(self.step_s, self.window_s, "--season-step")
@@ -130,7 +130,7 @@ class SeasonProblem:
         step_s: float,
         end_kg: float | None = None,
     ) -> SeasonProblem:
-        """The problem of a site whose servers are ``platform``; the other parameters are the fields'.
+        """Return the problem of a site with the servers of ``platform``; the other parameters are fields.
 
         Raises ConfigError.
         """
@@ -158,7 +158,7 @@ class SeasonProblem:
 
     @property
     def hydrogen(self) -> HydrogenSpec:
-        """The hydrogen chain, which there is."""
+        """Hydrogen chain of the site."""
         if self.storage.hydrogen is None:
             raise ConfigError("the site has no hydrogen")
         return self.storage.hydrogen
@@ -176,16 +176,16 @@ class SeasonYear:
     import_w: FloatArray
     curtailed_w: FloatArray
     unmet_w: FloatArray
-    """Demand of servers and base load that is not met."""
+    """Unmet demand of servers and base load."""
     battery_j: FloatArray
     hydrogen_kg: FloatArray
 
 
 @dataclass(frozen=True)
 class Season:
-    """The coarse plan. `check` tests whether it is consistent; file readers call it.
+    """Coarse plan. `check` verifies its consistency and is called by file readers.
 
-    Several years are several possible weathers of the same horizon, each planned for itself.
+    Several years are several possible weathers of the same horizon, each planned separately.
     """
 
     storage: Storage
@@ -213,17 +213,17 @@ class Season:
 
     @cached_property
     def hydrogen_kg(self) -> FloatArray:
-        """The tank's level at the start of each step and at the end of the last: the mean of the years."""
+        """Tank level at the start of each step and at the end of the last: mean of the years."""
         return self.mean("hydrogen_kg")
 
     @property
     def targets_kg(self) -> tuple[float, ...]:
-        """Hydrogen wanted at the end of each whole window, kg."""
+        """Hydrogen target at the end of each whole window, kg."""
         width = round(self.window_s / self.step_s)
         return tuple(self.hydrogen_kg[width::width].tolist())
 
     def check_site(self, storage: Storage, window_s: float) -> None:
-        """Raise ConfigError, naming the first difference, where the plan was made for another site."""
+        """Raise ConfigError, naming the first difference, if the plan was made for another site."""
         if window_s != self.window_s:
             raise ConfigError(
                 f"the season was planned for windows of {self.window_s / SECONDS_PER_HOUR:g} h, the site has "
@@ -239,7 +239,7 @@ class Season:
             )
 
     def targets_for(self, windows: int) -> tuple[float, ...]:
-        """Return the targets of the first windows. Raises ConfigError where the season has fewer."""
+        """Return the targets of the first windows. Raises ConfigError if the season has fewer."""
         targets = self.targets_kg
         if windows > len(targets):
             raise ConfigError(
@@ -249,7 +249,7 @@ class Season:
         return targets[:windows]
 
     def check(self) -> None:
-        """Raise ConfigError, naming the first thing wrong: shapes, limits, balance or levels."""
+        """Raise ConfigError for the first inconsistency: shapes, limits, balance or levels."""
         if not (0 < self.step_s < np.inf and self.step_s <= self.window_s < np.inf and self.years):
             raise ConfigError("the season has no years, or no steps or windows of a possible length")
         hydrogen = self.storage.hydrogen
@@ -262,7 +262,7 @@ class Season:
             for what, broken in _broken(self, hydrogen, year):
                 if not np.all(broken <= 0.0):  # a NaN is broken, too
                     step = int(np.argmax(~(broken <= 0.0)))
-                    raise ConfigError(f"year {number}: {what} is broken at step {step}")
+                    raise ConfigError(f"year {number}: {what} is violated at step {step}")
 
 
 _TOLERANCE: Final = 1e-6
@@ -270,13 +270,13 @@ _TOLERANCE: Final = 1e-6
 
 
 def _lost_w(season: Season | SeasonProblem) -> float:
-    """What the battery loses by itself while it is at its minimum, W."""
+    """Return the self-discharge of the battery at its minimum, W."""
     battery = season.storage.battery
     return (1.0 - battery.kept_fraction(season.step_s)) * battery.min_j / season.step_s
 
 
 def _largest_w(season: Season | SeasonProblem, renew_w: FloatArray) -> float:
-    """The largest power (W, at least 1) that arrives, is wanted or keeps the battery at its minimum."""
+    """Return the largest of production, demand and self-discharge at the minimum (W, at least 1)."""
     kept_w = _lost_w(season) / season.storage.battery.charge_efficiency
     return max(1.0, float(season.load_w.max()), float(renew_w.max()), season.base_w, kept_w)
 
@@ -284,7 +284,7 @@ def _largest_w(season: Season | SeasonProblem, renew_w: FloatArray) -> float:
 def _broken(
     season: Season | SeasonProblem, hydrogen: HydrogenSpec, year: SeasonYear
 ) -> list[tuple[str, FloatArray]]:
-    """What must hold, each with by how much (above 0) it does not, beyond the tolerance."""
+    """Yield the constraints, each with its violation (above 0) beyond the tolerance."""
     battery, step_s = season.storage.battery, season.step_s
     power_w = _largest_w(season, year.renew_w)
     size_j, size_kg = battery.capacity_j + power_w * step_s, hydrogen.tank_kg
@@ -376,7 +376,7 @@ class _SeasonModel:
         )
 
     def _add_balance(self) -> None:
-        """What arrives in a step is what leaves in it."""
+        """Power balance constraint of each step."""
         at, problem = self.columns, self.problem
         net = (problem.load_w + problem.base_w - problem.renew_w) / self.power_w
         arriving: list[Term] = [(at.discharge, 1.0), (at.fuel_cell, 1.0), (at.unmet, 1.0), (at.dark, 1.0)]
@@ -386,7 +386,7 @@ class _SeasonModel:
         self.model.rows(problem.steps, net, net, *arriving, *leaving)
 
     def _add_levels(self) -> None:
-        """Level after a step = kept share of the level before + what flows in - what flows out."""
+        """Level after a step = kept share of the previous level + inflow - outflow."""
         at, problem = self.columns, self.problem
         battery, start = problem.storage.battery, problem.storage.start()
         kept, hours, chain = battery.kept_fraction(problem.step_s), self.hours, self.model.chain
@@ -409,7 +409,7 @@ class _SeasonModel:
         self.model.rows(windows, target, np.inf, (at.battery[ends], 1.0), (at.target_missed, 1.0))
 
     def costs(self) -> list[Term]:
-        """Columns and what they cost."""
+        """Return the columns and their costs."""
         at, hours = self.columns, self.hours
         tenths = np.asarray(_UNMET + _UNEVEN * (np.arange(len(at.tenths)) % _TENTHS), dtype=np.float64)
         cycled = [(column, _CYCLE * hours) for column in at[:4]]
@@ -420,7 +420,7 @@ class _SeasonModel:
         return [*missing, (at.imported, _IMPORT * hours), *cycled, kept]
 
     def most_kg(self, limits: SolverLimits) -> float | None:
-        """The most hydrogen that can be stored at the end, kg; None where the solver does not find out."""
+        """Return the maximum hydrogen at the end, kg; None if the solver fails."""
         solver = Solver(self.model, limits)
         last = self.columns.tank[-1:]
         solver.set_bounds(last, 0.0, self.problem.hydrogen.tank_kg / self.hour_kg)
@@ -452,14 +452,14 @@ class _SeasonModel:
 
 
 def _cannot_hold(problem: SeasonProblem) -> str:
-    """Say why the battery falls below its minimum whatever it is given, "" if it does not."""
+    """Return the reason why the battery falls below its minimum at any power, "" if it does not."""
     battery, lost_w = problem.storage.battery, _lost_w(problem)
     most_w = battery.charge_limit_w * battery.charge_efficiency
     if lost_w <= most_w:
         return ""
     return (
         f"the battery cannot stay at soc_min_pct ({battery.soc_min_pct:g} %): there it loses {lost_w:.4g} W"
-        f" by itself, and charging adds at most {most_w:.4g} W: raise charge_limit_kw, or lower"
+        f" by self-discharge, and charging adds at most {most_w:.4g} W: raise charge_limit_kw, or lower"
         " self_discharge_pct_per_day"
     )
 
@@ -467,7 +467,7 @@ def _cannot_hold(problem: SeasonProblem) -> str:
 def _plan_year(model: _SeasonModel, limits: SolverLimits) -> tuple[SeasonYear, float]:
     """Plan one year; return it, and the distance to the best. Raises NoSeason.
 
-    Where the solver's tolerance is too much beside the sizes of the storages, a smaller one is set.
+    A smaller solver tolerance is set if the default is too large for the sizes of the storages.
     """
     one = model.problem
     for tolerance in (None, _SMALL_TOLERANCE):
@@ -485,7 +485,7 @@ def _plan_year(model: _SeasonModel, limits: SolverLimits) -> tuple[SeasonYear, f
                 )
             )
         if solution.ending is not SearchEnd.DONE or solution.values is None:
-            raise NoSeason(f"{solution.ending.value} ended the search for a plan of the season")
+            raise NoSeason(f"the search for a seasonal plan was stopped by {solution.ending.value}")
         year = model.year(solution.values)
         if all(np.all(broken <= 0.0) for _, broken in _broken(one, one.hydrogen, year)):
             break
@@ -503,7 +503,7 @@ def plan_season(
     """Plan the whole horizon, for the production of the problem and for each of ``other_years_w`` (W).
 
     ``report`` is called with the fraction completed. Raises ConfigError for years of different lengths and
-    where the solver is not installed, NoSeason where the end is out of reach or a limit ended the search.
+    if the solver is not installed, NoSeason if the end cannot be reached or a limit stopped the search.
     """
     problems = [problem, *(replace(problem, renew_w=renew_w) for renew_w in other_years_w)]
     limits = limits or SolverLimits()

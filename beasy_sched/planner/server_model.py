@@ -1,4 +1,4 @@
-"""ITDM as a linear model over counts (Eq. 3.13-3.22), relaxed or in whole numbers.
+"""ITDM as a linear model over counts (Eq. 3.13-3.22), relaxed or in integers.
 
 Columns by kind: ``whole[t, d]`` and ``waking[t, d]`` (servers at P-state d for the whole step, or after
 waking in it), and the running totals ``woken[t]`` and ``slept[t]`` of wake-ups and falls asleep up to
@@ -12,8 +12,8 @@ and including step t. With n(t) = n0 + woken[t] - slept[t] servers on:
 
 Running totals make the on-time rule two entries a row instead of M, and rounding a fractional plan easy.
 
-The relaxed model may run 3.7 servers; with 50 servers that alone costs a percent of bound. Where servers
-are few, rows that only fractions of servers break make the bound tighter: `PriceRows` for several kinds,
+The relaxed model may run 3.7 servers; with 50 servers that alone costs a percent of bound. For few
+servers, rows that only fractions of servers violate make the bound tighter: `PriceRows` for several kinds,
 `WholeServerRows` for one.
 """
 
@@ -48,24 +48,24 @@ class KindColumns:
 
 
 class ServerModel:
-    """The linear model of a problem, in units of one server's step at the highest speed and power."""
+    """Linear model of a problem, in units of one server's step at the highest speed and power."""
 
     def __init__(self, problem: ServerProblem, *, integer: bool) -> None:
-        """Build the model: in whole numbers with all useful P-states, or relaxed with those on the hull."""
+        """Build the model: in integers with all useful P-states, or relaxed with those on the hull."""
         self.problem = problem
         self.linear = LinearModel()
         self.flops_unit = max(float(table.on_flops[-1]) for table in problem.tables)
         self.energy_unit_j = max(float(table.on_j[-1]) for table in problem.tables)
         self._before = np.where(np.arange(problem.steps) == 0, 0.0, 1.0)
-        """Coefficient of a quantity of the step before: 0 for the first step, else 1, [T]."""
+        """Coefficient of a quantity of the previous step: 0 for the first step, else 1, [T]."""
         kinds = zip(problem.tables, problem.on_at_start, problem.obliged, strict=True)
         self.columns = tuple(self._kind(table, start, obliged, integer) for table, start, obliged in kinds)
         self.reserve = self.linear.columns(problem.steps, 0.0, 0.0)
-        """Energy of each step that is to stay unused, in ``energy_unit_j``: fixed by its bounds."""
+        """Energy of each step that must remain unused, in ``energy_unit_j``: fixed by its bounds."""
         self._energy_rows()
 
     def costs(self) -> list[tuple[IntArray, FloatArray]]:
-        """What to minimize: the negative of the flops, and the cost of wake-ups, in ``flops_unit``."""
+        """Objective to minimize: the negative of the flops, and the cost of wake-ups, in ``flops_unit``."""
         costs: list[tuple[IntArray, FloatArray]] = []
         for columns, switch_cost in zip(self.columns, self.problem.switch_cost_flops, strict=True):
             each = np.repeat((0.0, switch_cost), len(columns.states)) - columns.flops
@@ -73,7 +73,7 @@ class ServerModel:
         return costs
 
     def counts(self, values: FloatArray) -> tuple[KindCounts, ...]:
-        """Read the counts from a point in whole numbers."""
+        """Read the counts from an integer point."""
         counts = []
         for columns in self.columns:
             shape = (2, self.problem.steps, len(columns.table.pstates))
@@ -122,7 +122,7 @@ class ServerModel:
 
 
 def _shifted(columns: IntArray) -> IntArray:
-    """The columns one step earlier (the first stands for itself: give it the coefficient 0)."""
+    """Return the columns one step earlier (the first represents itself and needs the coefficient 0)."""
     return np.concatenate((columns[:1], columns[:-1]))
 
 
@@ -131,15 +131,15 @@ def _rounded(values: FloatArray) -> IntArray:
 
 
 _MOST_COMBINATIONS = 6000
-"""Most combinations of numbers of servers of which all are examined."""
+"""Maximum number of combinations of server counts that are all examined."""
 _CELLS_A_PIECE = 100_000
-"""Size of the pieces in which large tables are worked through."""
+"""Size of the pieces in which large tables are processed."""
 _VIOLATION = 1e-6
 _ROUNDING_J = 1e-6
 
 
 class PriceRows:
-    """Rows for a model of several kinds, added step by step where a fractional point breaks them.
+    """Rows for a model of several kinds, added step by step if a fractional point violates them.
 
     At a price p a joule, a server of a kind that is on through the step gains at most g = max_d(flops_d - p
     * energy_d) + p * (energy asleep), one that wakes at most h, likewise. Summed up, the flops of a step are
@@ -161,12 +161,12 @@ class PriceRows:
         through = [(t.on_flops - each * t.on_j).max(axis=1) for t in tables]
         waking = [(t.waking_flops - each * t.waking_j).max(axis=1) for t in tables]
         self._through, self._waking = np.add((through, waking), asleep).transpose(0, 2, 1).copy()
-        """Most that a server gains that is on through (g), or wakes (h), by price and kind."""
+        """Maximum gain of a server that is on through (g), or wakes (h), by price and kind."""
         self._spare_j = model.problem.allowed_j - sum(t.servers * t.rest_j for t in tables)
         self._most = self._tabulate()
 
     def add_broken(self, solver: Solver, point: FloatArray) -> int:
-        """Add the rows that the point breaks, the one of each step that it breaks most."""
+        """Add the violated rows, for each step the most violated one."""
         kinds, unit = self._model.columns, self._model.flops_unit
         sums = [point[columns.busy].reshape(len(columns.busy), 2, -1).sum(axis=2) for columns in kinds]
         through, waking = np.array(sums).transpose(2, 0, 1).copy()
@@ -186,7 +186,7 @@ class PriceRows:
         return len(broken)
 
     def _tabulate(self) -> FloatArray:
-        """L by price and step, flops, over all combinations of servers on through, P-states mixed at will."""
+        """Return L by price and step, flops, over all combinations of servers on through and P-states."""
         problem = self._model.problem
         choices = [np.arange(0 if t.can_sleep else t.servers, t.servers + 1) for t in problem.tables]
         grid = np.stack([part.ravel() for part in np.meshgrid(*choices, indexing="ij")], axis=1)
@@ -210,15 +210,15 @@ class PriceRows:
 
 
 _MOST_SERVERS = 120
-"""Most servers of which all pairs (n, w) are examined."""
+"""Maximum number of servers for which all pairs (n, w) are examined."""
 
 
 class WholeServerRows:
-    """Rows for a model of one kind, added step by step where a fractional point breaks them.
+    """Rows for a model of one kind, added step by step if a fractional point violates them.
 
     The most flops of a step, U(n, w) with n servers on of which w wake, is concave in n for whole n, so that
-    between two whole numbers the straight line bounds every plan in whole servers; each wake-up changes it
-    by at most a slope that a look at all pairs (n, w) gives. The same holds for the greatest n.
+    between two integers the straight line bounds every integer plan; each wake-up changes it by at most a
+    slope determined from all pairs (n, w). The same holds for the greatest n.
     """
 
     def __init__(self, model: ServerModel) -> None:
@@ -232,12 +232,12 @@ class WholeServerRows:
         self._most_on = np.where(np.isfinite(self._steady_flops), steady, -1).max(axis=1)
         pairs = np.array([(n, w) for n in range(servers + 1) for w in range(1, n + 1)])
         self._on, self._waking = pairs[:, 0], pairs[:, 1]
-        """Numbers of servers that are on (n) and waking (w): all pairs with w > 0, by n."""
+        """All pairs of numbers of servers that are on (n) and waking (w) with w > 0, by n."""
         self._least_j = self._least_energy_j(self._on, self._waking)
         self._most_on_slope = self._slopes_of_most_on()
 
     def add_broken(self, solver: Solver, point: FloatArray) -> int:
-        """Add the rows that the point breaks; return their number."""
+        """Add the violated rows; return their number."""
         columns = self._columns
         woken, slept = point[columns.woken], point[columns.slept]
         on, waking = columns.start + woken - slept, np.diff(woken, prepend=0.0)
@@ -273,7 +273,7 @@ class WholeServerRows:
         solver.add_rows(indices, values, upper - each_on * columns.start)
 
     def _lines(self, on: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Slope and offset of the lines through U(n, 0) at the whole numbers around ``on``."""
+        """Return slope and offset of the lines through U(n, 0) at the integers around ``on``."""
         steady = self._steady_flops
         below = np.clip(np.floor(on), 0, np.maximum(self._most_on - 1, 0)).astype(np.intp)
         above = np.minimum(below + 1, self._most_on)
@@ -281,7 +281,7 @@ class WholeServerRows:
         return slope, steady[self._steps, below] - slope * below
 
     def _waking_slopes(self, steps: IndexArray, slope: FloatArray, offset: FloatArray) -> FloatArray:
-        """What each wake-up adds at most to these lines, at ``steps``."""
+        """Return the maximum that each wake-up adds to these lines, at ``steps``."""
         most = np.full(len(slope), -np.inf)
         for piece, pairs in self._pieces(steps):
             on, waking = self._on[pairs], self._waking[pairs]
@@ -293,7 +293,7 @@ class WholeServerRows:
         return np.where(np.isfinite(most), most, 0.0)[steps]  # no server can wake: any slope holds
 
     def _slopes_of_most_on(self) -> FloatArray:
-        """Return by how much each wake-up raises the greatest number of servers on at most, in each step."""
+        """Return the maximum increase of the greatest number of servers on per wake-up, in each step."""
         slopes = np.zeros(len(self._steps))
         for piece, pairs in self._pieces(self._steps):
             more = slice(int(np.searchsorted(self._on, self._most_on[piece].min(), side="right")), pairs.stop)
@@ -303,7 +303,7 @@ class WholeServerRows:
         return slopes
 
     def _pieces(self, steps: IndexArray) -> Iterator[tuple[IndexArray, slice]]:
-        """Some steps at a time, of similar energy, with the pairs up to the last that any of them can feed.
+        """Yield groups of steps of similar energy, with the pairs that any of them can supply.
 
         A table of all pairs at all steps would leave the processor's caches.
         """
@@ -316,17 +316,17 @@ class WholeServerRows:
             yield piece, slice(0, int(fed[-1]) + 1 if fed.size else 0)
 
     def _least_energy_j(self, on: IntArray, waking: IntArray) -> FloatArray:
-        """The least that all servers draw with ``on`` servers on, of which some wake."""
+        """Return the minimum power of all servers with ``on`` servers on, of which some wake."""
         table = self._columns.table
         least_j: FloatArray = (on - waking) * table.on_j[0] + waking * table.waking_j[0]
         return least_j + (table.servers - on) * table.rest_j
 
     def _spare_j(self, least_j: FloatArray, steps: IndexArray) -> FloatArray:
-        """What is left of the energy of each step: [steps, pairs]."""
+        """Return the remaining energy of each step: [steps, pairs]."""
         return np.asarray(self._model.problem.allowed_j[steps, None] - least_j)
 
     def _most_flops(self, on: IntArray, waking: IntArray, steps: IndexArray) -> FloatArray:
-        """U by step and pair, in the model's unit of flops; minus infinity where the energy does not do."""
+        """U by step and pair, in the model's unit of flops; minus infinity if the energy does not suffice."""
         table = self._columns.table
         hull = table.hull
         spare_j = self._spare_j(self._least_energy_j(on, waking), steps)
@@ -338,7 +338,7 @@ class WholeServerRows:
 
 
 def rows_for_whole_servers(model: ServerModel) -> WholeServerRows | PriceRows | None:
-    """The rows that tighten this model; None where the numbers of servers are too many to look at."""
+    """Return the rows that tighten this model; None if there are too many server counts to examine."""
     tables = model.problem.tables
     if len(tables) == 1:
         few = tables[0].can_sleep and 0 < tables[0].servers <= _MOST_SERVERS

@@ -1,8 +1,8 @@
-"""The server planner's question and answer in counts: how many servers of each kind do what in each step.
+"""Input and output of the server planner in counts of servers by kind, state and step.
 
-Servers of one kind are interchangeable, so that only numbers matter; which server does what is decided
-afterwards (`server_search.states_by_rank`). What one server computes and draws in a step comes from
-`CellEnergies` (Eq. 3.18-3.22), whole or with a transition at its beginning.
+Servers of one kind are interchangeable, so only numbers matter; they are assigned to servers afterwards
+(`server_search.states_by_rank`). Flops and energy of one server in a step come from `CellEnergies` (Eq.
+3.18-3.22), whole or with a transition at its beginning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from beasy_sched.model.power import PowerModel
 class KindTable:
     """Energies (J) and flops of one server of a kind during one step.
 
-    Only *useful* computing P-states are listed: those that no other beats in both speed and power,
+    Only *useful* computing P-states are listed: those for which no other is better in both speed and power,
     from the least power (and speed) to the fastest.
     """
 
@@ -49,14 +49,14 @@ class KindTable:
 
     @property
     def rest_j(self) -> float:
-        """The least that a server that is not on draws."""
+        """Minimum energy of a server that is not on, J."""
         return min(self.asleep_j, self.falling_j)
 
     @cached_property
     def hull(self) -> IndexArray:
         """Indices of the useful P-states on the upper hull of speed over power.
 
-        A mix of two neighbours on it draws no more and computes no less than any other mix.
+        A mix of two neighbours on it is at least as good as any other mix in power and flops.
         """
 
         def slope(low: int, high: int) -> float:
@@ -76,7 +76,7 @@ def kind_tables(platform: Platform, step_s: float) -> tuple[KindTable, ...]:
     Raises ConfigError when speeds or powers are unknown, or a transition takes longer than a step.
     """
     if not (platform.has_speeds and platform.has_powers):
-        raise ConfigError("planning servers needs the speed and power of every P-state of every host")
+        raise ConfigError("planning servers requires the speed and power of every P-state of every host")
     if not step_s > 0:
         raise ConfigError(f"step length: found {step_s:g} s, expected a number > 0")
     cells = CellEnergies(PowerModel(platform))
@@ -119,7 +119,7 @@ ENERGY_TOLERANCE = 1e-9
 
 
 class StepMove(NamedTuple):
-    """A change of P-state, and what a server gains and draws more by it in a step."""
+    """Change of P-state, with the additional flops and energy of a server in a step."""
 
     flops: float
     energy_j: float
@@ -141,7 +141,7 @@ class GainingMoves(NamedTuple):
 
 @dataclass(frozen=True)
 class ServerProblem:
-    """Most flops within the energy of every step, with a least on-time (Eq. 3.13-3.22 in counts)."""
+    """Maximum flops within the energy of every step, with a minimum on-time (Eq. 3.13-3.22 in counts)."""
 
     tables: tuple[KindTable, ...]
     budget_j: FloatArray
@@ -149,11 +149,11 @@ class ServerProblem:
     on_at_start: tuple[int, ...]
     """Servers of each kind that are on in the step before the first."""
     minimum_on_steps: int
-    """Least number of steps that a server stays on once it wakes, counting the step of waking (1 or more)."""
+    """Minimum number of steps that a woken server stays on, including the step of waking (1 or more)."""
     obliged: tuple[IntArray, ...]
-    """Servers of each kind that are on at the start and must be on in each step: [T], falling."""
+    """Servers of each kind that are on at the start and must be on in each step: [T], decreasing."""
     switch_cost_flops: tuple[float, ...]
-    """Cost of waking one server of each kind for the objective, flops, beside its energy and time."""
+    """Cost of waking one server of each kind in the objective, flops, in addition to energy and time."""
 
     @property
     def steps(self) -> int:
@@ -189,14 +189,14 @@ class ServerProblem:
 
     @cached_property
     def gaining(self) -> GainingMoves:
-        """All changes of P-state that gain, twice over: the first may leave others something to gain."""
+        """All changes of P-state that gain, listed twice: the first pass may make others possible."""
         moves = 2 * self.moves[1]
         rows = np.array([(m.source, m.target) for m in moves], dtype=np.intp).reshape(-1, 2)
         return GainingMoves(rows[:, 0], rows[:, 1], np.array([m.energy_j for m in moves]))
 
     @cached_property
     def first_rows(self) -> list[int]:
-        """Place where each kind begins in `pstates.PstateNumbers.rows`, and the number of rows."""
+        """Index at which each kind begins in `pstates.PstateNumbers.rows`, and the number of rows."""
         return [0, *accumulate(2 * len(table.pstates) for table in self.tables)]
 
     @cached_property
@@ -210,14 +210,14 @@ class ServerProblem:
 
 
 Trajectory = IntArray
-"""What the servers of one kind do in each step, in numbers: [3, T]; the others sleep.
+"""Numbers of servers of one kind by activity in each step: [3, T]; the others sleep.
 
 Rows: on in the step before and in this one, waking, falling asleep. Several at once: [3, how many, T].
 """
 
 
 def all_asleep(problem: ServerProblem) -> tuple[Trajectory, ...]:
-    """All servers that can sleep fall asleep as soon as they may."""
+    """Return the plan in which all servers that can sleep fall asleep as soon as allowed."""
     paths = []
     for table, start, obliged in zip(problem.tables, problem.on_at_start, problem.obliged, strict=True):
         on = obliged if table.can_sleep else np.full(problem.steps, table.servers)
@@ -227,7 +227,7 @@ def all_asleep(problem: ServerProblem) -> tuple[Trajectory, ...]:
 
 @dataclass(frozen=True)
 class KindCounts:
-    """The plan of one kind, in numbers of servers."""
+    """Plan of one kind, in numbers of servers."""
 
     whole: IntArray
     """Busy for the whole step, by useful P-state: [T, D]."""
@@ -238,7 +238,7 @@ class KindCounts:
 
     @cached_property
     def trajectory(self) -> Trajectory:
-        """Number of servers by what they do, without P-states: [3, T]."""
+        """Number of servers by activity, without P-states: [3, T]."""
         return np.array([self.whole.sum(axis=1), self.waking.sum(axis=1), self.falling])
 
     def at(self, number: int) -> KindCounts:
@@ -268,7 +268,7 @@ def energy_j(problem: ServerProblem, counts: tuple[KindCounts, ...]) -> FloatArr
 
 
 def objective_flops(problem: ServerProblem, counts: tuple[KindCounts, ...]) -> float:
-    """Flops of the plan less the cost of its wake-ups."""
+    """Flops of the plan minus the cost of its wake-ups."""
     return sum(
         float((c.whole @ t.on_flops + c.waking @ t.waking_flops).sum()) - cost * float(c.waking.sum())
         for c, t, cost in zip(counts, problem.tables, problem.switch_cost_flops, strict=True)

@@ -1,18 +1,18 @@
 """Search for the best server plan in counts: small models to the end, others by rounding and improving.
 
 1. The relaxed model (fractions of servers) bounds every plan. Its running totals of wake-ups and falls
-   asleep are cut down to whole numbers after adding one and the same offset in [0, 1) to all of them. Each
-   row of the model that links them has the form ``a - b <= whole number``, which such a rounding keeps; so
-   on-times stay served. The number of servers on moves by less than one a kind, which P-states can mostly
+   asleep are rounded down to integers after adding the same offset in [0, 1) to all of them. Each
+   row of the model that links them has the form ``a - b <= integer``, which such a rounding preserves, so
+   on-times are kept. The number of servers on moves by less than one a kind, which P-states can mostly
    absorb.
 2. P-states are chosen for given numbers of servers (`pstates`), all steps at once: along the hulls, best
-   flops per joule first, as the relaxed optimum does; then what energy is left buys single faster P-states.
-   A step loses at most one server's step on the hull.
+   flops per joule first, as the relaxed optimum does; then the remaining energy is spent on single faster
+   P-states. A step loses at most one server's step on the hull.
 3. The plan is improved one server at a time: the best path of one server while the others keep theirs,
    exact, by dynamic programming over the steps.
 4. Numbers become single servers, which have ranks: the lowest that sleep are woken, and the highest that
    may sleep are put to sleep, so that the sets of servers that are on are nested as far as the least
-   on-time allows. No server does more than the counts ask. Between windows the ranks are turned round.
+   on-time allows. No server does more than the counts require. Between windows the ranks are rotated.
 
 The distance of the best plan to the least bound is the proven gap.
 """
@@ -44,13 +44,13 @@ from beasy_sched.planner.solver import SearchEnd, Solver, SolverLimits
 
 _OFFSETS = (np.arange(24) + 0.5) / 24
 _SNAP = 1e6
-"""Totals are taken to the nearest millionth first: solver noise must not move a whole number."""
+"""Totals are first rounded to a millionth, because solver noise must not change an integer."""
 
 
 class BestPlan:
-    """The best plan in whole numbers so far, and how good any plan can be at most.
+    """Best integer plan so far, and the bound of any plan.
 
-    At first it is the plan in which all servers sleep when they may.
+    Initially it is the plan in which all servers sleep when allowed.
     """
 
     def __init__(self, problem: ServerProblem) -> None:
@@ -58,11 +58,11 @@ class BestPlan:
         self.problem = problem
         self.counts = fill(problem, all_asleep(problem))
         self.objective = objective_flops(problem, self.counts)
-        """Flops of the plan less the cost of its wake-ups."""
+        """Flops of the plan minus the cost of its wake-ups."""
         self.bound = math.inf
-        """Bound that no plan's objective exceeds."""
+        """Upper bound of every plan's objective."""
         self.ending = SearchEnd.DONE
-        """End of the first optimization that was not finished."""
+        """End of the first unfinished optimization."""
 
     @property
     def gap(self) -> float:
@@ -82,8 +82,7 @@ class BestPlan:
     ) -> FloatArray:
         """Round a point with each offset; return the steps' least excess over the budget, J: [T].
 
-        P-states are chosen anew. The excess is that of the rounding that fits best; it is zero where a
-        plan was found.
+        P-states are chosen again. The excess is that of the best rounding; it is zero if a plan was found.
         """
         paths = roundings(model, point, offsets)
         excess_j = np.maximum(least_energy_j(self.problem, paths) - self.problem.allowed_j, 0.0)
@@ -118,19 +117,19 @@ _LITTLE = 1e-6
 
 
 class Relaxation:
-    """The relaxed model in the solver, its latest point, and the least bound so far."""
+    """Relaxed model in the solver, its latest point, and the least bound so far."""
 
     def __init__(self, best: BestPlan, limits: SolverLimits) -> None:
-        """Begin; plans that come out of the relaxation are offered to ``best``."""
+        """Begin; plans from the relaxation are offered to ``best``."""
         self.best = best
         self.model = ServerModel(best.problem, integer=False)
         self.bound = math.inf
-        """Bound that no plan's objective exceeds, flops."""
+        """Upper bound of every plan's objective, flops."""
         self._solver = Solver(self.model.linear, limits)
         self._point = np.zeros(self.model.linear.column_count)
 
     def offer_plans(self, gap: float) -> None:
-        """Solve and round in several ways, tightening the model where the best plan is not within ``gap``."""
+        """Solve and round in several ways, tightening the model if the best plan is not within ``gap``."""
         if not self._solve():
             return
         self.best.offer_roundings(self.model, self._point)
@@ -151,7 +150,7 @@ class Relaxation:
         return True
 
     def _tighten(self) -> None:
-        """Add rows that only whole servers obey while they lower the bound."""
+        """Add rows that hold for whole servers only, while they lower the bound."""
         rows = rows_for_whole_servers(self.model)
         for _ in range(_ROW_ROUNDS):
             before = self.bound
@@ -160,10 +159,10 @@ class Relaxation:
                 break
 
     def _round_within_reserves(self) -> None:
-        """Round; while no rounding fits the budget, solve again with energy kept back where they exceed it.
+        """Round; while no rounding fits the budget, solve again with reserved energy in the exceeding steps.
 
-        Keeping back what one more server of each kind (on, waking or falling asleep) could draw makes every
-        rounding fit, which the last round does.
+        Reserving the energy of one more server of each kind (on, waking or falling asleep) makes every
+        rounding fit; the last round does this.
         """
         problem = self.best.problem
         one_more_j = sum(
@@ -204,17 +203,17 @@ class KindStart:
 def ranked_hosts(platform: Platform, kind: int, window: int) -> IntArray:
     """Host ids of a kind by rank in the window of this number (0 for the first).
 
-    Each window begins its ranks about 0.618 of the way round from where the window before did, which
-    spreads any number of windows evenly over the servers.
+    Each window rotates its ranks by about 0.618 of a turn relative to the previous one, which spreads any
+    number of windows evenly over the servers.
     """
     hosts = np.flatnonzero(platform.kind_of == kind)
     return np.roll(hosts, -(int(window * _GOLDEN_SECTION * len(hosts)) % max(1, len(hosts))))
 
 
 def on_by_rank(waking: IntArray, falling: IntArray, start: KindStart, minimum_on_steps: int) -> BoolArray:
-    """Which server is on in which step, waking included: [T, servers of the kind].
+    """Return which servers are on in each step, including waking: [T, servers of the kind].
 
-    Raises ValueError where the counts ask more servers to wake or sleep than can.
+    Raises ValueError if the counts require more servers to wake or sleep than possible.
     """
     on, may_sleep_from = start.on.copy(), start.obliged_steps.astype(np.int64)
     result = np.empty((len(waking), len(on)), dtype=np.bool_)
@@ -236,9 +235,9 @@ def on_by_rank(waking: IntArray, falling: IntArray, start: KindStart, minimum_on
 def states_by_rank(
     table: KindTable, counts: KindCounts, start: KindStart, minimum_on_steps: int, sleep_pstate: int
 ) -> StateArray:
-    """P-state number of every server of a kind in every step: [T, servers of the kind], by rank.
+    """Return the P-state of every server of a kind in every step: [T, servers of the kind], by rank.
 
-    In each step as many servers as can be keep the P-state that they had.
+    In each step as many servers as possible keep their P-state.
     """
     on = on_by_rank(counts.waking.sum(axis=1), counts.falling, start, minimum_on_steps)
     useful = {int(number): index for index, number in enumerate(table.pstates)}
@@ -258,7 +257,7 @@ def states_by_rank(
 
 
 def _kept(had: StateArray, wanted: IntArray) -> StateArray:
-    """Give out ``wanted[d]`` times each P-state so that most keep what they had; the others move little."""
+    """Assign each P-state ``wanted[d]`` times so that most servers keep theirs; others change little."""
     unknown, *numbers = np.bincount(had + 1, minlength=len(wanted) + 1).tolist()
     missing = [most - number for most, number in zip(wanted.tolist(), numbers, strict=True)]
     if not any(missing):
@@ -273,7 +272,7 @@ def _kept(had: StateArray, wanted: IntArray) -> StateArray:
 
 
 class OneServerImprovement:
-    """A plan as paths of single servers, improved server by server."""
+    """Plan as paths of single servers, improved server by server."""
 
     def __init__(self, problem: ServerProblem, counts: tuple[KindCounts, ...]) -> None:
         self.problem = problem
@@ -339,7 +338,7 @@ class OneServerImprovement:
 
 
 def _anonymous(problem: ServerProblem, kind: int) -> KindStart:
-    """Servers that start as the problem says: those that are on longest obliged first."""
+    """Return the initial servers of the problem, those obliged to stay on longest first."""
     servers, on, obliged = problem.tables[kind].servers, problem.on_at_start[kind], problem.obliged[kind]
     ranks = np.arange(servers)
     steps = np.where(ranks < on, (obliged[:, None] > ranks).sum(axis=0), 0)
@@ -347,23 +346,23 @@ def _anonymous(problem: ServerProblem, kind: int) -> KindStart:
 
 
 def _doing(on: BoolArray, was_on: bool) -> Trajectory:
-    """What one server does in each step."""
+    """Activity of one server in each step."""
     before = np.concatenate(([was_on], on[:-1]))
     return np.array([on & before, on & ~before, before & ~on], dtype=np.int64)
 
 
 def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> BoolArray:
-    """The path of highest total value of one server that starts on or asleep: [T], on or not.
+    """Return the path of highest total value of one server that starts on or asleep: [T], on or not.
 
-    ``values``: [4, T], what a step is worth on through, waking, falling asleep, asleep; ``least``: steps
-    that a server stays on once woken. States: 0 asleep, a = 1..least on for a steps (at least, at the last).
+    ``values``: [4, T], value of a step on through, waking, falling asleep, asleep; ``least``: number of
+    steps that a woken server stays on. States: 0 asleep, a = 1..least on for a steps (at least, at the last).
     """
     through, waking, falling, asleep = values.tolist()
     steps, still = len(through), min(obliged_steps, least - 1)
     best_asleep = -math.inf if on else 0.0
     best_aged = 0.0 if on and not still else -math.inf
     grown = [-math.inf] * (steps + least)
-    """Per step, the value of a path that has then been on for just ``least`` steps."""
+    """Return, by step, the value of a path that has then been on for exactly ``least`` steps."""
     if on and still:
         grown[still - 1] = reduce(add, through[:still], 0.0)
     stays_asleep, stays_aged = [], []
@@ -382,7 +381,7 @@ def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> B
 
 
 def _way_back(state: int, stays_asleep: list[bool], stays_aged: list[bool], least: int) -> BoolArray:
-    """The path that ends in ``state``; for each step, whether a state 0, or the last, was so before it."""
+    """Return the path that ends in ``state``, from the recorded predecessors of states 0 and last."""
     left = len(stays_asleep)
     path = np.zeros(left, dtype=np.bool_)
     while left > 0:
@@ -403,14 +402,14 @@ def _way_back(state: int, stays_asleep: list[bool], stays_aged: list[bool], leas
 SMALL_COLUMNS = 600
 """Models with at most this number of integer columns are solved to optimality."""
 _PATHS = 400
-"""Paths of single servers that are looked at when a plan is improved."""
+"""Number of paths of single servers examined to improve a plan."""
 
 
 def sketch(problem: ServerProblem) -> BestPlan:
-    """Find a plan quickly, without any bound: numbers that change at most once in a least on-time.
+    """Find a plan quickly, without a bound: numbers change at most once per minimum on-time.
 
-    In each such stretch as many servers are on, at the P-state of most flops for the energy, as its steps
-    can feed; kinds of server one after the other. Where that does not fit, all sleep as soon as they may.
+    In each such period as many servers are on, at the P-state with most flops per energy, as its steps can
+    supply; kinds of server one after the other. If that does not fit, all sleep as soon as allowed.
     """
     best = BestPlan(problem)
     left_j = problem.allowed_j - sum(table.servers * table.rest_j for table in problem.tables)
@@ -430,9 +429,9 @@ def sketch(problem: ServerProblem) -> BestPlan:
 
 
 def _in_stretches(fed: FloatArray, servers: int, started: int, obliged: IntArray, length: int) -> Trajectory:
-    """Servers of a kind, as many as all steps of a stretch of ``length`` can feed, at least those obliged.
+    """Return the servers of a kind that all steps of a period of ``length`` can supply.
 
-    In the first stretch none wake. One that falls asleep at the end of a stretch is not fed in that step.
+    In the first period none wake. One that falls asleep at the end of a period is not supplied in that step.
     """
     edges = np.arange(0, len(fed), length)
     before = np.concatenate((fed[1:], fed[-1:]))  # a step's number also takes what falling asleep draws
@@ -445,7 +444,7 @@ def _in_stretches(fed: FloatArray, servers: int, started: int, obliged: IntArray
 
 
 def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> BestPlan:
-    """Find a plan, if possible within ``gap`` of the best. All sleeping as soon as may be must fit."""
+    """Find a plan, if possible within ``gap`` of the best. All sleeping as soon as allowed must fit."""
     best = BestPlan(problem)
     small = ServerModel(problem, integer=True)
     if small.linear.column_count <= SMALL_COLUMNS:

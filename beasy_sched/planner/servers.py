@@ -1,6 +1,6 @@
-"""ITDM: the state of every server in every step, the most flops within the power envelope.
+"""ITDM: states of all servers in every step, with maximum flops within the power envelope.
 
-Numbers of servers by kind are planned first (`server_search.search`), then handed to single servers
+Numbers of servers by kind are planned first (`server_search.search`), then assigned to single servers
 (`server_search.states_by_rank`).
 """
 
@@ -33,7 +33,7 @@ _NODES = 2000
 """Branch-and-bound nodes of a small model: some seconds."""
 _SAME_ENVELOPE = 1e-6
 """An envelope short by at most this share of the least draw counts as sufficient (solver rounding)."""
-_DROPPED = "least on-times carried over from the window before do not fit the envelope and were dropped"
+_DROPPED = "minimum on-times from the previous window do not fit the envelope and were dropped"
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class ServerRules:
     minimum_on_s: float = 3600.0
     """A server that wakes stays on for at least this long, including the time to wake."""
     switch_cost_s: float = 300.0
-    """A wake-up must gain, beyond its cost, as many flops as this time at the kind's highest speed."""
+    """Time at the kind's highest speed whose flops a wake-up must gain beyond its cost, s."""
     gap: float = 0.005
     """Proven relative distance to the best plan at which the search may stop."""
     sketch: bool = False
-    """Whether a plan made quickly, and without a proven distance to the best, is enough."""
+    """Whether a quickly made plan without a proven distance to the best suffices."""
     time_s: float = math.inf
-    """Last resort: time limit of each optimization, s. The outcome says when it ended a search."""
+    """Last resort: time limit of each optimization, s. The outcome states whether it ended a search."""
 
     def __post_init__(self) -> None:
         for name in ("minimum_on_s", "switch_cost_s", "gap"):
@@ -60,7 +60,7 @@ class ServerRules:
 
 @dataclass(frozen=True)
 class ServerSetup:
-    """The servers of a platform by kind and rank, as a window begins."""
+    """Servers of a platform by kind and rank, at the start of a window."""
 
     platform: Platform
     tables: tuple[KindTable, ...]
@@ -74,7 +74,7 @@ class ServerSetup:
     def of(
         cls, platform: Platform, start: ServerStart, rules: ServerRules, step_s: float, window: int
     ) -> ServerSetup:
-        """Sort the servers. Raises ConfigError for what cannot be planned with."""
+        """Sort the servers. Raises ConfigError for input that cannot be used in planning."""
         start.check(platform)
         tables = kind_tables(platform, step_s)
         hosts = tuple(ranked_hosts(platform, kind, window) for kind in range(len(tables)))
@@ -92,7 +92,7 @@ class ServerSetup:
         return replace(self, starts=starts)
 
     def problem(self, budget_j: FloatArray, switch_cost_s: float = 0.0) -> ServerProblem:
-        """Ask for the most flops within the energy of each step, J: [T]."""
+        """Return the problem of maximum flops within the energy of each step, J: [T]."""
         # A budget beyond what the servers can draw makes no difference.
         most_j = sum(
             t.servers * max(float(t.on_j[-1]), float(t.waking_j[-1]), t.falling_j, t.asleep_j)
@@ -109,7 +109,7 @@ class ServerSetup:
         )
 
     def states(self, counts: tuple[KindCounts, ...]) -> StateArray:
-        """Hand the counts to the servers: P-state numbers, [T, N]."""
+        """Assign the counts to the servers: P-state numbers, [T, N]."""
         asleep = self.platform.sleep_pstate
         states = np.empty((len(counts[0].falling), self.platform.size), dtype=np.int8)
         for table, ids, start, mine in zip(self.tables, self.hosts, self.starts, counts, strict=True):
@@ -124,17 +124,17 @@ def least_power_w(
     """The sleep floor: mean power of each step if all servers fall asleep in the first one, W: [T].
 
     No plan fits an envelope below it. ``start``: the servers before the first step (default: all on).
-    Raises ConfigError for input that cannot be planned with.
+    Raises ConfigError for input that cannot be used in planning.
     """
     setup = ServerSetup.of(platform, start or ServerStart.all_on(platform), ServerRules(), step_s, 0)
     return setup.free().problem(np.zeros(steps)).least_j / step_s
 
 
 def envelope_j(envelope_w: FloatArray, step_s: float) -> FloatArray:
-    """The energy of each step of an envelope. Raises ConfigError for negative powers or NaN."""
+    """Return the energy of each step of an envelope. Raises ConfigError for negative powers or NaN."""
     envelope = np.asarray(envelope_w, dtype=np.float64)
     if envelope.ndim != 1 or not envelope.size:
-        raise ConfigError("the power envelope needs one value per step and at least one step")
+        raise ConfigError("power envelope: expected one value per step and at least one step")
     wrong = np.flatnonzero(~(envelope >= 0.0))
     if wrong.size:
         raise ConfigError(f"power envelope, step {wrong[0]}: {envelope[wrong[0]]:g} W, expected 0 W or more")
@@ -155,9 +155,9 @@ class ServerPlan:
     wakeups: int
     """Number of times that a server is woken."""
     shortfall_w: FloatArray
-    """[T] what the envelope lacks, W: above zero only where the outcome is infeasible."""
+    """[T] shortfall of the envelope, W: above zero only if the outcome is infeasible."""
     outcome: SolverOutcome
-    """Outcome of the solver: its objective is in flops, less the cost of wake-ups. Where it is infeasible,
+    """Outcome of the solver: its objective is in flops, minus the cost of wake-ups. If it is infeasible,
     the states are those of a plan within the envelope raised by ``shortfall_w``."""
     end: ServerStart
     """The servers after the last step: the start of the next window."""
@@ -207,7 +207,7 @@ def plan_servers(
 
 
 def _shortfall_j(problem: ServerProblem) -> FloatArray:
-    """What the budget lacks in each step even if all servers sleep as soon as they may, J: [T]."""
+    """Return the shortfall of the budget in each step if all servers sleep as soon as allowed, J: [T]."""
     return np.where(problem.least_j > problem.allowed_j, problem.least_j - problem.budget_j, 0.0)
 
 
@@ -218,7 +218,7 @@ def _outcome(
         return SolverOutcome(SolverStatus.INFEASIBLE, _shortfall_text(missing_w, least_w, step_s))
     optimal, parts = found.gap <= gap, [note] if note else []
     if found.ending is not SearchEnd.DONE and not (optimal and found.ending is SearchEnd.NODES):
-        parts.append(f"the search was cut short by {found.ending.value}")
+        parts.append(f"the search was stopped by {found.ending.value}")
     if not optimal:
         distance = f"within {found.gap:.2%}" if math.isfinite(found.gap) else "at an unknown distance"
         parts.insert(0, f"server plan {distance} of the best possible (asked: {gap:.2%})")
@@ -227,7 +227,7 @@ def _outcome(
 
 
 def _shortfall_text(missing_w: FloatArray, least_w: FloatArray, step_s: float) -> str:
-    def told(step: int) -> str:
+    def described(step: int) -> str:
         return (
             f"step {step} (hour {step * step_s / SECONDS_PER_HOUR:.2f}): the servers draw "
             f"at least {least_w[step]:.1f} W, {missing_w[step]:.1f} W more than the envelope"
@@ -236,9 +236,9 @@ def _shortfall_text(missing_w: FloatArray, least_w: FloatArray, step_s: float) -
     short = np.flatnonzero(missing_w).tolist()
     first, worst = short[0], int(np.argmax(missing_w))
     steps = "1 step" if len(short) == 1 else f"{len(short)} steps; first"
-    text = f"the power envelope is below what sleeping servers draw in {steps}: {told(first)}"
+    text = f"the power envelope is below the power of sleeping servers in {steps}: {described(first)}"
     if worst != first:
-        text += f"; the worst is {told(worst)}"
+        text += f"; the worst is {described(worst)}"
     if first == 0:
         text += "; in step 0, this includes the energy of switching servers off"
     return text

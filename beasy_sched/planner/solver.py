@@ -1,6 +1,6 @@
-"""HiGHS behind a small interface: one thread, seeded, ended by gap or nodes rather than by time.
+"""Small interface of HiGHS: one thread, seeded, ended by gap or nodes rather than by time.
 
-A mixed-integer linear model is put together block by block, and minimized for one objective after the other.
+A mixed-integer linear model is built block by block, and minimized for one objective after the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.extras import load_optional
 
 Term = tuple[IndexArray, float | FloatArray]
-"""Columns and their coefficients, one per row (a single column or coefficient stands for all rows)."""
+"""Columns and their coefficients, one per row (a single column or coefficient applies to all rows)."""
 
 
 class LinearModel:
@@ -29,7 +29,7 @@ class LinearModel:
         self.column_count = 0
         self.row_count = 0
         self.is_mip = False
-        """Whether some columns must be whole numbers."""
+        """Whether some columns must be integers."""
         self._columns: list[tuple[FloatArray, FloatArray, BoolArray]] = []
         self._rows: list[tuple[FloatArray, FloatArray]] = []
         self._entries: list[tuple[IndexArray, IndexArray, FloatArray]] = []
@@ -74,11 +74,11 @@ class LinearModel:
         return self.rows(count, given, given, (level, 1.0), (before, share), *changes)
 
     def add_entries(self, rows: IndexArray, columns: IndexArray, values: FloatArray) -> None:
-        """Add coefficients one by one: ``values`` of ``columns`` in ``rows``, no place twice."""
+        """Add single coefficients: ``values`` of ``columns`` in ``rows``, no position twice."""
         self._entries.append((rows, columns, values))
 
     def pass_to(self, highs: Any, highspy: Any) -> None:
-        """Give the model to HiGHS, without costs: as arrays, which is much faster than as a ``HighsLp``."""
+        """Pass the model to HiGHS without costs, as arrays, which is much faster than as a ``HighsLp``."""
         lower, upper, integer = _joined(self._columns)
         row_lower, row_upper = _joined(self._rows)
         rows, columns, values = _joined(self._entries)
@@ -104,12 +104,12 @@ class LinearModel:
 
 
 def _spread(values: float | FloatArray, count: int) -> FloatArray:
-    """One value for all, or one for each, as ``count`` numbers."""
+    """Return one value for all, or one for each, as ``count`` numbers."""
     return np.broadcast_to(np.asarray(values, dtype=np.float64), count)
 
 
 def _joined(blocks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """The arrays of all blocks, one after the other."""
+    """Return the concatenated arrays of all blocks."""
     return (np.concatenate(part) for part in zip(*blocks, strict=True))
 
 
@@ -119,7 +119,7 @@ class SolverLimits:
 
     relative_gap: float = 5e-5
     nodes: int = 20_000
-    """Most branch-and-bound nodes of one optimization."""
+    """Maximum number of branch-and-bound nodes of one optimization."""
     time_s: float = math.inf
     """Seconds for all optimizations of one model together."""
 
@@ -157,21 +157,20 @@ class SolverStatus(str, Enum):
     """Status of an optimization that has ended."""
 
     OPTIMAL = "optimal"
-    """A point within the gap that was asked for."""
+    """A point within the requested gap."""
     FEASIBLE = "feasible"
-    """A point that a node or time limit ended before the gap was closed; the message says which."""
+    """A point found before a node or time limit, which the message names, with an open gap."""
     NO_POINT = "no point"
-    """A limit was hit before any point was found: nothing is known about the problem."""
+    """A limit was reached before any point was found."""
     INFEASIBLE = "infeasible"
-    """No point exists; the message names what cannot be met."""
+    """No point exists; the message names the unreachable requirement."""
 
 
 @dataclass(frozen=True)
 class SolverOutcome:
-    """The result of an optimization, without its point. Raises ValueError where the parts disagree.
+    """Result of an optimization, without its point. Raises ValueError for inconsistent parts.
 
-    Everything here is the same on every machine, unless a time limit ended the solver; the message then
-    says so.
+    It is the same on every machine, unless a time limit, named in the message, ended the solver.
     """
 
     status: SolverStatus
@@ -190,7 +189,7 @@ class SolverOutcome:
 
     @property
     def has_point(self) -> bool:
-        """Whether there is a point that can be used."""
+        """Whether there is a usable point."""
         return self.status in (SolverStatus.OPTIMAL, SolverStatus.FEASIBLE)
 
 
@@ -199,14 +198,14 @@ _PRIMAL_SIMPLEX: Final = 4
 
 
 class Solver:
-    """A model inside HiGHS: minimize one objective after the other, adding rows and bounds between."""
+    """Model in HiGHS: minimizes one objective after the other, with rows and bounds added in between."""
 
     def __init__(
         self, model: LinearModel, limits: SolverLimits | None = None, *, tolerance: float | None = None
     ) -> None:
-        """Pass the model. Raises ConfigError where highspy is not installed.
+        """Pass the model. Raises ConfigError if highspy is not installed.
 
-        ``tolerance`` is how far a row or bound may be missed, absolute; None leaves HiGHS its own.
+        ``tolerance`` is the absolute tolerance of rows and bounds; None uses HiGHS's default.
         """
         self._highspy = _import_highspy()
         self._limits = limits or SolverLimits()
@@ -228,7 +227,7 @@ class Solver:
         model.pass_to(self._highs, self._highspy)
 
     def minimize(self, *costs: tuple[IntArray, float | FloatArray]) -> Solution:
-        """Minimize the sum of columns times costs; columns that are not named cost nothing."""
+        """Minimize the sum of columns times costs; other columns have no cost."""
         count = self._model.column_count
         cost = np.zeros(count)
         for columns, values in costs:
@@ -251,7 +250,7 @@ class Solver:
         return found
 
     def _run_anew(self, **options: int | str) -> Solution:
-        """Begin anew with other options of HiGHS, which are as before afterwards."""
+        """Start again with other options of HiGHS, which are restored afterwards."""
         before = {name: self._highs.getOptionValue(name)[1] for name in options}
         self._highs.clearSolver()
         for name, value in options.items():
@@ -276,7 +275,7 @@ class Solver:
     def add_rows(self, columns: IntArray, values: FloatArray, upper: FloatArray) -> None:
         """Add rows ``sum of columns times values <= upper``; the arrays are [rows, terms], ``upper`` [rows].
 
-        Terms whose column is below 0 are left out.
+        Terms whose column is below 0 are omitted.
         """
         there = columns >= 0
         starts = np.concatenate(([0], np.cumsum(there.sum(axis=1))))
@@ -311,13 +310,13 @@ class Solver:
 
 
 def solver_name() -> str:
-    """The solver and its version, for a plan's provenance. Raises ConfigError where it is missing."""
+    """Return the solver and its version, for a plan's provenance. Raises ConfigError if it is missing."""
     return f"HiGHS {_quiet_highs(_import_highspy())().version()}"
 
 
 @cache
 def _quiet_highs(highspy: Any) -> Any:
-    """The class of HiGHS, but silent: since 1.16 it prints a banner when it enables its callbacks."""
+    """Return a silent class of HiGHS: since 1.16 it prints a banner when it enables its callbacks."""
 
     class QuietHighs(highspy.Highs):  # type: ignore[misc]  # highspy has no types
         def enableCallbacks(self) -> None:

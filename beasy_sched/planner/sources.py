@@ -1,4 +1,4 @@
-"""What plans made during a run are made from: the files that the settings name, or a plan's forecasts."""
+"""Sources of plans made during a run: files named in the settings, or a plan's forecasts."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from beasy_sched.units import parse_duration
 
 
 def replan_rule(settings: RunSettings, platform: Platform | None) -> ReplanRule | None:
-    """Read what the settings say of plans made during the run; None where they say nothing.
+    """Read the settings of plans made during the run; None if there are none.
 
-    Raises ConfigError and InputError where a run with these settings would.
+    Raises ConfigError and InputError like a run with these settings.
     """
     if settings.replan is None:
         return None
@@ -54,10 +54,10 @@ def replan_rule(settings: RunSettings, platform: Platform | None) -> ReplanRule 
 
 
 def first_plan_shortage(settings: RunSettings, rule: ReplanRule, platform: Platform) -> str:
-    """Say what the site lacks with all servers asleep in the plan that a run would begin with, "" if nothing.
+    """Describe what the site lacks with all servers asleep in a run's initial plan, "" if nothing.
 
-    The settings, of which the ``rule`` was read, name no plan to begin with. Raises ConfigError, InputError
-    and NoPlan where the run would, as far as powers show this.
+    The settings, from which ``rule`` was read, do not name an initial plan. Raises ConfigError, InputError
+    and NoPlan like the run, as far as powers show this.
     """
     site = site_of(settings)
     try:
@@ -67,28 +67,28 @@ def first_plan_shortage(settings: RunSettings, rule: ReplanRule, platform: Platf
 
 
 def no_first_plan(problem: object) -> NoPlan:
-    """Say that there is no plan to begin the run with, because of ``problem``."""
-    return NoPlan(f"no plan to begin the run with: {problem}")
+    """Return the error for a missing initial plan, caused by ``problem``."""
+    return NoPlan(f"no initial plan for the run: {problem}")
 
 
 def site_of(settings: RunSettings) -> Site:
-    """The site that plans are made for. Raises ConfigError and InputError."""
+    """Return the site of the plans. Raises ConfigError and InputError."""
     if settings.site is None:
         raise ConfigError("--replan requires a site: pass --site FILE")
     return parse_site(settings.site, settings.site_name)
 
 
 class ReplanSources:
-    """Sources of plans: the files that the settings name, or else what the plan file expects."""
+    """Sources of plans: the files named in the settings, or else the forecasts of the plan file."""
 
     def __init__(self, settings: RunSettings, replan: ReplanSettings, site: Site) -> None:
-        """Raises ConfigError where the settings say nothing of what to expect, or say it twice."""
+        """Raises ConfigError if the settings give no forecasts, or give them twice."""
         self.settings, self.replan, self.site = settings, replan, site
         self.every_steps = every_steps(replan.every, site)
         self._steps = site.steps * settings.windows
         self.plans = None if settings.plan is None else read_plans(settings.plan)
         if replan.workloads and replan.demand is not None:
-            raise ConfigError("the demand comes from one place: give --replan-workload or --replan-demand")
+            raise ConfigError("give only one of --replan-workload and --replan-demand")
         if not replan.workloads and replan.demand is None and self.plans is None:
             raise ConfigError(
                 "--replan requires the expected demand: --replan-workload, --replan-demand, or a --plan"
@@ -99,7 +99,7 @@ class ReplanSources:
             )
 
     def rule(self, platform: Platform | None) -> ReplanRule:
-        """Return the rule that the session is told."""
+        """Return the rule for the session."""
         options, season = self._options(), self.replan.season
         if season is not None:
             targets_kg = season_targets_kg(season, self.site, self.settings.windows)
@@ -110,7 +110,7 @@ class ReplanSources:
         if self.replan.workloads:
             if platform is None:
                 raise ConfigError(
-                    "--replan-workload requires the platform (-p): its speed tells the run times"
+                    "--replan-workload requires the platform (-p): its speed determines the run times"
                 )
             return expected_jobs(self.replan.workloads, platform)
         if self.replan.demand is not None:
@@ -125,11 +125,11 @@ class ReplanSources:
 
     def _of_plans(self, name: str) -> FloatArray:
         if self.plans is None:
-            raise RuntimeError("there is no plan to take forecasts from")
+            raise RuntimeError("there is no plan with forecasts")
         return np.concatenate([getattr(plan.power, name) for plan in self.plans])
 
     def _quantiles_of_plans(self) -> Quantiles | None:
-        """The quantiles of the demand that all plans have; None where one has none, or other levels."""
+        """Return the demand quantiles common to all plans; None if one has none, or other levels."""
         found = [plan.load_quantiles for plan in self.plans or ()]
         known = [quantiles for quantiles in found if quantiles is not UNSET]
         if len(known) < len(found) or len({tuple(each.levels) for each in known}) > 1:
@@ -137,7 +137,7 @@ class ReplanSources:
         return Quantiles(known[0].levels, np.concatenate([each.power_w for each in known], axis=1))
 
     def _options(self) -> OfflineOptions:
-        """Return the options that the plan file was made with, or else the usual ones."""
+        """Return the options of the plan file, or else the defaults."""
         if self.plans is None:
             return OfflineOptions()
         plan, options = self.plans[0], self.plans[0].provenance.settings
@@ -156,7 +156,7 @@ class ReplanSources:
         )
 
     def hashes(self) -> dict[str, str]:
-        """The SHA-256 of what the plans are made from, by what it is."""
+        """Return the SHA-256 of the plans' sources, by role."""
         files: dict[str, str | None] = {
             **{f"workload {number}": path for number, path in enumerate(self.replan.workloads)},
             "demand": self.replan.demand,
@@ -168,7 +168,7 @@ class ReplanSources:
 
 
 def _uncertainty(plan: Plan, shares: FloatArray) -> Uncertainty:
-    """The straight line that a plan's uncertainties (one share per step) lie on."""
+    """Return the straight line of a plan's uncertainties (one share per step)."""
     usual = Uncertainty()
     last = min(len(shares) - 1, int(usual.horizon_s / plan.step_s))
     if last == 0:
@@ -179,7 +179,7 @@ def _uncertainty(plan: Plan, shares: FloatArray) -> Uncertainty:
 
 
 def every_steps(every: str, site: Site) -> int:
-    """How many steps lie between plans: ``window``, or a duration such as ``12h``. Raises ConfigError."""
+    """Return the number of steps between plans: ``window``, or a time such as ``12h``. Raises ConfigError."""
     if every == "window":
         return site.steps
     try:
@@ -195,9 +195,9 @@ def every_steps(every: str, site: Site) -> int:
 
 
 def first_request(rule: ReplanRule, site: Site, platform: Platform, settings: RunSettings) -> PlanRequest:
-    """Ask for the plans of the first two windows, from the site's levels and with all servers on.
+    """Request the plans of the first two windows, from the site's levels and with all servers on.
 
-    Raises ConfigError where the platform has no powers or speeds to plan with.
+    Raises ConfigError if the platform has no powers or speeds.
     """
     if not (platform.has_powers and platform.has_speeds):
         raise ConfigError(

@@ -1,11 +1,10 @@
 """Plans of windows, each starting where the previous one ends, made before a run or during it.
 
-In each window, power and servers negotiate once (thesis, Section 3.1.1): the servers ask for their demand,
+In each window, power and servers negotiate once (thesis, Section 3.1.1): the servers request their demand,
 the power decisions offer an envelope, and the servers are planned within it.
 
-What is planned anew during a run starts from the levels, servers and jobs that are there: `make_plans`
-answers a `PlanRequest`, and has no other input. docs/decisions/beasy-and-plans.md#rolling-plans describes
-what is asked for and when.
+Plans made during a run start from the current levels, servers and jobs: `make_plans` serves a `PlanRequest`,
+its only input. docs/decisions/beasy-and-plans.md#rolling-plans describes the requests.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ from beasy_sched.planner.solver import SolverLimits, SolverOutcome, solver_name
 T = TypeVar("T")
 
 FORECAST_STEP: Final = "forecast_step_s"
-"""Setting of a plan's provenance that has `OfflineOptions.forecast_step_s`, where that is not 0."""
+"""Setting of a plan's provenance that has `OfflineOptions.forecast_step_s`, if that is not 0."""
 TANK_TARGETS: Final = "tank_targets_kg"
 """Setting of a plan's provenance that has `OfflineOptions.tank_targets_kg`, separated by spaces."""
 
 
 class NoPlan(BeasyError):
-    """No plan was found: the message says why."""
+    """No plan was found; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +56,13 @@ class OfflineOptions:
     limits: SolverLimits = field(default_factory=SolverLimits)
     rules: ServerRules = field(default_factory=ServerRules)
     forecast_step_s: float = 0.0
-    """The demand that plans are made from is its mean over so long, s; 0: the plan's own step."""
+    """Time over which the demand is averaged for plans, s; 0: the plan's own step."""
     tank_targets_kg: tuple[float, ...] = ()
-    """Hydrogen wanted at the end of each window, kg, from a plan of the season (`Season.targets_kg`); empty:
+    """Hydrogen target at the end of each window, kg, from a seasonal plan (`Season.targets_kg`); empty:
     the site's ``level_target_kg`` at the end of every window. Windows beyond them have the last one."""
 
     def described(self) -> dict[str, str]:
-        """The options as text, for a plan's provenance."""
+        """Return the options as strings, for a plan's provenance."""
         return {
             "surplus": self.surplus.value,
             "minimum_on_s": f"{self.rules.minimum_on_s:g}",
@@ -75,7 +74,7 @@ class OfflineOptions:
         }
 
     def forecast_steps(self, step_s: float) -> int:
-        """How many steps of ``step_s`` the demand is averaged over. Raises ConfigError for parts of steps."""
+        """Return the number of steps over which demand is averaged. Raises ConfigError for parts of steps."""
         steps = self.forecast_step_s / step_s
         if abs(steps - round(steps)) > 1e-9 or (self.forecast_step_s and steps < 1):
             raise ConfigError(
@@ -85,7 +84,7 @@ class OfflineOptions:
         return max(round(steps), 1)
 
     def storage_of(self, site: Site, window: int) -> Storage:
-        """The site's storage, with the hydrogen target of a window."""
+        """Return the site's storage, with the hydrogen target of a window."""
         hydrogen = site.storage.hydrogen
         if not self.tank_targets_kg or hydrogen is None:
             return site.storage
@@ -110,7 +109,7 @@ def plan_windows(
 
     ``report`` is called with the fraction completed; ``load_quantiles`` has the demand's quantiles, if it has
     any. Raises ConfigError for forecasts that do not fill
-    whole windows or a platform without powers, and NoPlan where a window has no plan.
+    whole windows or a platform without powers, and NoPlan if a window has no plan.
     """
     options = options or OfflineOptions()
     load, renew = checked_powers("demand", load_w), checked_powers("production", renew_w)
@@ -125,7 +124,7 @@ def plan_windows(
     count = len(load) // site.steps
     if options.tank_targets_kg and len(options.tank_targets_kg) < count:
         raise ConfigError(
-            f"the season has targets for {len(options.tank_targets_kg)} windows, {count} are to be planned"
+            f"the season has targets for {len(options.tank_targets_kg)} windows, expected {count}"
         )
     for window in range(count):
         steps = slice(window * site.steps, (window + 1) * site.steps)
@@ -146,7 +145,7 @@ class WindowStart:
     window: int
     """Number of the window in the run."""
     start_s: float
-    """Time from which the window is planned, on the run's clock, s: its start, or a moment within it."""
+    """Simulated time from which the window is planned, s: its start, or a time within it."""
     storage: StorageState
     servers: ServerStart
 
@@ -163,8 +162,8 @@ def plan_window(
 ) -> tuple[Plan, ServerStart]:
     """Plan a window, or the rest of one; return its plan and the state of the servers at its end.
 
-    The forecasts have one value (W) for each step to plan. Raises NoPlan; with ``explain``, its message says
-    what cannot be met.
+    The forecasts have one value (W) for each step to plan. Raises NoPlan; with ``explain``, its message
+    names the unreachable requirement.
     """
     steps, step_s, rules, window = len(load_w), site.step_s, options.rules, start.window
     load_w = mean_over(load_w, options.forecast_steps(step_s))
@@ -194,7 +193,7 @@ def plan_window(
 def _with_quantiles(
     plan: Plan, quantiles: Quantiles | None, platform: Platform, options: OfflineOptions
 ) -> Plan:
-    """The plan with the demand's quantiles, if there are any, averaged and limited as its demand is."""
+    """Return the plan with the demand's quantiles, if any, averaged and limited like its demand."""
     if quantiles is None:
         return plan
     steps, most_w = options.forecast_steps(plan.step_s), full_draw_w(platform)
@@ -210,7 +209,7 @@ def _problem(
     start: WindowStart,
     options: OfflineOptions,
 ) -> PowerProblem:
-    """The power decisions' question for a window, or the rest of one."""
+    """Return the input of the power decisions for a window, or the rest of one."""
     floor_w = least_power_w(platform, len(load_w), site.step_s, start.servers)
     most_w = full_draw_w(platform)
     return PowerProblem(
@@ -231,7 +230,7 @@ def _problem(
 def _planned_power(
     problem: PowerProblem, start: WindowStart, options: OfflineOptions, explain: bool
 ) -> tuple[PowerPlan, SolverOutcome]:
-    """The window's power plan. Raises NoPlan; with ``explain``, its message says what cannot be met."""
+    """Return the window's power plan. Raises NoPlan; with ``explain``, with the unreachable requirement."""
     decision = plan_power(problem, options.limits, explain=explain)
     if decision.plan is None:
         raise NoPlan(f"window {start.window}: {decision.outcome.message}")
@@ -240,10 +239,10 @@ def _planned_power(
 
 @dataclass(frozen=True)
 class ReplanRule:
-    """Rule of when plans are made during a run, and from what."""
+    """Rule for plans made during a run: interval and forecasts."""
 
     every_steps: int
-    """A plan is made for every so-many-th step, counted from time 0."""
+    """Number of steps between plans, counted from time 0."""
     demand: DemandForecast
     renew_w: FloatArray | None
     """Expected production of each step from time 0 on, W; None for the run's forecast at each planning."""
@@ -253,13 +252,13 @@ class ReplanRule:
 def make_plans(
     site: Site, platform: Platform, request: PlanRequest, options: OfflineOptions, provenance: Provenance
 ) -> tuple[Plan, ...]:
-    """Plan what ``request`` asks for: one plan for each part, each from where the one before ends.
+    """Make the requested plans: one for each part, each starting where the previous one ends.
 
     A target that cannot be reached from the level at the start is replaced: by that level, or else by the
     least level. The servers of later parts are planned quickly: these plans are replaced before they begin,
-    unless planning fails. Raises NoPlan where the first part has no plan; where a later one has none, the
-    plans end before it. A plan that starts above the level, because the site cannot stay above SoC_min even
-    with all servers asleep, says so in its provenance.
+    unless planning fails. Raises NoPlan if the first part has no plan; if a later one has none, the plans end
+    before it. A plan that starts above the level, because the site cannot stay above SoC_min even with all
+    servers asleep, notes this in its provenance.
     """
     provenance = replace(
         provenance, solver=solver_name(), settings=options.described(), rolled=request.rolled
@@ -284,17 +283,16 @@ def make_plans(
 
 
 def _possible(storage: Storage, level: StorageState) -> StorageState:
-    """The level nearest to ``level`` at which a plan can start: the guard may go below SoC_min."""
+    """Return the level nearest to ``level`` at which a plan can start: the guard may go below SoC_min."""
     battery, tank_kg = storage.battery, storage.tank_kg
     battery_j = min(max(level.battery_j, battery.min_j), battery.max_j)
     return StorageState(battery_j, min(max(level.hydrogen_kg, 0.0), tank_kg))
 
 
 def first_shortage(site: Site, platform: Platform, request: PlanRequest, options: OfflineOptions) -> str:
-    """Say what the first plan of ``request`` lacks with all servers asleep, "" if nothing.
+    """Describe what the first plan of ``request`` lacks with all servers asleep, "" if nothing.
 
-    Only powers are planned. Raises NoPlan, as `make_plans` does for the same request, where they cannot be,
-    and ConfigError.
+    Only powers are planned. Raises NoPlan like `make_plans` for the same request, and ConfigError.
     """
     part = request.parts[0]
     level = _possible(site.storage, request.level)
@@ -317,7 +315,7 @@ def first_shortage(site: Site, platform: Platform, request: PlanRequest, options
 
 
 def _with_shortage(plan: Plan, shortage: str) -> Plan:
-    """The plan, whose provenance says why it starts above the level that it was asked to start from."""
+    """Return the plan with the reason in its provenance why it starts above the requested level."""
     solved = tuple(
         replace(one, message="; ".join(filter(None, (shortage, one.message)))) if one.name == "power" else one
         for one in plan.provenance.solved
@@ -333,11 +331,11 @@ def _within_reach(
     options: OfflineOptions,
     planned: Callable[..., T],
 ) -> tuple[T, str]:
-    """Have a part ``planned`` with the highest of its targets that can be reached.
+    """Plan a part with ``planned`` and the highest of its reachable targets.
 
-    If none can, because sleeping servers alone take the battery below SoC_min, the plan starts as high
-    above the level as keeps it there: a run's guard goes below SoC_min for them. Returns the plan, and what
-    is missing then. Raises NoPlan, for the first target.
+    If none can, because sleeping servers alone take the battery below SoC_min, the plan starts
+    high enough above the level to stay there: a run's guard goes below SoC_min for them. Returns the plan and
+    the missing energy. Raises NoPlan, for the first target.
     """
     first: Callable[[], T] | None = None
     higher = replace(start, storage=_with_sleep_paid(site, platform, part, start))
@@ -371,7 +369,7 @@ def _within_reach(
 def _with_sleep_paid(
     site: Site, platform: Platform, part: WindowForecast, start: WindowStart
 ) -> StorageState:
-    """The least levels, not below those at the start, from which all servers can sleep without hydrogen."""
+    """Return the least levels from the initial ones on at which all servers can sleep without hydrogen."""
     battery, step_s, level = site.storage.battery, site.step_s, start.storage
     if not battery.exists:
         return level
@@ -392,7 +390,7 @@ def _with_sleep_paid(
 
 
 def _targets(storage: Storage, level: StorageState) -> list[Storage]:
-    """The storage with its targets, and with lower ones, the highest first."""
+    """Yield the storage with its targets, and with lower ones, the highest first."""
     battery, hydrogen = storage.battery, storage.hydrogen
     found = [storage]
     for lowest in (level, StorageState(battery.min_j, 0.0)):

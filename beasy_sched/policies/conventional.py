@@ -1,4 +1,4 @@
-"""The conventional scheduler of GreenSlot's paper: EASY by least slack time, blind to energy."""
+"""The conventional scheduler of GreenSlot's paper: EASY by least slack time, without regard to energy."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ class Conventional(Policy):
     options: SlotOptions
 
     def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
-        """Tell of deadlines that slots are too long for."""
+        """Warn of deadlines that are too tight for the slots."""
         return unkept_deadlines(self.options.slot_s, self.name, inputs.due_jobs)
 
     def begin(self, view: View) -> None:
-        """Refuse slots that do not fit the site's steps."""
+        """Check that slots fit the site's steps."""
         check_slot(self.options.slot_s, view, self.name)
         self._clock = SlotClock(self.options.slot_s)
         self._deadlines = Deadlines(self.options)
         self._dispatcher = Dispatcher(self.options)
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Decide at the start of a slot; in between, start what is due as servers wake."""
+        """Decide at the start of a slot; in between, start due jobs as servers wake."""
         at_slot = self._clock.starts(view.now)
         actions: list[Action] = []
         if at_slot:
@@ -82,11 +82,11 @@ class _SlotPass(EasyPass):
         self.free = usable_count(view) - sum(job.res for job in self.started)
 
     def heads(self) -> Iterable[Job]:
-        """Waiting jobs that are not due already."""
+        """Waiting jobs that are not yet due."""
         return (job for job in super().heads() if job.id not in self._dispatcher.due)
 
     def start(self, job: Job, late: bool = False) -> bool:
-        """Let ``job`` be due if there are enough servers, awake or not."""
+        """Mark ``job`` as due if there are enough servers, awake or not."""
         if job.res > self.free:
             return False
         facts = self.facts(job) | self._deadlines.facts(job, self.view.now)

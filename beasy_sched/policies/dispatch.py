@@ -1,7 +1,7 @@
-"""Starting jobs slot by slot: what `greenslot`, `conventional` and `lowest-window` share.
+"""Starting jobs slot by slot: common code of `greenslot`, `conventional` and `lowest-window`.
 
-Decisions are taken at the starts of slots, multiples of the slot's length. Jobs that are due start as soon as
-enough servers are awake, which are woken for them; idle servers are put to sleep (Section 4.1 of GreenSlot,
+Decisions are taken at the starts of slots, multiples of the slot's length. Due jobs start as soon as enough
+servers, which are woken for them, are awake; idle servers are put to sleep (Section 4.1 of GreenSlot,
 Goiri et al., SC 2011).
 """
 
@@ -33,24 +33,24 @@ SLOT_WORDS: Final[Sentences] = {
     ("P-state", NOT_NEEDED): Words("No job starts on it in this slot."),
     ("P-state", WANTED): EASY_WORDS["P-state", WANTED],
 }
-"""Words for the rules that the policies of slots share."""
+"""Words for the rules shared by the slot policies."""
 
 
 class SlotOptions(Options, frozen=True):
-    """Options that the policies of slots share."""
+    """Options shared by the slot policies."""
 
     slot_s: float = 900.0
     """Length of a slot, s; 0 for `conventional`: jobs start at any time."""
     sleep: Literal["slot", "at-once", "never"] = "slot"
-    """When idle servers are put to sleep: at the start of a slot, at once, or never."""
+    """When idle servers are put to sleep: at the start of a slot, immediately, or never."""
     default_slack_h: float | None = 24.0
-    """Slack of a job without a deadline, hours, after its submission and walltime; null: it is never due."""
+    """Slack of a job without a deadline, hours, added to its submission and walltime; null: no deadline."""
     internal_deadlines: Literal["slots", "exact"] = "slots"
-    """Whether a phase's deadline leaves the next one whole slots, or its duration only."""
+    """Whether the deadline of a phase leaves whole slots to the next phase, or only its duration."""
 
 
 class Deadlines:
-    """Deadlines of waiting jobs: their own, or what their successors leave them."""
+    """Deadlines of waiting jobs: their own, or those derived from their successors."""
 
     def __init__(self, options: SlotOptions) -> None:
         """Begin with no jobs."""
@@ -59,7 +59,7 @@ class Deadlines:
         self._order: dict[str, int] = {}
 
     def update(self, jobs: Iterable[Job]) -> list[Job]:
-        """Take in the waiting jobs, forget all others, and return the new ones in order of submission."""
+        """Update with the waiting jobs, drop all others, and return the new ones in order of submission."""
         waiting = {job.id: job for job in jobs}
         new = [job for job_id, job in waiting.items() if job_id not in self._due_s]
         new.sort(key=lambda job: (job.subtime_s, job.id))
@@ -78,7 +78,7 @@ class Deadlines:
 
     @staticmethod
     def _concerned(waiting: Mapping[str, Job], new: Sequence[Job]) -> Iterable[Job]:
-        """The jobs whose deadlines may depend on new ones."""
+        """Return the jobs whose deadlines may depend on new ones."""
         if any(job.terms.after for job in new):
             return waiting.values()
         workflows = {job.terms.workflow for job in new} - {""}
@@ -86,23 +86,23 @@ class Deadlines:
         return {job.id: job for job in (*new, *older)}.values()
 
     def own_s(self, job: Job) -> float:
-        """Return the deadline that a job's user gave, else the default one, s."""
+        """Return the deadline given by a job's user, else the default one, s."""
         slack_h = self._options.default_slack_h
         if job.terms.deadline_s < math.inf or slack_h is None:
             return job.terms.deadline_s
         return job.subtime_s + reserved_s(job) + slack_h * SECONDS_PER_HOUR
 
     def due_s(self, job: Job) -> float:
-        """Return by when a job must end so that its successors can keep their deadlines, s."""
+        """Return the time by which a job must end so that its successors can meet their deadlines, s."""
         return self._due_s[job.id]
 
     def latest_start_s(self, job: Job) -> float:
-        """Return the latest start that keeps the deadline, s: infinite without one."""
+        """Return the latest start that meets the deadline, s: infinite without one."""
         due_s = self._due_s[job.id]
         return due_s - reserved_s(job) if due_s < math.inf else math.inf
 
     def facts(self, job: Job, now: float) -> FactDict:
-        """Return a job's slack and deadline at ``now``, for the log; nothing without a deadline."""
+        """Return a job's slack and deadline at ``now`` for the log; empty without a deadline."""
         slack_s = self.latest_start_s(job) - now
         if math.isinf(slack_s):
             return {}
@@ -110,22 +110,22 @@ class Deadlines:
         return {**slack, "deadline_s": self.due_s(job)}
 
     def number(self, job: Job) -> int:
-        """Return a job's place in the order of submission."""
+        """Return a job's position in the order of submission."""
         return self._order[job.id]
 
 
 def reserved_s(job: Job | DueJob) -> float:
-    """Return for how long a job is planned, s: its walltime, else 1.2 times its estimate, else for ever."""
+    """Return the planned length of a job, s: its walltime, else 1.2 times its estimate, else infinite."""
     if math.isfinite(job.walltime_s) or job.terms.estimate_s is None:
         return job.walltime_s
     return ESTIMATE_TOLERANCE * job.terms.estimate_s
 
 
 def unkept_deadlines(slot_s: float, policy: str, jobs: Sequence[DueJob]) -> list[Finding]:
-    """Return a finding if slots of ``slot_s`` keep jobs from being planned to end in time.
+    """Return a warning if slots of ``slot_s`` make it impossible to plan jobs to end in time.
 
     These are the jobs that could end in time if they started when they are submitted, but not from the start
-    of the next slot on. Those of workflows count by themselves, so more of them may be late.
+    of the next slot on. Jobs of workflows are counted individually, so more of them may be late.
     """
     if not (slot_s > 0 and jobs):
         return []
@@ -140,15 +140,15 @@ def unkept_deadlines(slot_s: float, policy: str, jobs: Sequence[DueJob]) -> list
     return [
         odd(
             "slots-long",
-            f"{late:,} of {len(jobs):,} deadlines leave less time than the wait for the next slot and the"
-            f" walltime take together, and cannot be planned for: policy {policy!r} starts jobs only at the"
+            f"{late:,} of {len(jobs):,} deadlines are too tight: the walltime and the wait for the next"
+            f" slot together exceed the available time, because policy {policy!r} starts jobs only at the"
             f" starts of slots of {slot_s:g} s; set a shorter slot_s (and step_s of the site)",
         )
     ]
 
 
 def check_slot(slot_s: float, view: View, policy: str) -> None:
-    """Refuse slots that are no multiple of the site's step. Raises ConfigError."""
+    """Raise ConfigError if the slot length is not a multiple of the site's step."""
     if view.site is None or not slot_s:
         return
     steps = slot_s / view.site.step_s
@@ -160,16 +160,16 @@ def check_slot(slot_s: float, view: View, policy: str) -> None:
 
 
 class Dispatcher:
-    """Jobs that are due: they start, in order, when enough servers are awake."""
+    """Due jobs, which start in order when enough servers are awake."""
 
     def __init__(self, options: SlotOptions) -> None:
         """Begin with no jobs due."""
         self._options = options
         self.due: dict[str, tuple[Job, str, Callable[[], Facts]]] = {}
-        """Jobs that are to start, the most urgent first: job, rule, the numbers behind it."""
+        """Jobs to start, the most urgent first: job, rule, facts."""
 
     def actions(self, view: View, *, at_slot: bool) -> list[Action]:
-        """Start what can start, wake servers for the rest, and put to sleep what is not needed."""
+        """Start the jobs that can start, wake servers for the others, and put unneeded servers to sleep."""
         actions: list[Action] = []
         mask, free = view.free_mask(), view.free_count
         self.due = {job_id: entry for job_id, entry in self.due.items() if entry[0].state is JobState.WAITING}
@@ -195,7 +195,7 @@ class Dispatcher:
 
 
 def usable_count(view: View) -> int:
-    """Return how many servers a job may be given now: those that are free, asleep or in transition."""
+    """Return the number of servers available to a job: those that are free, asleep or in transition."""
     down = (
         (view.host_state == ASLEEP) | (view.host_state == SWITCHING_OFF) | (view.host_state == SWITCHING_ON)
     )
@@ -203,7 +203,7 @@ def usable_count(view: View) -> int:
 
 
 class SlotClock:
-    """Tells when slots start; a message comes up to a moment after the start."""
+    """Computes slot boundaries; messages may arrive slightly after a boundary."""
 
     def __init__(self, slot_s: float) -> None:
         """No slot has started."""
@@ -216,7 +216,7 @@ class SlotClock:
         return (self.index + 1) * self.slot_s
 
     def starts(self, now: float) -> bool:
-        """Tell whether a slot has started since the last call; remembers it."""
+        """Return whether a slot has started since the last call, and record it."""
         index = int((now + TIME_TOLERANCE_S) // self.slot_s) if self.slot_s else self.index + 1
         new, self.index = index != self.index, index
         return new

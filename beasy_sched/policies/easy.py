@@ -1,10 +1,10 @@
-"""EASY backfilling: the scheduling pass that all policies share, and the plain policies `easy` and `fcfs`.
+"""EASY backfilling: the scheduling pass shared by all policies, and the plain policies `easy` and `fcfs`.
 
-A pass starts jobs in order P_R until one cannot start, promises hosts to that one (the reservation), and
-tries every other job once, in order P_B. Policies differ in the two orders and in the hooks of `EasyPass`:
-which jobs are wanted now, which hosts a job gets and whether it may start, when the first waiting job will
-have its hosts, and what is kept for it. Several of them put servers to sleep and wake them with the functions
-below.
+A pass starts jobs in order P_R until one cannot start, reserves hosts for that one, and tries every other job
+once, in order P_B. Policies differ in the two orders and in the hooks of `EasyPass`:
+which jobs should start now, which hosts a job gets and whether it may start, when the first waiting job will
+have its hosts, and what is reserved for it. Several of them put servers to sleep and wake them with the
+functions below.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 Places = npt.NDArray[np.intp]
 
 Order = Callable[[JobQueue, Places, float], Places]
-"""Sorts places of the queue, given in order of arrival, at a time (s); ties keep the order of arrival."""
+"""Sorts queue positions, given in order of submission, at a time (s); ties keep that order."""
 
 
 def by_arrival(queue: JobQueue, places: Places, now: float) -> Places:
@@ -59,7 +59,7 @@ def _sizes_host_s(queue: JobQueue, places: Places, now: float) -> FloatArray:
 
 
 def _minus_slowdowns(queue: JobQueue, places: Places, now: float) -> FloatArray:
-    """Negative bounded slowdown of each job, by its walltime; -1 for jobs without one."""
+    """Return the negative bounded slowdown of each job by its walltime; -1 for jobs without one."""
     walltime_s = queue.walltime_s[places]
     wait_s = now - queue.subtime_s[places]
     endless = np.isinf(walltime_s)
@@ -81,7 +81,7 @@ _SEARCHED: Final = 4
 
 
 def one_by_one(order: Order, queue: JobQueue, places: Places, now: float) -> Iterator[int]:
-    """Yield places in ``order``, the first few without sorting: most passes ask for no more than two."""
+    """Yield positions in ``order``, the first few without sorting: most passes need at most two."""
     if len(places) < 2:
         yield from places.tolist()
         return
@@ -100,68 +100,72 @@ def one_by_one(order: Order, queue: JobQueue, places: Places, now: float) -> Ite
 HEAD: Final = "head of the queue"
 BACKFILLED: Final = "backfilled"
 SLEEPERS_PAY: Final = "; idle servers sleep for it"
-"""Added to the two rules above if BEASY puts idle servers to sleep to pay for the job."""
+"""Suffix of the two rules above if BEASY puts idle servers to sleep to save energy for the job."""
 RESERVED: Final = "reserved"
-"""Not enough hosts are free, but it is known when enough will be."""
+"""Not enough hosts are free, but the time when enough will be is known."""
 NOT_RESERVED: Final = "no reservation"
-"""Not enough hosts are free, and it is not known when enough will be."""
+"""Not enough hosts are free, and the time when enough will be is unknown."""
 NO_STEP_ENERGY: Final = "no energy in this step"
-"""The guard's veto: the energy left in the step does not suffice."""
+"""The guard's veto: the remaining energy of the step does not suffice."""
 PLAN_CANNOT_PAY: Final = "plan cannot pay"
 """BEASY's energy test failed."""
 SET_ASIDE: Final = "ends after the last window"
 WANTED: Final = "waiting jobs want it"
-"""Why servers are woken."""
+"""Reason for waking servers."""
 IDLE_LONG: Final = "idle for T_wait"
-"""Why servers are put to sleep that no job asks for."""
+"""Reason for putting unneeded servers to sleep."""
 
 EASY_WORDS: Final[Sentences] = {
     ("start", HEAD): Words(HEAD_TOLD + STEP),
     ("start", BACKFILLED): Words(FILLER + STEP),
     ("postpone", RESERVED): Words(
-        LACKS + "; it is promised its hosts for {reserved_at_s}.",
-        of_jobs="too few hosts were free (a start was promised)",
+        LACKS + "; its hosts are reserved for {reserved_at_s}.",
+        of_jobs="not enough free hosts (had a reservation)",
     ),
     ("postpone", NOT_RESERVED): Words(
-        LACKS + "; when enough will be is not known yet.",
-        of_jobs="too few hosts were free",
+        LACKS + "; when enough will be free is not yet known.",
+        of_jobs="not enough free hosts",
     ),
     ("postpone", NO_STEP_ENERGY): Words(
-        "Its {hosts_asked:host} are free, but to the end of the step it would take up to {cost_j}, and"
-        " {headroom_j} is left above SoC_min (the guard's veto).[ It is promised hosts for {reserved_at_s}.]",
-        of_jobs="no energy was left for them in the step",
+        "{hosts_asked:host} are free, but it may need {cost_j} until the end of the step, and only"
+        " {headroom_j} is available above SoC_min (guard veto).[ Its hosts are reserved for"
+        " {reserved_at_s}.]",
+        of_jobs="not enough energy in the step",
     ),
     ("P-state", WANTED): Words(
-        "Waiting jobs ask for {hosts_wanted:host}, and {hosts_awaited} are free or waking."
-        "[ {hosts_left_asleep} more stay asleep: {cost_j} of {headroom_j} left in the step are taken.]",
+        "Waiting jobs need {hosts_wanted:host}; {hosts_awaited} are free or waking."
+        "[ {hosts_left_asleep} more stay asleep: {cost_j} of the {headroom_j} available in the step are"
+        " used.]",
     ),
 }
-"""How the rules of the EASY pass are told."""
+"""Words for the rules of the EASY pass."""
 IDLE_WORDS: Final[Sentences] = {
-    ("P-state", IDLE_LONG): Words("Idle for {idle_s}: to sleep pays after {t_wait_s} (T_wait, Eq. 2.9)."),
+    ("P-state", IDLE_LONG): Words(
+        "Idle for {idle_s}; sleeping saves energy after {t_wait_s} (T_wait, Eq. 2.9)."
+    ),
 }
-"""How the rule of `sleep_after` is told."""
+"""Words for the rule of `sleep_after`."""
 
 
 class Reservation(Struct):
-    """The promise to the first job that cannot start."""
+    """Reservation for the first job that cannot start."""
 
     job: Job
     start_s: float
-    """When it will have what it lacks, by walltimes; infinite if unknown."""
+    """Time when it will have what it lacks, by walltimes, s; infinite if unknown."""
     extra: int = 0
     """Number of hosts that other jobs may hold beyond ``start_s``."""
     certain: bool = False
-    """Whether certain hosts are promised, which jobs that end after ``start_s`` do not get."""
+    """Whether specific hosts are reserved, which jobs that end after ``start_s`` do not get."""
 
 
 class EasyPass:
-    """One scheduling pass of EASY backfilling; policies with rules of their own override its hooks.
+    """One scheduling pass of EASY backfilling; policies override its hooks.
 
     `run` makes the pass and returns its actions. The hooks that most policies need: `wanted` (whether a job
-    is to start now), `start` (which hosts a job gets, and whether it may start), `reserve` (when the first
+    should start now), `start` (which hosts a job gets, and whether it may start), `reserve` (when the first
     job that cannot start will have its hosts), `fitting` (which jobs may be backfilled) and `candidates`
-    (which jobs take part at all). They read ``view``, ``free``, ``reservation`` and ``started``, and may add
+    (which jobs take part). They read ``view``, ``free``, ``reservation`` and ``started``, and may add
     to ``actions``.
     """
 
@@ -193,17 +197,17 @@ class EasyPass:
         self.unwanted: set[Job] = set()
         """Jobs that were not wanted in this pass."""
         self.free = view.free_count
-        """Number of hosts that jobs can still be given."""
+        """Number of hosts still available to jobs."""
         self.reservation: Reservation | None = None
         self.refused_by = ""
-        """The rule by which the last job was refused; empty if it lacked hosts."""
+        """Rule by which the last job could not start; empty if it lacked hosts."""
         self.refused_hosts = NO_HOSTS.ids
         """Hosts on which the last job could not start because the step lacks energy."""
         self.begin_s = view.now
-        """When a job that gets its hosts now starts at the latest."""
+        """Latest start of a job that gets its hosts now, s."""
         self._mask: BoolArray | None = None
         self._expensive_from: float = np.inf
-        """Jobs on this many free hosts, or more, need more energy than the step has left."""
+        """Number of free hosts from which jobs need more energy than the step has left."""
 
     def run(self) -> list[Action]:
         """Start wanted jobs in order P_R while possible, reserve for the next one, and backfill once."""
@@ -235,18 +239,18 @@ class EasyPass:
         return map(queue.at, one_by_one(self.priority, queue, self.candidates(), self.view.now))
 
     def candidates(self) -> Places:
-        """Return the places of the jobs that `heads` may yield."""
+        """Return the positions of the jobs that `heads` may yield."""
         return self.view.queue.places()
 
     def wanted(self, job: Job) -> bool:
-        """Tell whether ``job`` is to start now if it can, and to get the reservation if it is the first
+        """Return whether ``job`` should start now if it can, and get the reservation if it is the first
         that cannot.
 
         A job that is not wanted takes no part in the pass: others start as if it were not in the queue. A
-        pass asks once about each job, before the job's hosts are looked for: about heads in order P_R up to
-        the one that gets the reservation, then, in order P_B, about jobs that can be backfilled. Jobs that
-        can be told by arrays alone are better left out by `candidates` and `fitting`. A policy may add a
-        `Postpone` with its reason to ``actions``.
+        pass calls it once per job, before choosing the job's hosts: for heads in order P_R up to the one
+        that gets the reservation, then, in order P_B, for jobs that can be backfilled. Jobs that arrays
+        alone can identify are better excluded in `candidates` and `fitting`. A policy may add a `Postpone`
+        with its reason to ``actions``.
         """
         return True
 
@@ -279,7 +283,7 @@ class EasyPass:
         return True
 
     def needs_reservation(self, job: Job) -> bool:
-        """Whether anything depends on when ``job``, the first that cannot start, will have what it lacks.
+        """Whether anything depends on the time when ``job``, the first that cannot start, can start.
 
         If not, the pass ends without a reservation.
         """
@@ -298,7 +302,7 @@ class EasyPass:
         return Reservation(job, start_s, -need) if need <= 0 else Reservation(job, np.inf, self.free)
 
     def _releases(self) -> Iterable[tuple[float, int]]:
-        """When hosts become free by walltimes, s, and how many."""
+        """Return the times at which hosts become free by walltimes, s, and their numbers."""
         view, wakes = self.view, self.view.wakes
         hosts_of = attrgetter("res") if view.all_available else view.usable_hosts
         ends = ((end_s, hosts_of(job)) for end_s, _, job in view.ends)
@@ -308,7 +312,7 @@ class EasyPass:
         return heapq.merge(ends, new, wakes)
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
-        """Return the places of jobs that fit now without delaying the reservation."""
+        """Return the positions of jobs that fit now without delaying the reservation."""
         res = self.view.queue.res[places]
         return places[(res <= self.free) & (~self.late(places, promise) | (res <= promise.extra))]
 
@@ -320,13 +324,13 @@ class EasyPass:
         return why | self.unaffordable(self.refused_hosts)
 
     def is_told_and_alone(self, job: Job) -> bool:
-        """Whether it was told why ``job`` waits, and all other jobs ask for more hosts than are free."""
+        """Whether ``job``'s wait was reported, and all other jobs need more hosts than are free."""
         if not self.refused_by or self.view.wants_reason(job, self.refused_by):
             return False
         return self.is_alone(job)
 
     def is_alone(self, job: Job) -> bool:
-        """Whether all other jobs ask for more hosts than are free."""
+        """Whether all other jobs need more hosts than are free."""
         if not self.free or self.view.queue.least_res > self.free:
             return True
         small = int(np.count_nonzero(self.view.queue.res <= self.free))
@@ -350,7 +354,7 @@ class EasyPass:
 
     @property
     def rule(self) -> str:
-        """The rule by which jobs start now: as heads, or backfilled."""
+        """Rule by which jobs start now: as heads, or backfilled."""
         return HEAD if self.reservation is None else BACKFILLED
 
     def give(self, job: Job, hosts: HostSet, rule: str, facts: Facts) -> None:
@@ -364,7 +368,7 @@ class EasyPass:
         return np.asarray(ends_s > promise.start_s + TIME_TOLERANCE_S)
 
     def postpone(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
-        """Log why ``job`` waits, with the numbers behind it, unless that was its last reason."""
+        """Log why ``job`` waits, with the facts, unless that was its last reason."""
         if self.view.wants_reason(job, rule):
             self.actions.append(Postpone(job, rule, facts))
 
@@ -400,10 +404,10 @@ class EasyPass:
             expensive_from = self._expensive_from
 
     def _affordable(self, places: Places) -> IndexArray:
-        """Which of ``places`` to try: not those that `start` would refuse at once for the step's energy.
+        """Return the ``places`` to try: not those that `start` would reject for the step's energy.
 
-        That is known of jobs like one that needs too much, until another one starts; and all are tried where
-        the policy has to be asked about each of them.
+        This applies to jobs similar to one that needs too much, until another one starts. All are tried if
+        the policy must be asked about each of them.
         """
         kind, queue = type(self), self.view.queue
         asks = kind.wanted is not EasyPass.wanted or kind.start is not EasyPass.start
@@ -425,7 +429,7 @@ class EasyPass:
                 self.start(job, late)
 
     def facts(self, job: Job, free: int | None = None) -> FactDict:
-        """Return why ``job`` may start now; it had ``free`` hosts to choose from (default: all free ones)."""
+        """Return why ``job`` may start now; ``free`` is the number of free hosts (default: all)."""
         view, promise = self.view, self.reservation
         wait_s = view.now - job.subtime_s
         facts: FactDict = {"hosts_free": self.free if free is None else free, "waited_s": wait_s}
@@ -451,7 +455,7 @@ class EasyPass:
         return facts
 
     def unaffordable(self, hosts: HostIds) -> FactDict:
-        """Return the energy that a job on ``hosts`` would add to the step, and what the step has left."""
+        """Return the energy that a job on ``hosts`` would add to the step, and the step's headroom."""
         budget = self.view.budget
         if budget is None:
             return {}
@@ -459,7 +463,7 @@ class EasyPass:
 
 
 def reservation_facts(promise: Reservation, free: int) -> FactDict:
-    """Return how many hosts the first job that cannot start asks for, and when it will have them if known."""
+    """Return the hosts needed by the first job that cannot start, and its reserved start if known."""
     facts: FactDict = {"hosts_asked": promise.job.res, "hosts_free": free}
     if math.isfinite(promise.start_s):
         facts["reserved_at_s"] = promise.start_s
@@ -472,7 +476,7 @@ def reservation_facts(promise: Reservation, free: int) -> FactDict:
 def sleep_after(view: View, easy: EasyPass, wait_s: FloatArray, spare: int) -> list[Action]:
     """Put up to ``spare`` hosts to sleep that have been idle for their ``wait_s``, the highest ids first.
 
-    Hosts of jobs that ``easy`` has started are not idle. Also asks to be called when the next ones are due.
+    Hosts of jobs that ``easy`` has started are not idle. Also requests a call when the next ones are due.
     """
     idle = np.flatnonzero(easy.free_mask() & (view.host_state == IDLE))
     if spare <= 0 or not len(idle):
@@ -492,7 +496,7 @@ def sleep_after(view: View, easy: EasyPass, wait_s: FloatArray, spare: int) -> l
 
 
 def hosts_wanted(view: View, started: int) -> int:
-    """Number of hosts that waiting jobs ask for, without the ``started`` ones of jobs that start now."""
+    """Return the number of hosts that waiting jobs need, without the ``started`` ones."""
     return min(view.queue.hosts_asked - started, view.platform.size)
 
 
@@ -513,9 +517,9 @@ def wake_for_queue(view: View, wanted: int, free: int) -> list[Action]:
 
 
 def break_even_s(kind: ServerKind) -> float:
-    """T_wait (Eq. 2.9 of the thesis): the idle time beyond which sleeping would have used less energy, s.
+    """Return T_wait (Eq. 2.9 of the thesis): the idle time beyond which sleeping would use less energy, s.
 
-    Infinite for servers that cannot sleep, or that use no less asleep than idle.
+    Infinite for servers that cannot sleep, or that do not use less asleep than idle.
     """
     if kind.sleep is None or not kind.idle_w or not kind.speeds_flops:
         return np.inf
@@ -534,11 +538,11 @@ class EasyOptions(Options, frozen=True):
     """Options of `easy`."""
 
     priority: OrderName | None = None
-    """P_R, the order in which jobs get the reservation; null: by arrival without a site, by largest bounded
-    slowdown with one."""
+    """P_R, the order in which jobs get the reservation; null: by submission without a site, by largest
+    bounded slowdown with one."""
     backfill: OrderName | None = None
-    """P_B, the order in which other jobs are tried; null: by arrival without a site, by smallest size with
-    one."""
+    """P_B, the order in which other jobs are tried; null: by submission without a site, by smallest size
+    with one."""
 
 
 class Easy(Policy):
@@ -554,7 +558,7 @@ class Easy(Policy):
     options: EasyOptions
 
     def begin(self, view: View) -> None:
-        """Choose the orders: by arrival without a site, those of the BEASY paper with one."""
+        """Choose the orders: by submission without a site, those of the BEASY paper with one."""
         paper = view.has_site
         self._priority = ORDERS[self.options.priority or ("slowdown" if paper else "arrival")]
         self._backfill = ORDERS[self.options.backfill or ("smallest" if paper else "arrival")]
@@ -562,7 +566,7 @@ class Easy(Policy):
         self._blocked: Reservation | None = None
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Start what EASY starts now."""
+        """Start the jobs that EASY starts now."""
         if not len(view.queue):
             self._blocked, self._seen_version = None, view.availability_version
             return ()
@@ -599,12 +603,12 @@ class Fcfs(Policy):
     words = EASY_WORDS
 
     def begin(self, view: View) -> None:
-        """Start without a blocked job."""
+        """Begin without a blocked job."""
         self._seen_version = -1
         self._blocked = False
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Start jobs in order of arrival until one does not fit."""
+        """Start jobs in order of submission until one does not fit."""
         if self._blocked and self._seen_version == view.availability_version and view.budget is None:
             return ()
         easy = EasyPass(view, by_arrival, backfill=None)

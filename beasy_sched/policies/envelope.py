@@ -1,8 +1,8 @@
-"""Peak, Next, Last and Workload: what the battery gained or lost is spent or saved in future steps.
+"""Peak, Next, Last and Workload: battery gains or losses are spent or saved in future steps.
 
-The servers of these steps are refitted to the energy, one after the other, the best moves to another state
-first. Servers of one situation have the same moves: those of one kind, in the same planned state in the
-step, on or asleep in the step before, and in the same state in the step after.
+The servers of these steps are adapted to the energy one after the other, the best moves to another state
+first. Servers in the same situation have the same moves: servers of one kind, in the same planned state in
+the step, on or asleep in the previous step, and in the same state in the next step.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from beasy_sched.policies.planned.rest import compensation_j
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 
 TOLERANCE_J = 1e-3
-"""Smallest amount of energy that is spent or saved, J."""
+"""Minimum amount of energy that is spent or saved, J."""
 
 Situations = npt.NDArray[np.int64]
 """Numbers of situations."""
 
-_KEPT: Final = "[ Kept on for running jobs, where the plan had it asleep: {hosts_kept:server}.]"
+_KEPT: Final = "[ {hosts_kept:server} kept on for running jobs, against the plan.]"
 _AS_ANOTHER: Final = (
-    "[ It was compensated as {as_policy} does][, of which most is expected in such a step: last {value_last},"
+    "[ It was compensated like {as_policy}][, the best choice expected in such a step: last {value_last},"
     " next {value_next}, peak {value_peak}, workload {value_workload}][value_none?, none {value_none}]"
     "[as_policy?.]"
 )
 _SURPLUS: Final = (
-    "The plan would end the window (at {window_end_s}) with {diff_j:abs} more in the battery than its target:"
-    " {comp_j} could be spent[, {spendable_j} of it without draining the battery on the way]."
-    "[ {spent_on_jobs_j} went into faster servers for running jobs,"
-    " {spent_on_wakes_j} into waking servers for waiting jobs.]"
-    "[ {spent_j} went into {steps_changed:step} to come.]"
+    "According to the plan, the battery would end the window ({window_end_s}) {diff_j:abs} above its target:"
+    " {comp_j} could be spent[, of which {spendable_j} without draining the battery before the end]."
+    "[ {spent_on_jobs_j} were spent on faster servers for running jobs,"
+    " {spent_on_wakes_j} on waking servers for waiting jobs.]"
+    "[ {spent_j} were spent in {steps_changed:future step}.]"
     f"{_KEPT}{_AS_ANOTHER}"
 )
 _SHORTAGE: Final = (
-    "The plan would end the window (at {window_end_s}) with {diff_j:abs} less in the battery than its target:"
-    " {comp_j:abs} had to be saved[; {saved_j} was, by servers that sleep or run slower]"
-    "[ in {steps_changed:step} to come][, around {violation_at_s} ({curves_below} of the nine predicted"
+    "According to the plan, the battery would end the window ({window_end_s}) {diff_j:abs} below its target:"
+    " {comp_j:abs} had to be saved[; {saved_j} was saved by servers that sleep or run slower]"
+    "[ in {steps_changed:future step}][, around {violation_at_s} ({curves_below} of the nine predicted"
     " curves are below SoC_min there)]."
     f"{_KEPT}{_AS_ANOTHER}"
 )
 END_WORDS: Final[Sentences] = {
     ("P-state", "the plan has it asleep"): Words(
-        "No job needs it, and the plan, as it is now, has it asleep.",
+        "No job needs it, and the current plan has it asleep.",
     ),
     ("compensate", "surplus"): Words(
         _SURPLUS,
@@ -69,43 +69,43 @@ END_WORDS: Final[Sentences] = {
         in_short="[saved_j? (a shortage: {saved_j} saved)]",
     ),
 }
-"""Words for the rules of policies that balance the battery for the end of the plan's window."""
+"""Words for the rules of policies that compensate the battery level at the end of the window."""
 
 
 class Move(NamedTuple):
-    """A change of one server's state in one step."""
+    """Change of one server's state in one step."""
 
     worth: float
-    """Flops gained for each joule spent; flops lost for each joule saved, negative."""
+    """Flops gained per joule spent; flops lost per joule saved, negative."""
     energy_j: float
-    """Energy that a move up costs, or a move down saves, the step after included, J."""
+    """Energy that a move up costs, or a move down saves, including the next step, J."""
     switches: int
-    """Times that the server falls asleep or wakes at the step or after it, once moved."""
+    """Number of times the moved server falls asleep or wakes at the step or after it."""
     row: int
-    """Place of the new state among those of its kind: computing states first, then sleep."""
+    """Index of the new state among those of its kind: computing states first, then sleep."""
     pstate: int
-    """The new state."""
+    """New state."""
     situation: int
-    """The server's situation once moved."""
+    """Situation of the server after the move."""
 
 
 _worth = operator.attrgetter("worth")
 
 
 class MoveTables:
-    """Numbers the situations of a platform's servers, and knows the moves of each."""
+    """Numbers the situations of a platform's servers, and holds the moves of each."""
 
     def __init__(self, cells: CellEnergies, step_s: float) -> None:
-        """Lay out energy and flops of steps of ``step_s`` seconds by situation."""
+        """Tabulate energy and flops of steps of ``step_s`` seconds by situation."""
         platform = cells.power.platform
         self._sleep_of = platform.sleep_of_kind.tolist()
         self._choices = [kind.plannable for kind in platform.kinds]
         self.no_state = count = cells.awake_w.shape[2]
-        """Number that stands for a state where there is none."""
+        """Number that represents a missing state."""
         self._slept_counts = count * (count + 1)
-        """Number of situations of the servers of a kind that are on in the step before."""
+        """Number of situations of the servers of a kind that are on in the previous step."""
         self._first_of = platform.kind_of * (2 * self._slept_counts)
-        """The first situation of each server's kind, [N]."""
+        """First situation of each server's kind, [N]."""
         energy_j, flops = _outcomes(cells, step_s)
         for kind, choices in enumerate(self._choices):
             energy_j[kind, ..., np.delete(np.arange(count), choices)] = np.nan  # nobody moves to or from them
@@ -113,16 +113,16 @@ class MoveTables:
         rises = (more_j > TOLERANCE_J) & (self._gained > 0.0)
         falls = -more_j > TOLERANCE_J
         self._spent_j = {True: np.where(rises, more_j, np.inf), False: np.where(falls, -more_j, np.inf)}
-        """Energy that a move up (True) or down takes, J: [situation, new state]; infinite where none is."""
+        """Energy of a move up (True) or down, J: [situation, new state]; infinite if there is none."""
         self.least_j = np.stack([self._spent_j[up].min(axis=1) for up in (False, True)])
-        """Least energy of any move down or up (second row) by situation; infinite where none is."""
+        """Least energy of any move down or up (second row) by situation; infinite if there is none."""
         self._moves: dict[bool, dict[int, list[Move]]] = {True: {}, False: {}}
 
     def situations(self, slept: BoolArray, now: StateArray, after: StateArray) -> Situations:
         """Situation of each server (last axis: N).
 
-        ``slept``: whether it is asleep in the step before; ``now`` and ``after``: its states in the step and
-        in the one after it, ``no_state`` where the plan ends.
+        ``slept``: whether it is asleep in the previous step; ``now`` and ``after``: its states in this step
+        and the next one, ``no_state`` at the end of the plan.
         """
         numbers: Situations = np.multiply(slept, self._slept_counts, dtype=np.int64)
         numbers += self._first_of
@@ -131,7 +131,7 @@ class MoveTables:
         return numbers
 
     def moves(self, situation: int, up: bool) -> list[Move]:
-        """The moves up (or down) of a server in this situation, those of most worth first."""
+        """Moves up (or down) of a server in this situation, those of most worth first."""
         known = self._moves[up].get(situation)
         if known is None:
             known = self._moves[up][situation] = self._sorted_moves(situation, up)
@@ -153,13 +153,13 @@ class MoveTables:
 
 
 def _differences(values: FloatArray) -> FloatArray:
-    """Return each state's difference from the present one: [situation, state]; ``values`` as `_outcomes`."""
+    """Return each state's difference from the current one: [situation, state]; ``values`` by `_outcomes`."""
     more = values[:, :, None] - values.swapaxes(2, 3)[..., None]
     return more.reshape(-1, more.shape[-1])
 
 
 def _outcomes(cells: CellEnergies, step_s: float) -> tuple[FloatArray, FloatArray]:
-    """Energy (J) and flops of a step and the one after it: [kind, asleep before, state after, state]."""
+    """Energy (J) and flops of a step and the next one: [kind, asleep before, state after, state]."""
     step_j, step_flops = cells.table_j(step_s)[:, 0], cells.flops(step_s)
     kinds, _, count = step_j.shape
     kind, states = np.arange(kinds)[:, None, None], np.arange(count)
@@ -175,11 +175,11 @@ def _outcomes(cells: CellEnergies, step_s: float) -> tuple[FloatArray, FloatArra
 
 
 WORTH_TOLERANCE = 1e-9
-"""Moves whose worth differs by this share are equals."""
+"""Relative difference of worth up to which moves count as equal."""
 
 
 class GreedyMoves:
-    """Servers of one step, in groups of the same situation: whoever is in one has the same moves."""
+    """Servers of one step, in groups of the same situation, which have the same moves."""
 
     def __init__(self, tables: MoveTables, states: StateArray, situations: Situations, up: bool) -> None:
         """Begin with the step's planned ``states`` (N) and ``situations`` (N); moves go up or down."""
@@ -187,15 +187,14 @@ class GreedyMoves:
         """Planned states (N), with the moves made."""
         self._tables, self._situations, self._up = tables, situations, up
         self._groups: defaultdict[int, list[int]] = defaultdict(list)
-        """Ids by situation, in order; none may be left."""
+        """Ids by situation, in order; may become empty."""
         self._tops: dict[int, Move] = {}
-        """The best move that can be afforded, by the situation of groups that have one and a server."""
+        """The best affordable move, by the situation of non-empty groups that have one."""
 
     def spend(self, hosts: HostIds, energy_j: float) -> float:
-        """Move ``hosts`` (ids in order) as far as ``energy_j`` goes; return what is left of it.
+        """Move ``hosts`` (ids in order) as far as ``energy_j`` suffices; return the remaining energy.
 
-        The most worth first; of equals, the fewest switches, then the earlier state of its kind, then the
-        lower id.
+        Order: most worth, then fewest switches, then the earlier state of its kind, then the lower id.
         """
         groups, tops = self._groups, self._tops
         groups.clear()
@@ -225,7 +224,7 @@ class GreedyMoves:
         return energy_j
 
     def _find_top(self, situation: int, energy_j: float) -> None:
-        """Find the best move that a group can afford with ``energy_j``, which only falls."""
+        """Find the best move that a group can afford with ``energy_j``, which only decreases."""
         top = self._top(situation, energy_j)
         if top is not None:
             self._tops[situation] = top
@@ -235,7 +234,7 @@ class GreedyMoves:
     def _choose(self, energy_j: float) -> tuple[int, Move, float, int]:
         """Find the best move that costs or saves at most ``energy_j``, and the situation of its servers.
 
-        It stays the best while as much energy as the third value is left, for the number of servers that is
+        It stays the best while at least the third value of energy remains, for a number of servers given by
         the fourth.
         """
         best = max(self._tops.values(), key=_worth)
@@ -261,7 +260,7 @@ class GreedyMoves:
         return situation, move, max(move.energy_j, best.energy_j), most
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
-        """The best move in a situation that costs or saves at most ``energy_j``."""
+        """Return the best move in a situation that costs or saves at most ``energy_j``."""
         for move in self._tables.moves(situation, self._up):
             if move.energy_j <= energy_j:
                 return move
@@ -269,28 +268,28 @@ class GreedyMoves:
 
 
 _IDLE, _BUSY = True, False
-"""Groups of servers that a shortage is taken out of."""
+"""Groups of servers from which a shortage is saved."""
 
 
 _STEPS_A_PIECE: Final = 64
-"""Number of steps that are looked at together, so that arrays stay small."""
+"""Number of steps examined together, so that arrays stay small."""
 
 
 class EnvelopeRefit:
-    """Moves single servers of single steps to faster or slower states, or to sleep and back.
+    """Moves single servers in single steps to faster or slower states, or to sleep and back.
 
-    While it is used, nobody else changes the plan's states.
+    While it is in use, no other code may change the plan's states.
     """
 
     def __init__(self, plan: WorkingPlan) -> None:
-        """Find what every server can do in every step."""
+        """Find the moves of every server in every step."""
         self.plan = plan
         self._tables = MoveTables(plan.cells, plan.step_s)
         self._window = range(0)
         self.enter(0)
 
     def enter(self, step: int) -> None:
-        """Find what every server can do from ``step`` to the end of its window, unless that is known."""
+        """Find the moves of every server from ``step`` to the end of its window, unless already found."""
         if step in self._window:
             return
         self._window = window = range(step, self.plan.window_end(step))
@@ -301,7 +300,7 @@ class EnvelopeRefit:
             self._look_at(first_step, min(first_step + _STEPS_A_PIECE, window.stop))
 
     def forget(self) -> None:
-        """Find out anew when a step is entered next: the plan was replaced."""
+        """Recompute at the next step, because the plan was replaced."""
         self._window = range(0)
 
     def can_change(self, steps: IntArray, energy_j: float) -> BoolArray:
@@ -317,12 +316,12 @@ class EnvelopeRefit:
     def spread(
         self, steps: IntArray, energy_j: float, busy_until_s: FloatArray, *, idle_first: bool = True
     ) -> tuple[float, int]:
-        """Put ``energy_j`` into ``steps`` in this order, each as far as it can take it.
+        """Spend ``energy_j`` in ``steps`` in this order, in each as far as possible.
 
-        Where it is negative, take it out of them: out of the idle servers of all steps before any busy one
-        (``idle_first``), or out of each step's idle and then its busy servers before the next step.
-        ``busy_until_s`` (N), when the servers are idle at the latest, counts only then. Returns what is
-        left, and how many steps have changed.
+        If it is negative, save it: from the idle servers of all steps before any busy one (``idle_first``),
+        or from each step's idle and then busy servers before the next step. Only then is ``busy_until_s``
+        (N), the latest time at which each server becomes idle, used. Returns the remaining energy, and the
+        number of changed steps.
         """
         changed = np.zeros(self.plan.steps, dtype=np.bool_)
         rounds = ((_IDLE,), (_BUSY,)) if idle_first and energy_j < 0 else ((_IDLE, _BUSY),)
@@ -338,7 +337,7 @@ class EnvelopeRefit:
         groups: tuple[bool, ...],
         changed: BoolArray,
     ) -> float:
-        """Change servers of these groups in ``steps``; mark the ``changed`` steps, return what is left."""
+        """Change servers of these groups in ``steps``; mark ``changed`` ones, return the remaining energy."""
         left_j, place = energy_j, 0
         while abs(left_j) > TOLERANCE_J and place < len(steps):
             can_change = self.can_change(steps[place:], left_j)
@@ -357,12 +356,12 @@ class EnvelopeRefit:
     def change(
         self, step: int, energy_j: float, idle: BoolArray, groups: tuple[bool, ...] = (_IDLE, _BUSY)
     ) -> float:
-        """Let the servers draw up to ``energy_j`` more in ``step``, or that much less where it is negative.
+        """Let the servers draw up to ``energy_j`` more in ``step``, or less if it is negative.
 
-        More: the most speed for the energy first. Less: servers that are ``idle`` (N) first, the least
-        speed for the energy first; ``groups`` can be only the idle or only the busy ones. Of equals, the
-        fewest switches, then the lower id. Never goes beyond ``energy_j``; returns by how much planned
-        energy has changed, transitions of the step after included.
+        More: the most speed per energy first. Less: ``idle`` (N) servers first, the least speed per energy
+        first; ``groups`` may be only the idle or only the busy ones. Among equals: the fewest switches, then
+        the lower id. Never exceeds ``energy_j``; returns the change of planned energy, including
+        transitions of the next step.
         """
         plan, up, left_j = self.plan, energy_j > 0, abs(energy_j)
         situations = self._situations[step - self._window.start]
@@ -377,11 +376,11 @@ class EnvelopeRefit:
         return energy_j - left_j if up else energy_j + left_j
 
     def _look_around(self, step: int) -> None:
-        """Find what servers can do in ``step`` and its neighbours, as they are planned now."""
+        """Find the moves of servers in ``step`` and its neighbours, as currently planned."""
         self._look_at(max(step - 1, self._window.start), min(step + 2, self._window.stop))
 
     def _look_at(self, first_step: int, end_step: int) -> None:
-        """Find what servers can do in these steps, as they are planned now."""
+        """Find the moves of servers in these steps, as currently planned."""
         plan, rows = self.plan, slice(first_step, end_step)
         if first_step:
             slept = ~plan.on[first_step - 1 : end_step - 1]
@@ -398,7 +397,7 @@ class EnvelopeRefit:
 
 
 def _by_peak(plan: WorkingPlan, steps: IntArray, surplus: bool) -> IntArray:
-    """Order the steps by envelope, the largest first; of equals, the earlier first."""
+    """Order the steps by envelope, the largest first; among equals, the earlier first."""
     return steps[(-plan.energy_j[steps]).argsort(kind="stable")]
 
 
@@ -417,40 +416,40 @@ ORDERS: Final[dict[str, Callable[[WorkingPlan, IntArray, bool], IntArray]]] = {
 """Order in which each policy changes steps, given from first to last, for a surplus or a shortage."""
 
 NOWHERE: Final = "none"
-"""Name in place of an order where nothing is changed, and the difference stays in the battery."""
+"""Name instead of an order if nothing is changed, so that the difference stays in the battery."""
 
 
 class EndOfWindow(NamedTuple):
-    """Expected end of a window, as seen in one of its steps."""
+    """Expected end of a window, estimated in one of its steps."""
 
     step: int
-    """The present step of the working plan."""
+    """Current step of the working plan."""
     end_step: int
-    """The step after the window's last one."""
+    """Step after the window's last one."""
     diff_j: float
-    """Battery level that is projected for the end, less its target, J."""
+    """Battery level projected for the end minus its target, J."""
     comp_j: float
-    """E_comp: what is to be spent (or saved, where negative) on the servers instead, J."""
+    """E_comp: energy to be spent on the servers or, if negative, saved, J."""
 
 
 class EnvelopeOptions(Options, frozen=True):
-    """Options of the policies that refit a plan."""
+    """Options of the policies that adapt a plan."""
 
     keep: Literal["always", "surplus", "never"] = "always"
-    """Whether the server of a running job stays on where the plan has it asleep: always, only while E_comp
+    """Whether the server of a running job stays on although the plan has it asleep: always, only while E_comp
     is above 0, or never, so that its job is killed."""
     shortage: Literal["idle-first", "by-step"] = "idle-first"
-    """Servers that a shortage is taken out of: the idle servers of all remaining steps before any busy one,
+    """Servers from which a shortage is saved: the idle servers of all remaining steps before any busy one,
     or the idle and then the busy servers of one step after the other."""
 
 
 class EnvelopePolicy(FollowPlan):
-    """Follows a plan that it refits at each step, so that the window ends at the target level.
+    """Follows a plan and adapts it at each step, so that the window ends at the target level.
 
     Servers of running jobs stay on against the plan, unless an option forbids it (thesis, Section 3.1.3: the
-    online module may decide to use "more energy now", "maintaining the job running"). E_comp goes into the
-    steps in the policy's order, each as far as its servers can take it. The envelope of a step is what its
-    servers are planned to draw. See docs/decisions/other-policies.md#envelope-policies.
+    online module may decide to use "more energy now", "maintaining the job running"). E_comp is spent or
+    saved in the steps in the policy's order, in each as far as its servers allow. The envelope of a step is
+    the planned power of its servers. See docs/decisions/other-policies.md#envelope-policies.
     """
 
     needs_speeds = True
@@ -464,15 +463,15 @@ class EnvelopePolicy(FollowPlan):
         self._refit = EnvelopeRefit(self.plan)
 
     def plan_renewed(self) -> None:
-        """Find anew what every server can do."""
+        """Recompute the feasible moves of every server."""
         self._refit.forget()
 
     def place(self, view: View, ending: EndOfWindow) -> tuple[str, FactDict]:
-        """Return where E_comp goes: one of `ORDERS`, or `NOWHERE`; and facts that say why."""
+        """Return the order for E_comp, one of `ORDERS` or `NOWHERE`, and facts with the reason."""
         return self.name, {}
 
     def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:
-        """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and say so."""
+        """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and log it."""
         plan, keep = self.plan, self.options.keep
         plan.set_production(step, renew_w)
         self._refit.enter(step)
@@ -501,7 +500,7 @@ class EnvelopePolicy(FollowPlan):
         return [Compensate("surplus" if comp_j > 0 else "shortage", why)]
 
     def _ending(self, view: View, step: int) -> EndOfWindow:
-        """How the window of ``step`` ends if the plan is followed from the present level."""
+        """Return the expected end of the window of ``step``, following the plan from the current level."""
         plan = self.plan
         end_step = plan.window_end(step)
         levels_j = plan.project_soc(step, end_step, battery_j(view))
@@ -509,7 +508,7 @@ class EnvelopePolicy(FollowPlan):
         return EndOfWindow(step, end_step, diff_j, compensation_j(plan.battery, diff_j))
 
     def _keep_busy(self, view: View, step: int) -> int:
-        """Plan busy servers that are to sleep in ``step`` on for it, in their P-states; return how many."""
+        """Plan busy servers that would sleep in ``step`` on, in their P-states; return their number."""
         hosts = ((view.host_state == BUSY) & view.available & ~self.plan.on[step]).nonzero()[0]
         if len(hosts):
             self._refit.keep_on(hosts, step, view.pstate[hosts])
@@ -520,25 +519,25 @@ class Peak(EnvelopePolicy):
     """The steps of the largest envelope first."""
 
     name = "peak"
-    summary = "follows the plan; balances the battery in the steps of highest power"
+    summary = "follows the plan; compensates battery deviations in the steps with the highest planned power"
 
 
 class Next(EnvelopePolicy):
     """The next step onward."""
 
     name = "next"
-    summary = "follows the plan; balances the battery in the next steps"
+    summary = "follows the plan; compensates battery deviations in the next steps"
 
 
 class Last(EnvelopePolicy):
     """The last step backward."""
 
     name = "last"
-    summary = "follows the plan; balances the battery in the window's last steps"
+    summary = "follows the plan; compensates battery deviations in the window's last steps"
 
 
 class WorkloadEnvelope(EnvelopePolicy):
     """The steps where demand exceeds the envelope most; in a shortage, those where it exceeds it least."""
 
     name = "workload"
-    summary = "follows the plan; balances the battery where demand and plan differ most"
+    summary = "follows the plan; compensates battery deviations where demand and plan differ most"

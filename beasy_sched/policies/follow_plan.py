@@ -1,4 +1,4 @@
-"""Follow-plan: EASY on servers that are kept in the states of the offline plan."""
+"""Follow-plan: EASY on servers kept in the states of the offline plan."""
 
 from __future__ import annotations
 
@@ -22,77 +22,77 @@ from beasy_sched.policies.planned.working_plan import Runs, WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _LOOKS_AHEAD = (24, 192)
-"""Numbers of steps that are searched for a reservation first, as most reservations are near."""
+"""Numbers of steps searched first for a reservation, because most reservations are near."""
 _A_WHILE_S = 1.0
-"""Time for which servers must stay on to be promised without a search, s: more than one moment."""
+"""Time for which servers must stay on to be reserved without a search, s: more than one instant."""
 
 PLAN_WORDS: Final[Sentences] = {
     **EASY_WORDS,
     ("kill", "its server is planned to sleep"): Words(
         "The plan puts {hosts_to_sleep} of its servers to sleep[, {walltime_left_s} before its walltime].",
-        of_jobs="since the plan put their servers to sleep",
+        of_jobs="because the plan put their servers to sleep",
     ),
     ("P-state", "planned"): Words(
         "As planned[, changed online for {hosts_replanned} of them]"
         "[: all servers draw up to {planned_w} in the step].",
     ),
     ("postpone", SET_ASIDE): Words(
-        "It is set aside: by its walltime it cannot end within the last planned window, which ends at"
-        " {window_end_s}[, and at full speed, its work may take {longest_s}].",
-        of_jobs="would outlast the plan",
+        "It is skipped: its walltime does not fit into the last planned window, which ends at"
+        " {window_end_s}[; even at full speed, its work may take {longest_s}].",
+        of_jobs="walltime exceeds the planned horizon",
     ),
 }
 """Words for the rules of policies that follow a plan."""
 
 
 class _PlannedRuns(NamedTuple):
-    """Runs of steps planned on that begin before some step: one entry each."""
+    """Runs of consecutive steps planned on that begin before some step, one entry each."""
 
     host: HostIds
     opens_s: FloatArray
-    """Time at which the server has woken for the run, s."""
+    """Time at which the server is awake for the run, s."""
     closes_s: FloatArray
-    """Time at which the server falls asleep, s; infinite where the run reaches the step."""
+    """Time at which the server falls asleep, s; infinite if the run reaches the step."""
     under_way: IndexArray
-    """Places of the runs that the present step belongs to."""
+    """Indices of the runs that contain the current step."""
 
 
 class PlannedRuns:
-    """When servers are planned on; found again only when the plan or the step has changed."""
+    """Cache of the runs of steps planned on; updated when the plan or the step has changed."""
 
     def __init__(self, view: View, plan: WorkingPlan) -> None:
-        """Look at ``plan``, which may change."""
+        """Use ``plan``, which may change later."""
         self._plan = plan
         self.on_s = view.power_model.on_s[view.platform.kind_of]
-        """Time that each server takes to wake, s."""
+        """Waking time of each server, s."""
         self.longest_on_s = float(self.on_s.max(initial=0.0))
-        """Time that the slowest server takes to wake, s."""
+        """Waking time of the slowest server, s."""
         self._seen = (-1, -1)
         self._known: dict[int, _PlannedRuns] = {}
         self.promised: Reservation | None = None
-        """The last reservation that was found."""
+        """Last reservation found."""
         self._reserved: Reservation | None = None
         """Last reservation made in a pass that had started no job before."""
         self._reserved_in: tuple[int, ...] = ()
-        """Situation in which `_reserved` was made, as `_situation` returns it."""
+        """Result of `_situation` when `_reserved` was made."""
 
     def reserved(self, view: View, job: Job, step: int) -> Reservation | None:
-        """What was last reserved for ``job``, if it still holds: nothing has changed but the time."""
+        """Return the last reservation of ``job`` if it still holds: nothing has changed except the time."""
         last = self._reserved
         if last is None or last.job is not job or last.start_s <= view.now + TIME_TOLERANCE_S:
             return None
         return last if self._situation(view, step) == self._reserved_in else None
 
     def remember(self, view: View, promise: Reservation, step: int) -> None:
-        """Remember what is reserved in a pass that has started no job."""
+        """Store the reservation of a pass that has not started a job."""
         self._reserved, self._reserved_in = promise, self._situation(view, step)
 
     def _situation(self, view: View, step: int) -> tuple[int, ...]:
-        """What changes with the plan, and with the servers that are free and those of running jobs."""
+        """Return a key that changes with the plan, the free servers and the servers of running jobs."""
         return self._plan.version, step, view.availability_version, len(view.running)
 
     def before(self, step: int, end_step: int) -> _PlannedRuns:
-        """The runs from ``step`` up to ``end_step``, which is not included."""
+        """Return the runs from ``step`` up to ``end_step`` (exclusive)."""
         plan, seen = self._plan, (self._plan.version, step)
         if seen != self._seen:
             self._seen = seen
@@ -108,23 +108,23 @@ class PlannedRuns:
 
 
 class PlannedEasyPass(EasyPass):
-    """An EASY pass that considers when servers are planned to wake and to sleep."""
+    """EASY pass that considers when servers are planned to wake and to sleep."""
 
     def __init__(self, view: View, plan: WorkingPlan, runs: PlannedRuns) -> None:
-        """Begin a pass at the view's present time; ``runs`` are those of ``plan``."""
+        """Begin a pass at the view's current time; ``runs`` are those of ``plan``."""
         super().__init__(view)
         self.plan, self._runs = plan, runs
 
     def needs_reservation(self, job: Job) -> bool:
-        """Whether to reserve for ``job``: not if none could be backfilled, and why it waits was told."""
+        """Whether to reserve for ``job``: not if no job could be backfilled, and its wait was reported."""
         if self.refused_by or not self.is_alone(job):
             return not self.is_told_and_alone(job)
         return self.view.wants_facts and not (job.postponed_for == RESERVED and self._is_still_promised(job))
 
     def _is_still_promised(self, job: Job) -> bool:
-        """Whether enough servers are free and planned on at the start of the last reservation for ``job``.
+        """Whether enough servers are free and planned on at the start of the last reservation of ``job``.
 
-        So there is one, if perhaps earlier.
+        If so, there is a reservation, possibly an earlier one.
         """
         last, plan, step = self._runs.promised, self.plan, self.plan.step_at(self.view.now)
         if last is None or last.job is not job or step is None:
@@ -173,7 +173,7 @@ class PlannedEasyPass(EasyPass):
         return Reservation(job, np.inf, self.free)
 
     def _ready_s(self, step: int) -> FloatArray:
-        """When each server could take a job at the earliest if it is planned on, s."""
+        """Return the earliest time at which each server could take a job if it is planned on, s."""
         ends_s = latest_ends_s(self.view)
         for action in self.actions:
             if isinstance(action, Start):
@@ -202,9 +202,9 @@ class PlannedEasyPass(EasyPass):
         return None
 
     def _free_from_until(self, step: int, end_step: int, ready: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return from when and until when servers are free and planned on, s: one entry per run of steps.
+        """Return when servers are free and planned on, from and until, s: one entry per run of steps.
 
-        Leaves out what is planned for ``end_step`` and later: runs that reach it do not close.
+        Excludes ``end_step`` and later steps: runs that reach it do not close.
         """
         runs = self._runs.before(step, end_step)
         opens_s, closes_s = runs.opens_s.copy(), runs.closes_s
@@ -218,7 +218,7 @@ class PlannedEasyPass(EasyPass):
 
 
 def latest_ends_s(view: View) -> FloatArray:
-    """When the job of each server ends at the latest, s; minus infinity without a job."""
+    """Return the latest end of the job of each server, s; minus infinity without a job."""
     ends_s = np.full(view.platform.size, -np.inf)
     for end_s, _, job in view.ends:
         ends_s[job.hosts.ids] = end_s
@@ -268,10 +268,10 @@ class FollowPlan(Policy):
                 yield Kill(job, "its server is planned to sleep", why)
 
     def plan_renewed(self) -> None:
-        """Do what is to be done when the plan has been made anew; here, nothing."""
+        """Hook called after replanning; does nothing by default."""
 
     def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:
-        """Change the plan from ``step`` on, whose production is known now; here, it is followed as it is."""
+        """Hook to change the plan from ``step`` on, whose production is now known; unchanged by default."""
         return ()
 
     def schedule(self, view: View) -> Sequence[Action]:

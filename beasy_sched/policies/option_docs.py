@@ -1,4 +1,4 @@
-"""What the options of a policy mean: the texts below the fields of its class of options."""
+"""Descriptions of a policy's options: the docstrings below the fields of its options class."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from beasy_sched.engine.policy import Options
 
 
 def option_meanings(options: type[Options]) -> dict[str, str]:
-    """Return what each option means, in one line; without those that nothing is said of.
+    """Return the description of each documented option, in one line.
 
-    The texts are read from the source of the class and of those that it extends, where that is available.
+    The docstrings are read from the source of the class and of its base classes, if available.
     """
     found: dict[str, str] = {}
     for kind in reversed(options.__mro__):
@@ -22,7 +22,7 @@ def option_meanings(options: type[Options]) -> dict[str, str]:
 
 
 def _told_in(kind: type[Options]) -> dict[str, str]:
-    """Return the text below each field of a class; none where there is no source."""
+    """Return the docstring below each field of a class; none if there is no source."""
     try:
         (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     except (OSError, TypeError, SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""The reactive baselines: EASY on servers that follow the queue or the renewable power."""
+"""Reactive baselines: EASY on servers that follow the queue or the renewable power."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from beasy_sched.policies.easy import (
 
 
 class WorkloadReactive(Policy):
-    """Wakes servers for queued jobs at once, at full speed; puts idle ones to sleep after T_wait."""
+    """Wakes servers for queued jobs immediately, at full speed; puts idle ones to sleep after T_wait."""
 
     name = "workload-reactive"
-    summary = "EASY; wakes servers for waiting jobs at once, puts them to sleep after an idle time"
+    summary = "EASY; wakes servers for waiting jobs immediately and puts them to sleep after an idle time"
     words: ClassVar[Sentences] = {**EASY_WORDS, **IDLE_WORDS}
 
     def begin(self, view: View) -> None:
@@ -37,7 +37,7 @@ class WorkloadReactive(Policy):
         self._wait_s = wait_s[view.platform.kind_of]
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Run EASY, wake servers for the remaining jobs, put servers to sleep that were idle for long."""
+        """Run EASY, wake servers for the remaining jobs, put servers to sleep after a long idle time."""
         easy = EasyPass(view)
         actions = easy.run()
         wanted = hosts_wanted(view, sum(job.res for job in easy.started))
@@ -49,7 +49,7 @@ class WorkloadReactive(Policy):
 
 _COUNTED: Final = (
     "[count=actual? Busy servers count at full power, idle ones at idle power.]"
-    "[count=wake? Servers count at idle power, those that have to wake at their mean power in the step.]"
+    "[count=wake? Servers count at idle power, those that must wake at their mean power in the step.]"
     "[count=idle? Every server counts at idle power.]"
     "[count=full? Every server counts at full power.]"
 )
@@ -59,28 +59,29 @@ class PowerReactiveOptions(Options, frozen=True):
     """Options of `power-reactive`."""
 
     count: Literal["actual", "wake", "idle", "full"] = "actual"
-    """What the arriving power must feed: what each server draws, busy ones at full and others at idle power
-    (``actual``); every server at idle power (``idle``), one that has to wake at its mean power in the step
-    (``wake``); or every server at full power (``full``)."""
+    """Power that each server counts for: busy ones full power, others idle power (``actual``); every server
+    idle power (``idle``), one that must wake its mean power in the step (``wake``); or every server full
+    power (``full``)."""
 
 
 class PowerReactive(Policy):
-    """Keeps as many servers on in each step as the renewable power can feed, those with jobs first.
+    """Keeps as many servers on in each step as the renewable power can supply, those with jobs first.
 
-    What counts for each server is an option. The battery serves what the servers draw beyond that, and
+    An option sets the power that each server counts for. The battery supplies power beyond that, and
     running jobs when production falls short.
     """
 
     name = "power-reactive"
-    summary = "EASY on as many servers as the renewable power can feed"
+    summary = "EASY on as many servers as the renewable power can supply"
     words: ClassVar[Sentences] = {
         **EASY_WORDS,
         ("P-state", "fed by the arriving power"): Words(
-            "{renewable_w} arrive: beside {hosts_busy:busy server} that feeds {hosts_fed} more." + _COUNTED
+            "Current production is {renewable_w}, enough for {hosts_busy:busy server} and {hosts_fed} more."
+            + _COUNTED
         ),
         ("P-state", "not fed by the arriving power"): Words(
-            "{renewable_w} arrive, and {taken_w} are taken by {hosts_busy:busy server} and those asleep:"
-            " that feeds {hosts_fed} more." + _COUNTED
+            "Of {renewable_w} production, {hosts_busy:busy server} and those asleep take {taken_w}:"
+            " enough for {hosts_fed} more." + _COUNTED
         ),
     }
     needs_power = True
@@ -88,7 +89,7 @@ class PowerReactive(Policy):
     options: PowerReactiveOptions
 
     def power_actions(self, view: View) -> Sequence[Action]:
-        """Feed the busy servers, then as many others as the remaining power can feed."""
+        """Keep the busy servers on, then as many others as the remaining power can supply."""
         if view.budget is None or not view.power_actions_allowed:
             return ()
         state, power, counts = view.host_state, view.power_model, self.options.count
@@ -121,7 +122,7 @@ class PowerReactive(Policy):
         return actions + wake(view, np.sort(to_wake), "fed by the arriving power", why)
 
     def _counted_w(self, view: View, asleep: BoolArray, step_s: float) -> FloatArray:
-        """What each server that has no job counts for while it is on, W, [N]."""
+        """Return the power that each server without a job counts for while it is on, W, [N]."""
         power, kinds = view.power_model, view.platform.kind_of
         pstates = np.where(asleep, view.platform.fastest_of_kind[kinds], view.pstate)
         if self.options.count == "full":

@@ -1,4 +1,4 @@
-"""The policies by name."""
+"""Registry of policies by name."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OURS: dict[str, str] = {
 
 
 def policy_names() -> list[str]:
-    """List the names of our policies and of those that installed packages add."""
+    """Return the names of the built-in policies and of those of installed packages."""
     return [*OURS, *(name for name in _entry_points() if name not in OURS)]
 
 
@@ -63,7 +63,7 @@ def policy_class(name: str) -> type[Policy]:
             raise ConfigError(f"unknown policy {name!r}: {meant}")
         known = policy_names()
         near = get_close_matches(name, known, n=1)
-        guess = f"did you mean {near[0]}? There are " if near else "choose one of "
+        guess = f"did you mean {near[0]}? The policies are " if near else "choose one of "
         raise ConfigError(
             f"unknown policy {name!r}: {guess}{', '.join(known)}; or name a class as package.module:Class"
         )
@@ -71,10 +71,10 @@ def policy_class(name: str) -> type[Policy]:
 
 
 def words_for(done: str, rule: str, *, loaded: bool = False) -> Iterator[Words]:
-    """Yield how a rule of the engine or of our policies is told, by each of these; see `engine.words`.
+    """Yield the words for a rule of the engine or of the built-in policies; see `engine.words`.
 
-    Modules that are loaded come first, so that the end of a run needs no others for its own rules; with
-    ``loaded`` there are no others.
+    Loaded modules come first, so that the end of a run does not load others for its own rules; with
+    ``loaded`` only these are searched.
     """
     key = done, rule
     if key in ENGINE_WORDS:
@@ -89,7 +89,7 @@ def _is_loaded(name: str) -> bool:
 
 
 def own_words(policy: Policy) -> Sentences:
-    """Return the words of a policy that is not ours, without those that it shares with ours."""
+    """Return the words of a user's policy, without those that it shares with built-in ones."""
     if type(policy).__module__.partition(".")[0] == __name__.partition(".")[0]:
         return {}
     return {key: words for key, words in policy.words.items() if words not in words_for(*key, loaded=True)}
@@ -98,7 +98,7 @@ def own_words(policy: Policy) -> Sentences:
 def make_policy(
     name: str, options: Mapping[str, Any] | None = None, *, kind: type[Policy] | None = None
 ) -> Policy:
-    """Create a policy with its options, by name, or of a class ``kind`` that is called so.
+    """Create a policy with its options, by name, or of the class ``kind`` with this name.
 
     Raises ConfigError, or PolicyError if the policy itself fails.
     """
@@ -111,14 +111,14 @@ def make_policy(
 
 
 def check_named_in_data(name: str, allowed: Collection[str], how: str) -> None:
-    """Refuse ``package.module:Class`` in a data file unless it is ``allowed``. Raises ConfigError.
+    """Reject ``package.module:Class`` in a data file unless it is ``allowed``. Raises ConfigError.
 
-    ``how`` tells the user how to allow it.
+    ``how`` is the advice for allowing it.
     """
     if name not in OURS and ":" in name and name not in allowed:
         raise ConfigError(
-            f"policy {shortened(name)!r} is named in a data file, which may not import code:"
-            f" if you trust it, {how}"
+            f"policy {shortened(name)!r} comes from a data file, which must not import code:"
+            f" if you trust the file, {how}"
         )
 
 
@@ -143,7 +143,7 @@ def _load(target: str) -> type[Policy]:
 
 
 def _meant(name: str) -> str:
-    """Advice for a name that stands for the file of a policy (``./soc.py``, ``soc``), or ""."""
+    """Return advice for a name that refers to the file of a policy (``./soc.py``, ``soc``), or ""."""
     head, _, class_name = name.partition(":")
     parts = head.removesuffix(".py").replace("/", " ").replace(os.sep, " ").replace(".", " ").split()
     for text in (head, f"{head}.py", f"{'/'.join(parts)}.py", f"{'/'.join(parts[:-1])}.py"):
@@ -160,11 +160,11 @@ def _meant(name: str) -> str:
         return ""
     called = " or ".join(repr(f"{'.'.join(names)}:{each}") for each in classes)
     where = "" if inside else f", with the command run in {module.parent}"
-    return f"a policy is named by its module and class: did you mean {called}{where}?"
+    return f"specify a policy by its module and class: did you mean {called}{where}?"
 
 
 def _classes(path: Path) -> list[str]:
-    """The classes in a file, those with a method ``schedule`` if there are any; the file is not run."""
+    """Return the classes in a file, those with a method ``schedule`` if there are any; does not run it."""
     try:
         body = ast.parse(read_bytes(path)).body
     except (InputError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: too deep
@@ -175,17 +175,17 @@ def _classes(path: Path) -> list[str]:
 
 
 def _where_modules_are(error: BaseException, module_name: str) -> str:
-    """Advice where the module itself was not found."""
+    """Return advice for a module that was not found."""
     if not isinstance(error, ModuleNotFoundError) or error.name != module_name.partition(".")[0]:
         return ""
     return (
-        f"; modules are found in the working directory, {os.getcwd()}, in the folders of PYTHONPATH and among"
-        " installed packages: run the command in the module's folder, or add that to PYTHONPATH"
+        f"; modules are searched in the working directory, {os.getcwd()}, the folders of PYTHONPATH and"
+        " installed packages: run the command in the module's folder, or add this folder to PYTHONPATH"
     )
 
 
 def check_class(found: object, name: str) -> type[Policy]:
-    """Return ``found`` if it is a class of policies; ``name`` is for the message. Raises ConfigError."""
+    """Return ``found`` if it is a policy class; ``name`` is used in errors. Raises ConfigError."""
     if not (isinstance(found, type) and issubclass(found, Policy)):
         raise ConfigError(f"policy {name} is not a subclass of beasy_sched.policies.Policy")
     if found.schedule is Policy.schedule or not callable(found.schedule):

@@ -1,11 +1,11 @@
-"""A promised share of windows that may go wrong, kept by adaptive conformal inference on the run's own past.
+"""Limit on the share of violated windows, kept by adaptive conformal inference on the run's own past.
 
-A window goes wrong where a job is killed for lack of energy, or the battery falls below SoC_min. Starts count
-on the production of a quantile of the forecast. Its level is the promised share at first, and changes after
-each window (Gibbs and Candès, NeurIPS 2021, Eq. 2): up by gamma * risk where nothing went wrong, down by
-gamma * (1 - risk) otherwise. At level 0 and below, starts count on no production to come at all. As long as
-no window goes wrong then, the share of T windows that do is at most risk + (1 + gamma) / (gamma * T): nothing
-is assumed of the weather or of the forecast, which only costs jobs where it is bad.
+A window is violated if a job is killed for lack of energy, or the battery falls below SoC_min. Starts use the
+production of a quantile of the forecast. Its level is initially the risk limit, and changes after each window
+(Gibbs and Candès, NeurIPS 2021, Eq. 2): up by gamma * risk without a violation, down by gamma * (1 - risk)
+after one. At level 0 and below, starts assume no future production. As long as no window is violated then,
+the share of violated windows among T is at most risk + (1 + gamma) / (gamma * T). This does not depend on
+assumptions about the weather or the forecast; a poor forecast only reduces the number of finished jobs.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from beasy_sched.model.jobs import JobState
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _GAMMA: Final = 0.25
-"""How fast the level follows what windows show."""
+"""Step size of the level's adaptation."""
 
 
 def share_of(name: str, value: str | float) -> float:
-    """Read a share: 0.05, or ``"5%"``. Raises ConfigError unless it lies between 0 and 1."""
+    """Parse a share: 0.05, or ``"5%"``. Raises ConfigError unless it lies between 0 and 1."""
     try:
         share = float(value[:-1]) / 100.0 if isinstance(value, str) and value[-1:] == "%" else float(value)
     except ValueError:
@@ -39,32 +39,32 @@ def share_of(name: str, value: str | float) -> float:
 
 
 class CalibratedRisk:
-    """What starts may count on, and what became of the windows."""
+    """Production quantile used for starts, and outcomes of past windows."""
 
     def __init__(self, risk: str | float, view: View) -> None:
-        """Promise that at most a share ``risk`` of the windows goes wrong. Raises ConfigError."""
+        """Limit the share of violated windows to ``risk``. Raises ConfigError."""
         if view.site is None:
             raise ConfigError("option risk requires a site: pass --site FILE")
         if view.outlook is None and view.plans is None:
             raise ConfigError("option risk requires a forecast of the production: pass --forecast FILE")
         self.risk = share_of("option risk", risk)
         self.level = self.risk
-        """Level of the forecast's quantile that starts count on in the present window."""
+        """Level of the forecast's quantile used for starts in the current window."""
         self._view, self._site = view, view.site
         self.quantiles = self._forecast(0.0, 1)
-        """The forecast of the steps from the present one on."""
+        """Forecast of the steps from the current one on."""
         self.careful_w = np.zeros(1)
-        """The production that starts count on in these steps, W."""
+        """Production used for starts in these steps, W."""
         self.reserve_j = np.zeros(1)
-        """What sleeping servers take from the battery after each of these steps, until that production has
-        grown enough to feed them, J."""
+        """Energy that sleeping servers take from the battery after each of these steps, until that
+        production suffices for them, J."""
         asleep_w = view.power_model.sleep_w[view.platform.kind_of]
         self._least_w = float(asleep_w.sum()) + view.site.base_w
         self._windows: list[dict[str, Any]] = []
         self._number = -1
 
     def open_step(self, budget: StepBudget, steps: int) -> None:
-        """Look at a step that begins: at the storage, and at the forecast of so many ``steps``."""
+        """Update at the start of a step, with the storage and the forecast of ``steps`` steps."""
         view, battery = self._view, self._site.storage.battery
         number = math.floor((budget.start_s + TIME_TOLERANCE_S) / self._site.window_s)
         if number != self._number:
@@ -89,12 +89,12 @@ class CalibratedRisk:
         return reserve_j[1:]
 
     def look(self) -> None:
-        """Look at the jobs that have ended; called in each pass."""
+        """Record the jobs that have ended; called in each pass."""
         if self._windows:
             self._windows[-1]["killed"] += sum(job.state is JobState.KILLED for job in self._view.ended)
 
     def results(self) -> dict[str, Any]:
-        """The promise, and each window: its level, kills, and steps that began below SoC_min."""
+        """The risk limit, and each window: its level, kills, and steps that began below SoC_min."""
         wrong = sum(map(self._is_wrong, self._windows))
         return {"promised": self.risk, "wrong": wrong, "windows": self._windows}
 
@@ -103,7 +103,7 @@ class CalibratedRisk:
         return bool(window["killed"] or window["below"])
 
     def _forecast(self, now: float, steps: int) -> Quantiles:
-        """The forecast that policies see, or else that of the plans, within its bounds."""
+        """Return the forecast available to policies, or else that of the plans, within its bounds."""
         step_s = self._site.step_s
         if self._view.outlook is not None:
             return self._view.outlook.quantiles(now, step_s, steps)

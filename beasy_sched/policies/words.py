@@ -1,4 +1,4 @@
-"""Parts of sentences that several policies tell their rules with, written as `engine.words` shows."""
+"""Parts of sentences shared by the words of several policies, in the syntax of `engine.words`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ HEAD_TOLD: Final = (
     "It was the first of the queue[, with the largest bounded slowdown ({slowdown})]"
     "[, the smallest ({size_host_s})][dangerous? in a dangerous step][; {hosts_free:host} free]."
 )
-"""Sentence on how the first job of the queue started in an EASY pass."""
+"""Sentence about the start of the first job of the queue in an EASY pass."""
 FILLER: Final = (
     "It was backfilled ahead of {reserved_for}[, whose hosts are reserved for {reserved_at_s}]"
     "[, which has its hosts and waits for {reserved_lacks}][; {hosts_free:host} free]."
-    "[ By its walltime it ends by {ends_by_s}, before that.]"
-    "[ It may run longer, on hosts that the reservation leaves over ({hosts_extra}).]"
-    "[ It may run longer, but leaves the {hosts_left_alone:reserved host} alone.]"
+    "[ Its walltime ends at {ends_by_s}, before that.]"
+    "[ It may run past that time, on hosts that the reservation does not need ({hosts_extra}).]"
+    "[ It may run past that time, because it does not use the {hosts_left_alone:reserved host}.]"
 )
-"""Sentence on how a job started that was not the first of the queue."""
-LACKS: Final = "It asks for {hosts_asked:host}, with {hosts_free} free"
-"""Beginning of a sentence on why a job waits; the promise made to it follows."""
-STEP: Final = "[ It takes up to {cost_j} of the {headroom_j} left in the step.]"
-"""Sentence on the energy of a step that a start takes."""
+"""Sentence about the start of a job that was not the first of the queue."""
+LACKS: Final = "It needs {hosts_asked:host} ({hosts_free} free)"
+"""Beginning of a sentence about the reason of a wait; its reservation follows."""
+STEP: Final = "[ It may use up to {cost_j} of the {headroom_j} available in the step.]"
+"""Sentence about the energy of the step used by a start."""
 SPARE: Final = (
-    "[ It could have waited for {slack_s} more and still ended by {deadline_s}.]"
-    "[ To end by {deadline_s} it should have started {overdue_s} ago.]"
+    "[ It could have waited {slack_s} longer and still met its deadline {deadline_s}.]"
+    "[ To meet its deadline {deadline_s}, it should have started {overdue_s} ago.]"
 )
-"""Sentence on how long a job with a deadline could have waited."""
+"""Sentence about the slack of a job with a deadline."""

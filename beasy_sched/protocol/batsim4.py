@@ -2,7 +2,7 @@
 
 The simulator's side uses `encode_message` and `decode_reply`, the scheduler's `decode_message` and
 `encode_reply`. Unknown event types and fields are kept and reported; a malformed message raises a
-ProtocolError that names the place.
+ProtocolError with its path.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def decode_message(raw: bytes) -> e.Message:
 
 
 def encode_message(message: e.Message) -> bytes:
-    """Write a message as Batsim does: reals with six decimals, no spaces."""
+    """Write a message like Batsim: reals with six decimals, no spaces."""
     events = ",".join(map(_event_text, message.events))
     return f'{{"now":{message.now:.6f},"events":[{events}]}}'.encode()
 
@@ -391,7 +391,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def read_pstate(text: str, path: str) -> int:
-    """Read a P-state number, which Batsim sends as text. Raises ProtocolError."""
+    """Read a P-state number, which Batsim sends as a string. Raises ProtocolError."""
     if not _INTEGER.fullmatch(text):
         raise fault(path, f"should be a string corresponding to an integer (got {text!r})")
     return int(text)

@@ -1,12 +1,12 @@
-"""Batsim 5 (batprotocol's JSON over ZeroMQ): bytes to typed messages and back, as 5.0.0-rc2 has them.
+"""Batsim 5 (batprotocol's JSON over ZeroMQ): bytes to typed messages and back, as in 5.0.0-rc2.
 
-Only this module and those that it is made of (``batsim5_*``) use its names. The scheduler's side uses, in
+Only this module and its parts (``batsim5_*``) use its field names. The scheduler's side uses, in
 this order, `is_start` (or `is_old_start`), `decode_start`, `encode_hello`, and then `decode_message` and
 `encode_reply`; the simulator's side `encode_start`, `decode_hello`, `encode_message` and `decode_reply`.
 
-What the scheduler says is read as strictly as Batsim reads it, since Batsim aborts on anything that it does
-not know; what Batsim says is read leniently: unknown event types and fields are kept and reported. A
-malformed message raises a ProtocolError that names the place.
+Messages of the scheduler are read as strictly as Batsim reads them, because Batsim aborts on unknown content;
+messages of Batsim are read leniently: unknown event types and fields are kept and reported. A malformed
+message raises a ProtocolError with its path.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _BINARY, _JSON = 1, 2
 
 
 def is_start(raw: bytes) -> bool:
-    """Whether this is the first message of a Batsim 5: the length of the init text, and the text."""
+    """Whether this is the first message of a Batsim 5: the length of the init string, and the string."""
     return len(raw) >= _U32.size and len(raw) == _U32.size + _U32.unpack_from(raw)[0]
 
 
@@ -90,19 +90,19 @@ def is_old_start(raw: bytes) -> bool:
 
 
 def encode_start(init: bytes = b"") -> bytes:
-    """Write the first message: the init text that Batsim was started with."""
+    """Write the first message: Batsim's init string."""
     return _U32.pack(len(init)) + init
 
 
 def decode_start(raw: bytes) -> bytes:
-    """Read the init text. Raises ProtocolError."""
+    """Read the init string. Raises ProtocolError."""
     if not is_start(raw):
-        raise fault("$", "it is not the first message of a Batsim 5: its length and its contents differ")
+        raise fault("$", "not the first message of a Batsim 5: its length and its contents differ")
     return raw[_U32.size :]
 
 
 class RequestedFeatures(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the scheduler asks of the simulation."""
+    """Requests of the scheduler to the simulation."""
 
     dynamic_registration: bool = False
     profile_reuse: bool = False
@@ -113,7 +113,7 @@ class RequestedFeatures(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Constraints(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the scheduler promises; Batsim 5.0.0-rc2 does not read it."""
+    """Properties of the scheduler; Batsim 5.0.0-rc2 does not read them."""
 
     compute_sharing: bool = False
     storage_sharing: bool = True
@@ -123,7 +123,7 @@ class Constraints(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Hello(Struct, frozen=True):
-    """How the scheduler introduces itself."""
+    """Introduction of the scheduler."""
 
     name: str = "beasy-sched"
     version: str = __version__
@@ -149,7 +149,7 @@ class _Hello(Struct, forbid_unknown_fields=True):
 
 
 def encode_hello(hello: Hello) -> bytes:
-    """Write the answer to the first message: that JSON is spoken, and who speaks."""
+    """Write the reply to the first message: the JSON format, and the scheduler's introduction."""
     wire = _Hello(hello.protocol, hello.name, hello.version, hello.commit, _WireFeatures(), hello.constraints)
     data = {**msgspec.to_builtins(wire), "requested_simulation_features": msgspec.to_builtins(hello.features)}
     return _U32.pack(_JSON) + encode_envelope(0.0, [(0.0, ("EDCHelloEvent", data))])
@@ -160,7 +160,7 @@ def decode_hello(raw: bytes) -> Hello:
     """Read the scheduler's introduction, as strictly as Batsim does. Raises ProtocolError."""
     flags = _U32.unpack_from(raw)[0] if len(raw) >= _U32.size else None
     if flags == _BINARY:
-        raise fault("$", "it announces binary messages: only JSON is supported")
+        raise fault("$", "found binary messages: only JSON is supported")
     if flags != _JSON:
         raise fault("$", "expected a number of 4 bytes, 2 for JSON, and an EDCHelloEvent")
     envelope = decode_strictly(raw[_U32.size :])
@@ -189,7 +189,7 @@ def decode_message(raw: bytes) -> e.Message:
 
 
 def encode_message(message: e.Message) -> bytes:
-    """Write a message as Batsim does. Raises ValueError for an event that Batsim 5 does not have."""
+    """Write a message like Batsim. Raises ValueError for an event that Batsim 5 does not have."""
     return encode_envelope(message.now, ((event.timestamp, _event(event)) for event in message.events))
 
 
@@ -284,7 +284,7 @@ _BEGINS_CONFIG = (
     "batsim_version",
     "batsim_commit",
 )
-"""Members of SimulationBegins that are kept as its ``config``, beside those that are not known."""
+"""Fields of SimulationBegins that are kept as its ``config``, in addition to unknown ones."""
 _NOT_CONFIG = frozenset((*_Begins.__struct_fields__, *_BEGINS_COUNTS))
 
 _host = reader(_Host)

@@ -1,6 +1,6 @@
 """Batsim 5: the scheduler's replies, to bytes and back.
 
-They are read as strictly as Batsim reads them: it aborts on anything that it does not know.
+They are read as strictly as Batsim reads them: it aborts on unknown content.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from beasy_sched.protocol.wire import (
 
 
 def encode_reply(reply: d.Reply, separator: str = " ") -> bytes:
-    """Write a reply to Batsim; ``separator`` stands between the parts of a set of hosts.
+    """Write a reply to Batsim; ``separator`` separates the parts of a set of hosts.
 
-    Raises ValueError for a decision that Batsim 5 does not have, or that does not tell switches from
-    changes of speed.
+    Raises ValueError for a decision that Batsim 5 does not have, or that does not distinguish
+    switches from changes of speed.
     """
     return encode_envelope(
         reply.now, ((each.timestamp, _decision(each, separator)) for each in reply.decisions)
@@ -50,7 +50,7 @@ def encode_reply(reply: d.Reply, separator: str = " ") -> bytes:
 
 
 def call_ms(at: float) -> int:
-    """Return a time (s) as the whole number of milliseconds in which Batsim counts calls, rounded up."""
+    """Return a time (s) in integer milliseconds, Batsim's unit of calls, rounded up."""
     ms = at * 1000.0
     return max(math.ceil(ms - max(1e-6, math.ulp(ms))), 0)
 
@@ -93,7 +93,7 @@ def _write_execute(x: d.ExecuteJob, separator: str) -> tuple[str, dict[str, Any]
 
 def _write_set_state(x: d.SetResourceState, separator: str) -> tuple[str, dict[str, Any]]:
     if x.switch is None:
-        raise ValueError("a change of P-states must tell whether it switches hosts on or off")
+        raise ValueError("a change of P-states must state whether it switches hosts on or off")
     hosts = _hosts_text(x.resources, separator)
     if x.switch:
         return "TurnOnOffHostsEvent", {"host_ids": hosts, "state": x.state}
@@ -101,7 +101,7 @@ def _write_set_state(x: d.SetResourceState, separator: str) -> tuple[str, dict[s
 
 
 def _in_unit(ms: Mapping[str, int]) -> dict[str, Any]:
-    """Write times in whole seconds where they are that."""
+    """Write times in whole seconds if possible."""
     if any(value % 1000 for value in ms.values()):
         return {**ms, "time_unit": "Millisecond"}
     return {**{name: value // 1000 for name, value in ms.items()}, "time_unit": "Second"}
@@ -361,7 +361,7 @@ def _read_register_job(timestamp: float, data: Any, path: str) -> d.Decision:
 def _read_probe(kind: str) -> Callable[[float, Any, str], d.Decision]:
     def read(timestamp: float, data: Any, path: str) -> d.Decision:
         if not isinstance(data, dict) or not isinstance(data.get("probe_id"), str):
-            raise fault(path, "a probe needs its probe_id, a text")
+            raise fault(path, "a probe requires its probe_id, a string")
         return d.ProbeRequest(timestamp, kind, data)
 
     return read

@@ -1,9 +1,9 @@
-"""What a scheduler may say to Batsim 5, followed through a run.
+"""Validity checks of decisions sent to Batsim 5.
 
-Batsim 5 aborts where Batsim 4 passes over a request, and takes without a word what Batsim 4 refuses: too few
-hosts, too many, busy ones. So everything is checked here before it is sent, against what the simulator has
-said and was told. A P-state request also gets the form that Batsim 5 wants: a switch on or off, or a change
-of speed.
+Batsim 5 aborts on some requests that Batsim 4 ignores, and silently accepts some that Batsim 4 rejects: too
+few hosts, too many, busy ones. Therefore every decision is checked here before it is sent, against the past
+messages in both directions. P-state requests also get the form required by Batsim 5: a switch on or off, or a
+change of speed.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from beasy_sched.model.platform import parse_sleep_states
 _COMPUTING, _SLEEP, _TRANSITION, _NONE = range(4)
 """Sorts of P-states; _NONE: there is no such P-state."""
 _STALE = (e.ResourceStateChanged, e.Notify, e.JobsKilled)
-"""Events that may carry the time of the message before."""
+"""Events that may carry the time of the previous message."""
 
 
 class Rules:
-    """Follows one run from the scheduler's side: `hear` each message, then `allow` the reply to it."""
+    """Follows one run on the scheduler's side: `hear` each message, then `allow` its reply."""
 
     def __init__(self) -> None:
-        """Nothing has been said yet."""
+        """Begin before the first message."""
         self._waiting: dict[str, int] = {}
-        """Jobs that have not started, and how many hosts each asks for."""
+        """Jobs that have not started, with their requested numbers of hosts."""
         self._running: dict[str, HostSet] = {}
         """Jobs whose end has not been announced."""
         self._killed: set[str] = set()
@@ -52,9 +52,9 @@ class Rules:
     # --- what the simulator says ---
 
     def hear(self, message: e.Message) -> e.Message:
-        """Take note of a message; return it with the events' right times.
+        """Record a message; return it with corrected event times.
 
-        Where an event that Batsim 5 stamps with the time of the message before comes first, it gets the
+        If the first event is one that Batsim 5 stamps with the time of the previous message, it gets the
         message's own time.
         """
         events = [
@@ -101,7 +101,7 @@ class Rules:
         self._kind_of = np.array(kinds, dtype=np.intp)
         width = max((pstates for _, pstates in rows), default=0) + 1
         self._sorts = np.full((max(len(rows), 1), width), _NONE, dtype=np.int8)
-        """Sort of each P-state, [kind, P-state]; the last column stands for all that there is not."""
+        """Sort of each P-state, [kind, P-state]; the last column represents missing P-states."""
         for (text, pstates), row in rows.items():
             self._sorts[row, :pstates] = _COMPUTING
             for sleep in _sleeps(text):
@@ -112,10 +112,10 @@ class Rules:
     # --- what the scheduler answers ---
 
     def allow(self, reply: d.Reply) -> d.Reply:
-        """Return the reply as Batsim 5 takes it.
+        """Return the reply in the form for Batsim 5.
 
-        Raises DecisionRefused for a decision on which Batsim 5 would abort, or which it would carry out
-        without a check although it is wrong.
+        Raises DecisionRefused for a decision on which Batsim 5 would abort, or which it would execute
+        unchecked although it is invalid.
         """
         if self._ended and reply.decisions:
             raise _refusal(f"a {type(reply.decisions[0]).__name__} after the end of the simulation")
@@ -125,12 +125,12 @@ class Rules:
             if not latest <= decision.timestamp <= reply.now:
                 raise _refusal(
                     f"a {type(decision).__name__} for {decision.timestamp:g} s, in a reply for"
-                    f" {reply.now:g} s whose decisions must be in the order of time"
+                    f" {reply.now:g} s whose decisions must be in time order"
                 )
             latest = decision.timestamp
             check = self._checks.get(type(decision))
             if check is None:
-                raise _refusal(f"Batsim 5 has no {type(decision).__name__}, or no scheduler of ours sends it")
+                raise _refusal(f"a {type(decision).__name__} is not supported with Batsim 5")
             allowed.append(check(decision))
         return d.Reply(reply.now, allowed)
 
@@ -138,17 +138,17 @@ class Rules:
         job = decision.job_id
         asked = self._waiting.get(job)
         if asked is None:
-            raise _refusal(f"job {job} is to start, but {self._why_not_waiting(job)}")
+            raise _refusal(f"job {job} cannot start: {self._why_not_waiting(job)}")
         ids = self._known(decision.alloc, f"job {job} is to start on")
         if len(ids) != asked:
-            raise _refusal(f"job {job} is to start on {len(ids)} hosts, but asks for {asked}")
+            raise _refusal(f"job {job} cannot start on {len(ids)} hosts: it requests {asked}")
         for problem, wrong in (
             ("busy", self._busy[ids]),
             ("switching on or off", self._switching[ids]),
             ("not in a computing P-state", self._sort_of(ids) != _COMPUTING),
         ):
             if wrong.any():
-                raise _refusal(f"job {job} is to start on host {ids[wrong][0]}, which is {problem}")
+                raise _refusal(f"job {job} cannot start on host {ids[wrong][0]}, which is {problem}")
         del self._waiting[job]
         self._running[job] = decision.alloc
         self._busy[ids] = True
@@ -157,18 +157,18 @@ class Rules:
     def _reject(self, decision: d.RejectJob) -> d.Decision:
         if self._waiting.pop(decision.job_id, None) is None:
             raise _refusal(
-                f"job {decision.job_id} is to be rejected, but {self._why_not_waiting(decision.job_id)}"
+                f"job {decision.job_id} cannot be rejected: {self._why_not_waiting(decision.job_id)}"
             )
         return decision
 
     def _kill(self, decision: d.KillJobs) -> d.Decision:
         if not decision.job_ids:
-            raise _refusal("a kill names no job")
+            raise _refusal("a kill does not name a job")
         for job in decision.job_ids:
             if job in self._killed:
-                raise _refusal(f"job {job} is to be killed a second time")
+                raise _refusal(f"job {job} cannot be killed a second time")
             if job not in self._running:
-                raise _refusal(f"job {job} is to be killed, but it does not run, or its end was announced")
+                raise _refusal(f"job {job} cannot be killed: it is not running, or its end was announced")
             self._killed.add(job)
         return decision
 
@@ -181,9 +181,9 @@ class Rules:
         wanted = self._sorts[self._kind_of[ids], min(max(target, -1), self._sorts.shape[1] - 1)]
         asleep = self._sort_of(ids) == _SLEEP
         if asleep.any() != asleep.all() or (wanted != wanted[0]).any():
-            raise _refusal(f"{what}, which are not alike: some sleep, or it is not the same for all")
+            raise _refusal(f"{what}, which are in different P-states")
         if wanted[0] not in (_COMPUTING, _SLEEP) or (asleep[0] and wanted[0] == _SLEEP):
-            raise _refusal(f"{what}, which cannot go there from P-state {self._pstate[ids[0]]}")
+            raise _refusal(f"{what}, which cannot change to it from P-state {self._pstate[ids[0]]}")
         to_sleep = bool(wanted[0] == _SLEEP)
         if to_sleep and self._busy[ids].any():
             raise _refusal(f"{what}, but a job runs on host {ids[self._busy[ids]][0]}")
@@ -195,7 +195,7 @@ class Rules:
 
     def _call(self, decision: d.CallMeLater) -> d.Decision:
         if not decision.timestamp < decision.at < np.inf:
-            raise _refusal(f"a call is wanted for {decision.at:g} s, at {decision.timestamp:g} s")
+            raise _refusal(f"a call was requested for {decision.at:g} s, at {decision.timestamp:g} s")
         return decision
 
     # --- words ---
@@ -213,7 +213,7 @@ class Rules:
         return self._sorts[self._kind_of[ids], np.minimum(self._pstate[ids], self._sorts.shape[1] - 1)]
 
     def _why_not_waiting(self, job: str) -> str:
-        return "it runs already" if job in self._running else "it was not submitted, or has ended"
+        return "it is already running" if job in self._running else "it was not submitted, or has ended"
 
 
 def _sleeps(text: str) -> list[tuple[int, int, int]]:
@@ -224,4 +224,4 @@ def _sleeps(text: str) -> list[tuple[int, int, int]]:
 
 
 def _refusal(text: str) -> DecisionRefused:
-    return DecisionRefused(f"not sent to Batsim 5, which would abort or go wrong: {text}")
+    return DecisionRefused(f"decision blocked because Batsim 5 would abort or fail: {text}")

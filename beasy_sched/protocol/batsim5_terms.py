@@ -1,8 +1,8 @@
-"""What the model says in Batsim 4's terms and Batsim 5 in others: names, profiles, progress, texts.
+"""Translation between the model's terms, those of Batsim 4, and Batsim 5's: names, profiles, progress, texts.
 
-A profile is ``{"type": "delay", "delay": 5}`` in the model, and its name is given without the workload where
-that is the job's own. Types that Batsim 4 does not have keep their name and fields. A job's ``extra_data``
-is read as the JSON object of its user's fields; any other text is kept as the field ``extra_data``. The data
+A profile is ``{"type": "delay", "delay": 5}`` in the model, and its name is given without the workload if
+that is the job's own. Types that Batsim 4 does not have keep their name and fields. A job's ``extra_data`` is
+read as the JSON object of its user's fields; any other string is kept as the field ``extra_data``. The data
 of an external event is read in the same way.
 """
 
@@ -20,7 +20,7 @@ _MOST_HOSTS = 2**31 - 1
 
 
 class WireJob(Struct):
-    """A job as it stands on the wire."""
+    """Job on the wire."""
 
     resource_request: Annotated[int, Meta(ge=0, le=_MOST_HOSTS)] = 0
     walltime: float | int | None = None
@@ -30,7 +30,7 @@ class WireJob(Struct):
 
 
 class WireProfile(Struct):
-    """A profile as it stands on the wire."""
+    """Profile on the wire."""
 
     id: str
     profile_type: str
@@ -42,12 +42,12 @@ class WireProfile(Struct):
 
 
 def workload_of(job_id: str) -> str:
-    """Return the workload in the id of a job or profile; empty where there is none."""
+    """Return the workload in the id of a job or profile; empty if there is none."""
     return job_id.partition("!")[0] if "!" in job_id else ""
 
 
 def bare_name(profile_id: str, workload: str) -> str:
-    """Return a profile's name without the workload, if that is this one and the name remains clear."""
+    """Return a profile's name without the workload, if it is this one and the name stays unambiguous."""
     found, bang, name = profile_id.partition("!")
     return name if bang and found == workload and name and "!" not in name else profile_id
 
@@ -75,7 +75,7 @@ PROFILE_FIELDS: dict[str, tuple[str, ...]] = {
     _STAGING: ("bytes_to_transfer", "emitter_storage_name", "receiver_storage_name"),
     "TraceReplayProfile": ("trace_type", "filename"),
 }
-"""The types of profiles, and their fields."""
+"""Types of profiles, and their fields."""
 
 PROFILE_TYPES = {
     "delay": "DelayProfile",
@@ -84,7 +84,7 @@ PROFILE_TYPES = {
     "parallel_homogeneous_total": _HOMOGENEOUS,
     "composed": "SequentialCompositionProfile",
 }
-"""Batsim 4's types of profiles that Batsim 5 has under another name."""
+"""Batsim 4's types of profiles with another name in Batsim 5."""
 _FIELD_OF = {
     "DelayProfile": {"delay": "delay"},
     "ParallelTaskProfile": {"cpu": "computation_vector", "com": "communication_matrix"},
@@ -95,7 +95,7 @@ _FIELD_OF = {
 
 
 def read_profile(x: WireProfile) -> dict[str, Any]:
-    """Translate a profile into the terms of Batsim 4; a type that it does not have keeps its own."""
+    """Translate a profile into the terms of Batsim 4; unknown types are kept."""
     names = _FIELD_OF.get(x.profile_type)
     more = {} if x.extra_data is None else {"extra_data": x.extra_data}
     if names is None:
@@ -141,7 +141,7 @@ def read_profiles(profiles: Iterable[WireProfile]) -> dict[str, dict[str, dict[s
 
 
 def write_profiles(profiles: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """List the profiles of all workloads, as they stand on the wire."""
+    """Return the profiles of all workloads, as on the wire."""
     return [
         write_profile(complete_name(name, workload), profile)
         for workload, some in profiles.items()
@@ -172,7 +172,7 @@ class _Wrapper(Struct):
 
 
 def read_progress(wrapper: Any, workload: str, path: str) -> dict[str, Any]:
-    """Translate how far a killed job's profile had come."""
+    """Translate the progress of a killed job's profile."""
     raw = convert_at(wrapper, _Wrapper, path)
     path = f"{path}.kill_progress"
     if raw.kill_progress_type == "KillProgressSequentialProfile":
@@ -231,12 +231,12 @@ _MACHINES = {
     "machine_available": "event_machine_available",
     "machine_unavailable": "event_machine_unavailable",
 }
-"""Types of external events that Batsim's documentation suggests, and the kinds of `Notify` they stand for."""
+"""Types of external events in Batsim's documentation, and their kinds of `Notify`."""
 _GENERIC = "generic"
 
 
 def _object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that a text holds, or None."""
+    """Return the JSON object in a string, or None."""
     try:
         found = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -260,14 +260,14 @@ def write_extras(extras: Mapping[str, Any] | None) -> str:
 
 
 def _own_text(fields: Mapping[str, Any], name: str) -> str:
-    """Return the text that stands alone under ``name``, if it would be read as such; else an empty one."""
+    """Return the only string, under ``name``, if it would be read as such; else an empty one."""
     text = fields.get(name)
     alone = len(fields) == 1 and isinstance(text, str) and _object(text) is None
     return str(text) if alone else ""
 
 
 def read_notice(text: str) -> tuple[str, dict[str, Any]]:
-    """Read the data of an external event: what kind of notice it is, and its fields."""
+    """Read the data of an external event: kind and fields of its notice."""
     found = _object(text)
     if found is None:
         return _GENERIC, {"data": text}

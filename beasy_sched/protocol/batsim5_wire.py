@@ -1,4 +1,4 @@
-"""The envelope of Batsim 5's messages: JSON that a NUL ends, read leniently or as strictly as Batsim does."""
+"""The envelope of Batsim 5's messages: JSON terminated by a NUL, read leniently or strictly."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 from beasy_sched.protocol.wire import Envelope, Unknown, WireMessage, dump, fault
 
 Unsigned32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
-"""An integer of 4 bytes, without a sign."""
+"""Unsigned integer of 4 bytes."""
 
 _END = b"\0"
-"""Ends each message; Batsim before rc2 needs it."""
+"""End of each message; required by Batsim before rc2."""
 
 
 class _Event(Struct, rename={"type": "event_type", "data": "event"}):
@@ -32,7 +32,7 @@ def decode_envelope(raw: bytes, unknown: Unknown) -> WireMessage:
 
 
 def _real(value: float) -> str:
-    """Write a real number as Batsim 5 does: at most twelve decimals, at least one."""
+    """Write a real number like Batsim 5: at most twelve decimals, at least one."""
     text = f"{value:.12f}".rstrip("0")
     return f"{text}0" if text.endswith(".") else text
 
@@ -49,7 +49,7 @@ def encode_envelope(now: float, events: Iterable[tuple[float, tuple[str, Any]]])
 def decode_strictly(raw: bytes) -> WireMessage:
     """Read the envelope of a scheduler's message.
 
-    Raises ProtocolError also for unknown fields, and for unions whose type comes late.
+    Raises ProtocolError also for unknown fields, and for unions whose type follows their value.
     """
     unknown: Unknown = []
     envelope = decode_envelope(raw, unknown)
@@ -61,7 +61,7 @@ def decode_strictly(raw: bytes) -> WireMessage:
 
 
 def _check_unions(value: Any, path: str) -> None:
-    """Raise ProtocolError where a union's value stands before its type, other than directly."""
+    """Raise ProtocolError if a union's value precedes its type, except directly."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             _check_unions(item, f"{path}[{index}]")

@@ -1,4 +1,4 @@
-"""Which Batsim speaks, told by its first message, and how to talk to it."""
+"""Detection of the Batsim version from the first message, and its protocol."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ class HostsText(str, Enum):
     """Separator between the parts of a set of hosts in messages to Batsim 5."""
 
     SPACE = "space"
-    """Sets such as ``0-3 5-5``, as Batsim writes them from 5.0.0-rc2 on."""
+    """Sets such as ``0-3 5-5``, written by Batsim from 5.0.0-rc2 on."""
     COMMA = "comma"
-    """Sets such as ``0-3,5-5``, as Batsim wrote them before 5.0.0-rc2."""
+    """Sets such as ``0-3,5-5``, written by Batsim before 5.0.0-rc2."""
 
 
 class Talk(NamedTuple):
-    """Protocol of one simulator: how it is understood and answered."""
+    """Protocol of one simulator: functions that read its messages and write replies."""
 
     protocol: str
     decode: Callable[[bytes], Message]
     """Read a message of the simulator. Raises ProtocolError."""
     encode: Callable[[Reply], bytes]
-    """Write the reply to the message that was read last. Raises DecisionRefused where it must not be sent."""
+    """Write the reply to the last message read. Raises DecisionRefused if it must not be sent."""
     decode_reply: Callable[[bytes], Reply]
-    """Read a reply that was written before."""
+    """Read a previously written reply."""
     farewell: Callable[[str], bytes]
     """Write a reply at which the simulator aborts, naming a reason."""
     greeting: bytes | None = None
-    """Answer to the first message, where that was no ordinary one but only opened the talk."""
+    """Reply to the first message, if that is only a handshake."""
 
 
 def meet(first: bytes, hosts: HostsText | None = None) -> Talk:
-    """Recognise the protocol by the first message: that of Batsim 4 is JSON, that of Batsim 5 is not.
+    """Recognize the protocol by the first message: that of Batsim 4 is JSON, that of Batsim 5 is not.
 
-    ``hosts`` is how sets of hosts are written for a Batsim 5; None goes by the version that it tells.
+    ``hosts`` is the separator of sets of hosts for a Batsim 5; None uses that of its reported version.
 
     Raises ProtocolError for a development version of Batsim 5 that is not supported.
     """
@@ -56,14 +56,14 @@ def meet(first: bytes, hosts: HostsText | None = None) -> Talk:
     if batsim5.is_old_start(first):
         raise ProtocolError(
             "$",
-            "it is the handshake of a development version of Batsim 5 from before April 2025: use Batsim 4,"
+            "found the handshake of a development version of Batsim 5 from before April 2025: use Batsim 4,"
             " or 5.0.0-rc2 or later",
         )
     return Talk("Batsim 4", batsim4.decode_message, batsim4.encode_reply, batsim4.decode_reply, farewell4)
 
 
 class _Batsim5:
-    """The scheduler's side of a talk with Batsim 5: its codec behind its rules."""
+    """The scheduler's side of a session with Batsim 5: its codec behind its rules."""
 
     def __init__(self, init: bytes, hosts: HostsText | None) -> None:
         self._rules = Rules()
@@ -77,7 +77,7 @@ class _Batsim5:
         return message
 
     def _begun(self, message: Message, begins: SimulationBegins) -> Message:
-        """Add the init text where Batsim 4 has the scheduler's configuration; learn the version."""
+        """Add the init string as Batsim 4's scheduler configuration; record the version."""
         if self._hosts is None:
             version = str(begins.config.get("batsim_version", ""))
             early = version.endswith(("-rc0", "-rc1"))

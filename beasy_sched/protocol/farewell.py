@@ -1,7 +1,7 @@
 """The reply by which a scheduler that cannot continue ends the simulator.
 
-A simulator whose scheduler has gone waits forever for the reply. One that gets a reply that it cannot read
-aborts at once, and names what it could not read: Batsim 4 an unknown type of event, Batsim 5 an unknown
+A simulator whose scheduler has gone waits forever for the reply. One that receives an unreadable reply aborts
+immediately, and names the unreadable part: Batsim 4 an unknown type of event, Batsim 5 an unknown
 field. That name is the reason.
 """
 
@@ -15,7 +15,7 @@ from beasy_sched.limits import shortened
 
 _BEGIN: Final = "the scheduler has ended: "
 _LONGEST: Final = 400
-"""Most characters of a reason: what Batsim prints of it stays one readable line."""
+"""Maximum number of characters of a reason, so that Batsim prints one readable line."""
 
 
 def farewell4(reason: str) -> bytes:

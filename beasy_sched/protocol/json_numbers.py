@@ -1,10 +1,10 @@
 """Real numbers as Batsim 4 reads and writes them: its JSON library is RapidJSON, with the fast parser.
 
-That parser does not round correctly: a number with 16 digits or more can be read one or two units in the
-last place away from the nearest double. What Batsim forwards (profiles, jobs, events) it reads, writes as a
-text, reads again, and prints with six decimals, so that a large number can change in its last digit.
+That parser does not round correctly: a number with 16 digits or more can be read one or two units in the last
+place away from the nearest double. Batsim reads forwarded data (profiles, jobs, events), writes them as text,
+reads them again, and prints them with six decimals, so that a large number can change in its last digit.
 
-A number is taken to stand in a file with the fewest digits that give its double, as most programs write it;
+A number is assumed to have the fewest digits in a file that give its double, as most programs write it;
 texts with more digits are read correctly here.
 """
 
@@ -58,7 +58,7 @@ def as_batsim_reads(value: float) -> float:
 def as_batsim_reads_all(values: FloatArray) -> array[float]:
     """Return what `as_batsim_reads` returns for each of ``values``.
 
-    A whole number of millionths below 1e15 is a decimal of at most 15 digits, which Batsim reads as it is.
+    An integer number of millionths below 1e15 is a decimal of at most 15 digits, which Batsim reads exactly.
     """
     read = array("d", values.tobytes())
     millionths = np.rint(values * 1e6)

@@ -1,7 +1,7 @@
-"""Notices: what happens outside the simulator, typed by what their fields say.
+"""Notices: external events, typed by the content of their fields.
 
-Both versions of Batsim forward the lines of events files with their fields as they are. The fields of power
-(`POWER_FIELD` and those beside it) are those of the files that `beasy-sched generate power` writes.
+Both versions of Batsim forward the lines of events files with unchanged fields. The fields of power
+(`POWER_FIELD` and the following ones) are those of the files written by `beasy-sched generate power`.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ PRICE_FIELD = "import_price_per_kwh"
 CARBON_FIELD = "carbon_g_per_kwh"
 """Field of an event with the grid's carbon intensity for the step that begins, g/kWh."""
 SUN_FIELD = "sun_available"
-"""Field of an event with the part of the production that comes from the sun, W; the rest is wind."""
+"""Field of an event with the solar part of the production, W; the rest is wind."""
 SUN_ROUNDING = 2e-6
-"""Share of the production (or watts, if more) by which rounding may put the sun's part above all of it."""
+"""Share of the production (or watts, if more) by which the solar part may exceed it by rounding."""
 
 NO_MORE_JOBS = "no_more_static_job_to_submit"
 MACHINES_LEAVE, MACHINES_RETURN = "event_machine_unavailable", "event_machine_available"
 JOB_WITHDRAWN = "job_withdrawn"
-"""A waiting job is no longer the scheduler's to start: its user has cancelled it, say. No Batsim says so."""
+"""A waiting job must no longer be started, for example because its user cancelled it. Not sent by Batsim."""
 JOB_RUNS = "job_runs"
-"""A job that has just been submitted runs already, on ``resources``. Not of Batsim."""
+"""A job that has just been submitted is already running on ``resources``. Not sent by Batsim."""
 LEVELS_MEASURED = "storage_levels"
-"""What the storage really holds: ``soc_pct`` of the battery, ``hydrogen_kg`` of the tank. Not of Batsim."""
+"""Actual storage levels: ``soc_pct`` of the battery, ``hydrogen_kg`` of the tank. Not sent by Batsim."""
 
 
 def is_power(value: object) -> bool:
-    """Whether what an event's `POWER_FIELD` holds is a power: watts, 0 to `LARGEST_POWER_W`."""
+    """Whether an event's `POWER_FIELD` is a power: watts, 0 to `LARGEST_POWER_W`."""
     return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value <= LARGEST_POWER_W
 
 
 def is_sun(data: Mapping[str, Any]) -> bool:
-    """Whether an event's `SUN_FIELD`, where it has one, is a power, and no more than the production."""
+    """Whether an event's `SUN_FIELD`, if any, is a power not above the production."""
     sun_w, power_w = data.get(SUN_FIELD), data.get(POWER_FIELD)
     if sun_w is None or power_w is None or not is_power(power_w):
         return True
@@ -50,12 +50,12 @@ def is_sun(data: Mapping[str, Any]) -> bool:
 
 
 def is_rate(value: object) -> bool:
-    """Whether what an event's `PRICE_FIELD` or `CARBON_FIELD` holds is a finite number."""
+    """Whether an event's `PRICE_FIELD` or `CARBON_FIELD` is a finite number."""
     return not isinstance(value, bool) and isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def power_problem(data: Mapping[str, Any]) -> str:
-    """Return what is wrong with a power event's fields, `POWER_FIELD` among them; empty if nothing is."""
+    """Return the problem of a power event's fields, which include `POWER_FIELD`; empty if there is none."""
     if not is_power(data[POWER_FIELD]):
         return (
             f"found {POWER_FIELD} {found_text(data[POWER_FIELD])}, expected watts, 0 to {LARGEST_POWER_W:g}"
@@ -70,7 +70,7 @@ def power_problem(data: Mapping[str, Any]) -> str:
 
 
 def notice(timestamp: float, kind: str, data: dict[str, Any], event_id: str = "") -> e.Notify:
-    """Return the event of a notice: what it says, and ``data`` as it came.
+    """Return the event of a notice: its content, and ``data`` unchanged.
 
     Fields that cannot be read make it an `e.UnreadableNotice`, which names the field.
     """

@@ -1,7 +1,7 @@
-"""Who speaks on a port that anyone can connect to: the simulator that is served, others, and strangers.
+"""Identification of peers on the listening socket: the current simulator, other simulators, other programs.
 
 A message is a list of frames, as a ROUTER socket receives them: the sender's identity, an empty delimiter,
-and what Batsim said. Nothing here knows of sockets.
+and Batsim's message. This module does not use sockets.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ Frames = Sequence[bytes]
 
 BUSY: Final = b'{"error":"this scheduler serves another simulation"}'
 NOT_A_BEGIN: Final = b'{"error":"this is not the beginning of a simulation"}'
-"""No valid replies for Batsim: a simulator that gets one aborts instead of waiting forever."""
+"""Invalid replies for Batsim: a simulator that receives one aborts instead of waiting forever."""
 
 _INTRUDER: Final = "another simulator tried to connect and was rejected"
-_NOISE: Final = "messages that were not in the form of Batsim's came from other programs and were ignored"
+_NOISE: Final = "ignored messages from other programs that do not follow Batsim's protocol"
 
 
 class Heard(NamedTuple):
-    """A message of the simulator that is being served."""
+    """Message of the current simulator."""
 
     raw: bytes
     message: Message
     greeting: tuple[bytes, bytes] | None = None
-    """Opening of the talk (what the simulator sent, and the answer), with its first message only."""
+    """Handshake (the simulator's message and the reply), only with its first message."""
 
 
 class _Candidate(NamedTuple):
-    """Peer that has been greeted, as a Batsim 5 is, and has not begun a simulation yet."""
+    """Peer that received a handshake, as Batsim 5 does, and has not begun a simulation yet."""
 
     talk: Talk
     greeting: tuple[bytes, bytes]
 
 
 class Peers:
-    """Tells the simulator of one session from everybody else.
+    """Distinguishes the simulator of one session from other peers.
 
     It is the first peer to send a valid SIMULATION_BEGINS.
     """
 
     def __init__(self, hosts: HostsText | None = None) -> None:
-        """``hosts`` is how sets of hosts are written for a Batsim 5; None goes by its version."""
+        """``hosts`` is the separator of sets of hosts for a Batsim 5; None uses that of its version."""
         self._hosts = hosts
         self._peer: bytes | None = None
         self._talk: Talk | None = None
         self._candidates: dict[bytes, _Candidate] = {}
         self.refused = 0
-        """Number of messages that were refused before the simulation began."""
+        """Number of messages rejected before the simulation began."""
         self.reason = ""
-        """Reason why the last of the messages was refused before the simulation began."""
+        """Reason why the last message was rejected before the simulation began."""
         self._later: dict[str, None] = {}
         """Notices on messages of other peers during the simulation."""
 
@@ -66,23 +66,23 @@ class Peers:
 
     @property
     def talk(self) -> Talk:
-        """How the simulator is understood and answered. Only once one has begun."""
+        """Protocol of the simulator. Available only after one has begun."""
         if self._talk is None:
             raise RuntimeError("no simulator has begun")
         return self._talk
 
     @property
     def notices(self) -> list[str]:
-        """Return what the user should know of other peers: a few lines, however many messages came."""
+        """Return warnings about other peers: a few lines for any number of messages."""
         if not self.refused:
             return [*self._later]
         count = "a message was" if self.refused == 1 else f"{self.refused} messages were"
-        return [f"{count} refused before the simulation began; the last one: {self.reason}", *self._later]
+        return [f"{count} rejected before the simulation began; the last one: {self.reason}", *self._later]
 
     def hear(self, frames: Frames) -> Heard | list[bytes] | None:
-        """Return what the simulator says; or the frames to be sent to somebody else; or None.
+        """Return the simulator's message, or the frames to send to another peer, or None.
 
-        Raises PeerError for what the simulator must not send, once it has begun.
+        Raises PeerError for invalid messages of the simulator after it has begun.
         """
         if frames[0] == self._peer:
             raw = _content(frames)
@@ -98,11 +98,11 @@ class Peers:
             return _framed(frames[0], NOT_A_BEGIN) if _has_envelope(frames) else None
 
     def is_simulators(self, frames: Frames) -> bool:
-        """Whether a message is the simulator's that is being served."""
+        """Whether a message is from the current simulator."""
         return self._peer is not None and frames[0] == self._peer
 
     def dismissal(self, frames: Frames, reason: str) -> list[bytes] | None:
-        """Return the frames that end a simulator that has not begun; None for who awaits no answer."""
+        """Return the frames that end a simulator that has not begun; None if the peer awaits no reply."""
         if not _has_envelope(frames):
             return None
         try:
@@ -116,7 +116,7 @@ class Peers:
         return _framed(self._peer or b"", raw)
 
     def _meet(self, sender: bytes, raw: bytes) -> Heard | list[bytes]:
-        """Greet a peer or begin with it. Raises PeerError if it is no simulator, or does not begin."""
+        """Reply to a handshake or begin. Raises PeerError for an invalid first message."""
         known = self._candidates.get(sender)
         talk = known.talk if known is not None else meet(raw, self._hosts)
         if known is None and talk.greeting is not None:
@@ -130,7 +130,7 @@ class Peers:
 
     def _greet(self, sender: bytes, raw: bytes, talk: Talk, greeting: bytes) -> list[bytes]:
         if len(raw) > MOST_START_BYTES:
-            raise ProtocolError("$", f"the init text has more than {MOST_START_BYTES:,} bytes")
+            raise ProtocolError("$", f"the init string has more than {MOST_START_BYTES:,} bytes")
         if len(self._candidates) >= MOST_CANDIDATES:
             del self._candidates[next(iter(self._candidates))]  # most likely it has gone
         self._candidates[sender] = _Candidate(talk, (raw, greeting))
@@ -145,12 +145,12 @@ class Peers:
 
 
 def _has_envelope(frames: Frames) -> bool:
-    """Whether there is a delimiter and something behind it: who sends that awaits an answer."""
+    """Whether there is a delimiter followed by content, so that the sender waits for a reply."""
     return len(frames) > 2 and not frames[1]
 
 
 def _content(frames: Frames) -> bytes:
-    """Return what was said. Raises PeerError where the frames are not those of one message."""
+    """Return the message. Raises PeerError if the frames are not those of one message."""
     if not _has_envelope(frames):
         raise PeerError("found a message without an envelope, expected a REQ socket: is the peer Batsim?")
     if len(frames) != 3:

@@ -1,6 +1,6 @@
-"""The wire below any protocol version: JSON as Batsim writes it, and endpoints.
+"""Wire format common to all protocol versions: Batsim's JSON, and endpoints.
 
-A message is decoded once, then each part converted with the place of any error named.
+A message is decoded once, then each part is converted; errors name the path.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Unknown = list[str]
 
 
 class WireEvent(msgspec.Struct):
-    """The envelope of every event and decision, as Batsim 4 names its members."""
+    """Envelope of every event and decision, with the field names of Batsim 4."""
 
     timestamp: float
     type: str
@@ -34,7 +34,7 @@ class WireEvent(msgspec.Struct):
 
 
 class WireMessage(msgspec.Struct):
-    """The envelope of a message in either direction."""
+    """Envelope of a message in either direction."""
 
     now: float
     events: list[WireEvent]
@@ -84,7 +84,7 @@ def _explained(decode: Callable[[bytes], Any], raw: bytes) -> Any:
 
 
 def refuses_depth(decode: Callable[[bytes], Read]) -> Callable[[bytes], Read]:
-    """Make a decoder raise ProtocolError where a message is nested too deeply to be read."""
+    """Make a decoder raise ProtocolError if a message is nested too deeply to be read."""
 
     @wraps(decode)
     def guarded(raw: bytes) -> Read:
@@ -118,7 +118,7 @@ def field_path(path: str, name: str) -> str:
 
 
 def convert_at(data: Any, kind: type[T], path: str) -> T:
-    """Turn a decoded object into ``kind``. Raises ProtocolError with the place below ``path``."""
+    """Turn a decoded object into ``kind``. Raises ProtocolError with the position below ``path``."""
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as error:
@@ -147,7 +147,7 @@ _encode = msgspec.json.encode
 
 
 def dump(value: Any, real: Callable[[float], str] = "{:.6f}".format) -> str:
-    """Write a JSON value as Batsim does: reals by ``real``, with six decimals unless told otherwise.
+    """Write a JSON value like Batsim: reals by ``real``, with six decimals by default.
 
     Raises ValueError for NaN and infinities, which JSON does not allow.
     """
@@ -160,8 +160,8 @@ def dump(value: Any, real: Callable[[float], str] = "{:.6f}".format) -> str:
             raise ValueError(f"{value} cannot be written as JSON")
         return real(value)
     if isinstance(value, Mapping):
-        members = (f"{_encode(str(name)).decode()}:{dump(item, real)}" for name, item in value.items())
-        return "{" + ",".join(members) + "}"
+        fields = (f"{_encode(str(name)).decode()}:{dump(item, real)}" for name, item in value.items())
+        return "{" + ",".join(fields) + "}"
     return "[" + ",".join(dump(item, real) for item in value) + "]"
 
 
@@ -175,12 +175,12 @@ def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
     except ValueError as error:
         raise fault(path, str(error)) from None
     if some and not len(hosts):
-        raise fault(path, "no hosts are given: expected intervals such as '0-3 5'")
+        raise fault(path, "found no hosts, expected intervals such as '0-3 5'")
     return hosts
 
 
 def add_hosts(count: int, told: e.Event | d.Decision, path: str) -> int:
-    """Add the hosts that an event or a decision names to those of its message's others.
+    """Add the hosts named by an event or a decision to the total of its message.
 
     Raises ProtocolError above the limit.
     """
@@ -194,8 +194,8 @@ def add_hosts(count: int, told: e.Event | d.Decision, path: str) -> int:
 
 
 ReadEvent = Callable[[float, Any, str, Unknown], e.Event | None]
-"""Function that makes an event of its timestamp and data, whose place in the message is the text; unknown
-fields are appended. None: it has no place among the typed events."""
+"""Function that makes an event of its timestamp and data, with the path in the message; unknown fields are
+appended. None: it is not a typed event."""
 
 
 def read_message(
@@ -216,7 +216,7 @@ def read_message(
 
 
 _LONGEST_TIME_S = 1e300
-"""Integers of any length are JSON, but not times."""
+"""Integer limit of times, because JSON integers may have any length."""
 
 
 def check_submission(subtime_s: float, path: str) -> None:
@@ -226,7 +226,7 @@ def check_submission(subtime_s: float, path: str) -> None:
 
 
 def read_walltime(told_s: float | int | None, path: str, none: str) -> float | int | None:
-    """Return a job's walltime, None where it is -1 or None; errors name ``none`` for that.
+    """Return a job's walltime, None if it is -1 or None; errors name ``none`` for that.
 
     Raises ProtocolError.
     """
@@ -237,7 +237,7 @@ def read_walltime(told_s: float | int | None, path: str, none: str) -> float | i
 
 
 ReadDecision = Callable[[float, Any, str], d.Decision]
-"""Function that makes a decision of its timestamp and data; the text is their place in the message."""
+"""Function that makes a decision of its timestamp and data; the string is their path in the message."""
 
 
 def read_reply(
@@ -263,14 +263,14 @@ _LARGEST_PORT = 65535
 
 
 def endpoint_problem(endpoint: str, *, any_port: bool) -> str | None:
-    """Return what is wrong with an endpoint that ZeroMQ would misread, or None.
+    """Return the problem of an endpoint that ZeroMQ would misread, or None.
 
     ZeroMQ reads the leading digits of a port and takes them modulo 65536. ``any_port`` allows 0 and ``*``
     for any free port, as when listening.
     """
     transport, _, place = endpoint.partition("://")
     if transport == "inproc":
-        return "no other process can reach it"
+        return "it is not reachable by other processes"
     if transport != "tcp":
         return None
     host, _, port = place.rpartition(":")

@@ -1,1 +1,1 @@
-"""Figures for people."""
+"""Reports for people: explanations, charts, tables, metrics."""

@@ -1,6 +1,6 @@
 """The HTML report of a campaign: policies compared, scenario by scenario, guard by guard.
 
-By policy it shows what became of the jobs, and figures of the runs with their spread.
+For each policy it shows the job outcomes and the spread of the runs' figures.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from beasy_sched.units import some_of
 
 
 def outcome_bars(runs: Any, policies: Sequence[str], key: str) -> Chart:
-    """The mean shares of the jobs' ends, one bar per policy."""
+    """Mean shares of the job outcomes, one bar per policy."""
     submitted = runs["jobs_submitted"].to_numpy(np.float64, na_value=np.nan)
     parts = {}
     for state, paint in zip(OUTCOMES, OUTCOME_COLORS, strict=True):
@@ -41,7 +41,7 @@ def outcome_bars(runs: Any, policies: Sequence[str], key: str) -> Chart:
 
 
 def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Chart | None:
-    """Every run as a point, boxes, and means with their intervals; None where no run has a value."""
+    """Every run as a point, with boxes and means with intervals; None if no run has a value."""
     by_policy = {policy: values_of(runs, policy, figure.column) for policy in policies}
     by_policy = {policy: values for policy, values in by_policy.items() if len(values)}
     if not any(np.any(np.abs(values) > 1e-9) for values in by_policy.values()):
@@ -81,7 +81,7 @@ def spread(runs: Any, policies: Sequence[str], figure: Figure, key: str) -> Char
 
 
 def load_bars(runs: Any, policies: Sequence[str], key: str) -> Chart | None:
-    """The mean energy of the load, green and from the grid, one bar per policy; None without a grid."""
+    """Mean energy of the load, green and from the grid, one bar per policy; None without a grid."""
     if "green_kwh" not in runs.columns or not runs["green_kwh"].notna().any():
         return None
     parts = {}
@@ -93,9 +93,9 @@ def load_bars(runs: Any, policies: Sequence[str], key: str) -> Chart | None:
 
 
 def compared_policies(runs: Any, policies: Sequence[str]) -> tuple[list[ComparedColumn], list[ComparedRow]]:
-    """Return the columns of the table and a row per policy: means with their intervals.
+    """Return the table's columns and a row per policy with means and intervals.
 
-    Figures that are 0 in every run, or not known, are left out.
+    Figures that are 0 or unknown in every run are omitted.
     """
     figures = [f for f in figures_of(runs) if any(values_of(runs, p, f.column).any() for p in policies)]
     rows = []
@@ -118,9 +118,9 @@ def compared_policies(runs: Any, policies: Sequence[str]) -> tuple[list[Compared
 
 _MATTERS_MOST = ("finished_pct", "killed_as_in_paper_pct", "soc_distance_points", "wasted_kwh")
 _MOST_ERRORS = 20
-"""Most errors that are shown, if they differ."""
+"""Maximum number of different errors shown."""
 _MOST_NAMED = 8
-"""Most runs that are named with an error."""
+"""Maximum number of runs named with an error."""
 
 
 def campaign_html(
@@ -131,11 +131,11 @@ def campaign_html(
     title: str | None = None,
     sweeps: Mapping[str, Sequence[SweptAxis]] | None = None,
 ) -> Iterator[str]:
-    """Yield the pieces of one HTML file about a campaign.
+    """Yield the pieces of the HTML file of a campaign.
 
-    ``runs`` is its table (a data frame, one row per run, see docs/guides/campaigns.md); ``expected`` says
-    how many runs it should have, and ``sweeps`` the axes of each scenario that has some. The same table gives
-    the same bytes. Raises ConfigError where plotly is missing.
+    ``runs`` is its table (a data frame, one row per run, see docs/guides/campaigns.md); ``expected`` is
+    the number of runs it should have, and ``sweeps`` has the axes of each swept scenario. The same table
+    gives the same bytes. Raises ConfigError where plotly is missing.
     """
     good = runs[runs["status"] == "ok"]
     conditions = [
@@ -151,14 +151,14 @@ def campaign_html(
             _swept_section(number, heading, rows, swept) if swept else _section(number, heading, rows)
         )
     if notes := [*_notes(runs, expected)]:
-        sections.insert(0, Section("notes", "What is missing", [warning_html(notes)]))
+        sections.insert(0, Section("notes", "Missing runs", [warning_html(notes)]))
     versions = ", ".join(sorted(set(runs["version"].dropna()) - {""}))
     subtitle = f"{len(good):,} runs" + (f" of beasy-sched {versions}" if versions else "")
     return page(title or f"Campaign {name}", subtitle, sections)
 
 
 def _overview(conditions: list[tuple[str, Any]]) -> Section:
-    """The means of what matters most, one row per policy and one column per condition."""
+    """Means of the most important figures, one row per policy and one column per condition."""
     heads = [heading for heading, _ in conditions]
     policies = dict.fromkeys(policy for _, runs in conditions for policy in runs["policy"])
     tables = []
@@ -182,11 +182,11 @@ def _section(number: int, title: str, runs: Any) -> Section:
     nothing = [figure.title.lower() for figure, chart in zip(figures, charts, strict=True) if chart is None]
     load = load_bars(runs, policies, f"{key}-load")
     several = int(runs.groupby("policy").size().max())
-    text = "One run per policy: no intervals."
+    text = "One run per policy, so no intervals."
     if several > 1:
         text = f"Up to {several:,} runs per policy (seeds, and pairs of workload and production); {METHOD}."
     if nothing:
-        text += f" Zero in every run, or not known: {', '.join(nothing)}."
+        text += f" Zero or unknown in every run: {', '.join(nothing)}."
     parts: list[Chart | Absent | str] = [
         comparison_html(*compared_policies(runs, policies), "policy"),
         '<div class="grid">',
@@ -200,12 +200,12 @@ def _section(number: int, title: str, runs: Any) -> Section:
 
 
 def _swept_section(number: int, title: str, runs: Any, axes: Sequence[SweptAxis]) -> Section:
-    """Maps or lines over the axes, and all points in a table."""
+    """Maps or lines over the axes, and a table of all points."""
     key = f"part-{number + 1}"
     charts, absent = sweep_charts(runs, axes, key)
     points = runs.assign(policy=_point_names(runs, axes))
     compared = compared_policies(points, list(dict.fromkeys(points["policy"])))
-    left_out = f"Zero in every run, or not known: {', '.join(absent)}." if absent else ""
+    left_out = f"Zero or unknown in every run: {', '.join(absent)}." if absent else ""
     parts: list[Chart | Absent | str] = [
         '<div class="grid">',
         *charts,
@@ -217,7 +217,7 @@ def _swept_section(number: int, title: str, runs: Any, axes: Sequence[SweptAxis]
 
 
 def _point_names(runs: Any, axes: Sequence[SweptAxis]) -> list[str]:
-    """Each run's policy with the sizes of its point."""
+    """Policy of each run, with the sizes of its point."""
     columns = [axis.column for axis in axes]
     return [
         ", ".join([policy, *(f"{name} {size:g}" for name, size in zip(columns, sizes, strict=True))])
@@ -226,10 +226,10 @@ def _point_names(runs: Any, axes: Sequence[SweptAxis]) -> list[str]:
 
 
 def _notes(runs: Any, expected: int) -> Iterator[str]:
-    """Runs that are missing or failed; each error once, with the runs that it ended."""
+    """Missing and failed runs; each error once, with the runs that it ended."""
     if len(runs) < expected:
         missing = expected - len(runs)
-        yield f"{missing:,} of {expected:,} runs have not ended: these are the results so far."
+        yield f"{missing:,} of {expected:,} runs are not finished; the results are preliminary."
     failed = runs[runs["status"] != "ok"]
     same = [(error, [*own["run"]]) for error, own in failed.groupby("error", sort=False)]
     for error, names in same[:_MOST_ERRORS]:

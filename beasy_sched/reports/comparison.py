@@ -1,6 +1,6 @@
-"""Runs or policies side by side, as a table: sortable, the best cells marked, rows that are alike folded.
+"""Sortable table of runs or policies, with the best cells marked and equal rows folded.
 
-The figures that runs of a campaign are compared by are here, with their means and intervals.
+Also defines the figures by which the runs of a campaign are compared, with means and intervals.
 """
 
 from __future__ import annotations
@@ -18,53 +18,53 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.reports.intervals import NOT_NEGATIVE, PERCENT, UNLIMITED, RunMean, ValueRange, mean_of
 
 BEST_MARK = "\u2605"
-"""Mark in a cell that no other one beats."""
+"""Mark of the best cells of a column."""
 
 
 _FEW = 12
-"""Columns up to which a table has the usual size of letters."""
+"""Maximum number of columns of a table in the usual font size."""
 
 
 class Better(IntEnum):
-    """Values of a column that are better."""
+    """Direction in which values of a column are better."""
 
     LOW = -1
     NEITHER = 0
     HIGH = 1
     NOT_NEGATIVE = 2
-    """All values from 0 on are equally good; below 0, higher ones are better."""
+    """Values of at least 0 are equally good; below 0, higher is better."""
 
     def rank(self, value: float) -> float:
-        """A number that is larger for better values."""
+        """Number that is larger for better values."""
         return min(value, 0.0) if self is Better.NOT_NEGATIVE else self * value
 
 
 @dataclass(frozen=True)
 class ComparedColumn:
-    """Column of figures that are compared. Values that are shown alike are equally good."""
+    """Column of compared figures. Values that are displayed equally are equally good."""
 
     title: str
     unit: str
     better: Better = Better.NEITHER
     digits: int = 2
-    """Digits after the point that are shown, and that count."""
+    """Number of decimals shown and compared."""
     signed: bool = False
-    """Whether positive values are shown with a plus."""
+    """Whether positive values are shown with a plus sign."""
     enough: float = math.inf
-    """Value from which on higher ones are no better, where high ones are good."""
+    """Value above which higher is not better, for columns in which high is good."""
     slack: float = 0.0
-    """Share of the best value by which others may miss it and still count as equally good."""
+    """Maximum relative distance from the best value that still counts as equally good."""
 
     def rank(self, value: float) -> float:
-        """A number that is larger for better values, as they are shown."""
+        """Number that is larger for better values, as they are shown."""
         return self.better.rank(min(self.shown(value), self.enough))
 
     def shown(self, value: float) -> float:
-        """The value that is shown; never -0.0."""
+        """Displayed value; never -0.0."""
         return round(value, self.digits) + 0.0
 
     def text(self, value: float) -> str:
-        """Return the value as text, without its unit."""
+        """Return the value as a string, without its unit."""
         return f"{self.shown(value):{'+' if self.signed else ''},.{self.digits}f}"
 
 
@@ -74,20 +74,20 @@ class ComparedRow:
 
     name: str
     values: Sequence[float | None]
-    """Values of the row, one per column; None where a value is not known."""
+    """Values of the row, one per column; None for an unknown value."""
     texts: Sequence[str] | None = None
-    """Texts shown in the place of the columns' own."""
+    """Strings shown instead of the columns' own."""
     note: str = ""
     """Note below the row's name."""
 
     def value(self, place: int) -> float | None:
-        """The value in a column; None where it is not known, or is no number."""
+        """Value in a column; None if it is unknown or not a number."""
         value = self.values[place]
         return None if value is None or math.isnan(value) else value
 
 
 def best_values(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRow]) -> list[set[float]]:
-    """The best values of each column, as they are shown; none where all are equally good, or none is better.
+    """Best displayed values of each column; none if all are equally good or the column has no direction.
 
     Rows without a value do not count.
     """
@@ -102,9 +102,9 @@ def best_values(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRow]) 
 
 
 def comparison_html(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRow], caption: str) -> str:
-    """A table with a row each; a click on a head sorts by it.
+    """Table with one row each; a click on a heading sorts by it.
 
-    Columns that no row knows are left out. Rows that are shown alike are one, which names the others.
+    Columns without any value are omitted. Rows that are displayed equally are merged into one.
     """
     shown = [place for place in range(len(columns)) if any(row.value(place) is not None for row in rows)]
     best = best_values(columns, rows)
@@ -121,13 +121,13 @@ def comparison_html(columns: Sequence[ComparedColumn], rows: Sequence[ComparedRo
         lines.append(f'<tr data-place="{number}"><th scope="row">{_name(group)}</th>{cells}</tr>')
     lines.append("</tbody></table></div>\n")
     if any(best):
-        marked = f"{BEST_MARK} best of its column; several have it where they are equally good."
-        lines.append(f'<p class="note">{marked} Click on a head to sort.</p>\n')
+        marked = f"{BEST_MARK} best of its column, or one of several equally good values."
+        lines.append(f'<p class="note">{marked} Click a heading to sort.</p>\n')
     return "\n".join(lines)
 
 
 def _head(title: str, unit: str = "", better: Better | None = None) -> str:
-    """The head of a column of values, or without ``better`` of the names."""
+    """Heading of a column of values or, without ``better``, of the names."""
     shown = f' <span class="unit">[{escape(unit)}]</span>' if unit else ""
     kind = ' class="first"' if better is None else ' data-best="low"' if better is Better.LOW else ""
     return (
@@ -141,7 +141,7 @@ def _name(group: Sequence[ComparedRow]) -> str:
     if not others:
         return text
     names = "".join(f"<li>{escape(row.name)}</li>" for row in others)
-    return f"{text}<details><summary>and {len(others)} alike</summary><ul>{names}</ul></details>"
+    return f"{text}<details><summary>and {len(others)} with equal values</summary><ul>{names}</ul></details>"
 
 
 def _text(column: ComparedColumn, row: ComparedRow, place: int) -> str:
@@ -168,39 +168,38 @@ def _cell(column: ComparedColumn, row: ComparedRow, place: int, best: set[float]
 
 @dataclass(frozen=True, kw_only=True)
 class Figure(ComparedColumn):
-    """A column of the table of runs that policies are compared by."""
+    """Column of the table of runs by which policies are compared."""
 
     column: str
     range: ValueRange = UNLIMITED
-    """Values that the figure can have; intervals of means do not go beyond."""
+    """Range of the figure; intervals of means are limited to it."""
 
     def mean_text(self, mean: RunMean) -> str:
-        """A mean as it is shown, without its unit, with its interval where that is known; ``-`` for none."""
+        """Mean as displayed, without unit, with its interval if there is one; ``-`` for none."""
         if math.isnan(mean.value):
             return "-"
         interval = f" [{self.text(mean.low)}, {self.text(mean.high)}]" if mean.has_interval else ""
         return self.text(mean.value) + interval
 
     def mean_of(self, runs: Any, policy: str) -> RunMean:
-        """The mean of a policy's runs."""
+        """Mean of a policy's runs."""
         return mean_of(values_of(runs, policy, self.column), self.range)
 
 
 SOC_POINTS_DIGITS: Final = 1
-"""Digits after the point to which a state of charge is compared with its target: a target that is missed by
-less than can be seen is reached."""
+"""Decimals to which a state of charge is compared with its target: a smaller difference counts as reached."""
 HYDROGEN_KG_DIGITS: Final = 3
-"""Digits after the point to which the hydrogen in the tank is compared with its target."""
+"""Decimals to which the hydrogen in the tank is compared with its target."""
 MEASURES: Final = {
     figure.column: figure
     for figure in (
         Figure("Finished work", "%", Better.HIGH, column="work_finished_pct", range=PERCENT),
         Figure("Finished jobs", "%", Better.HIGH, column="finished_pct", range=PERCENT),
         Figure("Killed jobs", "%", Better.LOW, column="killed_pct", range=PERCENT),
-        Figure("Killed, as the BEASY paper counts", "%", Better.LOW, column="killed_as_in_paper_pct",
+        Figure("Killed, as counted by the BEASY paper", "%", Better.LOW, column="killed_as_in_paper_pct",
                range=PERCENT),
         Figure("Postponed jobs", "%", Better.LOW, column="postponed_pct", range=PERCENT),
-        Figure("Final state of charge less target", "points", Better.NOT_NEGATIVE, SOC_POINTS_DIGITS,
+        Figure("Final state of charge minus target", "points", Better.NOT_NEGATIVE, SOC_POINTS_DIGITS,
                signed=True, column="soc_distance_points", range=ValueRange(-100.0, 100.0)),
         Figure("Lowest state of charge", "%", Better.HIGH, column="soc_lowest_pct", range=PERCENT),
         Figure("Wasted energy", "kWh", Better.LOW, column="wasted_kwh", range=NOT_NEGATIVE),
@@ -216,7 +215,7 @@ MEASURES: Final = {
         Figure("Carbon of the imported energy", "kg", Better.LOW, column="carbon_kg", range=NOT_NEGATIVE),
     )
 }  # fmt: skip
-"""Columns of the table of runs (`campaign.table`), by name: what is good about them, and what is possible."""
+"""Columns of the table of runs (`campaign.table`), by name, with their better direction and range."""
 FIGURES: Final = tuple(
     MEASURES[column]
     for column in (
@@ -230,12 +229,12 @@ GRID_FIGURES: Final = tuple(MEASURES[column] for column in ("green_share", "impo
 
 
 def figures_of(runs: Any) -> tuple[Figure, ...]:
-    """The figures that runs have, with those of the grid where one of them has a grid."""
+    """Figures of the runs, including those of the grid if one of them has a grid."""
     grid = "import_kwh" in runs.columns and bool(runs["import_kwh"].notna().any())
     return FIGURES + (GRID_FIGURES if grid else ())
 
 
 def values_of(runs: Any, policy: str, column: str) -> FloatArray:
-    """The values of a policy's runs; those without a value are left out."""
+    """Values of a policy's runs, without missing ones."""
     found = runs.loc[runs["policy"] == policy, column].to_numpy(np.float64, na_value=np.nan)
     return np.asarray(found[np.isfinite(found)], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Pictures as files: what all figures that are drawn with matplotlib share."""
+"""Figures as files: common code of all matplotlib figures."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from beasy_sched.extras import load_optional
 T = TypeVar("T")
 
 _FORMATS: Final[dict[str, dict[str, Any]]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-"""Formats of figures, each with what keeps the date out of it."""
+"""Figure formats, each with the metadata that omits the date."""
 OKABE_ITO: Final = {"blue": "#0072b2", "vermillion": "#d55e00", "green": "#009e73", "purple": "#cc79a7",
                     "sky": "#56b4e9", "orange": "#e69f00", "black": "#000000"}  # fmt: skip
-"""Okabe and Ito's colours, which colour-blind readers can tell apart, by name."""
+"""Okabe and Ito's colours, which colour-blind readers can distinguish, by name."""
 PALETTE: Final = tuple(OKABE_ITO.values())
 """Colours of curves, in order."""
 RUN_COLORS: Final = OKABE_ITO | {"brown": "#7f4a1e", "indigo": "#5b3fa0", "olive": "#8a8d00",
                                  "grey": "#8a8f98", "wine": "#8b1a4a"}  # fmt: skip
-"""Colours of runs, in order, by name: as many as reports show in full, each of a hue of its own."""
+"""Colours of runs, in order, by name: one distinct hue for each run that reports show in full."""
 PRODUCTION, DEMAND, SHORTAGE = OKABE_ITO["orange"], OKABE_ITO["blue"], OKABE_ITO["vermillion"]
 BATTERY, HYDROGEN, LIMIT = OKABE_ITO["green"], OKABE_ITO["purple"], "#888888"
-"""Colours of what runs and plans have in common."""
+"""Colours of quantities common to runs and plans."""
 LEGEND: Final = {"loc": "upper right", "fontsize": 8, "framealpha": 0.9}
-"""Place and size of a panel's legend."""
+"""Position and size of a panel's legend."""
 
 
 def new_figure(suffix: str, size: tuple[float, float]) -> Any:
-    """Return an empty figure of ``size`` (inches), to be saved as ``suffix`` says.
+    """Return an empty figure of ``size`` (inches), to be saved in the format ``suffix``.
 
     Raises ConfigError for a format that is not png, svg or pdf, and where matplotlib is not installed.
     """
     if _kind(suffix) not in _FORMATS:
-        raise ConfigError(f"figures are {', '.join(_FORMATS)} files: found {suffix!r}")
+        raise ConfigError(f"figure format: found {suffix!r}, expected {', '.join(_FORMATS)}")
     figures = load_optional("matplotlib.figure", "beasy-sched[plot]", "drawing")
     return figures.Figure(figsize=size, layout="constrained")
 
@@ -50,10 +50,11 @@ def stacked_panels(
     shown: T,
     title: str,
 ) -> tuple[Any, list[Any]]:
-    """Return a figure of panels one below the other, over one axis of time, and its panels.
+    """Return a figure of panels one below the other over a common time axis, and its panels.
 
     ``size`` is the width, the height of an empty figure and what each panel adds to it, inches; ``draws`` has
-    what draws ``shown`` in each panel, and its relative height. Raises ConfigError as `new_figure` does.
+    the function that draws ``shown`` in each panel, and the panel's relative height. Raises ConfigError as
+    `new_figure` does.
     """
     width, empty, each = size
     figure = new_figure(suffix, (width, empty + each * len(draws)))
@@ -68,13 +69,13 @@ def stacked_panels(
 
 
 def draw_level(panel: Any, hours: FloatArray, level: FloatArray, color: str) -> None:
-    """Draw the level of a storage over time, filled below."""
+    """Draw the level of a storage over time as a filled area."""
     panel.plot(hours, level, color=color, linewidth=1.6)
     panel.fill_between(hours, level, color=color, alpha=0.15, linewidth=0)
 
 
 def mark_hours(panel: Any, first_h: float, last_h: float) -> None:
-    """Mark hours from the start of the run, at parts of days."""
+    """Label hours since the start of the run, at fractions of days."""
     span = last_h - first_h
     spacing = next((s for s in (1, 2, 6, 12, 24, 48, 168) if span / s <= 16), span / 8)
     panel.set_xticks(np.arange(first_h, last_h + 1e-6, spacing))
@@ -83,9 +84,9 @@ def mark_hours(panel: Any, first_h: float, last_h: float) -> None:
 
 
 def figure_bytes(figure: Any, suffix: str, *, dpi: int = 120) -> bytes:
-    """Return the file of a figure: the same bytes for the same figure and matplotlib.
+    """Return the file content of a figure: the same bytes for the same figure and matplotlib version.
 
-    ``dpi`` is the number of pixels an inch, of a png.
+    ``dpi`` is the resolution of a png, pixels per inch.
     """
     from matplotlib import rc_context
 
@@ -96,7 +97,7 @@ def figure_bytes(figure: Any, suffix: str, *, dpi: int = 120) -> bytes:
 
 
 def _with_steady_ids(svg: bytes) -> bytes:
-    """Number the clip paths of a picture in their order.
+    """Number the clip paths of a figure in their order.
 
     Matplotlib names them by their sizes, whose last digits vary from one layout of a figure to the next.
     """

@@ -1,4 +1,4 @@
-"""Charts of a run's energy: where it came from and went, power balance, levels, demand against the plan."""
+"""Charts of a run's energy: energy flows, power balance, storage levels, demand against the plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from beasy_sched.run.results import RUN_OVER, LogLine
 from beasy_sched.units import SECONDS_PER_HOUR, counted, some_of
 
 SOURCES: Final = {
-    "renewable_w": ("production (sun, wind)", "production"),
+    "renewable_w": ("production (solar, wind)", "production"),
     "discharge_w": ("battery discharge", "battery"),
     "fuel_cell_w": ("fuel cell", "hydrogen"),
     "grid_import_w": ("grid import", "import"),
@@ -35,11 +35,11 @@ USES: Final = {
 }
 """Uses of power: columns of the energy trace, with name and colour."""
 _APART: Final = {"sun_w": ("sun", "production"), "wind_w": ("wind", "wind")}
-"""Columns of sun and wind, in the place of the production where the trace has them apart."""
+"""Columns of solar and wind, which replace the production if the trace has them separately."""
 
 
 def sources_of(trace: RunTable) -> dict[str, tuple[str, str]]:
-    """The sources of a trace, sun and wind apart where it has them; wind is production less sun."""
+    """Sources of a trace, solar and wind separately if it has them; wind is production minus solar."""
     known = {column: told for column, told in SOURCES.items() if column in trace}
     if not trace.knows_all("sun_w"):
         return known
@@ -47,7 +47,7 @@ def sources_of(trace: RunTable) -> dict[str, tuple[str, str]]:
 
 
 def uses_of(trace: RunTable) -> dict[str, tuple[str, str]]:
-    """The uses of a trace."""
+    """Uses of a trace."""
     return {column: told for column, told in USES.items() if column in trace}
 
 
@@ -56,10 +56,10 @@ BATTERY_LIMITS: Final = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "ta
 
 
 def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
-    """All charts that need the energy trace, or one line that says why there are none."""
+    """All charts that need the energy trace, or a line with the reason why there are none."""
     if not len(run.trace):
         no_file = "the run has no energy_trace.csv, or an empty one"
-        why = "no step of the site was settled" if run.trace.is_there else no_file
+        why = "the run ended before its first time step was complete" if run.trace.is_there else no_file
         return [Absent("Power balance, state of charge", f"{why} (runs with --site write one)")]
     trace = run.trace
     tank = run.hydrogen is not None or ("hydrogen_kg" in trace and bool(trace["hydrogen_kg"].any()))
@@ -106,7 +106,7 @@ def power_balance(run: RunData, prefix: str) -> Chart:
 
 
 def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
-    """The battery, real and planned, with its limits, dangerous steps and kills."""
+    """Battery level, actual and planned, with its limits, dangerous steps and kills."""
     chart = TimeChart(f"{prefix}-soc", "State of charge", prefix, run.end_s, "%", "state of charge [%]")
     times_s, real_pct = levels(run.trace, "soc_pct", run.soc_start_pct)
     if plans is not None:
@@ -128,7 +128,7 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
 
 
 def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
-    """The hydrogen in the tank, real and planned."""
+    """Hydrogen in the tank, actual and planned."""
     chart = TimeChart(f"{prefix}-hydrogen", "Hydrogen in the tank", prefix, run.end_s, "kg", "hydrogen [kg]")
     if "planned_hydrogen_kg" in run.trace:
         chart.line("planned", *levels(run.trace, "planned_hydrogen_kg"), "planned", dash="dash")
@@ -142,40 +142,41 @@ def hydrogen(run: RunData, plans: PlanStore | None, prefix: str) -> Chart:
 
 
 def against_plan(run: RunData, prefix: str) -> Chart:
-    """What the servers drew, beside the demand forecast and what the plan allots to them."""
+    """Power of the servers, with the demand forecast and the planned envelope."""
     curve = powers(run.trace, ["demand_w", "planned_load_w", "planned_envelope_w"])
     demand_w, load_w, envelope_w = curve.values.T
     unit, size_w = power_unit(float(np.nanmax(curve.values)))
     title = "Demand against the plan"
     chart = TimeChart(f"{prefix}-plan", title, prefix, run.end_s, unit, f"power [{unit}]")
-    chart.steps("demand, real", curve.edges_s, demand_w / size_w, "demand")
+    chart.steps("demand, actual", curve.edges_s, demand_w / size_w, "demand")
     chart.steps("demand, forecast", curve.edges_s, load_w / size_w, "forecast", dash="dot")
     chart.steps("planned for the servers", curve.edges_s, envelope_w / size_w, "planned", dash="dash")
     return chart.chart(*curve.notes, rangemode="tozero")
 
 
 def promised_and_seen(run: RunData, risk: RiskFigures, prefix: str) -> Chart:
-    """The share of windows that have gone wrong so far, beside the one promised, and what starts count on."""
+    """Share of violated windows so far, the risk limit, and the production level used for starts."""
     windows = risk.windows
     edges_s = np.array([*(window.start_s for window in windows), run.end_s])
     wrong = np.array([window.wrong for window in windows])
     seen_pct = 100.0 * wrong.cumsum() / np.arange(1, len(windows) + 1)
     level_pct = 100.0 * np.array([window.level for window in windows])
-    chart = TimeChart(f"{prefix}-risk", "Promised and seen", prefix, run.end_s, "%", "share of windows [%]")
-    chart.steps("gone wrong so far", edges_s, seen_pct, "killed")
+    title = "Risk limit and observed share"
+    chart = TimeChart(f"{prefix}-risk", title, prefix, run.end_s, "%", "share of windows [%]")
+    chart.steps("violated so far", edges_s, seen_pct, "killed")
     chart.limits({"promised": 100.0 * risk.promised})
-    chart.steps("level that starts count on", edges_s, level_pct, "forecast", dash="dot")
+    chart.steps("production level used for starts", edges_s, level_pct, "forecast", dash="dot")
     texts = [
         f"{window.killed:,} jobs killed, {window.below:,} steps below the minimum"
         for window in windows
         if window.wrong
     ]
-    chart.marks("window gone wrong", edges_s[1:][wrong], seen_pct[wrong], "killed", texts)
+    chart.marks("violated window", edges_s[1:][wrong], seen_pct[wrong], "killed", texts)
     return chart.chart(range=[min(0.0, float(level_pct.min())) - 2.0, 102.0])
 
 
 def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> BoolArray:
-    """Whether each step of the trace is dangerous by the plan's predictions, from the window's real level."""
+    """Whether each step is dangerous by the plan's predictions, from the window's actual initial level."""
     edges_s = step_edges_s(run.trace)
     levels_pct = run.trace["soc_pct"]
     dangerous = np.zeros(len(levels_pct), dtype=bool)
@@ -189,7 +190,7 @@ def dangerous_steps(run: RunData, plans: Iterable[Plan]) -> BoolArray:
 
 
 def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct: FloatArray) -> None:
-    """Mark where jobs were killed, once per instant, at the level at that time."""
+    """Mark the times of job kills, once per instant, at the battery level of that time."""
     at_once: dict[float, list[LogLine]] = {}
     for line in run.endings or []:
         if line.action == "kill" and line.rule != RUN_OVER:
@@ -204,7 +205,7 @@ def _mark_kills(chart: TimeChart, run: RunData, times_s: FloatArray, levels_pct:
 
 
 def _same_scale_both_ways(most: float) -> dict[str, Any]:
-    """An axis that labels powers above and below zero alike, without a sign."""
+    """Axis that labels powers above and below zero without a sign."""
     raw = max(most, 1e-9) * 1.05 / 3
     size = 10.0 ** np.floor(np.log10(raw))
     spacing = next(s for s in (1 * size, 2 * size, 2.5 * size, 5 * size, 10 * size) if s >= raw)
@@ -217,7 +218,7 @@ def _same_scale_both_ways(most: float) -> dict[str, Any]:
 
 SITE: Final = "site"
 SERVERS: Final = "demand_w"
-"""The node of the servers: the trace's column of what they drew."""
+"""Node of the servers: the trace's column of their power."""
 SERVER_USES: Final = {
     "finished_jobs": ("jobs that finished", "finished"),
     "other_jobs": ("other jobs", "killed"),
@@ -227,13 +228,13 @@ SERVER_USES: Final = {
 }
 """Uses of the servers' energy: fields of the summary, with name and colour."""
 _NOTHING: Final = 1e-7
-"""Flows below this share of all are left out: 1 Wh of 10 MWh."""
+"""Flows below this share of the total are omitted: 1 Wh of 10 MWh."""
 _ACCOUNTS_APART: Final = 1e-4
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Energy from one node to another."""
+    """Energy flow from one node to another."""
 
     start: str
     end: str
@@ -241,10 +242,10 @@ class Flow:
 
 
 def energy_flows(run: RunData) -> list[Flow]:
-    """What flowed into the site, out of it, and through the servers.
+    """Energy flows into the site, out of it, and through the servers.
 
-    Nodes are columns of the trace, `SITE`, and fields of `SERVER_USES`. Flows of nothing are left out. The
-    energy that the servers drew is divided as the scheduler's own account has it.
+    Nodes are columns of the trace, `SITE`, and fields of `SERVER_USES`. Flows of zero are omitted. The
+    energy of the servers is divided in the proportions of the scheduler's own accounting.
     """
     hours = np.diff(step_edges_s(run.trace)) / SECONDS_PER_HOUR
 
@@ -264,8 +265,8 @@ def energy_flows(run: RunData) -> list[Flow]:
 
 
 def energy_flow(run: RunData, prefix: str) -> Chart | Absent:
-    """The diagram, sources on the left."""
-    title = "Flow of energy"
+    """Sankey diagram, sources on the left."""
+    title = "Energy flows"
     flows = energy_flows(run)
     if not flows:
         return Absent(title, "no energy flowed")
@@ -301,12 +302,12 @@ def _notes(run: RunData, flows: list[Flow]) -> list[str]:
     went = sum(flow.kwh for flow in flows if flow.start == SITE)
     notes.append(f"In: {came:,.2f} kWh, out: {went:,.2f} kWh.")
     if any(flow.start == "renewable_w" for flow in flows):
-        notes.append("Sun and wind are not told apart in the power events of this run.")
+        notes.append("The power events of this run do not distinguish solar and wind.")
     if (own := run.energy_kwh) is None:
         return notes
     metered, account = own.consumed, own.consumed_by_own_account
     if metered > 0.0 and account > 0.0 and abs(account / metered - 1.0) > _ACCOUNTS_APART:
         notes.append(
-            "What the servers used is divided as in the scheduler's own account, scaled to the meter."
+            "The servers' energy is divided by the scheduler's model and scaled to the metered total."
         )
     return notes

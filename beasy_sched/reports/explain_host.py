@@ -1,4 +1,4 @@
-"""The story of a host: when and why it was on, asleep or lost, and which jobs ran on it."""
+"""Explanation of a host: when and why it was on, asleep or lost, and which jobs ran on it."""
 
 from __future__ import annotations
 
@@ -17,65 +17,65 @@ ON: Final = "on"
 ASLEEP: Final = "asleep"
 LOST: Final = "out of service"
 _NAMED: Final = 3
-"""Most jobs of a period that are named."""
+"""Maximum number of jobs named for a period."""
 
 
 @dataclass(frozen=True)
 class Period:
-    """A time in which a host was on, asleep or lost, by the decisions about it."""
+    """Period in which a host was on, asleep or lost, according to the decision log."""
 
     state: str
     start_s: float
     end_s: float
     why: LogLine | None = None
-    """Decision with which it begins; None for the state at the start of the run."""
+    """Decision that begins the period; None for the state at the start of the run."""
     jobs: tuple[tuple[str, float, float], ...] = ()
-    """Jobs that ran in it: id, and begin and end of the run, s."""
+    """Jobs that ran in the period: id, start and end of the execution, s."""
     speeds: tuple[LogLine, ...] = ()
-    """Changes of its speed."""
+    """Changes of the host's speed."""
 
     @property
     def length_s(self) -> float:
-        """Length of the period, s."""
+        """Duration of the period, s."""
         return self.end_s - self.start_s
 
     @property
     def busy_s(self) -> float:
-        """Time in which a job ran, s."""
+        """Time during which a job ran, s."""
         runs = ((max(begin, self.start_s), min(end, self.end_s)) for _, begin, end in self.jobs)
         return sum(max(end - begin, 0.0) for begin, end in runs)
 
 
 @dataclass
 class _Record:
-    """The decisions about a host, in the order of time."""
+    """Decisions about a host, in time order."""
 
     changes: list[tuple[str, LogLine]] = field(default_factory=list)
-    """Changes of its state, each with the new one."""
+    """State changes, each with the new state."""
     speeds: list[LogLine] = field(default_factory=list)
     starts: list[LogLine] = field(default_factory=list)
     ends_s: dict[str, float] = field(default_factory=dict)
-    """End of each of its jobs, s."""
+    """End time of each of its jobs, s."""
     last_s: float = 0.0
     """Time of the last decision of the run, s."""
 
 
 def explain_host(prefix: str, host: int) -> Story:
-    """Tell when a host, by its id, was on, asleep or lost, and why.
+    """Explain when and why the host with this id was on, asleep or lost.
 
-    Raises ConfigError where the run has no such host, and InputError for files that cannot be read.
+    Raises ConfigError if the run has no such host, and InputError for files that cannot be read.
     """
     summary = found_summary(prefix)
     hosts = None if summary is None else summary.hosts
     if host < 0 or (hosts is not None and host >= hosts):
-        known = "" if hosts is None else f"; this run has {count(hosts, 'host')}, 0 to {hosts - 1}"
-        raise ConfigError(f"host {host}: there is no such host{known}")
+        known = "" if hosts is None else f"; it has {count(hosts, 'host')}, 0 to {hosts - 1}"
+        raise ConfigError(f"host {host}: no such host in this run{known}")
     record = _read(prefix, host)
     end_s = max(record.last_s, (summary and summary.end_s) or 0.0, *record.ends_s.values())
     periods, teller = _periods(record, end_s), teller_of(prefix)
     chapters = [
-        Chapter("In all", [*_in_all(periods, record)]),
-        Chapter("Over time", [Entry(_told(period, teller), period.start_s) for period in periods]),
+        Chapter("Total", [*_in_all(periods, record)]),
+        Chapter("Over time", [Entry(_described(period, teller), period.start_s) for period in periods]),
     ]
     return Story(f"Host {host}", chapters, _data(host, periods, teller))
 
@@ -104,15 +104,15 @@ def _read(prefix: str, host: int) -> _Record:
 
 
 def _before_loss(record: _Record) -> str:
-    """The state before the host was lost, which it comes back in as far as decisions tell."""
+    """State before the host was lost, to which it returns according to the decisions."""
     return next((state for state, _ in reversed(record.changes) if state != LOST), ON)
 
 
 def _state_after(line: LogLine, record: _Record, asleep_pstates: set[str]) -> str | None:
-    """The state that a change of P-state puts the host into; None for a change of speed only.
+    """State that a change of P-state puts the host into; None if only the speed changes.
 
-    A line counts how many of its hosts sleep, wake or change their speed, not which: a host that is
-    asleep wakes.
+    A line has the number of its hosts that sleep, wake or change their speed, not which ones: a host
+    that is asleep wakes.
     """
     some_sleep, some_wake = (bool(line.facts.get(name)) for name in ("hosts_to_sleep", "hosts_to_wake"))
     others = some_wake or bool(line.facts.get("hosts_to_speed"))
@@ -124,7 +124,7 @@ def _state_after(line: LogLine, record: _Record, asleep_pstates: set[str]) -> st
 
 
 def _periods(record: _Record, end_s: float) -> list[Period]:
-    """The periods one after the other, from the start of the run to ``end_s``."""
+    """Consecutive periods from the start of the run to ``end_s``."""
     first = record.changes[0][0] if record.changes else ON
     woken_first = bool(record.changes) and first == ON and record.changes[0][1].kind == "P-state"
     found = [Period(ASLEEP if woken_first else ON, 0.0, end_s)]
@@ -160,8 +160,8 @@ def _in_all(periods: Sequence[Period], record: _Record) -> Iterator[Entry]:
         yield Entry(f"{text}.")
 
 
-def _told(period: Period, teller: Teller) -> str:
-    """A period in words: its state, until when, why it began, and what ran in it."""
+def _described(period: Period, teller: Teller) -> str:
+    """Describe a period: its state, end, reason, and jobs."""
     parts = [f"{period.state.capitalize()} until {clock(period.end_s)}, for {span(period.length_s)}."]
     if period.why is not None:
         parts.append(f"Why: {because(period.why, teller).rstrip('.')}.")

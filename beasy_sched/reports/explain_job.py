@@ -1,7 +1,7 @@
-"""The story of a job: why it waited, started and ended as it did, from the records of a run.
+"""Explanation of a job: why it waited, started and ended, from the records of a run.
 
-It tells when the job came, what it depends on and by when it had to end, why it waited, why it started, what
-befell it, and how it ended. One pass over the decision log finds this for one job or for all of them.
+It covers the submission, dependencies, deadline, wait, start, execution and end of the job. One pass over the
+decision log finds this for one job or for all jobs.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from beasy_sched.run.results import (
 
 
 def explain_job(prefix: str, name: str) -> Story:
-    """Tell why a job waited, ran and ended as it did.
+    """Explain why a job waited, started and ended.
 
-    ``name`` is its id, with or without the workload's (``w0!``). Raises ConfigError where there is no
+    ``name`` is its id, with or without the workload's (``w0!``). Raises ConfigError if there is no
     such job, and InputError for files that cannot be read.
     """
     life = find_life(prefix, name)
@@ -74,11 +74,11 @@ def explain_job(prefix: str, name: str) -> Story:
 
 
 def explain_jobs(prefix: str, chosen: Collection[str] | None = None) -> Iterator[tuple[str, list[Chapter]]]:
-    """Yield each job's id with the chapters that `explain_job` tells of it.
+    """Yield each job's id with the chapters of `explain_job`.
 
-    They are in the order of ``jobs.csv``; those that only the log has come last.
+    They are in the order of ``jobs.csv``, followed by those that only the log has.
 
-    ``chosen`` are the ids of the jobs that are asked for, all where it is None. Raises InputError for files
+    ``chosen`` are the ids of the requested jobs; None means all. Raises InputError for files
     that cannot be read.
     """
     rows = [row for row in read_jobs(prefix) if chosen is None or row.id in chosen]
@@ -106,19 +106,19 @@ def _arrival(life: Life) -> str:
         return _asked(float(hosts or 0), None if limit_s is None else float(limit_s))
     if life.row is None:
         asked = "" if life.start is None else f"It ran on {named_hosts(life.start.host_set())}. "
-        return f"It was submitted. {asked}(There is no jobs.csv beside the log: only Batsim knows more.)"
+        return f"It was submitted. {asked}(No jobs.csv was found, so details are missing.)"
     return _asked(life.row.res, life.row.walltime_s)
 
 
 def _asked(hosts: float, walltime_s: float | None) -> str:
     limit = "without a walltime"
     if walltime_s is not None:
-        limit = f"for {span(walltime_s)} at most (its walltime)"
-    return f"It was submitted, and asked for {count(hosts, 'host')} {limit}."
+        limit = f"with a walltime of {span(walltime_s)}"
+    return f"It was submitted and requested {count(hosts, 'host')} {limit}."
 
 
 def _terms(life: Life) -> Iterator[Entry]:
-    """What the job depends on, by when it had to end, and what became of that."""
+    """Dependencies and deadline of the job, and whether it met the deadline."""
     own = life.deadline
     if own is None:
         return
@@ -129,17 +129,17 @@ def _terms(life: Life) -> Iterator[Entry]:
         yield Entry(_depends_on(life.predecessors))
     due = f"{'Its workflow' if own.workflow else 'It'} is due at {clock(own.deadline_s)}"
     if own.internal_deadline_s is not None and own.internal_deadline_s < own.deadline_s:
-        due += f"; to leave time for the jobs after it, it should end by {clock(own.internal_deadline_s)}"
+        due += f"; it should end by {clock(own.internal_deadline_s)} to leave time for its successors"
     yield Entry(f"{due}. {_kept(own)}")
 
 
 def _late_phases(life: Life) -> list[Entry]:
-    """The jobs of lower phases that came too late for it to wait for them."""
+    """Jobs of lower phases that were submitted too late for it to wait for them."""
     return entries_of((each for each in life.own if each.kind == "queue"), life.teller)
 
 
 def _terms_data(life: Life) -> dict[str, object]:
-    """Return what the job depends on and its deadline, as data; nothing for a job without a deadline."""
+    """Return dependencies and deadline of the job as data; empty for a job without a deadline."""
     own = life.deadline
     if own is None:
         return {}
@@ -155,19 +155,19 @@ def _terms_data(life: Life) -> dict[str, object]:
 
 def _kept(own: DeadlineRow) -> str:
     if own.outcome == "refused":
-        return "It was refused."
+        return "It was rejected."
     if own.end_s is None:
-        return "It missed its deadline: it never ended."
+        return "It missed its deadline, because it never ended."
     if own.outcome == "met":
         return f"It met its deadline, {span(own.deadline_s - own.end_s)} early."
     if own.lateness_s:
         return f"It missed its deadline by {span(own.lateness_s)}."
-    return "It missed its deadline: it did not finish."
+    return "It missed its deadline, because it did not finish."
 
 
 def _depends_on(predecessors: Sequence[DeadlineRow]) -> str:
     if not predecessors:
-        return "It depends on no other job."
+        return "It does not depend on other jobs."
     names, alone = ", ".join(row.job for row in predecessors[:3]), len(predecessors) == 1
     if len(predecessors) > 3:
         names = f"{count(len(predecessors), 'job')} of earlier phases, {names} and so on"
@@ -191,7 +191,7 @@ def _waiting(life: Life) -> list[Entry]:
     if holders and (not entries or life.own[0].time - life.came_s > AT_ONCE_S):
         names = ", ".join(holders)
         if len(holders) > 5:
-            names = f"{len(holders):,} jobs one after the other, {holders[0]} first and {holders[-1]} last"
+            names = f"{len(holders):,} jobs in turn, from {holders[0]} to {holders[-1]}"
         entries.insert(0, Entry(f"Before it in the queue: {names}.", life.came_s))
     if not entries:
         entries.append(Entry("The policy gave no reason for the wait.", life.came_s))
@@ -202,13 +202,13 @@ def _waiting(life: Life) -> list[Entry]:
 
 
 def _later(later: int | None, others: int) -> str:
-    """Say how many of the jobs that started before this one had been submitted later, if that is known."""
+    """State how many of the jobs that started before this one were submitted later, if known."""
     if later is None:
         return ""
     if others == 1:
-        return f"; it had {'' if later else 'not '}been submitted later"
+        return f"; it was {'' if later else 'not '}submitted later"
     which = {0: "none", others: "all"}.get(later, f"{later:,}")
-    return f"; {which} of them had been submitted later"
+    return f"; {which} of them were submitted later"
 
 
 def _start(life: Life) -> list[Entry]:
@@ -219,7 +219,7 @@ def _start(life: Life) -> list[Entry]:
 
 
 def _running(life: Life) -> list[Entry]:
-    """Changes of P-state; planned ones with whether they were changed online, and what for."""
+    """Changes of P-state; planned ones with their online changes and the reason for these."""
     entries = []
     res = 0 if life.start is None else len(life.start.host_set())
     for each, shared, compensation in life.changes:
@@ -243,7 +243,7 @@ def _end(life: Life) -> list[Entry]:
     entries = entries_of(ends, life.teller)
     row = life.row
     if row is None:
-        return entries or [Entry("The decision log does not say how it ended: it was not killed.")]
+        return entries or [Entry("The decision log does not record its end; it was not killed.")]
     if row.start_s is None or row.end_s is None:
         return entries or [Entry(f"It never started ({row.final_state}).")]
     ran_s = row.end_s - row.start_s
@@ -260,17 +260,17 @@ def _end(life: Life) -> list[Entry]:
 
 _ENDS = {
     "COMPLETED_SUCCESSFULLY": "It finished",
-    "COMPLETED_FAILED": "It ended by itself, with an error,",
+    "COMPLETED_FAILED": "It ended with an error,",
     "COMPLETED_WALLTIME_REACHED": "It reached its walltime",
     "COMPLETED_KILLED": "It was killed",
 }
 
 
 _ENDS_WITH_HOSTS = {
-    "COMPLETED_FAILED": "It failed, as hosts of its own were lost,",
-    "COMPLETED_KILLED": "It was killed, as hosts of its own were lost,",
+    "COMPLETED_FAILED": "It failed because some of its hosts were lost,",
+    "COMPLETED_KILLED": "It was killed because some of its hosts were lost,",
 }
-"""The same of a job that ended when it lost hosts."""
+"""Sentences for jobs that ended when they lost hosts."""
 
 
 # --- the records of jobs -----------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ _ENDS_WITH_HOSTS = {
 
 @dataclass
 class Life:
-    """A job's own records, and what happened around it while it waited and while it ran."""
+    """Records of a job, and events during its wait and its execution."""
 
     id: str
     row: JobRow | None
@@ -286,21 +286,21 @@ class Life:
     others: int = 0
     """Number of jobs that started while this one waited."""
     came_later: int | None = 0
-    """Number of jobs that started while this one waited and had come after it; None where it is not known."""
+    """Number of these that were submitted after it; None if unknown."""
     holders: list[str] = field(default_factory=list)
-    """Jobs that had a reservation before this one's turn, in the order in which they got them."""
+    """Jobs that held a reservation before this one, in the order in which they received it."""
     deadline: DeadlineRow | None = None
-    """Deadline of the job; None where it has none."""
+    """Deadline of the job; None if it has none."""
     workflow: list[DeadlineRow] = field(default_factory=list)
-    """Jobs of the job's workflow, itself included."""
+    """Jobs of the job's workflow, including this one."""
     teller: Teller = field(default_factory=Teller)
     changes: list[tuple[LogLine, int, str]] = field(default_factory=list)
-    """Changes of P-state of the job's servers while it ran, and losses of them: the line, the number of
-    servers, and in short the compensation behind it."""
+    """P-state changes and losses of the job's servers while it ran: the line, the number of servers,
+    and a short description of the related compensation."""
 
     @property
     def predecessors(self) -> list[DeadlineRow]:
-        """The jobs of earlier phases of the job's workflow."""
+        """Jobs of earlier phases of the job's workflow."""
         phase = None if self.deadline is None else self.deadline.phase
         if phase is None:
             return []
@@ -308,16 +308,16 @@ class Life:
 
     @property
     def start(self) -> LogLine | None:
-        """The line that starts the job; None where there is none."""
+        """Line that starts the job; None if there is none."""
         return next((each for each in self.own if each.kind == "start"), None)
 
     @property
     def waits_on(self) -> LogLine | None:
-        """The line that says that the job still waited when the run ended early; None where there is none."""
+        """Line that records that the job still waited when the run ended early; None if there is none."""
         return next((each for each in self.own if each.kind == "waiting"), None)
 
     def drop_changes_of_killed(self) -> None:
-        """Leave out what changed when the job was killed: that is told with the kill."""
+        """Omit changes at the time of the job's kill, which the kill explains."""
         killed_s = next((each.time for each in self.own if each.kind == "kill"), np.inf)
         self.changes = [change for change in self.changes if change[0].time < killed_s]
 
@@ -331,7 +331,7 @@ class Life:
 
     @property
     def end_s(self) -> float:
-        """Time at which the job ended, s; infinite where it is not known."""
+        """Time at which the job ended, s; infinite if unknown."""
         return np.inf if self.row is None or self.row.end_s is None else self.row.end_s
 
 
@@ -339,10 +339,11 @@ def find_life(prefix: str, name: str) -> Life:
     """Return a job, by its id with or without the workload's. Raises ConfigError and InputError."""
     rows = [row for row in read_jobs(prefix, name.partition("!")[2] or name) if _is_called(name, row.id)]
     lives = _Lives(prefix, rows, lambda job_id: job_id.endswith(name) and _is_called(name, job_id))
-    if len(lives.told) > 1:
-        raise ConfigError(f"job {name}: there are {' and '.join(lives.told)}; name one of them")
-    if not lives.told:
-        hint, ids = "its decision log names no jobs", [*_ids(prefix)]
+    if len(lives.explained) > 1:
+        names = " and ".join(lives.explained)
+        raise ConfigError(f"job {name}: found {names}, expected one job; give its full id")
+    if not lives.explained:
+        hint, ids = "its decision log contains no jobs", [*_ids(prefix)]
         if ids:
             near = difflib.get_close_matches(name, ids, n=3, cutoff=0.5) if len(ids) < 50_000 else []
             these = f"; did you mean {', '.join(near)}" if near else ""
@@ -355,7 +356,7 @@ def find_life(prefix: str, name: str) -> Life:
 
 
 def _ids(prefix: str) -> Iterable[str]:
-    """The jobs of the log, each once."""
+    """Jobs of the log, each once."""
     return dict.fromkeys(glance.job for glance, _ in glance_over(prefix) if glance.job)
 
 
@@ -364,21 +365,21 @@ def _is_called(name: str, job_id: str) -> bool:
 
 
 class _Lives:
-    """Some of a run's jobs, found in one pass over the log."""
+    """Selected jobs of a run, found in one pass over the log."""
 
-    def __init__(self, prefix: str, rows: Iterable[JobRow], is_told: Callable[[str], bool]) -> None:
-        """``rows`` are those that ``jobs.csv`` has of them. Raises InputError."""
+    def __init__(self, prefix: str, rows: Iterable[JobRow], is_explained: Callable[[str], bool]) -> None:
+        """``rows`` are their rows in ``jobs.csv``. Raises InputError."""
         teller = teller_of(prefix)
-        self.told = {row.id: Life(row.id, row, [], teller=teller) for row in rows}
-        """The jobs that are told of, by their ids."""
+        self.explained = {row.id: Life(row.id, row, [], teller=teller) for row in rows}
+        """The explained jobs, by their ids."""
         summary = found_summary(prefix)
         of_ours = summary is None or summary.settings.policy in OURS
         self._queue, self._running = _WaitingLine(of_ours), _Running()
         for number, (glance, whole) in enumerate(glance_over(prefix)):
             job, kind = glance.job, glance.kind
-            life = self.told.get(job)
-            if life is None and job and is_told(job):
-                life = self.told[job] = Life(job, None, [], teller=teller)
+            life = self.explained.get(job)
+            if life is None and job and is_explained(job):
+                life = self.explained[job] = Life(job, None, [], teller=teller)
             self._queue.take(number, kind, glance)
             if life is not None:
                 life.own.append(whole())
@@ -392,36 +393,36 @@ class _Lives:
     def _add_deadlines(self, prefix: str) -> None:
         workflows: dict[str, list[DeadlineRow]] = defaultdict(list)
         for row in read_deadlines(prefix):
-            life = self.told.get(row.job)
+            life = self.explained.get(row.job)
             if life is not None and life.deadline is None:
                 life.deadline = row
             if row.workflow:
                 workflows[row.workflow].append(row)
-        for life in self.told.values():
+        for life in self.explained.values():
             if life.deadline is not None and life.deadline.workflow:
                 life.workflow = workflows[life.deadline.workflow]
 
     def __iter__(self) -> Iterator[Life]:
-        for life in self.told.values():
+        for life in self.explained.values():
             self._queue.tell(life)
             life.drop_changes_of_killed()
             yield life
 
 
 class _WaitingLine:
-    """Who started when, and who had a reservation when."""
+    """Start times and reservation times of jobs."""
 
     def __init__(self, of_ours: bool) -> None:
-        """``of_ours``: whether the run's policy is one of ours, whose facts hold submission times."""
+        """``of_ours``: whether the run's policy is built-in, so that its facts have submission times."""
         self._of_ours = of_ours
         self.turns: dict[str, int] = {}
-        """The line that started or killed a job that is told of."""
+        """Line that started or killed an explained job."""
         self._numbers, self._times_s, self._came_s = array("q"), array("d"), array("d")
-        """Line, time and time of submission (s; NaN where it is not known) of each start."""
+        """Line, time and submission time (s; NaN if unknown) of each start."""
         self._unknown: dict[str, int] = {}
-        """Place among the starts of each job whose time of submission its policy does not tell."""
+        """Index among the starts of each job whose policy does not log its submission time."""
         self._reserved: dict[str, float] = {}
-        """Time since which each job has a reservation, s."""
+        """Time at which each job received its reservation, s."""
         self._gone: dict[str, float] = {}
         """Time at which each of them started, or was rejected, s."""
 
@@ -440,7 +441,7 @@ class _WaitingLine:
             self._reserved.setdefault(line.job, line.time)
 
     def close(self, prefix: str) -> None:
-        """Make arrays of what was taken, and look up what policies do not tell in ``jobs.csv``."""
+        """Convert the collected values to arrays, and read unlogged submission times from ``jobs.csv``."""
         if self._unknown:
             for row in read_jobs(prefix):
                 if (place := self._unknown.get(row.id)) is not None:
@@ -451,7 +452,7 @@ class _WaitingLine:
         self._until_s = np.array([self._gone.get(job, np.inf) for job in self._names])
 
     def tell(self, life: Life) -> None:
-        """Set which jobs were before it in the queue, and how many started while it waited."""
+        """Set the jobs that were before it in the queue, and the number that started while it waited."""
         first_s = min((line.time for line in life.own), default=np.inf)
         reserved = int(np.searchsorted(self._since_s, first_s, "right"))
         there = np.flatnonzero(self._until_s[:reserved] >= life.came_s)
@@ -469,35 +470,35 @@ class _WaitingLine:
 
 
 class _Running:
-    """Which of the jobs that are told of run where, so that changes of P-states find theirs."""
+    """Map from hosts to the explained jobs running on them, to assign P-state changes to jobs."""
 
     def __init__(self) -> None:
         self._lives: list[Life] = []
-        """The jobs that have started."""
+        """Jobs that have started."""
         self._running: dict[str, int] = {}
-        """Place in `_lives` of each job that runs, by its id."""
+        """Index in `_lives` of each running job, by its id."""
         self._owner: IntArray = np.full(64, -1, dtype=np.int64)
-        """Place of the job that started last on each host, -1 where it is not told of."""
+        """Index of the job that started last on each host, -1 if it is not an explained one."""
         self._compensation: tuple[float, Callable[[], LogLine]] | None = None
-        """Time of the last compensation, s, and what reads its line."""
+        """Time of the last compensation, s, and the function that reads its line."""
 
     def is_concerned(self, kind: str) -> bool:
-        """Whether a line of another job, or of none, says something of those that run."""
+        """Whether a line of another job, or without a job, concerns the running ones."""
         return kind == "compensate" or (bool(self._running) and kind in ("start", "P-state", "lost"))
 
-    def take(self, kind: str, glance: Glance, told: Life | None, whole: Callable[[], LogLine]) -> None:
-        """Note a line; ``told`` is its job where that is told of, and ``whole`` reads all of it."""
+    def take(self, kind: str, glance: Glance, life: Life | None, whole: Callable[[], LogLine]) -> None:
+        """Record a line; ``life`` is its job if that is explained, and ``whole`` reads all of it."""
         if kind == "compensate":
             self._compensation = glance.time, whole
         elif kind == "start":
-            self._start(whole(), told)
+            self._start(whole(), life)
         elif kind == "kill":
             self._running.pop(glance.job, None)
         elif kind in ("P-state", "lost") and self._running:
             self._change(whole())
 
-    def _start(self, line: LogLine, told: Life | None) -> None:
-        """A job whose host is given to another one has ended."""
+    def _start(self, line: LogLine, life: Life | None) -> None:
+        """Remove jobs whose host is given to another one: they have ended."""
         hosts = line.host_set().ids
         if len(hosts) and (most := int(hosts.max())) >= len(self._owner):
             more = np.full(most + 1, -1, dtype=np.int64)
@@ -505,10 +506,10 @@ class _Running:
         for place in np.unique(self._owner[hosts]).tolist():
             if place >= 0:
                 self._running.pop(self._lives[place].id, None)
-        self._owner[hosts] = -1 if told is None else len(self._lives)
-        if told is not None:
-            self._running[told.id] = len(self._lives)
-            self._lives.append(told)
+        self._owner[hosts] = -1 if life is None else len(self._lives)
+        if life is not None:
+            self._running[life.id] = len(self._lives)
+            self._lives.append(life)
 
     def _change(self, line: LogLine) -> None:
         hosts = line.host_set().ids
@@ -522,8 +523,8 @@ class _Running:
                 life.changes.append((line, hosts_of_it, self._in_short(line, life.teller)))
 
     def _in_short(self, line: LogLine, teller: Teller) -> str:
-        """The compensation behind a planned change, in a few words."""
+        """Short description of the compensation behind a planned change."""
         if self._compensation is None or line.rule != PLANNED or self._compensation[0] != line.time:
             return ""
-        told = self._compensation[1]()
-        return in_short(told.rule, told.facts, teller.own)
+        found = self._compensation[1]()
+        return in_short(found.rule, found.facts, teller.own)

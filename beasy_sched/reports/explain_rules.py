@@ -1,6 +1,6 @@
-"""The decision log in words: sentences with the numbers behind a decision, and numbers as people read them.
+"""Sentences for the decision log, with the numbers behind each decision, and readable formats of numbers.
 
-The words are those of the policies and of the engine; `engine.words` shows how they are written.
+The templates are those of the policies and of the engine; `engine.words` describes their syntax.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _Known: TypeAlias = Mapping[str, float | int | str]
 _PART: Final = re.compile(r"\[(?:(\w+)(?:=([\w-]+))?\?)?([^\]]*)\]")
 _FACT: Final = re.compile(r"\{(\w+)(?::([^}]*))?\}")
 _MOST_KINDS: Final = 1 << 12
-"""Kinds of decisions, by the facts that they have, of which it is kept how they are told."""
+"""Maximum number of cached choices of a template."""
 
 
 def sentence(action: str, rule: str, facts: Facts, own: Sentences | None = None) -> str:
-    """Why an action was taken, in words; ``own`` are those of a policy of one's own.
+    """Return the reason for an action as a sentence; ``own`` are the words of a user's policy.
 
-    Of policies that tell a rule in different ways, the one counts that tells most of the facts. An unknown
-    rule, or one whose facts are missing, is shown as it is, with the facts that exist.
+    If several policies describe a rule, the template that uses most of the facts is chosen. An unknown
+    rule, or one whose facts are missing, is shown by its name, with the facts that exist.
     """
     known = {name: value for name, value in facts.items() if value is not None}
     words = _words(action.partition(" ")[0], rule, own)
@@ -41,25 +41,25 @@ def sentence(action: str, rule: str, facts: Facts, own: Sentences | None = None)
 
 
 def in_short(rule: str, facts: Facts, own: Sentences | None = None) -> str:
-    """What a compensation did, in a few words, a blank before them; nothing if it did nothing."""
+    """Return a short description of a compensation, after a blank; empty if it did nothing."""
     known = {name: value for name, value in facts.items() if value is not None}
     texts = (_filled((words.in_short,), known) for words in _words("compensate", rule, own))
     return next((text for text in texts if text is not None), "")
 
 
 def _words(done: str, rule: str, own: Sentences | None) -> Sequence[Words]:
-    """How a rule is told: by the policy of one's own if it does, else by ours."""
+    """Words for a rule: those of the user's policy if it has some, else the built-in ones."""
     return [own[done, rule]] if own and (done, rule) in own else _of_ours(done, rule)
 
 
 @cache
 def _of_ours(done: str, rule: str) -> Sequence[Words]:
-    """How our policies tell a rule, each way once."""
+    """Words of the built-in policies for a rule, without duplicates."""
     return tuple(dict.fromkeys(words_for(done, rule)))
 
 
 def _filled(templates: tuple[str, ...], known: _Known) -> str | None:
-    """The template that tells most, with its facts; None if there is none that has something to tell."""
+    """The template that uses most facts, filled in; None if no template has content."""
     answers = tuple(
         bool(value := known.get(asked)) and wanted in (None, value) for asked, wanted in _asked(templates)
     )
@@ -73,25 +73,25 @@ def _filled(templates: tuple[str, ...], known: _Known) -> str | None:
 
 
 class _Told(NamedTuple):
-    """A template without its parts in brackets: facts, and the texts before, between and after them."""
+    """Template without bracketed parts: facts, and the strings before, between and after them."""
 
     texts: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
-    """Name of each fact, and how it is told."""
+    """Name of each fact, and its format."""
 
 
 @lru_cache(_MOST_KINDS)
 def _asked(templates: tuple[str, ...]) -> Sequence[tuple[str, str | None]]:
-    """The facts that parts of the templates ask for, each with the value that it must have, if any."""
+    """Facts required by parts of the templates, each with the value that it must have, if any."""
     parts = (match.groups() for template in templates for match in _PART.finditer(template))
     return tuple(dict.fromkeys((asked, wanted) for asked, wanted, _ in parts if asked))
 
 
 @lru_cache(_MOST_KINDS)
 def _told(templates: tuple[str, ...], names: tuple[str, ...], answers: tuple[bool, ...]) -> _Told | None:
-    """The template that tells most of the facts ``names``; None if all are empty, or lack a fact.
+    """Return the template that uses most of the facts ``names``; None if all are empty or lack a fact.
 
-    ``answers`` says for each of `_asked` whether it is so.
+    ``answers`` states for each of `_asked` whether it holds.
     """
     so = dict(zip(_asked(templates), answers, strict=True))
 
@@ -111,19 +111,19 @@ def _told(templates: tuple[str, ...], names: tuple[str, ...], answers: tuple[boo
 
 _MOMENTS: Final = ("_at_s", "_by_s", "_until_s", "_end_s", "deadline_s", "planned_start_s", "earliest_s")
 _LATEST_S: Final = 1e11
-"""No run lasts 3000 years."""
+"""Upper limit of times: 3000 years."""
 _CLOCK: Final = re.compile(r"(?:(\d+)\s*d\s*)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?")
 
 
 def clock(time_s: float) -> str:
-    """A moment of the run, counted from its start: ``06:05:10``, ``2d 06:05:10``."""
+    """Format a time since the start of the run: ``06:05:10``, ``2d 06:05:10``."""
     days, seconds = divmod(round(time_s), 86_400)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     return f"{days}d {text}" if days else text
 
 
 def parse_moment(text: str) -> float:
-    """Read a moment of the run: seconds, ``1d6h``, or as `clock` writes it; returns s.
+    """Parse a time of the run: seconds, ``1d6h``, or the format of `clock`; returns s.
 
     Raises ValueError.
     """
@@ -135,12 +135,13 @@ def parse_moment(text: str) -> float:
         with contextlib.suppress(ValueError):
             time_s = parse_duration(text)
     if time_s > _LATEST_S:
-        raise ValueError(f"{text!r} is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'")
+        expected = "expected seconds or a value such as 1d6h or '1d 06:30:00'"
+        raise ValueError(f"{text!r} is not a valid time: {expected}")
     return time_s
 
 
 def span(seconds: float) -> str:
-    """How long something takes, in its two largest units: ``45 s``, ``5 min 12 s``, ``2 h 05 min``."""
+    """Format a duration in its two largest units: ``45 s``, ``5 min 12 s``, ``2 h 05 min``."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     whole = round(seconds)
@@ -155,28 +156,28 @@ def span(seconds: float) -> str:
 
 
 def energy(joules: float) -> str:
-    """Three digits of an energy: ``1.25 kWh``, ``109 Wh``."""
+    """Format an energy with three digits: ``1.25 kWh``, ``109 Wh``."""
     kwh = j_to_kwh(joules)
     return f"{_digits(kwh)} kWh" if abs(kwh) >= 1 else f"{_digits(1000 * kwh)} Wh"
 
 
 def power(watts: float) -> str:
-    """Three digits of a power: ``970 W``, ``1.25 kW``."""
+    """Format a power with three digits: ``970 W``, ``1.25 kW``."""
     return f"{_digits(w_to_kw(watts))} kW" if abs(watts) >= 1000 else f"{_digits(watts)} W"
 
 
 def percent(value: float) -> str:
-    """Two digits after the point: ``19.98 %``."""
+    """Format a percentage with two decimals: ``19.98 %``."""
     return f"{value:.2f} %"
 
 
 def count(number: float, noun: str) -> str:
-    """``1 host``, ``4 hosts``."""
+    """Format a count with its noun: ``1 host``, ``4 hosts``."""
     return f"{number:g} {noun}" if number == 1 else f"{number:,.0f} {noun}s"
 
 
 def fact(name: str, value: float | int | str, spec: str = "") -> str:
-    """A fact in words, by the unit in its name; ``spec`` is ``abs``, or the noun that it counts."""
+    """Format a fact by the unit in its name; ``spec`` is ``abs``, or the noun that it counts."""
     if isinstance(value, str):
         return value
     if spec == "abs":
@@ -191,7 +192,7 @@ def fact(name: str, value: float | int | str, spec: str = "") -> str:
 
 @lru_cache(_MOST_KINDS)
 def _words_of_unit(name: str) -> Callable[[float], str] | None:
-    """What tells numbers of the unit in a name; None where it names none."""
+    """Return the format function for the unit in a name; None if it has no unit."""
     units = (("_host_s", _host_hours), (_MOMENTS, clock), ("_s", span), ("_j", energy), ("_w", power),
              ("_pct", percent))  # fmt: skip
     return next((words for unit, words in units if name.endswith(unit)), None)
@@ -202,7 +203,7 @@ def _host_hours(host_s: float) -> str:
 
 
 def _digits(value: float) -> str:
-    """Three digits, but all before the point: no exponent."""
+    """Format a number with three digits but no exponent: all digits before the point."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     text = f"{value:.3g}"

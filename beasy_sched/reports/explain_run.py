@@ -1,4 +1,4 @@
-"""The story of a whole run: why jobs waited, which were killed, who waited longest, when energy was tight."""
+"""Explanation of a run: reasons of waits, killed jobs, longest waits, energy shortages."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from beasy_sched.run.results import RUN_OVER, JobRow, LogLine, read_jobs, read_l
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S, some_of
 
 LONGEST = 5
-"""Number of the longest waits that the overview tells."""
+"""Number of the longest waits in the overview."""
 _NEAR_MIN_POINTS = 1.0
-"""Distance from SoC_min below which a battery is tight, points."""
+"""Distance from SoC_min below which energy counts as short, percentage points."""
 _APART_S = SECONDS_PER_HOUR
-"""Time between tight moments below which they are told as one, s."""
+"""Maximum gap between shortages that are merged into one, s."""
 _TOLD_J = 36.0
-"""Energy below which nothing is told, J."""
+"""Minimum energy that is reported, J."""
 _NAMED = 6
-"""Most jobs of a group that are named."""
+"""Maximum number of jobs named for a group."""
 
 
 @dataclass
 class Wait:
-    """A job's time in the queue."""
+    """Wait of a job in the queue."""
 
     job: str
     came_s: float
     ended_s: float
-    """Time at which the job started, or was refused, s."""
+    """Time at which the job started or was rejected, s."""
     refused_for: str | None
-    """Rule by which the job was refused; None if it started."""
+    """Rule by which the job was rejected; None if it started."""
     hosts: int | None
     by_rule_s: dict[str, float]
-    """Time that the job waited for each rule, s; the empty rule stands for the jobs before it."""
+    """Time that the job waited for each rule, s; the empty rule means waiting for the jobs before it."""
 
     @property
     def length_s(self) -> float:
@@ -55,19 +55,19 @@ class Wait:
 
 @dataclass
 class Tight:
-    """A stretch of time in which there was hardly enough energy."""
+    """Period of energy shortage."""
 
     start_s: float
     end_s: float
     lowest_pct: float | None = None
-    """Lowest state of charge in the stretch, %; None without a battery."""
+    """Lowest state of charge in the period, %; None without a battery."""
     unserved_j: float = 0.0
     killed: int = 0
     vetoed: set[str] = field(default_factory=set)
-    """Jobs that did not start because the step had no energy left for them."""
+    """Jobs that did not start because of insufficient energy in the step."""
 
     def add(self, other: Tight) -> None:
-        """Extend the stretch to ``other``, which begins later."""
+        """Extend the period to ``other``, which begins later."""
         self.end_s = max(self.end_s, other.end_s)
         levels = [each for each in (self.lowest_pct, other.lowest_pct) if each is not None]
         self.lowest_pct = min(levels, default=None)
@@ -78,44 +78,44 @@ class Tight:
 
 @dataclass(frozen=True)
 class RunStory:
-    """Story of a whole run, as its files tell it."""
+    """Data of a run, read from its files."""
 
     prefix: str
     summary: RunSummary | None
-    """Summary of the run; None where it has left none."""
+    """Summary of the run; None if it has not written one."""
     teller: Teller
     waits: Sequence[Wait]
-    """Waits of all jobs that waited, the longest first."""
+    """Waits of all jobs that waited, longest first."""
     kills: Sequence[LogLine]
     unfinished: int
     """Jobs that still ran at the end."""
     rows: Mapping[str, JobRow]
     tight: Sequence[Tight]
     absent: Sequence[LogLine] = ()
-    """Lines of servers that were lost, and that came back."""
+    """Lines of servers that were lost or became available again."""
 
     def in_words(self, outcome: str, rule: str) -> str:
-        """Why jobs were ``postponed``, ``rejected`` or ``killed``."""
+        """Describe why jobs were ``postponed``, ``rejected`` or ``killed``."""
         hosts = None if self.summary is None else self.summary.hosts
         return in_words(outcome, rule, hosts, self.teller.own)
 
 
 def explain_run(prefix: str) -> Story:
-    """Tell a run as a whole. Raises InputError for files that cannot be read."""
+    """Explain a run as a whole. Raises InputError for files that cannot be read."""
     run = _read(prefix)
     chapters = [
         Chapter("Jobs", [*_outcomes(run)]),
         Chapter(_waited_title(run), [*_why_waited(run)]),
         Chapter("Longest waits", [_wait_entry(run, wait) for wait in run.waits[:LONGEST]]),
         Chapter(f"Jobs killed: {len(run.kills)}", [*_kills_together(run)]),
-        Chapter("When energy was tight", [_tight_entry(each) for each in run.tight]),
+        Chapter("Periods of energy shortage", [_tight_entry(each) for each in run.tight]),
         Chapter("Servers lost", [*_lost(run)]),
     ]
     return Story(_title(run), [chapter for chapter in chapters if chapter.entries], _data(run))
 
 
 def explain_killed(prefix: str) -> Story:
-    """Tell every kill with its cause. Raises InputError for files that cannot be read."""
+    """Explain every kill. Raises InputError for files that cannot be read."""
     run = _read(prefix)
     entries = [
         Entry(f"{_killed_job(run, line)}. {because(line, run.teller)}", line.time) for line in run.kills
@@ -129,7 +129,7 @@ def explain_killed(prefix: str) -> Story:
 
 
 def explain_waits(prefix: str, most: int) -> Story:
-    """Tell the ``most`` longest waits and why. Raises InputError for files that cannot be read."""
+    """Explain the ``most`` longest waits. Raises InputError for files that cannot be read."""
     run = _read(prefix)
     longest = run.waits[:most]
     entries = [_wait_entry(run, wait) for wait in longest] or [Entry("No job waited.")]
@@ -168,19 +168,19 @@ def _read(prefix: str) -> RunStory:
 
 
 class _Waiting:
-    """Follows jobs through the log, until they start or are refused."""
+    """Follows jobs through the log until they start or are rejected."""
 
     def __init__(self, rows: Mapping[str, JobRow]) -> None:
         self._rows = rows
         self._reasons: dict[str, list[tuple[float, str]]] = {}
-        """Reasons of jobs that wait: the first is that for the time before any was given."""
+        """Reasons of waiting jobs; the first one also covers the time before any reason was given."""
         self._blocked_until_s = -math.inf
         """Time at which a job with a reason last left the queue, s."""
         self.ended: list[Wait] = []
-        """Waits that are over, but for those of no time."""
+        """Completed waits, except those of zero length."""
 
     def take(self, line: LogLine) -> None:
-        """Note what a line says of the wait of its job."""
+        """Record the effect of a line on the wait of its job."""
         kind = line.kind
         if kind == "postpone":
             self._begin(line).append((line.time, line.rule))
@@ -188,7 +188,7 @@ class _Waiting:
             self._end(line)
 
     def _begin(self, line: LogLine) -> list[tuple[float, str]]:
-        """Return the reasons of a line's job; the first is that for the time before any was given."""
+        """Return the reasons of a line's job; the first one also covers the time before any was given."""
         if line.job not in self._reasons:
             row = self._rows.get(line.job)
             came_s = line.time - float(line.facts.get("waited_s") or 0.0) if row is None else row.subtime_s
@@ -226,9 +226,9 @@ def _tight_moments(
     least_pct: float | None,
     steps: float | None,
 ) -> list[Tight]:
-    """Return when the battery was at SoC_min, power was not served, or the guard killed or refused.
+    """Return when the battery was at SoC_min, load was unserved, or the guard killed jobs or vetoed starts.
 
-    ``steps`` is how many rows the trace must have, None where that is not known.
+    ``steps`` is the expected number of rows of the trace, None if unknown.
     """
     moments = [Tight(line.time, line.time, killed=1) for line in kills if line.rule.startswith("guard")]
     moments += [Tight(line.time, line.time, vetoed={line.job}) for line in vetoes]
@@ -236,8 +236,8 @@ def _tight_moments(
     if trace and steps is not None and len(trace) != steps:
         raise InputError(
             path_of(prefix, TRACE),
-            f"has {len(trace)} rows, the run's summary tells of {steps:g} steps: one of the files is cut, or"
-            " of another run",
+            f"has {len(trace)} rows, but the run's summary has {steps:g} steps: one of the files is truncated"
+            " or belongs to a different run",
         )
     for row in trace:
         soc_pct, unserved_w = row.get("soc_pct"), row.get("unserved_w", 0.0)
@@ -263,7 +263,7 @@ def _title(run: RunStory) -> str:
 
 
 def _outcomes(run: RunStory) -> Iterator[Entry]:
-    """How many jobs came, and how they ended."""
+    """Number of submitted jobs, and their outcomes."""
     if (summary := run.summary) is None:
         return
     parts = [
@@ -287,12 +287,12 @@ def _waited_title(run: RunStory) -> str:
 
 
 def _hours(length_s: float) -> str:
-    """Write a sum of waiting times in job-hours."""
+    """Format a sum of waiting times in job-hours."""
     return f"{length_s / SECONDS_PER_HOUR:,.1f} job-hours"
 
 
 def _by_rule(run: RunStory) -> list[tuple[str, float, int]]:
-    """Return each rule, for how long jobs waited for it (s), and how many; the longest first."""
+    """Return each rule with its total wait (s) and number of jobs, the longest wait first."""
     length_s: dict[str, float] = defaultdict(float)
     jobs: dict[str, int] = defaultdict(int)
     for wait in run.waits:
@@ -315,7 +315,7 @@ def _wait_entry(run: RunStory, wait: Wait) -> Entry:
     hosts = "" if wait.hosts is None else f", {count(wait.hosts, 'host')}"
     over = " and never started; the run ended"
     ends = {None: ", started", RUN_OVER: over, STILL_WAITING: over}
-    end = f"{ends.get(wait.refused_for, ' and was refused')} at {clock(wait.ended_s)}"
+    end = f"{ends.get(wait.refused_for, ' and was rejected')} at {clock(wait.ended_s)}"
     parts = sorted(wait.by_rule_s.items(), key=lambda item: -item[1])
     whys = [
         run.in_words("postponed", rule) + (f" ({span(length_s)})" if len(parts) > 1 else "")
@@ -326,25 +326,25 @@ def _wait_entry(run: RunStory, wait: Wait) -> Entry:
 
 
 def _kills_together(run: RunStory) -> Iterator[Entry]:
-    """The kills of a moment for the same rule as one entry; then those at the end of the run."""
+    """One entry for simultaneous kills by the same rule; then the kills at the end of the run."""
     groups: dict[tuple[float, str], list[LogLine]] = defaultdict(list)
     for line in run.kills:
         groups[line.time, line.rule].append(line)
     for (time_s, rule), lines in groups.items():
         names = some_of([line.job for line in lines], _NAMED)
         lost_j = [row.energy_j for line in lines if (row := run.rows.get(line.job)) and row.energy_j]
-        lost = f", {energy(sum(lost_j))} lost with them" if lost_j else ""
+        lost = f", {energy(sum(lost_j))} of work lost" if lost_j else ""
         yield Entry(f"{names}: {_cause(run, rule, lines[0])}{lost}.", time_s)
     if run.unfinished and run.kills:
-        yield Entry(f"(Moreover {count(run.unfinished, 'job')} still ran when the run ended.)")
+        yield Entry(f"(In addition, {count(run.unfinished, 'job')} still ran when the run ended.)")
 
 
 def _cause(run: RunStory, rule: str, line: LogLine) -> str:
-    """Why jobs were killed in a moment, with what they have in common."""
+    """Reason for simultaneous kills, with the facts that they share."""
     missing_j, soc_pct = line.facts.get("missing_j"), line.facts.get("soc_pct")
     parts = [run.in_words("killed", rule)]
     if isinstance(missing_j, int | float):
-        parts.append(f"{energy(missing_j)} missing in the step")
+        parts.append(f"{energy(missing_j)} short in this step")
     if isinstance(soc_pct, int | float):
         parts.append(f"battery at {percent(soc_pct)}")
     return ", ".join(parts)
@@ -361,7 +361,7 @@ def _tight_entry(tight: Tight) -> Entry:
     if tight.killed:
         parts.append(f"{count(tight.killed, 'job')} killed by the guard")
     if tight.vetoed:
-        parts.append(f"{count(len(tight.vetoed), 'job')} without energy for a start")
+        parts.append(f"{count(len(tight.vetoed), 'job')} not started for lack of energy")
     if tight.unserved_j >= _TOLD_J:
         parts.append(f"{energy(tight.unserved_j)} not served")
     until = f"until {clock(tight.end_s)}: " if tight.end_s > tight.start_s else ""
@@ -369,7 +369,7 @@ def _tight_entry(tight: Tight) -> Entry:
 
 
 def _lost(run: RunStory) -> Iterator[Entry]:
-    """Servers that were lost: how often, and whether they came back; those that are alike together."""
+    """Losses of servers, and whether they became available again; equal ones are grouped."""
     last: dict[int, LogLine] = {}
     failures: dict[int, Counter[str]] = defaultdict(Counter)
     for line in run.absent:
@@ -380,7 +380,7 @@ def _lost(run: RunStory) -> Iterator[Entry]:
     alike: dict[str, list[int]] = defaultdict(list)
     for host, rules in sorted(failures.items()):
         why = ", ".join(f"{rule} {count(times, 'time')}" for rule, times in rules.items())
-        end = f"{'back' if last[host].kind == 'back' else 'lost for good'} at {clock(last[host].time)}"
+        end = f"{'back' if last[host].kind == 'back' else 'permanently lost'} at {clock(last[host].time)}"
         alike[f"{why}; {end}"].append(host)
     for text, hosts in alike.items():
         yield Entry(f"{named_hosts(HostSet.of(hosts), 'server')}: {text}.")
@@ -390,7 +390,7 @@ def _lost(run: RunStory) -> Iterator[Entry]:
 
 
 def _data(run: RunStory) -> dict[str, Any]:
-    """Return the story as data for tools."""
+    """Return the explanation as data for tools."""
     return {
         "policy": None if run.summary is None else run.summary.settings.policy,
         "jobs": None if run.summary is None else run.summary.jobs.counts(),

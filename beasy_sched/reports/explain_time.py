@@ -1,4 +1,4 @@
-"""The story of a moment: the energy of the step that holds it, and what was decided in it, and why."""
+"""Explanation of a time: the energy of its step, and the decisions in it with their reasons."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from beasy_sched.run.results import LogLine, read_log, read_trace
 from beasy_sched.units import TIME_TOLERANCE_S
 
 NO_SITE_STEP_S = 300.0
-"""Length of the spans that are told together where there is no site, and so no steps, s."""
+"""Length of the intervals that replace steps in runs without a site, s."""
 
 MADE = "planned anew"
-"""The rule of a plan that was made during the run; the last one is in effect."""
+"""Rule of a plan made during the run; the last one is in effect."""
 
 Row = Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A step and what was decided in it; without a site, five minutes."""
+    """Step with its decisions; without a site, five minutes."""
 
     start_s: float
     end_s: float
     row: Row | None = None
     """Row of the step in the energy trace; None without a site."""
     before: Row | None = None
-    """Row of the step before in the energy trace; None without one."""
+    """Row of the previous step in the energy trace; None without one."""
     plans: Sequence[LogLine] = ()
-    """The plan in effect, and those that were to follow it."""
+    """Lines of the plan in effect and of its planned successors."""
     lines: Sequence[LogLine] = ()
 
     @property
@@ -52,9 +52,9 @@ class _Step:
 
 
 def explain_time(prefix: str, time_s: float) -> Story:
-    """Tell what happened in the step that holds a moment of the run (s), and why.
+    """Explain the step that contains a time of the run (s).
 
-    Without a site, in the five minutes that hold it. Raises ConfigError where the run has no such
+    Without a site, explain the five minutes that contain it. Raises ConfigError if the run has no such
     time, and InputError for files that cannot be read.
     """
     step, teller = _step_at(prefix, time_s), teller_of(prefix)
@@ -69,9 +69,9 @@ def explain_time(prefix: str, time_s: float) -> Story:
 
 
 def explain_steps(prefix: str, most: int | None = None) -> Iterator[tuple[float, float, str, list[Chapter]]]:
-    """Yield start and end (s) of each step, with the title and the chapters that `explain_time` tells of it.
+    """Yield start and end (s) of each step, with the title and the chapters of `explain_time`.
 
-    Without a site: of each five minutes in which something was decided. ``most`` is how many jobs are told of
+    Without a site: of each five minutes with decisions. ``most`` is the maximum number of jobs described
     in a chapter; the others are counted. Raises InputError for files that cannot be read.
     """
     teller = teller_of(prefix)
@@ -80,7 +80,7 @@ def explain_steps(prefix: str, most: int | None = None) -> Iterator[tuple[float,
 
 
 def _step_at(prefix: str, time_s: float) -> _Step:
-    """The step that holds a moment. Raises ConfigError where there is none."""
+    """Return the step that contains a time. Raises ConfigError if there is none."""
     last = None
     for step in _steps(prefix):
         if time_s < step.end_s - TIME_TOLERANCE_S:
@@ -99,7 +99,7 @@ def _step_at(prefix: str, time_s: float) -> _Step:
 
 
 def _steps(prefix: str) -> Iterator[_Step]:
-    """The steps of a run; without a site, each five minutes in which something was decided."""
+    """Steps of a run; without a site, each five minutes with decisions."""
     log = _Ahead(read_log(prefix))
     plans: list[LogLine] = []
     before: Row | None = None
@@ -115,21 +115,21 @@ def _steps(prefix: str) -> Iterator[_Step]:
 
 
 class _Ahead:
-    """The log, from which the lines up to a time can be taken."""
+    """Reader of the log that returns the lines up to a time."""
 
     def __init__(self, lines: Iterator[LogLine]) -> None:
         self._lines = lines
         self.next = next(lines, None)
 
     def before(self, time_s: float) -> Iterator[LogLine]:
-        """Take the lines before a time."""
+        """Return the lines before a time."""
         while self.next is not None and self.next.time < time_s:
             line, self.next = self.next, next(self._lines, None)
             yield line
 
 
 def _spans(prefix: str, log: _Ahead) -> Iterator[tuple[float, float, Row | None]]:
-    """Start and end of each step, with its row; without a site those in which the log goes on."""
+    """Start and end of each step, with its row; without a site, of the intervals up to the end of the log."""
     some = False
     for row in read_trace(prefix):
         some = True
@@ -140,7 +140,7 @@ def _spans(prefix: str, log: _Ahead) -> Iterator[tuple[float, float, Row | None]
 
 
 def _chapters(step: _Step, teller: Teller, most: int | None = None) -> list[Chapter]:
-    """What is told of a step, of ``most`` jobs in a chapter."""
+    """Chapters of a step, with at most ``most`` jobs in each."""
     chapters = []
     if step.row is not None:
         chapters.append(Chapter("Energy", [*_energy(step.row, step.before, teller.currency)]))
@@ -148,12 +148,12 @@ def _chapters(step: _Step, teller: Teller, most: int | None = None) -> list[Chap
         chapters.append(Chapter("Plan", entries_of(step.plans, teller)))
     chapters += [chapter for chapter in _decisions(step.lines, teller, most) if chapter.entries]
     if not step.lines:
-        chapters.append(Chapter("Decisions", [Entry("None: nothing changed.")]))
+        chapters.append(Chapter("Decisions", [Entry("None.")]))
     return chapters
 
 
 def _energy(row: Row, before: Row | None, currency: str) -> Iterator[Entry]:
-    """The step's energy, a line each: what came, what was drawn, what the storage did."""
+    """Energy of the step: production, consumption and storage, one line each."""
     predicted = row.get("predicted_renewable_w")
     foretold = "" if predicted is None else f"; {power(predicted)} predicted an hour before"
     yield Entry(f"Production: {_flow(row, 'renewable_w', 'planned_renewable_w')}{foretold}.")
@@ -179,7 +179,7 @@ def _energy(row: Row, before: Row | None, currency: str) -> Iterator[Entry]:
 
 
 def _load(row: Row) -> str:
-    """The load and how green it was: all but what is imported, and unserved."""
+    """Load and its green share: all except imported and unserved power."""
     load_w = row["demand_w"] + row["base_w"]
     green_w = max(0.0, load_w - row["grid_import_w"] - row["unserved_w"])
     share = f", {percent(100.0 * green_w / load_w)} of it green" if load_w > 0.0 else ""
@@ -205,8 +205,8 @@ def _grid(row: Row, currency: str) -> str:
 
 _HYDROGEN = {"electrolyzer_w": "electrolyzer", "fuel_cell_w": "fuel cell"}
 _LOST = {
-    "curtailed_w": "Curtailed, since nothing could take it",
-    "unserved_w": "Unserved, since nothing could supply it",
+    "curtailed_w": "Curtailed for lack of a use",
+    "unserved_w": "Unserved for lack of supply",
 }
 
 
@@ -225,11 +225,11 @@ def _battery(row: Row, before: Row | None) -> str:
             plan = f" (planned: {verb} with {power(row[f'planned_{name}'])})"
     was = "" if before is None else f"from {percent(before['soc_pct'])} "
     planned = f", {percent(row['planned_soc_pct'])} planned" if "planned_soc_pct" in row else ""
-    return f"{did}{plan}; {was}to {percent(row['soc_pct'])} of charge{planned}"
+    return f"{did}{plan}; state of charge {was}to {percent(row['soc_pct'])}{planned}"
 
 
 def _decisions(lines: Sequence[LogLine], teller: Teller, most: int | None) -> Iterator[Chapter]:
-    """The decisions by kind, what shaped the step first."""
+    """Decisions by kind, those that affect the whole step first."""
     by_kind = defaultdict(list)
     for line in lines:
         by_kind[line.kind].append(line)
@@ -253,13 +253,13 @@ _ABSENT = {"lost": "Servers lost", "back": "Servers back"}
 _JOBS = {
     "kill": "Jobs killed",
     "start": "Jobs started",
-    "postpone": "Jobs made to wait",
-    "reject": "Jobs refused",
+    "postpone": "Jobs postponed",
+    "reject": "Jobs rejected",
 }
 
 
 def _servers(changes: list[LogLine], teller: Teller) -> Iterator[Entry]:
-    """P-states, those for the same reason and at the same moment together."""
+    """P-state changes, grouped by reason and time."""
     groups = defaultdict(list)
     for line in changes:
         groups[line.time, because(line, teller)].append(line)

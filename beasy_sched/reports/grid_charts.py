@@ -1,7 +1,7 @@
 """Charts of runs on a site with a grid: green and brown power, price, carbon, deadlines and costs.
 
-Green is what comes from sun, wind and storage, brown what is imported (Goiri et al., "GreenSlot", SC 2011,
-Figures 6 to 15, which the main chart is drawn after).
+Green is power from solar, wind and storage, brown is imported power (Goiri et al., "GreenSlot", SC 2011,
+Figures 6 to 15, on which the main chart is modelled).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _SERVED: Final = {
     "grid_import_w": ("from the grid", "import"),
     "unserved_w": ("unserved", "unserved"),
 }
-"""Sources that serve the load beside sun and wind: columns of the energy trace, with name and colour."""
+"""Sources that serve the load in addition to solar and wind: columns of the trace, with name and colour."""
 _LEFT: Final = {
     "charge_w": ("into the battery", "charge"),
     "electrolyzer_w": ("into the electrolyzer", "electrolyzer"),
     "grid_export_w": ("exported", "export"),
     "curtailed_w": ("not used (curtailed)", "curtailed"),
 }
-"""Uses of what the load does not take of sun and wind: columns of the energy trace, with name and colour."""
+"""Uses of surplus solar and wind power: columns of the energy trace, with name and colour."""
 _NEEDED: Final = {
     *("base_w", "carbon_g", "import_price_per_kwh", "import_cost", "predicted_renewable_w"),
     *(_SERVED | _LEFT),
@@ -39,17 +39,17 @@ _NEEDED: Final = {
 _MOST_MARKS: Final = 200
 _MARKS: Final = {
     "met": ("deadlines met", "ink-soft", "triangle-down"),
-    "late": ("deadlines missed or refused", "killed", "x-thin"),
+    "late": ("deadlines missed or rejected", "killed", "x-thin"),
 }
 
 
 def has_grid(run: RunData) -> bool:
-    """Whether the run was on a site with a grid, and a step of it was settled."""
+    """Whether the run was on a site with a grid and completed a step."""
     return run.grid is not None and len(run.trace) > 0 and all(name in run.trace for name in _NEEDED)
 
 
 def grid_charts(run: RunData, prefix: str) -> list[Chart]:
-    """Green and brown power, and the carbon where it is known; nothing for a site without a grid."""
+    """Charts of green and brown power, and of carbon if known; none for a site without a grid."""
     if not has_grid(run):
         return []
     charts = [green_and_brown(run, prefix)]
@@ -59,9 +59,9 @@ def grid_charts(run: RunData, prefix: str) -> list[Chart]:
 
 
 def green_and_brown(run: RunData, prefix: str) -> Chart:
-    """What serves the load, stacked up to it, and above it the green power that the load did not take.
+    """Stacked sources up to the load, and above it the green power that the load did not use.
 
-    Sun and wind stand apart where the run's power events tell the sun's part.
+    Solar and wind are shown separately if the run's power events distinguish them.
     """
     trace = run.trace.plus("used_sun_w", _used_sun_w(run.trace))
     names = ["demand_w", "base_w", "used_sun_w", *_SERVED, *_LEFT]
@@ -69,10 +69,10 @@ def green_and_brown(run: RunData, prefix: str) -> Chart:
     columns = dict(zip(names, curve.values.T, strict=True))
     load_w = columns["demand_w"] + columns["base_w"]
     direct_w = np.maximum(load_w - sum(columns[name] for name in _SERVED), 0.0)
-    stack = [("green, used at once", "production", direct_w)]
+    stack = [("green, used directly", "production", direct_w)]
     if np.isfinite(sun_w := columns["used_sun_w"]).all():
         wind_w = np.maximum(direct_w - sun_w, 0.0)
-        stack = [("sun, used at once", "production", sun_w), ("wind, used at once", "wind", wind_w)]
+        stack = [("solar, used directly", "production", sun_w), ("wind, used directly", "wind", wind_w)]
     stack += [(name, paint, columns[column]) for column, (name, paint) in (*_SERVED.items(), *_LEFT.items())]
     most_w = max(float(sum(values for *_, values in stack).max()), 1.0)
     unit, size_w = power_unit(most_w)
@@ -94,9 +94,9 @@ def green_and_brown(run: RunData, prefix: str) -> Chart:
 
 
 def _used_sun_w(trace: RunTable) -> FloatArray:
-    """What the load takes of the sun at once, W per step; NaN where sun and wind are not told apart.
+    """Solar power used directly by the load, W per step; NaN if solar and wind are not distinguished.
 
-    The sun has the share in it that it has in the production.
+    Its share is the share of solar power in the production.
     """
     if not trace.knows_all("sun_w"):
         return np.full(len(trace), np.nan)
@@ -108,7 +108,7 @@ def _used_sun_w(trace: RunTable) -> FloatArray:
 
 
 def carbon(run: RunData, prefix: str) -> Chart:
-    """The carbon that the imported energy causes, and how much a kWh of it does (right axis)."""
+    """Carbon emissions of the imported energy, total and per kWh (right axis)."""
     edges_s = step_edges_s(run.trace)
     kg_per_h = run.trace["carbon_g"] / np.diff(edges_s) * SECONDS_PER_HOUR / 1e3
     import_kw = run.trace["grid_import_w"] / 1e3
@@ -119,13 +119,13 @@ def carbon(run: RunData, prefix: str) -> Chart:
                       "carbon [kg/h]", height=240)  # fmt: skip
     chart.steps("carbon", curve.edges_s, rate, "import", stack="carbon")
     g_per_kwh = np.divide(1e3 * rate, power_kw, out=np.full(len(rate), np.nan), where=power_kw > 1e-6)
-    chart.steps("carbon of a kWh (right axis)", curve.edges_s, g_per_kwh, "price", width=1.4)
+    chart.steps("carbon per kWh (right axis)", curve.edges_s, g_per_kwh, "price", width=1.4)
     chart.on_the_right("g/kWh", "carbon [g/kWh]", _range_of(g_per_kwh))
     return chart.chart(*curve.notes, rangemode="tozero")
 
 
 def _known_means(trace: RunTable, column: str) -> StepCurve | None:
-    """A column with gaps, thinned over what is known of it; None where nothing is."""
+    """Column with gaps, thinned over its known values; None if there are none."""
     values = trace[column]
     known = np.isfinite(values)
     if not known.any():
@@ -138,14 +138,14 @@ def _known_means(trace: RunTable, column: str) -> StepCurve | None:
 
 
 def _range_of(values: FloatArray) -> list[float]:
-    """The range of a right axis: from 0 or below, with room above. No value need be known."""
+    """Range of a right axis, from 0 or below, with room above; all values may be unknown."""
     known = values[np.isfinite(values)]
     low, high = float(known.min(initial=0.0)), float(known.max(initial=0.0))
     return [1.1 * low, high + 0.3 * (high - low) if high > low else 1.0]
 
 
 def _add_price(chart: TimeChart, run: RunData) -> None:
-    """The price of the imported energy, on the right axis, where there is one."""
+    """Price of the imported energy on the right axis, if there is one."""
     price = _known_means(run.trace, "import_price_per_kwh")
     if price is not None and run.grid is not None and np.nanmax(np.abs(price.values)) > 0.0:
         unit = f"{run.grid.currency}/kWh"
@@ -154,7 +154,7 @@ def _add_price(chart: TimeChart, run: RunData) -> None:
 
 
 def _mark_deadlines(chart: TimeChart, run: RunData, level: float) -> None:
-    """Mark the deadlines of workflows, and of jobs without one, above the curves."""
+    """Mark the deadlines of workflows, and of jobs without a workflow, above the curves."""
     if not len(run.deadlines):
         return
     ends: dict[tuple[float, str], str] = {}
@@ -171,7 +171,7 @@ def _mark_deadlines(chart: TimeChart, run: RunData, level: float) -> None:
             if end == kept:
                 at_once.setdefault(deadline_s, []).append(name)
         if len(at_once) > _MOST_MARKS and kept == "met":
-            chart.notes.append(f"{len(at_once):,} instants with deadlines that were met are not marked.")
+            chart.notes.append(f"{len(at_once):,} times with met deadlines are not marked.")
         elif at_once:
             times_s, word = np.array(sorted(at_once)), title.removeprefix("deadlines ")
             texts = [f"{some_of(at_once[time_s], 4)}: {word}" for time_s in times_s.tolist()]
@@ -180,7 +180,7 @@ def _mark_deadlines(chart: TimeChart, run: RunData, level: float) -> None:
 
 
 def grid_bars(runs: Sequence[RunData]) -> list[Chart]:
-    """Green and brown energy of the load; of several runs also deadlines, cost and carbon."""
+    """Charts of green and brown energy of the load; for several runs also deadlines, cost and carbon."""
     charts = []
     grids = {run.name: run.grid for run in runs if run.grid is not None}
     if grids:
@@ -211,7 +211,7 @@ def _one_bar_each(name: str, title: str, values: dict[str, float], unit: str) ->
 
 
 def _deadline_bars(runs: Sequence[RunData]) -> list[Chart]:
-    """How many jobs with a deadline kept it."""
+    """Share of the jobs with a deadline that met it."""
     known = {
         run.name: run.summary.deadlines
         for run in runs
@@ -224,11 +224,11 @@ def _deadline_bars(runs: Sequence[RunData]) -> list[Chart]:
         outcome: ([getattr(each, f"jobs_{outcome}") for each in known.values()], paint)
         for outcome, paint in (("met", "finished"), ("missed", "killed"), ("refused", "rejected"))
     }
-    return [share_bars("deadlines", "Deadlines", totals, counts, "share of the jobs with one [%]")]
+    return [share_bars("deadlines", "Deadlines", totals, counts, "share of the jobs with a deadline [%]")]
 
 
 def cost_so_far(run: RunData) -> tuple[FloatArray, FloatArray] | None:
-    """What the energy imported up to each step's end has cost; None for a run without a grid."""
+    """Cumulative cost of the imported energy at each step's end; None for a run without a grid."""
     if not has_grid(run):
         return None
     edges_s, costs = step_edges_s(run.trace), run.trace["import_cost"]

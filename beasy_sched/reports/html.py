@@ -1,4 +1,4 @@
-"""The HTML report of runs: what is shown of all together, and the charts of each."""
+"""HTML report of runs: comparison of all runs, and the charts of each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from beasy_sched.run.results import find_runs
 from beasy_sched.units import some_of
 
 MOST_DETAILED = 12
-"""Number of runs above which only the comparison is shown: a page with all charts would not open."""
+"""Maximum number of runs with charts of their own; above it a page would be too large to open."""
 
 
 def report_html(
@@ -53,7 +53,7 @@ def report_html(
 ) -> Iterator[str]:
     """Read the runs at ``places`` (see `find_runs`), and yield the pieces of one HTML file.
 
-    ``plans`` marks the dangerous steps; ``report`` is called with the share of runs that are read. The
+    ``plans`` marks the dangerous steps; ``report`` is called with the share of runs read so far. The
     same files give the same bytes. Raises InputError for files that cannot be read, and ConfigError
     where pyarrow or plotly is missing.
     """
@@ -68,7 +68,7 @@ def report_html(
 
 
 def _title(runs: Sequence[RunData]) -> str:
-    """What policy ran on what site; of several runs, how many there are."""
+    """Policy and site of the run, or the number of runs."""
     if len(runs) > 1:
         sites = {_site_name(run) for run in runs}
         return f"{len(runs)} runs compared" + (
@@ -82,23 +82,23 @@ def _title(runs: Sequence[RunData]) -> str:
 
 
 def _site_name(run: RunData) -> str:
-    """The site's file without folder and ending; "" where it says nothing or is not known."""
+    """Name of the site's file without folder and suffix; "" if it is generic or unknown."""
     name = Path((run.summary and run.summary.settings.site) or "").stem
     return "" if name in ("", "site") else f"site {name}"
 
 
 def _subtitle(runs: Sequence[RunData]) -> str:
-    """What the runs have in common, and their policies."""
+    """Settings common to the runs, and their policies."""
     policies = dict.fromkeys(run.summary.settings.policy for run in runs if run.summary is not None)
     if not policies:
-        return "settings not known: no summary.json"
+        return "settings unknown: no summary.json"
     facts = {"; ".join(_facts(run)) for run in runs}
     names = [runs[0].name] if len(runs) == 1 else [f"policies {', '.join(policies)}"]
     return "; ".join([*names, *facts]) if len(facts) == 1 else names[0]
 
 
 def _facts(run: RunData) -> Iterator[str]:
-    """The sizes of a run, in a few words each."""
+    """Short descriptions of the sizes of a run."""
     if (summary := run.summary) is None:
         return
     if summary.hosts:
@@ -149,18 +149,18 @@ def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]
 
 
 def _side_by_side(runs: Sequence[RunData]) -> str:
-    """The table that has a run in each row, and in words what it says."""
+    """Table with one row per run, preceded by the conclusion in words."""
     said = " ".join(verdict([Contender(run.name, run.summary) for run in runs if run.summary], "run"))
     text = f'<p class="said">{escape(said)}</p>\n' if said else ""
     return text + comparison_html(*compared(runs), "run")
 
 
 _MOST_NAMED: Final = 8
-"""Most runs that a warning names."""
+"""Maximum number of runs named in a warning."""
 
 
 def _warnings(runs: Sequence[RunData]) -> list[str]:
-    """What is wrong with the runs: each text once, of several runs with the names of those it is about."""
+    """Warnings about the runs, each once; with several runs, with the names of those concerned."""
     names: dict[str, list[str]] = {}
     for run in runs:
         told = () if run.summary is None else run.summary.warnings
@@ -175,7 +175,7 @@ def _warnings(runs: Sequence[RunData]) -> list[str]:
 
 
 def _charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
-    """All charts of a run: energy, then servers and jobs, then the waits."""
+    """All charts of a run: energy, servers and jobs, waits."""
     charts: list[Chart | Absent] = []
     if len(run.trace):
         charts.append(energy_flow(run, prefix))
@@ -189,18 +189,18 @@ def _charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | 
 
 
 def _why_html(run: RunData, prefix: str, share: float) -> str:
-    """What explains the run's jobs and steps, for the page's script, and a note on its limits."""
+    """Explanations of the run's jobs and steps for the page's script, and a note on their limits."""
     packed, note = explanations(run, share)
     text = f'<p class="note">{escape(note)}</p>\n' if note else ""
     return text if packed is None else text + data_html(f'data-why="{prefix}"', packed)
 
 
 _MOST_COLUMNS: Final = 8
-"""Most runs beside each other in one table of all figures."""
+"""Maximum number of runs next to each other in a table of all figures."""
 
 
 def _all_figures(runs: Sequence[RunData]) -> str:
-    """All figures and settings, folded; those that all runs share in a table of their own, of one column."""
+    """All results and settings, folded; those common to all runs are in a separate table of one column."""
     rows = table(runs)
     alike, apart = ([], rows) if len(runs) == 1 else _alike_and_apart(rows)
     parts = [
@@ -210,13 +210,13 @@ def _all_figures(runs: Sequence[RunData]) -> str:
     ]  # fmt: skip
     if alike:
         parts.append(table_html(["every run"], alike, "the same in all runs"))
-    return f"<details><summary><h3>Settings and all figures</h3></summary>{''.join(parts)}</details>\n"
+    return f"<details><summary><h3>Settings and all results</h3></summary>{''.join(parts)}</details>\n"
 
 
 def _alike_and_apart(
     rows: Sequence[tuple[str, list[str]]],
 ) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
-    """Rows whose texts are all the same, once, and the others; headings go where the rows below them go."""
+    """Split rows into those equal in all runs and the others; headings stay with the rows below them."""
     alike: list[tuple[str, list[str]]] = []
     apart: list[tuple[str, list[str]]] = []
     heading: tuple[str, list[str]] | None = None
@@ -232,9 +232,9 @@ def _alike_and_apart(
 
 
 def _dated(chart: Chart | Absent, start_s: float | None, *, aside: bool = False) -> Chart | Absent:
-    """The chart with dates on its time axis, where it is known what time 0 is.
+    """Return the chart with dates on its time axis if the date of time 0 is known.
 
-    ``aside`` leaves room for an axis on the right, so that times stand below each other.
+    ``aside`` leaves room for a right axis, so that the time axes of all charts align.
     """
     if isinstance(chart, Absent) or chart.spec["kind"] == "plot":
         return chart
@@ -251,7 +251,7 @@ def _ended_early(run: RunData) -> str:
 
 
 def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
-    """Outcomes and energy, each of the runs that tell of it."""
+    """Charts of outcomes and energy, each for the runs that have these data."""
     charts = []
     counted = {run.name: run.outcome_counts() for run in runs}
     counted = {name: counts for name, counts in counted.items() if sum(counts.values())}
@@ -268,14 +268,14 @@ def overall_bars(runs: Sequence[RunData]) -> list[Chart]:
             name: (np.array([getattr(kwh, field) for kwh in known.values()], np.float64), paint)
             for field, (name, paint) in SERVER_USES.items()
         }
-        note = "Everything but the energy of finished jobs is wasted."
+        note = "'Wasted' is all energy not used by finished jobs."
         title = "Energy of the servers"
         charts.append(bars("energy", title, [*known], parts, "energy [kWh]", "kWh", note=note))
     return charts
 
 
 def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
-    """State of charge, queue and costs of several runs, each on one axis."""
+    """Charts of state of charge, queue and costs, each with all runs on one axis."""
     if len(runs) < 2:
         return []
     end_s = max(run.end_s for run in runs)
@@ -312,9 +312,9 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
 
 
 def table(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
-    """All runs side by side, in the words of the terminal's table, with their settings.
+    """Table rows of all runs side by side, with the labels of the terminal's table, and their settings.
 
-    Rows of what, and its text in each run, empty where the run does not tell.
+    Each row has a label, and a string for each run, empty if the run has no such value.
     """
     columns = [_rows(run) for run in runs]
     labels: list[tuple[str, str]] = []
@@ -330,12 +330,12 @@ def table(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
 
 
 def _rows(run: RunData) -> dict[tuple[str, str], str]:
-    """The run's texts by (heading above, label): a label may come under several headings."""
+    """Strings of the run by (heading above, label); a label may appear below several headings."""
     if run.summary is None:
         counts = run.outcome_counts()
         rows = [("jobs", f"{sum(counts.values()):,}")]
         rows += [(f"  {name}", f"{count:,}") for name, count in counts.items() if count]
-        rows.append(("settings", "not known: no summary.json"))
+        rows.append(("settings", "unknown: no summary.json"))
     else:
         policy, *outcomes = summary_rows(run.summary)
         rows = [policy, *_setting_rows(run.summary), *outcomes]
@@ -356,7 +356,7 @@ def _setting_rows(summary: RunSummary) -> Iterator[tuple[str, str]]:
         "plan": settings.plan,
         "forecast": settings.forecast,
         "windows": settings.windows,
-        "energy used known from": settings.energy,
+        "source of energy used": settings.energy,
     }
     yield from ((name, str(value)) for name, value in shown.items() if value)
     if not settings.power_actions:

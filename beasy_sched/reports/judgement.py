@@ -1,4 +1,4 @@
-"""What a run came to, in a few figures, and whether each of them is good: the first screen of a report."""
+"""Key figures of a run, each with a verdict, shown at the top of a report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from beasy_sched.reports.run_data import RunData
 
 
 class Grade(Enum):
-    """Grade of a figure: the style sheet's name of it, and its sign."""
+    """Grade of a figure: its name in the style sheet, and its sign."""
 
     GOOD = ("good", "\u2713")
     FAIR = ("fair", "\u25b2")
@@ -31,22 +31,22 @@ class Grade(Enum):
 
 @dataclass(frozen=True)
 class Card:
-    """One figure of the first screen."""
+    """Key figure."""
 
     title: str
     value: str
     detail: str
     verdict: Grade | None = None
-    """Verdict on the figure; None where it depends on the site whether the figure is good."""
+    """Grade of the figure; None if the grade depends on the site."""
     word: str = ""
     """The verdict in words."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds from which on a figure is good or fair, with the words for each verdict.
+    """Bounds of good and fair values of a figure, with the words for each verdict.
 
-    They are upper bounds, or with ``least`` lower ones.
+    They are upper bounds or, with ``least``, lower bounds.
     """
 
     good: float
@@ -55,7 +55,7 @@ class Bounds:
     least: bool = False
 
     def card(self, title: str, value: str, detail: str, judged: float) -> Card:
-        """A card with the verdict on ``judged``."""
+        """Return a card with the verdict on ``judged``."""
         sign = -1.0 if self.least else 1.0
         place = next((n for n, b in enumerate((self.good, self.fair)) if sign * judged <= sign * b), 2)
         return Card(title, value, detail, [*Grade][place], self.words[place])
@@ -68,30 +68,30 @@ KILLED: Final = Bounds(0.0, 1.0, ("none", "a few", "many"))
 LOWEST: Final = Bounds(
     1.0, -0.5, ("above its minimum", "down to its minimum", "below its minimum"), least=True
 )
-"""Bounds of the lowest state of charge less the minimum, points."""
+"""Bounds of the lowest state of charge minus the minimum, percentage points."""
 FINAL: Final = Bounds(0.0, -5.0, ("target reached", "just below target", "target missed"), least=True)
-"""Bounds of the final state of charge less the target, points, rounded to what is compared."""
+"""Bounds of the final state of charge minus the target, percentage points, rounded as compared."""
 HYDROGEN: Final = Bounds(0.0, 0.0, ("target reached", "", "target missed"), least=True)
-"""Bounds of the final hydrogen less the target, kg, rounded to what is compared."""
-SUFFICIENT: Final = Bounds(99.995, 99.0, ("all of the load", "nearly all", "power was missing"), least=True)
-"""Bounds of the share of the load that the site's own sources served, %; not judged where there is a grid."""
+"""Bounds of the final hydrogen minus the target, kg, rounded as compared."""
+SUFFICIENT: Final = Bounds(99.995, 99.0, ("all of the load", "nearly all", "some load unserved"), least=True)
+"""Bounds of the share of the load served by the site's own sources, %; not judged if there is a grid."""
 CURTAILED: Final = Bounds(1.0, 10.0, ("hardly any", "some", "much"))
 """Bounds of the curtailed share of the production, %."""
 WASTED: Final = Bounds(10.0, 25.0, ("little", "some", "much"))
 """Bounds of the wasted share of the servers' energy, %."""
 SLOWDOWN: Final = Bounds(2.0, 10.0, ("short waits", "some wait", "long waits"))
 """Bounds of the mean bounded slowdown."""
-DEADLINES: Final = Bounds(100.0, 95.0, ("all kept", "nearly all", "many missed"), least=True)
-"""Bounds of the share of the jobs with a deadline that kept it, %."""
+DEADLINES: Final = Bounds(100.0, 95.0, ("all met", "nearly all", "many missed"), least=True)
+"""Bounds of the share of the jobs with a deadline that met it, %."""
 
 
 def share_pct(part: float, whole: float) -> float | None:
-    """Percent of a whole; None of nothing."""
+    """Return the percentage of a whole; None if the whole is 0."""
     return 100.0 * part / whole if whole > 0.0 else None
 
 
 def own_share_pct(run: RunData) -> float | None:
-    """Share of the load (servers and base load) that sun, wind and storage served, %; None where unknown."""
+    """Share of the load (servers and base load) served by solar, wind and storage, %; None if unknown."""
     energy = run.energy_kwh
     if energy is None:
         return None
@@ -102,7 +102,7 @@ def own_share_pct(run: RunData) -> float | None:
 
 
 def cards(run: RunData) -> list[Card]:
-    """The figures of a run that are known, the jobs first."""
+    """Yield the available figures of a run, the jobs first."""
     return [
         *_job_cards(run),
         *_battery_cards(run),
@@ -114,7 +114,7 @@ def cards(run: RunData) -> list[Card]:
 
 
 def _submitted(run: RunData) -> int:
-    """Return the number of jobs submitted, as far as the files tell."""
+    """Return the number of submitted jobs according to the files."""
     return sum(run.outcome_counts().values()) if run.summary is None else run.summary.jobs.submitted
 
 
@@ -157,8 +157,8 @@ def _battery_cards(run: RunData) -> Iterator[Card]:
 def _risk_cards(run: RunData) -> Iterator[Card]:
     risk = None if run.summary is None else run.summary.risk
     if risk is not None and risk.windows:
-        detail = f"with a job killed or the battery below its minimum; {100.0 * risk.promised:g} % promised"
-        yield Card("Windows gone wrong", f"{risk.wrong:,} of {len(risk.windows):,}", detail)
+        detail = f"with a job killed or the battery below its minimum; limit {100.0 * risk.promised:g} %"
+        yield Card("Violated windows", f"{risk.wrong:,} of {len(risk.windows):,}", detail)
 
 
 def _life_cards(run: RunData) -> Iterator[Card]:
@@ -168,11 +168,11 @@ def _life_cards(run: RunData) -> Iterator[Card]:
     detail = f"state of health {life.soh_final_pct:.3f} % at the end"
     if life.years_to_80_pct is not None:
         value = f"{life.years_to_80_pct:,.1f} years"
-        yield Card("Battery life", value, f"until 80 %, all like this run; {detail}")
+        yield Card("Battery life", value, f"until 80 % if this run repeats; {detail}")
     if life.wear_cost is not None:
         each = life.wear_cost_per_kwh
-        detail = "" if each is None else f"{each:.4g} {life.currency} for each kWh discharged"
-        yield Card("Battery wear", f"{life.wear_cost:,.2f} {life.currency}", detail)
+        detail = "" if each is None else f"{each:.4g} {life.currency} per kWh discharged"
+        yield Card("Battery degradation cost", f"{life.wear_cost:,.2f} {life.currency}", detail)
 
 
 def _energy_cards(run: RunData) -> Iterator[Card]:
@@ -181,14 +181,14 @@ def _energy_cards(run: RunData) -> Iterator[Card]:
         if own_pct is not None:
             title, value = "Self-sufficiency", f"{own_pct:.2f} %"
             if run.grid is not None:
-                detail = f"of the load; {energy.imported or 0.0:,.2f} kWh came from the grid"
+                detail = f"of the load; {energy.imported or 0.0:,.2f} kWh from the grid"
                 yield Card(title, value, detail)
             else:
                 detail = f"of the load; {abs(energy.unserved):,.2f} kWh unserved"
                 yield SUFFICIENT.card(title, value, detail, own_pct)
         lost = (
             (CURTAILED, "Curtailed", energy.curtailed, energy.production, "the production"),
-            (WASTED, "Wasted", energy.wasted, energy.consumed, "what the servers used"),
+            (WASTED, "Wasted", energy.wasted, energy.consumed, "the servers' energy"),
         )
         for bounds, title, kwh, whole_kwh, of in lost:
             pct = share_pct(kwh, whole_kwh)
@@ -207,7 +207,7 @@ def _quality_cards(run: RunData) -> Iterator[Card]:
     if deadlines is not None and deadlines.jobs:
         pct = 100.0 * deadlines.jobs_met / deadlines.jobs
         detail = f"{deadlines.jobs_met:,} of {deadlines.jobs:,} jobs"
-        yield DEADLINES.card("Deadlines kept", f"{pct:.2f} %", detail, pct)
+        yield DEADLINES.card("Deadlines met", f"{pct:.2f} %", detail, pct)
     if quality is not None and (mean := quality.bounded_slowdown_mean) is not None:
         median = quality.bounded_slowdown_p50
         detail = "" if median is None else f"median {median:,.2f}"
@@ -217,7 +217,7 @@ def _quality_cards(run: RunData) -> Iterator[Card]:
 
 
 def cards_html(found: Sequence[Card]) -> str:
-    """The cards of a run; each verdict is a sign with words, and its colour."""
+    """Return the cards of a run; each verdict is a sign with words and a colour."""
     lines = ['<div class="cards">']
     for card in found:
         badge = ""
@@ -262,11 +262,11 @@ def _kept_pct(run: RunData) -> float | None:
 
 
 _SLACK: Final = 0.01
-"""Share of the best energy, cost, life, slowdown or wait by which others may miss it and still be as good."""
+"""Relative distance from the best energy, cost, life, slowdown or wait that counts as equally good."""
 _MEASURES: Final = (
     _Measure(ComparedColumn("finished", "%", Better.HIGH), _jobs_pct("finished", "failed")),
     _Measure(ComparedColumn("killed", "%", Better.LOW), _jobs_pct("killed")),
-    _Measure(ComparedColumn("deadlines kept", "%", Better.HIGH), _kept_pct),
+    _Measure(ComparedColumn("deadlines met", "%", Better.HIGH), _kept_pct),
     _Measure(ComparedColumn("lowest charge", "%", Better.HIGH), _part("site", "soc_lowest_pct")),
     _Measure(
         ComparedColumn("charge off target", "points", Better.NOT_NEGATIVE, SOC_POINTS_DIGITS, signed=True),
@@ -291,10 +291,10 @@ _MEASURES: Final = (
 
 
 def compared(runs: Sequence[RunData]) -> tuple[list[ComparedColumn], list[ComparedRow]]:
-    """The figures that runs are compared by, and a row per run."""
+    """Return the compared figures, and a row per run."""
     rows = []
     for run in runs:
-        policy = "not known" if run.summary is None else run.summary.settings.policy
+        policy = "unknown" if run.summary is None else run.summary.settings.policy
         note = "" if policy == run.name else f"policy {policy}"
         rows.append(ComparedRow(run.name, [measure.of(run) for measure in _MEASURES], note=note))
     currency = "/".join(dict.fromkeys(run.grid.currency for run in runs if run.grid is not None))

@@ -1,4 +1,4 @@
-"""The learning curve of an agent as a picture."""
+"""Figure of the learning curve of an agent."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _LEVELS: Final = {
     "workload": ("purple", "-."),
     "random": ("black", ":"),
 }
-"""Colour and dashes of what curves are compared with."""
+"""Colour and dashes of the reference levels."""
 _OTHER_LEVEL: Final = ("sky", "--")
 
 
 def draw_learning(curve: FloatArray, levels: Mapping[str, float], title: str, suffix: str = ".png") -> bytes:
-    """Draw the mean reward of a step by episode, each and as the mean of ten; return the file's bytes.
+    """Draw the mean reward per step of each episode, and its mean over ten episodes; return the file's bytes.
 
-    ``levels`` are the rewards of others, as level lines. Raises ConfigError for a format that is not png,
-    svg or pdf, and where matplotlib is not installed.
+    ``levels`` are reference rewards, drawn as horizontal lines. Raises ConfigError for a format that is not
+    png, svg or pdf, and if matplotlib is not installed.
     """
     figure = new_figure(suffix, (8.0, 4.5))
     axes = figure.subplots()
     plot_curve(axes, curve, levels)
-    axes.set_ylabel("reward of a step, mean")
+    axes.set_ylabel("mean reward per step")
     axes.set_title(title, loc="left", fontsize=11)
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
@@ -40,9 +40,9 @@ def draw_learning(curve: FloatArray, levels: Mapping[str, float], title: str, su
 
 
 def plot_curve(axes: Any, curve: FloatArray, levels: Mapping[str, float]) -> None:
-    """Plot the rewards of episodes, and the mean of ten, beside the rewards of others as level lines."""
+    """Plot the rewards of episodes, their mean over ten episodes, and reference rewards as lines."""
     episodes = np.arange(1, len(curve) + 1)
-    axes.plot(episodes, curve, ".", color="#777777", markersize=2, alpha=0.5, label="an episode")
+    axes.plot(episodes, curve, ".", color="#777777", markersize=2, alpha=0.5, label="one episode")
     width = min(_MEAN_OF, len(curve))
     if width:
         means = np.convolve(curve, np.ones(width) / width, mode="valid")

@@ -1,8 +1,8 @@
 """Metrics of a run for Prometheus: levels, powers, servers, queue, decisions, latency.
 
-The run's thread leaves a small picture of the session after each message, and never waits; whoever asks for
-the page makes it of the last picture, in a thread of its own. Names and units follow Prometheus' conventions
-(https://prometheus.io/docs/practices/naming/): base units, counters end in ``_total``.
+The run's thread stores a small snapshot of the session after each message and never waits; each request for
+the page is served from the last snapshot, in a separate thread. Names and units follow Prometheus'
+conventions (https://prometheus.io/docs/practices/naming/): base units, counters end in ``_total``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from beasy_sched.model.host_states import HostState
 from beasy_sched.model.jobs import JobState, Outcomes
 
 _BOUNDS_S: Final = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-"""Upper bounds of the histogram's buckets, s; one more bucket holds what took longer."""
+"""Upper bounds of the histogram's buckets, s; one more bucket holds longer times."""
 
 _STATES: Final = tuple(state.name.lower() for state in HostState)
 """Labels of servers, by `HostState`."""
@@ -42,27 +42,27 @@ _ACTIONS: Final[dict[type[Decision], tuple[str, Callable[[Any], int]]]] = {
     KillJobs: ("kill", lambda decision: len(decision.job_ids)),
     SetResourceState: ("set_pstate", lambda decision: len(decision.resources)),
 }
-"""Decisions that are counted: the label, and how many jobs or servers one is for."""
+"""Counted decisions: the label, and the number of jobs or servers of a decision."""
 
 
 class _Power(Struct, frozen=True, gc=False):
-    """A picture of the power side of a run; nothing of it changes later."""
+    """Immutable snapshot of the power side of a run."""
 
     storage: Storage
     held: StorageState
     production_w: float
     announced_s: float
-    """When production was announced last, time of the run; -inf for never."""
+    """Simulated time of the last power event, s; -inf for never."""
     last: StepRecord | None
-    """The last settled step."""
+    """The last completed step."""
 
 
 class _Seen(Struct, frozen=True, gc=False):
-    """A picture of a session after a message; nothing of it changes later."""
+    """Immutable snapshot of a session after a message."""
 
     now_s: float = 0.0
     servers: bytes = b""
-    """The cluster's ``state_counts``."""
+    """Value of the cluster's ``state_counts``."""
     unavailable: int = 0
     waiting: int = 0
     held: int = 0
@@ -74,7 +74,7 @@ class _Seen(Struct, frozen=True, gc=False):
 
 
 class _Gauge(NamedTuple):
-    """A metric with one value, which is left out where ``read`` returns None."""
+    """Metric with one value, omitted if ``read`` returns None."""
 
     name: str
     help: str
@@ -86,7 +86,7 @@ def _of_power(read: Callable[[_Power], float | None]) -> Callable[[_Seen], float
 
 
 def _last_step(name: str, help: str, field: str) -> _Gauge:
-    """A power of the last settled step."""
+    """Metric of a power in the last completed step."""
     return _Gauge(
         f"beasy_{name}_watts",
         f"{help}, mean of the last step.",
@@ -102,57 +102,57 @@ def _soc_ratio(power: _Power) -> float | None:
 _GAUGES: Final = (
     _Gauge(
         "beasy_run_seconds",
-        "Time of the run at its last message.",
+        "Simulated time of the last message.",
         lambda seen: seen.now_s,
     ),
     _Gauge(
         "beasy_state_of_charge_ratio",
-        "State of charge of the battery, 0 to 1, when the present step began.",
+        "State of charge of the battery, 0 to 1, at the start of the current step.",
         _of_power(_soc_ratio),
     ),
     _Gauge(
         "beasy_battery_joules",
-        "Energy in the battery when the present step began.",
+        "Energy in the battery at the start of the current step.",
         _of_power(lambda power: power.held.battery_j if power.storage.battery.exists else None),
     ),
     _Gauge(
         "beasy_hydrogen_grams",
-        "Hydrogen in the tank when the present step began.",
+        "Hydrogen in the tank at the start of the current step.",
         _of_power(lambda power: None if power.storage.hydrogen is None else 1000.0 * power.held.hydrogen_kg),
     ),
     _Gauge(
         "beasy_production_watts",
-        "Production of sun and wind as announced last.",
+        "Solar and wind power of the last power event.",
         _of_power(lambda power: power.production_w),
     ),
     _last_step("demand", "Power of the servers", "demand_w"),
-    _last_step("base_load", "Power of what always runs beside the servers", "base_w"),
+    _last_step("base_load", "Base load", "base_w"),
     _last_step("charge", "Power into the battery", "charge_w"),
     _last_step("discharge", "Power out of the battery", "discharge_w"),
     _last_step("electrolyzer", "Power into the electrolyzer", "electrolyzer_w"),
     _last_step("fuel_cell", "Power out of the fuel cell", "fuel_cell_w"),
     _last_step("grid_import", "Power taken from the grid", "import_w"),
     _last_step("grid_export", "Power fed into the grid", "export_w"),
-    _last_step("curtailed", "Production that nothing could take", "curtailed_w"),
-    _last_step("unserved", "Demand that nothing could serve", "unserved_w"),
+    _last_step("curtailed", "Curtailed production", "curtailed_w"),
+    _last_step("unserved", "Unserved load", "unserved_w"),
     _Gauge(
         "beasy_servers_unavailable",
         "Servers that are out of service or lost.",
         lambda seen: seen.unavailable,
     ),
     _Gauge("beasy_jobs_waiting", "Jobs in the queue.", lambda seen: seen.waiting),
-    _Gauge("beasy_jobs_held", "Jobs that wait for other jobs to end.", lambda seen: seen.held),
-    _Gauge("beasy_jobs_running", "Jobs that run.", lambda seen: seen.running),
+    _Gauge("beasy_jobs_held", "Jobs that wait for the end of other jobs.", lambda seen: seen.held),
+    _Gauge("beasy_jobs_running", "Running jobs.", lambda seen: seen.running),
 )
 
 
 class Metrics(Observer):
-    """Follows a session, or one after another, and tells Prometheus of it."""
+    """Exports metrics of one or more consecutive sessions to Prometheus."""
 
     def __init__(self, policy: str, *, clock_s: Callable[[], float] = time.time) -> None:
-        """No session is followed. ``clock_s`` tells the real time, s since 1970.
+        """Begin without a session. ``clock_s`` returns the wall-clock time, s since 1970.
 
-        Raises ConfigError where the package prometheus-client is missing.
+        Raises ConfigError if the package prometheus-client is missing.
         """
         self._client = load_optional("prometheus_client", "beasy-sched[metrics]", "--metrics")
         self._families = load_optional("prometheus_client.core", "beasy-sched[metrics]", "--metrics")
@@ -163,11 +163,11 @@ class Metrics(Observer):
         self._seen = _Seen()
         self._outcomes = Outcomes()
         self._submitted_before = 0
-        """Number of jobs that were submitted in the sessions before."""
+        """Number of jobs submitted in previous sessions."""
         self._ended: Counter[str] = Counter()
-        """Ended jobs by their state, so far as they are counted, of all sessions."""
+        """Ended jobs of all sessions counted so far, by state."""
         self._counted = 0
-        """Number of the present session's outcomes that are in ``_ended``."""
+        """Number of the current session's outcomes counted in ``_ended``."""
         self._ending = threading.Lock()
         """Guards the four above."""
         self._decided = {label: 0 for label, _ in _ACTIONS.values()}
@@ -180,7 +180,7 @@ class Metrics(Observer):
 
     @property
     def content_type(self) -> str:
-        """The type of `page`, for HTTP."""
+        """Content type of `page`, for HTTP."""
         return str(self._client.CONTENT_TYPE_LATEST)
 
     def page(self) -> bytes:
@@ -198,23 +198,23 @@ class Metrics(Observer):
         self._session = session
 
     def before(self, message: Message) -> None:
-        """Note when a message arrived."""
+        """Record when a message arrived."""
         self._began_s = time.perf_counter()
 
     def after(self, message: Message, reply: Reply) -> None:
-        """Note the state of the session after a message; takes some microseconds."""
+        """Store a snapshot of the session, which takes some microseconds."""
         if self._session is not None:
             self._note(self._session, reply, time.perf_counter() - self._began_s)
 
     def note_power_reading(self, at_s: float) -> None:
-        """Note when a source of power was last heard of, s since 1970: its age is told from then on.
+        """Record the time of the last reading of a source of power, s since 1970: its age counts from then.
 
-        Without it, the age is that of the production announced last, in the time of the run.
+        Without it, the age is the simulated time since the last power event.
         """
         self._reading_s = at_s
 
     def _note(self, session: Session, reply: Reply, took_s: float) -> None:
-        """Note a message that took ``took_s``, and what the session is like after it."""
+        """Record a message that took ``took_s``, and a snapshot of the session after it."""
         self._took[bisect_left(_BOUNDS_S, took_s)] += 1
         self._took_s += took_s
         for decision in reply.decisions:
@@ -246,7 +246,7 @@ class Metrics(Observer):
     # --- what a scrape calls -----------------------------------------------------------------------
 
     def collect(self) -> Iterator[Any]:
-        """Yield all metrics, as a registry of prometheus-client asks for them; any thread may call it."""
+        """Yield all metrics for a registry of prometheus-client; any thread may call it."""
         make = self._families
         with self._ending:
             seen = self._seen
@@ -260,7 +260,7 @@ class Metrics(Observer):
         if (age_s := self._staleness_s(seen)) is not None:
             yield make.GaugeMetricFamily(
                 "beasy_power_staleness_seconds",
-                "Age of the last reading of the source of power, or simulated time since it was announced.",
+                "Age of the last power reading, or simulated time since the last power event.",
                 age_s,
             )
         counts = np.frombuffer(seen.servers, np.int64).reshape(-1, len(_STATES)).sum(axis=0)
@@ -268,14 +268,12 @@ class Metrics(Observer):
         yield _by_label(
             make.GaugeMetricFamily("beasy_servers", "Servers by state.", labels=["state"]), servers
         )
-        yield make.CounterMetricFamily("beasy_jobs_submitted", "Jobs that were submitted.", submitted)
-        jobs = make.CounterMetricFamily(
-            "beasy_jobs_ended", "Jobs that have left, by outcome.", labels=["state"]
-        )
+        yield make.CounterMetricFamily("beasy_jobs_submitted", "Submitted jobs.", submitted)
+        jobs = make.CounterMetricFamily("beasy_jobs_ended", "Ended jobs by outcome.", labels=["state"])
         yield _by_label(jobs, {JobState(name).name.lower(): number for name, number in ended.items()})
         decisions = make.CounterMetricFamily(
             "beasy_decisions",
-            "Jobs that were started, rejected or killed, servers that were given another P-state.",
+            "Jobs started, rejected or killed; servers whose P-state was changed.",
             labels=["action"],
         )
         yield _by_label(decisions, {**self._decided})
@@ -293,19 +291,19 @@ class Metrics(Observer):
         bounds = [*map(str, _BOUNDS_S), "+Inf"]
         return self._families.HistogramMetricFamily(
             "beasy_decision_seconds",
-            "Real time from a message to the decisions about it.",
+            "Wall-clock time from a message to its decisions.",
             [*zip(bounds, up_to, strict=True)],
             self._took_s,
         )
 
     def _count_ended(self, up_to: int) -> None:
-        """Count the outcomes of the present session up to number ``up_to``; hold the lock meanwhile."""
+        """Count the outcomes of the current session up to number ``up_to``; the caller holds the lock."""
         self._ended.update(self._outcomes.counts(self._counted, up_to))
         self._counted = up_to
 
 
 def _by_label(family: Any, values: dict[str, int]) -> Any:
-    """Give a metric a value for each value of its only label."""
+    """Add a sample for each value of the metric's only label."""
     for label, value in values.items():
         family.add_metric([label], value)
     return family

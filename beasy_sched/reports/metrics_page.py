@@ -1,7 +1,7 @@
-"""The page that Prometheus reads: a text over HTTP, served by threads of its own.
+"""The page that Prometheus reads: text over HTTP, served by separate threads.
 
-Nothing that connects can harm the run: a connection has a few seconds for each of its words, there are few
-at a time, the oldest is closed where another one comes, and all end with the server.
+Connections cannot harm the run: reads time out after a few seconds, the number of connections is limited, a
+new one closes the oldest when the limit is reached, and all end with the server.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _EXPECTED: Final = (
     "expected HOST:PORT, such as 127.0.0.1:9100 or :9100 for this machine only, or *:9100 for all"
 )
 _LONGEST_SILENCE_S: Final = 5.0
-"""Time after which a connection that says nothing is closed."""
+"""Time after which a silent connection is closed."""
 _POLL_S: Final = 0.1
-"""Time until the server notices that it is to end, s."""
+"""Maximum time until the server notices that it must end, s."""
 _PATHS: Final = ("/", "/metrics")
 
 
 class Address(NamedTuple):
-    """The place where a page is served."""
+    """Address at which a page is served."""
 
     host: str
     """A name, or an IPv4 or IPv6 address without brackets; empty for all IPv4 addresses of this machine."""
     port: int
-    """Number of the port; 0 for any free one."""
+    """Port number; 0 for any free port."""
 
 
 def parse_address(text: str) -> Address:
-    """Read ``HOST:PORT``, ``:PORT``, ``[::1]:PORT``, ``*:PORT``. Raises ConfigError."""
+    """Parse ``HOST:PORT``, ``:PORT``, ``[::1]:PORT``, ``*:PORT``. Raises ConfigError."""
     place = text if ":" in text else f":{text}"
     host, _, port = place.rpartition(":")
-    problem = None if "/" not in text and host != "[]" else "it is no address"
+    problem = None if "/" not in text and host != "[]" else "it is not an address"
     problem = problem or endpoint_problem(f"tcp://{place}", any_port=True)
     if problem is not None:
         raise ConfigError(f"--metrics: found {shortened(text)!r}: {problem}; {_EXPECTED}")
@@ -72,7 +72,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing: the terminal is the run's."""
+        """Log nothing: the terminal belongs to the run."""
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -88,12 +88,12 @@ class _Server(socketserver.ThreadingTCPServer):
         self.address_family = family
         self.page, self.content_type = page, kind
         self._open: dict[socket.socket, None] = {}
-        """Open connections, the oldest first."""
+        """Open connections, oldest first."""
         self._opening = threading.Lock()
         super().__init__(place, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection; the oldest makes way for it where there are too many."""
+        """Serve a connection; close the oldest one if there are too many."""
         with self._opening:
             oldest = [*self._open][: max(len(self._open) + 1 - MOST_SCRAPES, 0)]
             self._open[request] = None
@@ -107,7 +107,7 @@ class _Server(socketserver.ThreadingTCPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of connections that broke."""
+        """Ignore broken connections."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -119,7 +119,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 def _cut(connections: list[socket.socket]) -> None:
-    """End connections; the threads that answer them close them."""
+    """Shut connections down; the threads that serve them close them."""
     for connection in connections:
         with contextlib.suppress(OSError):  # it has just ended
             connection.shutdown(socket.SHUT_RDWR)
@@ -129,9 +129,9 @@ class MetricsPage:
     """Serves a page until it is closed; a context manager."""
 
     def __init__(self, address: str, page: Callable[[], bytes], content_type: str) -> None:
-        """Listen on ``address``, as `parse_address` reads it; ``page`` is called by other threads.
+        """Listen on ``address`` (see `parse_address`); ``page`` is called by other threads.
 
-        Raises ConfigError for an address that cannot be listened on.
+        Raises ConfigError if listening on the address fails.
         """
         host, port = parse_address(address)
         try:
@@ -141,7 +141,7 @@ class MetricsPage:
             )[0]  # fmt: skip
             self._server = _Server(family, place, page, content_type)
         except (OSError, UnicodeError) as error:
-            why = getattr(error, "strerror", None) or "it is no name of a machine"
+            why = getattr(error, "strerror", None) or "the host name is unknown"
             raise ConfigError(
                 f"--metrics: cannot listen on {shortened(address)!r}: {why}; {_EXPECTED}"
             ) from None
@@ -152,13 +152,13 @@ class MetricsPage:
 
     @property
     def url(self) -> str:
-        """Address of the page for a program on this machine."""
+        """URL of the page for a program on this machine."""
         host, port = self._server.server_address[:2]
         text = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(str(host), str(host))
         return f"http://{f'[{text}]' if ':' in text else text}:{port}/metrics"
 
     def close(self) -> None:
-        """End, with all connections; the port is free again."""
+        """End the server and all connections; this frees the port."""
         self._server.shutdown()
         self._server.server_close()
         self._server.cut_all()

@@ -1,4 +1,4 @@
-"""Long runs by month: production, jobs and levels of the storages, as a table and as a picture."""
+"""Long runs by month: production, jobs and storage levels, as a table and as a figure."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs, levels
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
 _MOST_DAYS: Final = 62
-"""Longer runs are drawn by weeks."""
+"""Maximum number of days drawn one by one; longer runs are drawn by week."""
 _BLOCK_DAYS: Final = 30
-"""Length of a month where the date of time 0 is unknown."""
+"""Length of a month if the date of time 0 is unknown."""
 
 
 @dataclass(frozen=True)
 class Month:
-    """Results of a run in a month: jobs (by submission), energies, levels; NaN where there is no value."""
+    """Results of a run in a month: jobs (by submission), energies, levels; NaN if there is no value."""
 
     name: str
-    """``2019-07``; ``days 31-60`` where the date of time 0 is unknown."""
+    """Name such as ``2019-07``, or ``days 31-60`` if the date of time 0 is unknown."""
     jobs: int
     """Number of jobs submitted."""
     finished_pct: float
-    """Share of the month's jobs that finished, whenever, %."""
+    """Share of the month's jobs that finished at any time, %."""
     killed_pct: float
-    """Share of the month's jobs that started but did not finish, %, as the BEASY paper's tables count."""
+    """Share of the month's jobs that started but did not finish, %, counted as in the BEASY paper."""
     production_kwh: float
     soc_lowest_pct: float
     hydrogen_kg: float
@@ -43,12 +43,12 @@ class Month:
 
 
 def months_of(run: RunData) -> list[Month]:
-    """Divide a run with a site by calendar months, or by blocks of 30 days where its dates are unknown.
+    """Divide a run with a site by calendar months, or by blocks of 30 days if its dates are unknown.
 
     Raises ConfigError for a run without an energy trace or jobs.
     """
     if run.jobs is None or not len(run.trace):
-        raise ConfigError(f"{run.prefix}: has no energy trace or no jobs: months require a run with a site")
+        raise ConfigError(f"{run.prefix}: found no energy trace or no jobs, expected a run with a site")
     edges_s, names = _month_edges(run)
     step_month = _places(edges_s, run.trace["start_s"])
     job_month = _places(edges_s, run.jobs.submit_s)
@@ -67,7 +67,7 @@ def months_of(run: RunData) -> list[Month]:
 
 
 def _share_pct(jobs: RunJobs, states: Sequence[JobState], places: IntArray, count: int) -> FloatArray:
-    """The share of the jobs at each of ``count`` places that ended in one of the states, %."""
+    """Share of the jobs at each of ``count`` positions that ended in one of the states, %."""
     ended = np.isin(jobs.outcome, [OUTCOMES.index(state) for state in states])
     number, share = np.bincount(places, minlength=count), np.full(count, np.nan)
     ended_there = np.bincount(places[ended], minlength=count)
@@ -76,7 +76,7 @@ def _share_pct(jobs: RunJobs, states: Sequence[JobState], places: IntArray, coun
 
 
 def _month_edges(run: RunData) -> tuple[FloatArray, list[str]]:
-    """The start of each month after the first, s, and the names of all."""
+    """Return the start of each month after the first, s, and the names of all months."""
     end_s = _days(run) * SECONDS_PER_DAY
     if run.start_s is None:
         length_s = _BLOCK_DAYS * SECONDS_PER_DAY
@@ -97,7 +97,7 @@ def _month_edges(run: RunData) -> tuple[FloatArray, list[str]]:
 
 
 def _days(run: RunData) -> float:
-    """Length of the run, days; moments by which a step began late, or the run ended late, do not count."""
+    """Length of the run, days, without small delays of the last step or of the end of the run."""
     start_s, duration_s = (round(run.trace[name].item(-1)) for name in ("start_s", "duration_s"))
     return float(start_s + duration_s) / SECONDS_PER_DAY
 
@@ -123,7 +123,7 @@ def month_lines(runs: Sequence[RunData], width: int = 100) -> list[str]:
     """
     months = [months_of(run) for run in runs]
     shared = [[m.name, f"{m.production_kwh:,.0f}", f"{m.jobs:,}"] for m in months_of(_longest(runs))]
-    left = _block([["", "sun, wind", "jobs"], ["month", "kWh", ""], *shared])
+    left = _block([["", "renewable", "jobs"], ["month", "kWh", ""], *shared])
     groups = [_policy_block(run.name, own, len(shared)) for run, own in zip(runs, months, strict=True)]
     lines: list[str] = []
     while groups:
@@ -158,12 +158,12 @@ def _block(rows: Sequence[Sequence[str]]) -> list[str]:
 
 _PRODUCTION: Final = "#bbbbbb"
 _SMALL: Final = 0.25
-"""Share of its highest level by which a tank's level must change for its panel to begin at 0."""
+"""Minimum change of a tank's level, as a share of its highest level, for a panel that begins at 0."""
 _SAME_KG: Final = 1e-6
 
 
 def draw_year(runs: Sequence[RunData], title: str) -> bytes:
-    """Draw production, consumption and the levels of the storages of several runs by day, or by week (PNG).
+    """Draw production, consumption and storage levels of several runs by day, or by week (PNG).
 
     Raises ConfigError for a run without an energy trace, and where matplotlib is not installed.
     """
@@ -184,39 +184,39 @@ def draw_year(runs: Sequence[RunData], title: str) -> bytes:
 
 
 def _stretches(runs: Sequence[RunData]) -> list[_Stretches]:
-    """Divide the runs into days, or into weeks where those of the longest would be too many to look at."""
+    """Divide the runs into days, or into weeks if the longest run has too many days."""
     days = 1 if _days(_longest(runs)) <= _MOST_DAYS else 7
     return [_Stretches(run, days) for run in runs]
 
 
 class _Stretches:
-    """A run in stretches of some days; the last one may be shorter."""
+    """Run divided into periods of some days; the last one may be shorter."""
 
     def __init__(self, run: RunData, days: int) -> None:
         whole = _days(run)
         self.days = days
         self.edges = np.minimum(np.arange(math.ceil(whole / self.days) + 1) * self.days, whole)
-        """Times at which the stretches begin and end, days."""
+        """Start and end times of the periods, days."""
         self._trace = run.trace
         start_s, self._duration_s = run.trace["start_s"], run.trace["duration_s"]
         self._place = (start_s // (self.days * SECONDS_PER_DAY)).astype(np.int64)
 
     def kwh_per_day(self, column: str) -> FloatArray:
-        """Mean of a power over each stretch, as energy."""
+        """Mean of a power over each period, as energy."""
         return np.asarray(self._joules(column) / (JOULES_PER_KWH * np.diff(self.edges)))
 
     def mean(self, column: str) -> FloatArray:
-        """Mean of a level over each stretch."""
+        """Mean of a level over each period."""
         seconds = np.bincount(self._place, self._duration_s)
         return np.asarray(self._joules(column) / seconds[: len(self.edges) - 1])
 
     def lowest(self, column: str) -> FloatArray:
-        """Least of a level in each stretch."""
+        """Minimum of a level in each period."""
         begins = np.searchsorted(self._place, np.arange(len(self.edges) - 1))
         return np.asarray(np.minimum.reduceat(self._trace[column], begins))
 
     def draw(self, panel: Any, values: FloatArray, **style: Any) -> None:
-        """Draw a value for each stretch, as a step."""
+        """Draw a value for each period, as a step."""
         panel.stairs(values, self.edges, baseline=0.0 if "fill" in style else None, **style)
 
     def _joules(self, column: str) -> FloatArray:
@@ -228,7 +228,7 @@ def _draw_energy(panel: Any, runs: Sequence[RunData]) -> None:
     stretches = _stretches(runs)
     every = max(stretches, key=lambda each: float(each.edges[-1]))
     made = every.kwh_per_day("renewable_w")
-    every.draw(panel, made, fill=True, color=_PRODUCTION, label="sun and wind")
+    every.draw(panel, made, fill=True, color=_PRODUCTION, label="solar and wind")
     for color, run, each in zip(_cycled(runs), runs, stretches, strict=True):
         each.draw(panel, each.kwh_per_day("demand_w"), color=color, linewidth=1.1, label=run.name)
     panel.set_ylabel("energy per day, kWh" + ("\n(mean of a week)" if every.days > 1 else ""))
@@ -236,7 +236,7 @@ def _draw_energy(panel: Any, runs: Sequence[RunData]) -> None:
 
 
 def _draw_soc(panel: Any, runs: Sequence[RunData]) -> None:
-    """Draw the lowest charge of each day; of each week its mean, and the lowest as a thin line."""
+    """Draw the lowest charge of each day; for weeks the mean, and the lowest as a thin line."""
     stretches = _stretches(runs)
     for color, run, each in zip(_cycled(runs), runs, stretches, strict=True):
         lowest = each.lowest("soc_pct")
@@ -268,14 +268,14 @@ def _draw_hydrogen(panel: Any, runs: Sequence[RunData]) -> None:
 
 
 def _hydrogen_span_kg(runs: Sequence[RunData]) -> tuple[float, float]:
-    """Return the least and the highest level of the tank in any run; both 0 where it stays the same."""
+    """Return the lowest and highest tank level in any run; both 0 if the level hardly changes."""
     found = np.concatenate([levels(run.trace, "hydrogen_kg")[1] for run in runs])
     low, high = float(found.min()), float(found.max())
     return (low, high) if high - low > _SAME_KG else (0.0, 0.0)
 
 
 def _draw_jobs(panel: Any, runs: Sequence[RunData]) -> None:
-    """Draw the share of the jobs of each month that finished; of a run that is drawn by days, of each day."""
+    """Draw the share of finished jobs by month or, for a run drawn by days, by day."""
     stretches, lowest_pct = _stretches(runs), 90.0
     by_day = stretches[0].days == 1
     for color, run, each in zip(_cycled(runs), runs, stretches, strict=True):
@@ -300,7 +300,7 @@ _MOST_MARKS: Final = 12
 
 
 def _mark_days(panel: Any, start_s: float, days: float) -> None:
-    """Mark midnights by their dates."""
+    """Label midnights with their dates."""
     first = -start_s % SECONDS_PER_DAY / SECONDS_PER_DAY
     places = np.arange(first, days + 1e-6, max(1, math.ceil(days / _MOST_MARKS)))
     dates = [datetime.fromtimestamp(start_s + at * SECONDS_PER_DAY, timezone.utc) for at in places]

@@ -1,4 +1,4 @@
-"""Runs as a notebook shows them: a card with the main figures, and the run as one picture."""
+"""Display of runs in a notebook: a card with the main figures, and the run as one figure."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from beasy_sched.units import SECONDS_PER_HOUR
 _WIDTH: Final = 320
 _HEIGHT: Final = 56
 _MOST_PIECES: Final = 160
-"""Pieces of a sparkline, each with its least and its greatest value."""
+"""Pieces of a sparkline, each with its minimum and maximum."""
 
 
 def run_card(prefix: str) -> str:
-    """Return the HTML for a run: no style sheet, no script, colours that suit light and dark pages.
+    """Return the HTML for a run, without style sheet or script, in colours for light and dark pages.
 
     Without an energy trace it has no sparkline. Raises InputError for a file that cannot be read.
     """
@@ -88,10 +88,10 @@ def sparkline(levels_pct: FloatArray, battery: BatteryLevels | None) -> str:
         f' stroke-dasharray="{dashes}"><title>{label}: {pct:g} %</title></line>'
         for pct, label, dashes in marks
     ]
-    told = f"State of charge over time: lowest {levels_pct.min():.1f} %, final {levels_pct[-1]:.1f} %"
+    summary = f"State of charge over time: lowest {levels_pct.min():.1f} %, final {levels_pct[-1]:.1f} %"
     return (
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
-        f' aria-label="{told}"><title>{told}</title>{"".join(lines)}'
+        f' aria-label="{summary}"><title>{summary}</title>{"".join(lines)}'
         f'<polyline points="{points}" fill="none" stroke="{BATTERY}" stroke-width="1.5"/></svg>'
     )
 
@@ -101,7 +101,7 @@ def _y(level_pct: float) -> float:
 
 
 def _thinned(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return places and values; of many, the least and the greatest of each piece, in their order."""
+    """Return positions and values; if there are many, the minimum and maximum of each piece in order."""
     places = np.arange(len(values))
     if len(values) > 2 * _MOST_PIECES:
         pieces = np.array_split(places, _MOST_PIECES)
@@ -113,9 +113,9 @@ def _thinned(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def for_notebooks(figure: Any) -> Any:
-    """Return the figure, which a notebook now shows wherever it is a cell's result.
+    """Return the figure, prepared so that a notebook shows it as a cell's result.
 
-    Notebooks show figures by themselves only where pyplot, whose figures last as long as the program, was
+    Notebooks show figures automatically only if pyplot, which keeps figures until the program ends, was
     imported before.
     """
     figure._repr_png_ = lambda: figure_bytes(figure, ".png")
@@ -141,8 +141,8 @@ _STATES: Final = {
 def draw_run(prefix: str, *, width: float = 11.0) -> Any:
     """Return a matplotlib figure of the run whose files begin with ``prefix``, ``width`` inches wide.
 
-    Without an energy trace it has the servers alone; without a tank, no hydrogen. Raises ConfigError where
-    matplotlib or pyarrow is missing, and InputError for files that cannot be read, or where there is nothing
+    Without an energy trace it shows only the servers; without a tank, no hydrogen. Raises ConfigError if
+    matplotlib or pyarrow is missing, and InputError for files that cannot be read, or if there is nothing
     to draw.
     """
     run = read_run_data(Path(prefix).name, prefix)
@@ -156,7 +156,7 @@ def draw_run(prefix: str, *, width: float = 11.0) -> Any:
     if len(run.states):
         draws.append((_draw_servers, 1.2))
     if not draws:
-        raise InputError(prefix, "has neither an energy_trace.csv nor a machine_states.csv to draw")
+        raise InputError(prefix, "found neither energy_trace.csv nor machine_states.csv to draw")
     figure, panels = stacked_panels(".png", (width, 0.8, 1.7), draws, run, _title(run))
     mark_hours(panels[-1], 0.0, max(run.end_s, 1.0) / SECONDS_PER_HOUR)
     return for_notebooks(figure)

@@ -1,7 +1,7 @@
-"""What a report's page is made of: charts, sections and tables, written as one HTML file.
+"""Parts of a report's page (charts, sections, tables), written as one HTML file.
 
-A chart is given in plotly's own words, with numpy arrays and the page's colour names. The file holds all it
-needs, and may ask no network for anything.
+A chart is defined by plotly's traces and layout, with numpy arrays and the page's colour names. The file is
+self-contained and must not load anything from a network.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ from beasy_sched.reports.drawing import RUN_COLORS
 
 @dataclass(frozen=True)
 class Chart:
-    """One figure of the page."""
+    """Chart of the page."""
 
     key: str
     """Id of the chart, unique in its page."""
     title: str
     spec: dict[str, Any]
-    """``traces`` and ``layout`` of plotly, or the Gantt chart's arrays; ``kind`` says which."""
+    """Plotly's ``traces`` and ``layout``, or the Gantt chart's arrays, depending on ``kind``."""
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Absent:
-    """A figure that cannot be drawn, and why."""
+    """Chart that cannot be drawn, with the reason."""
 
     title: str
     reason: str
 
 
 def color(name: str) -> str:
-    """Name a colour of the style sheet, which knows its light and its dark form."""
+    """Name a colour of the style sheet, which defines a light and a dark variant."""
     return f"var(--{name})"
 
 
 def faded(name: str) -> str:
-    """Name a colour of the style sheet that lets the ground shine through."""
+    """Name a translucent colour of the style sheet."""
     return f"var(--{name})/0.45"
 
 
 def plain(text: str) -> str:
-    """Escape a text for plotly, which takes texts for a kind of HTML."""
+    """Escape a string for plotly, which interprets strings as a kind of HTML."""
     return escape(text, quote=False)
 
 
 def power_unit(most_w: float) -> tuple[str, float]:
-    """The unit to show powers in, and how many watts it has."""
+    """Return the unit for powers, and its size in W."""
     for unit, size_w in (("MW", 1e6), ("kW", 1e3)):
         if most_w >= size_w:
             return unit, size_w
@@ -68,12 +68,12 @@ def power_unit(most_w: float) -> tuple[str, float]:
 
 @dataclass
 class TimeChart:
-    """Collects the traces of a chart whose x axis is time, in s."""
+    """Builder of a chart whose x axis is time, in s."""
 
     key: str
     title: str
     group: str
-    """Charts of one group zoom together."""
+    """Name of the group of charts that zoom together."""
     end_s: float
     unit: str = ""
     y_title: str = ""
@@ -93,10 +93,9 @@ class TimeChart:
         width: float = 1.6,
         stack: str = "",
     ) -> None:
-        """Add a curve that holds each value from its edge to the next; edges are one more than values.
+        """Add a step curve that holds each value from its edge to the next; n values have n + 1 edges.
 
-        It ends at the last edge, wherever the chart ends. ``stack`` fills it on top of the curves of that
-        stack.
+        It ends at its last edge. ``stack`` fills it on top of the curves of that stack.
         """
         trace = self.line(
             name, edges_s, np.append(values, values[-1]), paint, dash=dash, width=0 if stack else width
@@ -108,7 +107,7 @@ class TimeChart:
     def line(
         self, name: str, x: FloatArray, y: FloatArray, paint: str, *, dash: str = "solid", width: float = 1.8
     ) -> dict[str, Any]:
-        """Add a curve that joins its points; returns what plotly gets: values with seven digits."""
+        """Add a line through points; returns plotly's trace, whose values have seven digits."""
         trace = {
             "type": "scatter", "mode": "lines", "name": plain(name), "x": x, "y": y.astype(np.float32),
             "line": {"color": color(paint), "width": width, "dash": dash},
@@ -127,7 +126,7 @@ class TimeChart:
         *,
         symbol: str = "x-thin",
     ) -> None:
-        """Add single points; ``texts`` are shown instead of their values."""
+        """Add single points; ``texts`` replace their values in tooltips."""
         self.traces.append({
             "type": "scatter", "mode": "markers", "name": plain(name), "x": times_s, "y": values,
             "marker": {"symbol": symbol, "color": color(paint), "size": 9,
@@ -136,12 +135,12 @@ class TimeChart:
         })  # fmt: skip
 
     def on_the_right(self, unit: str, title: str, span: Sequence[float]) -> None:
-        """Move the curve that was added last to an axis of its own on the right, from ``span[0]`` on."""
+        """Move the curve added last to a separate right axis with the range ``span``."""
         self.traces[-1] |= {"yaxis": "y2", "hovertemplate": f"%{{customdata:,.4~g}} {plain(unit)}"}
         self.layout["yaxis2"] = {"title": {"text": plain(title)}, "range": [*span], "fixedrange": True}
 
     def shade(self, spans_s: Iterable[Sequence[float]], paint: str) -> None:
-        """Colour spans of time behind the curves."""
+        """Colour time spans behind the curves."""
         self.layout.setdefault("shapes", []).extend(
             {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "x0": start, "x1": end, "layer": "below",
              "line": {"width": 0}, "fillcolor": color(paint)}
@@ -149,7 +148,7 @@ class TimeChart:
         )  # fmt: skip
 
     def limits(self, values: Mapping[str, float]) -> None:
-        """Draw levels across the chart, with their names at the right end; a target is no limit."""
+        """Draw horizontal levels with names at the right end; targets look different from limits."""
         for name, value in values.items():
             paint = color("ink-soft" if name == "target" else "limit")
             self.layout.setdefault("shapes", []).append(
@@ -162,7 +161,7 @@ class TimeChart:
             )  # fmt: skip
 
     def chart(self, *notes: str, **y_axis: Any) -> Chart:
-        """Finish: with more ``notes``, and with fields of plotly's y axis."""
+        """Return the chart, with more ``notes`` and fields of plotly's y axis."""
         self.layout["yaxis"] = {"title": {"text": plain(self.y_title)}, "fixedrange": True, **y_axis}
         spec = {"kind": "time", "group": self.group, "end": self.end_s, "height": self.height,
                 "traces": self.traces, "layout": self.layout}  # fmt: skip
@@ -179,7 +178,7 @@ def bars(
     texts: Mapping[str, list[str]] | None = None,
     note: str = "",
 ) -> Chart:
-    """One horizontal bar per name, made of parts, each with its values (one per name) and colour."""
+    """Return horizontal bars, one per name, made of parts with values (one per name) and colours."""
     traces = [
         {"type": "bar", "orientation": "h", "name": plain(part), "y": [plain(name) for name in names],
          "x": values, "marker": {"color": color(paint), "line": {"width": 0.8, "color": color("card")}},
@@ -201,7 +200,7 @@ def bars(
 def share_bars(
     key: str, title: str, totals: Mapping[str, int], counts: Mapping[str, tuple[list[int], str]], x_title: str
 ) -> Chart:
-    """Bars of what part of each total (by name) each of the counts is, with their colours."""
+    """Return bars of the share of each count in the totals (by name), with their colours."""
     parts, texts = {}, {}
     for part, (found, paint) in counts.items():
         shares = 100.0 * np.array(found, dtype=np.float64) / np.array([*totals.values()])
@@ -211,22 +210,22 @@ def share_bars(
 
 
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-"""Content-Security-Policy: nothing is fetched, whatever is in the page."""
+"""Content-Security-Policy of the page: nothing may be fetched."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: a heading, and pieces of it in order."""
+    """Part of the page: a heading, and its pieces in order."""
 
     key: str
     title: str
     parts: Sequence[Chart | Absent | str]
-    """Charts, lines for what is not there, and HTML (escaped already)."""
+    """Charts, notes on missing ones, and HTML (already escaped)."""
     folded: bool = False
 
 
 def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str]:
-    """Yield the pieces of the file. Raises ConfigError where plotly is not installed."""
+    """Yield the pieces of the file. Raises ConfigError if plotly is not installed."""
     check_installed()
     from plotly.offline import get_plotlyjs
 
@@ -252,7 +251,7 @@ def page(title: str, subtitle: str, sections: Sequence[Section]) -> Iterator[str
 
 
 def table_html(heads: Iterable[str], rows: Iterable[tuple[str, list[str]]], caption: str = "") -> str:
-    """A table; labels that begin with two spaces come under the one above."""
+    """Return a table; labels that begin with two spaces belong to the one above."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     lines = [f'<div class="table"><table><thead><tr><td>{escape(caption)}</td>{head}</tr></thead><tbody>']
     for label, texts in rows:
@@ -263,7 +262,7 @@ def table_html(heads: Iterable[str], rows: Iterable[tuple[str, list[str]]], capt
 
 
 def warning_html(texts: Iterable[str]) -> str:
-    """Warnings, one per line."""
+    """Return warnings, one per line."""
     return "".join(f'<p class="warning">{escape(text)}</p>\n' for text in texts)
 
 
@@ -279,7 +278,7 @@ def _section(section: Section) -> Iterator[str]:
             continue
         title = escape(part.title)
         if isinstance(part, Absent):
-            yield f'<p class="absent"><b>{title}</b>: left out, {escape(part.reason)}.</p>\n'
+            yield f'<p class="absent"><b>{title}</b>: not shown, because {escape(part.reason)}.</p>\n'
             continue
         yield f'<figure class="{part.spec["kind"]}"><figcaption>{title}</figcaption>\n'
         yield f'<div class="drawing" id="{part.key}" style="height:{part.spec["height"]}px" role="img"'
@@ -292,28 +291,28 @@ def _section(section: Section) -> Iterator[str]:
 
 
 def data_html(attribute: str, value: Any) -> str:
-    """Data for the page's scripts, which find it by the ``attribute``."""
+    """Return data for the page's scripts, which find it by the ``attribute``."""
     return f'<script type="application/json" {attribute}>{embedded_json(value)}</script>'
 
 
 def packed_html(attribute: str, text: str) -> str:
-    """Return a text for the page's scripts, compressed; they find it by the ``attribute``."""
+    """Return a compressed string for the page's scripts, which find it by the ``attribute``."""
     return f'<script type="text/plain" {attribute}>{compressed(text.encode())}</script>'
 
 
 def compressed(text: bytes) -> str:
-    """Compress a text, for the page's scripts to unpack."""
+    """Compress data for the page's scripts."""
     return base64.b64encode(zlib.compress(text, 9)).decode("ascii")
 
 
 def embedded_json(value: Any) -> str:
-    """JSON that cannot end the script element that it stands in; arrays as base64 of their bytes."""
+    """Return JSON that cannot end its script element; arrays become base64 of their bytes."""
     text = json.dumps(value, default=_packed, separators=(",", ":"), sort_keys=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _packed(array: Any) -> dict[str, str]:
-    """A type and the base64 of its byte planes, which compress well: all first bytes, then all second."""
+    """Return type and base64 of the byte planes: all first bytes, then all second, which compress well."""
     if isinstance(array, np.ndarray):
         narrow = _narrowed(array)
         little = narrow.astype(narrow.dtype.newbyteorder("<"))
@@ -323,7 +322,7 @@ def _packed(array: Any) -> dict[str, str]:
 
 
 def _narrowed(array: Any) -> Any:
-    """The same numbers in the smallest type that the page knows and that has them all."""
+    """Return the same numbers in the smallest type of the page's scripts that can hold them."""
     if array.size:
         least, most = array.min(), array.max()  # NaN where there is one
         for kind in (np.int8, np.int16, np.int32):
@@ -336,7 +335,7 @@ def _narrowed(array: Any) -> Any:
 
 
 def _palette() -> str:
-    """The pictures' colours, by name and in their order for runs."""
+    """Return the figures' colours, by name and in their order for runs."""
     named = "".join(f"--{name}: {value}; " for name, value in RUN_COLORS.items())
     runs = "".join(f"--run-{place}: var(--{name}); " for place, name in enumerate(RUN_COLORS))
     return f":root {{ {named}{runs}}}\n"

@@ -1,8 +1,8 @@
-"""Policies compared on the same executions of scenarios: means, and paired differences from one of them.
+"""Comparison of policies on the same executions of scenarios: means, and paired differences from one policy.
 
 A *block* is a case under one guard setting. Its executions are (scenario, tuple, seed). Executions with the
-same pair of days (tuple) and the same noise (seed) are resampled together, whatever their scenario; days are
-drawn first, then noises. If a block has only one pair of days, its intervals and tests are about the noise.
+same pair of days (tuple) and the same noise seed are resampled together across scenarios; days are drawn
+first, then seeds. If a block has only one pair of days, its intervals and tests refer to the noise only.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of the table of runs that policies are compared by, and its better end."""
+    """Column of the table of runs by which policies are compared, with its better direction."""
 
     column: str
     title: str
     unit: str
     higher_is_better: bool
     head: str = ""
-    """Heading of the measure's means: so short that a line has at most 120 characters without a grid."""
+    """Short heading of the measure's means: a line without grid measures has at most 120 characters."""
     form: str = "{:.2f}"
-    """Form of the means."""
+    """Format of the means."""
 
 
 COMPARED: Final[Mapping[str, Measure]] = {
@@ -50,22 +50,22 @@ COMPARED: Final[Mapping[str, Measure]] = {
     "lost": Measure("lost_kwh", "wasted + curtailed", "kWh", False, "w + c", "{:.1f}"),
     "slowdown": Measure("bounded_slowdown_mean", "slowdown, mean", "", False, "slowd."),
     "slowdown95": Measure("bounded_slowdown_p95", "slowdown, p95", "", False, "p95", "{:.1f}"),
-    "cost": Measure("cost", "cost of the import", "", False, "cost"),
-    "carbon": Measure("carbon_kg", "carbon of the import", "kg", False, "CO2 kg", "{:.1f}"),
+    "cost": Measure("cost", "cost of imported energy", "", False, "cost"),
+    "carbon": Measure("carbon_kg", "carbon of imported energy", "kg", False, "CO2 kg", "{:.1f}"),
     "missed": Measure("deadline_jobs_missed", "deadlines missed", "jobs", False, "missed", "{:.1f}"),
 }
-"""``killed`` is the paper's (killed, reached the walltime or still running); the slowdown is bounded, and
-only of jobs that started. The last three are measured where the site has a grid, or jobs have deadlines."""
+"""``killed`` is counted as in the paper (killed, reached the walltime or still running); the slowdown is
+bounded, and counts only started jobs. The last three require a site with a grid, or jobs with deadlines."""
 _WHERE_KNOWN: Final = ("cost", "carbon", "missed")
 _EXACT_UP_TO: Final = 16
-"""Number of clusters up to which all sign patterns are tried."""
+"""Maximum number of clusters for which all sign patterns are tried."""
 _DRAWN: Final = 1 << 16
-"""Number of sign patterns drawn where not all are tried."""
+"""Number of sign patterns drawn if not all are tried."""
 _PATTERNS_AT_ONCE: Final = 1 << 12
 _TIE: Final = 1e-9
 SIGNIFICANT: Final = 0.05
 Block = tuple[str, str]
-"""A case, and the guard that it was run with."""
+"""Case, and the guard of its runs."""
 ComparedPolicies = Sample[str]
 """Conditions are policies; an execution is (scenario, tuple, seed)."""
 Execution = tuple[str, int, int]
@@ -78,10 +78,10 @@ def blocks_of(
     axes: Sequence[str] = (),
     resamples: int = RESAMPLES,
 ) -> dict[Block, ComparedPolicies]:
-    """Return the samples of all blocks, in the order of the rows; without those that have no execution.
+    """Return the samples of all blocks that have executions, in the order of the rows.
 
-    ``case_of`` tells the case of a scenario, by its name: by default each is one of its own. ``axes`` are
-    columns of swept sizes: each point of a sweep is a case of its own.
+    ``case_of`` returns the case of a scenario, by its name: by default each is a separate case. ``axes`` are
+    columns of swept sizes: each point of a sweep is a separate case.
     """
     found: dict[Block, ComparedPolicies] = {}
     weights = partial(execution_weights, resamples=resamples)
@@ -93,7 +93,7 @@ def blocks_of(
 
 
 def _measured(runs: pd.DataFrame) -> dict[str, Measure]:
-    """Return the measures that runs have: those of a grid and of deadlines only where they are known."""
+    """Return the measures of the runs: those of a grid and of deadlines only if available."""
     return {
         name: measure
         for name, measure in COMPARED.items()
@@ -104,7 +104,7 @@ def _measured(runs: pd.DataFrame) -> dict[str, Measure]:
 def with_derived(
     runs: pd.DataFrame, case_of: Callable[[str], str] = str, axes: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return rows of a campaign with the measures that are made of others, case and guard setting."""
+    """Return rows of a campaign with derived measures, case and guard setting."""
     found = runs.copy()
     found["off_points"] = found["soc_distance_points"].abs()
     found["below_points"] = (-found["soc_distance_points"]).clip(lower=0.0)
@@ -125,9 +125,9 @@ def policy_sample(
     measures: Mapping[str, Measure],
     weights_of: Callable[[Any], FloatArray],
 ) -> Sample[str] | None:
-    """Return the executions, told apart by ``keys``, in which all policies ended well; None without one.
+    """Return the executions, identified by ``keys``, in which all policies completed; None without one.
 
-    ``weights_of`` gives the weights of executions, tuples of their keys.
+    ``weights_of`` returns the weights of executions, which are tuples of their keys.
     """
     names = list(runs["policy"].unique())
     ended = runs[runs["status"] == "ok"]
@@ -145,7 +145,7 @@ def policy_sample(
 
 
 def execution_weights(executions: Sequence[Execution], *, resamples: int = RESAMPLES) -> FloatArray:
-    """Return the weights of executions: pairs of days are drawn, then noises, for all scenarios alike."""
+    """Return the weights of executions: pairs of days are drawn, then seeds, equally for all scenarios."""
     pairs = [(number, seed) for _, number, seed in executions]
     units = list(dict.fromkeys(pairs))
     weights = bootstrap_weights([number for number, _ in units], resamples=resamples)
@@ -153,9 +153,9 @@ def execution_weights(executions: Sequence[Execution], *, resamples: int = RESAM
 
 
 def clusters_of(executions: Sequence[Execution]) -> tuple[str, IndexArray]:
-    """Return what is independent among executions, ``days`` or ``noises``, and which each belongs to.
+    """Return the independent unit of the executions, ``days`` or ``noises``, and the index of each.
 
-    Pairs of days where there are several; else the noise's seeds.
+    Pairs of days if there are several; else noise seeds.
     """
     days = [number for _, number, _ in executions]
     several = len(set(days)) > 1
@@ -166,9 +166,9 @@ def clusters_of(executions: Sequence[Execution]) -> tuple[str, IndexArray]:
 def sign_flip_p(differences: npt.ArrayLike) -> float:
     """Return the two-sided p-value of the paired permutation test; NaN for fewer than two differences.
 
-    Under the null hypothesis each difference may as well have the other sign. The p-value is the share of all
-    sign patterns whose mean is at least as far from 0 as ours (Fisher, *The Design of Experiments*, 1935,
-    section 21); where there are too many patterns, of some that are drawn, and ours.
+    Under the null hypothesis each difference may equally have the other sign. The p-value is the share of all
+    sign patterns whose mean is at least as far from 0 as the observed one (Fisher, *The Design of
+    Experiments*, 1935, section 21); if there are too many patterns, of a random sample plus the observed one.
     """
     values = np.asarray(differences, dtype=np.float64)
     count = len(values)
@@ -192,16 +192,16 @@ def sign_flip_p(differences: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """One policy less another in a measure, over the executions of a block."""
+    """Difference of one policy minus another in a measure, over the executions of a block."""
 
     mean: float
     low: float
     high: float
-    """The interval of the mean (95 %)."""
+    """Interval of the mean (95 %)."""
     p: float
-    """P-value of the permutation test on the means of independent clusters; NaN where there is only one."""
+    """P-value of the permutation test on the means of independent clusters; NaN if there is only one."""
     as_good: float
-    """Share of executions in which the policy is at least as good, 0 to 1; NaN where a value is missing."""
+    """Share of executions in which the policy is at least as good, 0 to 1; NaN if a value is missing."""
     higher_is_better: bool
 
     @property
@@ -213,14 +213,14 @@ class PairedDifference:
 
     @property
     def verdict(self) -> str:
-        """``better`` or ``worse``; ``""`` if interval or test leave it open."""
+        """``better`` or ``worse``; ``""`` if interval or test are inconclusive."""
         if not (self.low > 0.0 or self.high < 0.0) or not self.p < SIGNIFICANT:
             return ""
         return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
 
 
 def paired_difference(sample: ComparedPolicies, measure: str, policy: str, against: str) -> PairedDifference:
-    """Compare two policies. Raises KeyError where one did not run."""
+    """Compare two policies. Raises KeyError if one did not run."""
     better = COMPARED[measure].higher_is_better
     differences = sample.of(measure, policy) - sample.of(measure, against)
     resampled = sample.mean(measure, policy) - sample.mean(measure, against)
@@ -234,7 +234,7 @@ def paired_difference(sample: ComparedPolicies, measure: str, policy: str, again
 
 
 def mean_heads(sample: ComparedPolicies) -> tuple[str, ...]:
-    """Return the headings of the measures that a block has."""
+    """Return the headings of the measures of a block."""
     return tuple(measure.head for name, measure in COMPARED.items() if name in sample.values)
 
 
@@ -245,14 +245,15 @@ def mean_cells(means: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def means_table(title: str, sample: ComparedPolicies) -> TextTable:
-    """Return the means of all measures, a row a policy."""
+    """Return the means of all measures, one row per policy."""
     rows: list[tuple[str, ...]] = [
         (policy, *mean_cells({name: float(sample.means(name)[0][place]) for name in sample.values}))
         for place, policy in enumerate(sample.conditions)
     ]
     note = (
         f"{executions_text(sample)}. fin., work: share of jobs and of work finished; killed: %; off, below: "
-        "points of charge away from the target and below it; wasted, curt., w + c: kWh; slowd., p95: "
+        "distance of the final state of charge from the target and shortfall below it, percentage points; "
+        "wasted, curt., w + c: kWh; slowd., p95: "
         "bounded slowdown of started jobs, mean and 95 % quantile."
     )
     heads = mean_heads(sample)
@@ -260,7 +261,7 @@ def means_table(title: str, sample: ComparedPolicies) -> TextTable:
 
 
 def difference_table(title: str, sample: ComparedPolicies, against: str) -> TextTable:
-    """Return the differences of all policies from one, a row a policy and measure."""
+    """Return the differences of all policies from one, one row per policy and measure."""
     rows: list[tuple[str, ...]] = []
     unit, cluster = clusters_of(sample.executions)
     count = int(cluster.max()) + 1
@@ -276,14 +277,14 @@ def difference_table(title: str, sample: ComparedPolicies, against: str) -> Text
             as_good = number_text(100.0 * found.as_good, "{:.0f} %")
             name = policy if number == 0 else ""
             rows.append((name, what, difference, p_text(found.p), as_good, found.verdict))
-    kind = "pairs of days" if unit == "days" else "noises of the same days"
+    kind = "pairs of days" if unit == "days" else "noise seeds of the same days"
     note = (
         f"{executions_text(sample)}; intervals: 95 %, bootstrap; p: permutation test on the means of {count} "
-        f"{kind}, each measure for itself; as good: share of executions in which the policy is at least as "
-        "good; verdict: if the interval excludes 0 and p < 0.05."
+        f"{kind}, each measure separately; as good: share of executions in which the policy is at least as "
+        "good; verdict: given if the interval excludes 0 and p < 0.05."
     )
     if count == 1:
-        note = f"{executions_text(sample)} of the same days and noise: no interval, no test."
+        note = f"{executions_text(sample)} of the same days and noise seed: no interval, no test."
     elif too_few := _too_few(count, unit):
         note += f" {too_few}"
     head = ("Policy", "Measure", "Difference", "p", "As good", "Verdict")
@@ -291,7 +292,7 @@ def difference_table(title: str, sample: ComparedPolicies, against: str) -> Text
 
 
 def _too_few(count: int, unit: str) -> str:
-    """Return a sentence where so few clusters cannot give a verdict, whatever the differences; else ""."""
+    """Return a note if the number of clusters is too small for any verdict; else ""."""
     if (least_p := 2.0 / 2**count) < SIGNIFICANT:
         return ""
     needed = next(more for more in range(count, _EXACT_UP_TO) if 2.0 / 2**more < SIGNIFICANT)
@@ -311,16 +312,16 @@ def paired_tables(blocks: Mapping[Block, ComparedPolicies], against: str) -> Ite
 
 
 def p_text(p: float) -> str:
-    """Return a p-value as tables have it."""
+    """Format a p-value for tables."""
     return "< 0.001" if p < 0.001 else number_text(p, "{:.3f}")
 
 
 def number_text(value: float, form: str) -> str:
-    """Return a number as tables have it: "–" where there is none, as the slowdown if no job started."""
+    """Format a number for tables: "–" if there is none, such as the slowdown if no job started."""
     return "–" if math.isnan(value) else form.format(value)
 
 
 def executions_text(sample: Sample[Any]) -> str:
-    """Tell how many executions there are, and how many were left out."""
-    left = f" ({sample.left_out} left out: a run failed)" if sample.left_out else ""
+    """Return the number of executions, and of those excluded."""
+    left = f" ({sample.left_out} excluded because a run failed)" if sample.left_out else ""
     return counted(len(sample.executions), "execution") + left

@@ -1,4 +1,4 @@
-"""The figure of a comparison: how far policies differ from one of them, with intervals and tests."""
+"""Figure of a comparison: differences of policies from one of them, with intervals and tests."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from beasy_sched.reports.paired import (
 )
 
 WIDTH_IN: Final = 7.16
-"""Width of two columns in the layout of the IEEE, inches."""
+"""Width of two columns in the IEEE layout, inches."""
 DRAWN: Final = ("finished", "killed", "lost", "slowdown", "cost", "missed")
-"""Measures that are drawn by default, where they are known."""
+"""Measures drawn by default, if available."""
 _STYLE: Final = {
     "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8, "legend.fontsize": 7.5, "xtick.labelsize": 7,
     "ytick.labelsize": 8, "axes.linewidth": 0.6, "pdf.fonttype": 42,
@@ -37,23 +37,23 @@ def draw_differences(
     suffix: str,
     measures: Sequence[str] = (),
 ) -> bytes:
-    """Draw the differences of all policies from ``against``: a row of panels a block, a panel a measure.
+    """Draw the differences of all policies from ``against``: a row of panels per block, a panel per measure.
 
-    A filled mark stands for a difference whose interval and test agree (`PairedDifference.verdict`). Each
-    policy has a hue of its own. ``measures`` are keys of `COMPARED` (none: those of `DRAWN`). Raises
-    ConfigError for a measure that no block has, more policies than there are hues, nothing to draw, a format
-    that is not png, svg or pdf, and without matplotlib.
+    A filled mark means a difference on which interval and test agree (`PairedDifference.verdict`). Each
+    policy has a separate hue. ``measures`` are keys of `COMPARED` (none: those of `DRAWN`). Raises
+    ConfigError for a measure that no block has, for more policies than hues, if there is nothing to draw, for
+    a format that is not png, svg or pdf, and if matplotlib is not installed.
     """
     shown = {block: sample for block, sample in blocks.items() if against in sample.conditions}
     policies = [*dict.fromkeys(name for sample in shown.values() for name in sample.conditions)]
     policies = [name for name in policies if name != against]
     chosen = _measures(shown, measures)
     if not policies:
-        raise ConfigError(f"a figure compares policies with {against!r}: found no other policy")
+        raise ConfigError(f"figure of differences from {against!r}: found no other policy")
     if len(policies) > len(RUN_COLORS):
         raise ConfigError(
-            f"a figure has at most {len(RUN_COLORS)} policies beside {against!r}: found {len(policies)},"
-            " choose some with --policy"
+            f"found {len(policies)} policies in addition to {against!r}, a figure has at most"
+            f" {len(RUN_COLORS)}: select some with --policy"
         )
     colors = dict(zip(policies, RUN_COLORS.values(), strict=False))
     height = _FOOT_IN + len(shown) * (_HEAD_IN + _ROW_IN * len(policies))
@@ -118,7 +118,7 @@ def _draw_row(panel: Any, row: int, found: PairedDifference, color: str) -> None
 
 
 def _axis_title(measure: str) -> str:
-    """Name a measure, its unit as differences have it, and where it is better."""
+    """Label a measure, with its unit and better direction."""
     found = COMPARED[measure]
     unit = {"%": "[points] ", "": ""}.get(found.unit, f"[{found.unit}] ")
     arrow = "better \N{RIGHTWARDS ARROW}" if found.higher_is_better else "\N{LEFTWARDS ARROW} better"
@@ -126,7 +126,7 @@ def _axis_title(measure: str) -> str:
 
 
 def _ticks() -> Any:
-    """At most four places on an axis, and never only one."""
+    """Return at most four tick positions on an axis, and never only one."""
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(4, min_n_ticks=2)

@@ -1,4 +1,4 @@
-"""Plans as pictures: the plans of windows, step by step, and the coarse plan of a season, day by day."""
+"""Figures of plans: the plans of windows by step, and the coarse plan of a season by day."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ _ENVELOPE, _SERVERS, _GRID = "#111111", "#56719a", "#8c5a2b"
 
 
 def draw_plan(plans: PlanStore, suffix: str = ".png") -> bytes:
-    """Draw all windows on one axis of time. Returns the file's bytes.
+    """Draw all windows on one time axis. Returns the file's bytes.
 
-    The same plan gives the same bytes with the same matplotlib. Raises ConfigError for a format that is
-    not png, svg or pdf, and where matplotlib is not installed.
+    The same plan gives the same bytes with the same matplotlib version. Raises ConfigError for a format that
+    is not png, svg or pdf, and if matplotlib is not installed.
     """
     return figure_bytes(plan_figure(plans, suffix), suffix)
 
 
 def plan_figure(plans: PlanStore, suffix: str = ".png") -> Any:
-    """Return the matplotlib figure that `draw_plan` makes a file of; raises the same."""
+    """Return the matplotlib figure of `draw_plan`; raises the same exceptions."""
     draws = [(_draw_powers, 2.0), (_draw_flows, 1.2)]  # with their relative heights
     if plans[0].storage.battery.exists:
         draws.append((_draw_soc, 1.2))
@@ -61,7 +61,7 @@ def plan_figure(plans: PlanStore, suffix: str = ".png") -> Any:
 def _title(plans: PlanStore) -> str:
     factors = [plan.power.relax_factor for plan in plans]
     if max(factors) < 5e-5:
-        return "Offline plan: the whole demand is met"
+        return "Offline plan: all demand is met"
     shown = ", ".join(f"{100 * factor:.1f} %" for factor in factors)
     where = "" if len(factors) == 1 else ", by window"
     return f"Offline plan: up to {shown} of a step's demand is not met (relax factor rf{where})"
@@ -76,7 +76,7 @@ def _draw_powers(panel: Any, plans: PlanStore) -> None:
         name = f"{hide}envelope of the servers"
         panel.stairs(envelope_kw, hours, color=_ENVELOPE, linewidth=wide, label=name, baseline=None)
         for band, color, name in (
-            (plan.production, PRODUCTION, f"{hide}production (sun, wind) and its band"),
+            (plan.production, PRODUCTION, f"{hide}production (solar, wind) and its band"),
             (plan.demand, DEMAND, f"{hide}demand and its band"),
         ):
             low_kw, high_kw = band.low_w / 1e3, band.high_w / 1e3
@@ -160,15 +160,15 @@ def _draw_servers(panel: Any, plans: PlanStore) -> None:
 
 
 def _hours(plan: Plan) -> FloatArray:
-    """The edges of the plan's steps."""
+    """Edges of the plan's steps."""
     return np.asarray(plan.start_s + plan.step_s * np.arange(plan.steps + 1), dtype=np.float64) / 3600.0
 
 
 def draw_season(season: Season, suffix: str = ".png") -> bytes:
     """Draw the whole horizon by day. Returns the file's bytes.
 
-    The same plan gives the same bytes with the same matplotlib. Raises ConfigError for a format that is
-    not png, svg or pdf, and where matplotlib is not installed.
+    The same plan gives the same bytes with the same matplotlib version. Raises ConfigError for a format that
+    is not png, svg or pdf, and if matplotlib is not installed.
     """
     draws = [(_draw_energies, 1.6)]
     if _losses(season):
@@ -184,7 +184,7 @@ def draw_season(season: Season, suffix: str = ".png") -> bytes:
 def _season_title(season: Season) -> str:
     demand_w, unmet_w = season.load_w + season.base_w, season.mean("unmet_w")
     share = float(unmet_w.sum() / demand_w.sum()) if demand_w.any() else 0.0
-    met = "the whole demand is met" if share < 5e-5 else f"{100 * share:.1f} % of the demand is not met"
+    met = "all demand is met" if share < 5e-5 else f"{100 * share:.1f} % of the demand is not met"
     lost = "" if "curtailed" in _losses(season) else ", nothing is curtailed"
     years = "" if len(season.years) == 1 else f" (mean of {len(season.years)} years)"
     return f"Plan of the season: {met}{lost}{years}"
@@ -197,7 +197,7 @@ def _day_edges(season: Season) -> FloatArray:
 
 
 def _by_day(season: Season, power_w: FloatArray) -> FloatArray:
-    """Energy of each day, kWh: of parts of a step where steps do not fill the days."""
+    """Energy of each day, kWh; steps across midnight are divided."""
     upto_j = np.concatenate(([0.0], np.cumsum(power_w))) * season.step_s
     edges_s = _day_edges(season) * SECONDS_PER_DAY
     return np.diff(np.interp(edges_s, season.step_s * np.arange(season.steps + 1), upto_j)) / JOULES_PER_KWH
@@ -206,9 +206,9 @@ def _by_day(season: Season, power_w: FloatArray) -> FloatArray:
 def _draw_energies(panel: Any, season: Season) -> None:
     edges = _day_edges(season)
     produced, demand = _by_day(season, season.mean("renew_w")), _by_day(season, season.load_w + season.base_w)
-    panel.stairs(produced, edges, color=PRODUCTION, fill=True, alpha=0.35, label="production (sun, wind)")
+    panel.stairs(produced, edges, color=PRODUCTION, fill=True, alpha=0.35, label="production (solar, wind)")
     panel.stairs(demand, edges, color=DEMAND, linewidth=1.0, label="demand", baseline=None)
-    panel.set_ylabel("kWh a day")
+    panel.set_ylabel("kWh per day")
     panel.set_ylim(bottom=0.0)
     panel.legend(ncols=2, **LEGEND)
 
@@ -218,11 +218,11 @@ _LOSSES: Final = {
     "demand not met": ("unmet_w", SHORTAGE),
 }
 _SHOWN_KWH: Final = 0.001
-"""Energy of a day below which a loss is not drawn, kWh."""
+"""Minimum daily energy of a loss that is drawn, kWh."""
 
 
 def _losses(season: Season) -> dict[str, FloatArray]:
-    """What is lost on each day, kWh, by name; nothing that is lost on no day."""
+    """Losses of each day, kWh, by name, without those that are always 0."""
     found = {label: _by_day(season, season.mean(name)) for label, (name, _) in _LOSSES.items()}
     return {label: values for label, values in found.items() if values.max() >= _SHOWN_KWH}
 
@@ -231,7 +231,7 @@ def _draw_losses(panel: Any, season: Season) -> None:
     edges = _day_edges(season)
     for label, values in _losses(season).items():
         panel.stairs(values, edges, color=_LOSSES[label][1], fill=True, alpha=0.7, label=label)
-    panel.set_ylabel("kWh a day")
+    panel.set_ylabel("kWh per day")
     panel.set_ylim(bottom=0.0)
     panel.legend(ncols=2, **LEGEND)
 
@@ -242,7 +242,7 @@ def _draw_battery(panel: Any, season: Season) -> None:
     edges = _day_edges(season)
     starts = np.minimum((edges[:-1] * SECONDS_PER_DAY / season.step_s).astype(np.intp), season.steps - 1)
     low, high = np.minimum.reduceat(pct, starts), np.maximum.reduceat(pct, starts)
-    panel.stairs(high, edges, baseline=low, fill=True, color=BATTERY, alpha=0.5, label="from least to most")
+    panel.stairs(high, edges, baseline=low, fill=True, color=BATTERY, alpha=0.5, label="minimum to maximum")
     for value in (battery.soc_min_pct, battery.soc_max_pct):
         panel.axhline(value, color=LIMIT, linewidth=1.0, linestyle=":")
     panel.set_ylim(0.0, 100.0)
@@ -265,7 +265,7 @@ def _draw_tank(panel: Any, season: Season) -> None:
 
 
 def _mark_months(panel: Any, season: Season) -> None:
-    """Mark the months where they are known and several, days elsewhere."""
+    """Label months if they are known and several, else days."""
     days = season.steps * season.step_s / SECONDS_PER_DAY
     calendar = season_calendar(season)
     panel.set_xlim(0.0, days)

@@ -1,6 +1,6 @@
-"""The data of one run that a report shows, as arrays; what the run's files do not contain is None.
+"""Data of a run for reports, as arrays; None for data that the run's files do not contain.
 
-A `StepCurve` is a quantity that changes at instants.
+A `StepCurve` is a piecewise constant quantity.
 """
 
 from __future__ import annotations
@@ -34,91 +34,91 @@ from beasy_sched.reports.run_table import RunTable
 from beasy_sched.run.results import RUN_OVER, LogLine, check_starts, read_log
 
 MOST_POINTS: Final = 2000
-"""Curves of more points are drawn as means over this many spans."""
+"""Maximum number of points of a curve; longer ones are drawn as means over this number of spans."""
 
 OUTCOMES = tuple(state for state in JobState if state not in (JobState.WAITING, JobState.RUNNING))
-"""Every end of a job, in the order of tables; a job's outcome is an index into it."""
+"""Outcomes of jobs, in the order of tables; a job's outcome is an index into it."""
 
 OUTCOME_COLORS = tuple(state.value.replace(" ", "-") for state in OUTCOMES)
-"""The colour's name of each outcome."""
+"""Colour name of each outcome."""
 
 _BATSIM_STATES = {end.value: state for end, state in ENDS.items()} | {"REJECTED": JobState.REJECTED}
 _CUT_OFF = _BATSIM_STATES | {JobEnd.KILLED.value: JobState.UNFINISHED, "REJECTED": JobState.POSTPONED}
-"""Outcomes by Batsim's states of jobs cut off by the run's end, which only the decision log can tell."""
+"""Outcomes of jobs cut off by the run's end, by Batsim's states; only the decision log distinguishes them."""
 
 
 @dataclass(frozen=True)
 class RunJobs:
-    """Jobs of a run, one entry per job; times in s, NaN where a job never started."""
+    """Jobs of a run, one entry per job; times in s, NaN if a job never started."""
 
     ids: list[str]
     submit_s: FloatArray
     start_s: FloatArray
     end_s: FloatArray
     servers: IntArray
-    """Number of servers that each job asked for."""
+    """Number of servers requested by each job."""
     outcome: StateArray
     """Outcome of each job: an index into `OUTCOMES`."""
     hosts: list[str]
-    """Servers of each job as Batsim writes them; empty for a job that never started."""
+    """Servers of each job in Batsim's notation; empty for a job that never started."""
     walltime_s: FloatArray | None = None
-    """Longest run time of each job, s; NaN for a job without a limit. None where the table does not say."""
+    """Walltime of each job, s; NaN for a job without a walltime. None if the table has no walltimes."""
     energy_j: FloatArray | None = None
-    """Energy of each job's servers, J; NaN where it is not known. None where the table does not say."""
+    """Energy of each job's servers, J; NaN if unknown. None if the table has no energies."""
 
 
 @dataclass(frozen=True)
 class RunData:
-    """The files of one run that are there."""
+    """Content of the existing files of a run."""
 
     name: str
     prefix: str
     summary: RunSummary | None
-    """Summary of the run; None where it has left none."""
+    """Summary of the run; None if it has not written one."""
     jobs: RunJobs | None
     trace: RunTable
-    """The energy trace: one row per step of the site."""
+    """Energy trace: one row per step of the site."""
     states: RunTable
     """Number of servers in each state over time."""
     pstates: RunTable
     """Changes of P-state."""
     deadlines: RunTable
-    """The jobs with a deadline."""
+    """Jobs with a deadline."""
     endings: list[LogLine] | None
-    """Kills and rejections of the decision log; None where there is none."""
+    """Kills and rejections of the decision log; None if there is no log."""
     start_rules: dict[str, str] = field(default_factory=dict)
-    """The rule by which each job was started, by its id; empty where there is no decision log."""
+    """Rule by which each job was started, by its id; empty without a decision log."""
     absences: Sequence[LogLine] = ()
-    """Lines of servers that were lost, and that were back."""
+    """Lines of servers that were lost or became available again."""
 
     @property
     def site(self) -> SitePart | None:
-        """The summary's part about the site; None where there is none."""
+        """Summary section about the site; None if there is none."""
         return None if self.summary is None else self.summary.site
 
     @property
     def battery(self) -> BatteryLevels | None:
-        """What the summary tells of the site's battery; None where it tells of none."""
+        """Summary section about the site's battery; None if there is none."""
         return None if self.site is None else self.site.battery
 
     @property
     def soc_start_pct(self) -> float | None:
-        """The battery's state of charge at the start, %; None where it is not known."""
+        """State of charge at the start, %; None if unknown."""
         return None if self.battery is None else self.battery.soc_start_pct
 
     @property
     def hydrogen(self) -> HydrogenLevels | None:
-        """What the summary tells of the site's hydrogen; None where it tells of none."""
+        """Summary section about the site's hydrogen; None if there is none."""
         return None if self.site is None else self.site.hydrogen
 
     @property
     def grid(self) -> GridPart | None:
-        """The summary's part about the grid; None where there is none."""
+        """Summary section about the grid; None if there is none."""
         return None if self.summary is None else self.summary.grid
 
     @property
     def energy_kwh(self) -> EnergyPart | None:
-        """The summary's energies; None where there are none."""
+        """Energies of the summary; None if there are none."""
         return None if self.summary is None else self.summary.energy_kwh
 
     @property
@@ -128,7 +128,7 @@ class RunData:
 
     @property
     def start_s(self) -> float | None:
-        """What the site's clock shows at time 0, in s since 1970 by that clock; None where it is unknown."""
+        """Time of the site's clock at simulated time 0, s since 1970 by that clock; None if unknown."""
         start = None if self.site is None else self.site.start
         if start is None:
             return None
@@ -136,7 +136,7 @@ class RunData:
 
     @property
     def end_s(self) -> float:
-        """Time at which the run ended, s, as far as its files tell."""
+        """Time at which the run ended according to its files, s."""
         if self.summary is not None and self.summary.end_s is not None:
             return self.summary.end_s
         times = [0.0]
@@ -147,7 +147,7 @@ class RunData:
         return max(times)
 
     def outcome_counts(self) -> dict[str, int]:
-        """Number of jobs by outcome, in the order of `OUTCOMES`; empty where no file tells."""
+        """Number of jobs by outcome, in the order of `OUTCOMES`; empty if no file has outcomes."""
         if self.summary is not None:
             counts = self.summary.jobs.counts()
             return {state.value: counts[state.value.replace(" ", "_")] for state in OUTCOMES}
@@ -159,9 +159,9 @@ _ABSENT: Final = ("lost", "back")
 
 
 def read_run_data(name: str, prefix: str) -> RunData:
-    """Read what there is of a run.
+    """Read the existing files of a run.
 
-    Raises InputError for a file that is there and cannot be read, and for files of different runs.
+    Raises InputError for an existing file that cannot be read, and for files of different runs.
     """
     log = _read_log(prefix) if path_of(prefix, DECISIONS).is_file() else None
     endings = None if log is None else log.endings
@@ -182,19 +182,19 @@ def read_run_data(name: str, prefix: str) -> RunData:
     if jobs is not None and log is not None:
         check_starts(prefix, log.starts_s, dict(zip(jobs.ids, jobs.start_s.tolist(), strict=True)))
     if jobs is not None and summary is not None:
-        known, told = summary.jobs.submitted, len(jobs.ids)
-        if told > known or (summary.complete and told < known):
+        known, found = summary.jobs.submitted, len(jobs.ids)
+        if found > known or (summary.complete and found < known):
             raise InputError(
                 path_of(prefix, JOBS),
-                f"is of another run than {path_of(prefix, SUMMARY)}: it has {told} jobs, and the"
-                f" scheduler knew {known}; run both sides again, or remove the files of the older run",
+                f"does not belong to the run of {path_of(prefix, SUMMARY)}: found {found} jobs, expected"
+                f" {known}; run both sides again, or remove the files of the older run",
             )
     return data
 
 
 @dataclass
 class _Log:
-    """What charts show of the decision log."""
+    """Read the data of the decision log that charts need."""
 
     starts_s: dict[str, float] = field(default_factory=dict)
     start_rules: dict[str, str] = field(default_factory=dict)
@@ -215,18 +215,18 @@ def _read_log(prefix: str) -> _Log:
 
 @dataclass(frozen=True)
 class StepCurve:
-    """A value (row i of ``values``, of shape (n,) or (n, k)) from each edge to the next; n + 1 edges, rising.
+    """Value (row i of ``values``, of shape (n,) or (n, k)) from each edge to the next; n + 1 rising edges.
 
-    Beyond its last edge nothing is known of it.
+    It is unknown beyond its last edge.
     """
 
     edges_s: FloatArray
     values: FloatArray
     notes: list[str] = field(default_factory=list)
-    """Notes on the curve that are shown below its chart."""
+    """Notes on the curve, shown below its chart."""
 
     def mean_over(self, edges_s: FloatArray) -> StepCurve:
-        """The time-weighted means between ``edges_s``: sums over time stay what they were.
+        """Return the time-weighted means between ``edges_s``, which preserve sums over time.
 
         Before the first edge and after the last one the value is 0.
         """
@@ -240,7 +240,7 @@ class StepCurve:
         return StepCurve(edges_s, means.reshape(-1, *self.values.shape[1:]))
 
     def thinned(self, most: int = MOST_POINTS) -> StepCurve:
-        """Return the curve, as means over ``most`` equal spans where it has more values than that."""
+        """Return the curve, reduced to means over ``most`` equal spans if it has more values."""
         if len(self.values) <= most or self.edges_s[-1] <= self.edges_s[0]:
             return self
         edges_s = np.linspace(self.edges_s[0], self.edges_s[-1], most + 1)
@@ -249,7 +249,7 @@ class StepCurve:
 
 
 def count_changes(times_s: FloatArray, changes: FloatArray, end_s: float) -> StepCurve:
-    """Add up ``changes`` in the order of their times; several at one time count as one.
+    """Accumulate ``changes`` in time order; simultaneous ones count as one.
 
     The last count holds until ``end_s``.
     """
@@ -260,7 +260,7 @@ def count_changes(times_s: FloatArray, changes: FloatArray, end_s: float) -> Ste
 def last_of_each_time(times_s: FloatArray, values: FloatArray, end_s: float) -> StepCurve:
     """Keep the last row of each time; the times must not fall. The last row holds until ``end_s``.
 
-    A row of the very end holds for no time, and is left out.
+    A row at the very end has no duration and is omitted.
     """
     last = np.diff(times_s, append=np.inf) > 0
     edges_s, kept = times_s[last], values[last]
@@ -270,18 +270,18 @@ def last_of_each_time(times_s: FloatArray, values: FloatArray, end_s: float) -> 
 
 
 def step_edges_s(trace: RunTable) -> FloatArray:
-    """The start of each step, and the end of the last."""
+    """Return the start of each step, and the end of the last."""
     starts_s = trace["start_s"]
     return np.append(starts_s, starts_s[-1] + trace["duration_s"][-1])
 
 
 def powers(trace: RunTable, columns: list[str]) -> StepCurve:
-    """The mean powers of the steps (W), one column each, thinned."""
+    """Return the mean powers of the steps (W), one column each, thinned."""
     return StepCurve(step_edges_s(trace), trace.side_by_side(columns)).thinned()
 
 
 def levels(trace: RunTable, column: str, start: float | None = None) -> tuple[FloatArray, FloatArray]:
-    """A level at the ends of the steps, with the one at the start where it is known."""
+    """Return a level at the ends of the steps, and at the start if known."""
     edges_s, values = step_edges_s(trace), trace[column]
     if start is None:
         return edges_s[1:], values
@@ -289,11 +289,11 @@ def levels(trace: RunTable, column: str, start: float | None = None) -> tuple[Fl
 
 
 _MAY_BE_EMPTY: Final = ("planned_", "predicted_", "sun_w", "clear_sky_w", "carbon_g", "import_")
-"""How columns of the energy trace begin that may have nothing in some rows."""
+"""Prefixes of columns of the energy trace that may be empty in some rows."""
 
 
 def _read_trace(prefix: str) -> RunTable:
-    """Read the energy trace: a number in every field, except what is not known for every step."""
+    """Read the energy trace: a number in every field, except in columns that may have gaps."""
     needed = ("start_s", "duration_s", "renewable_w", "demand_w", "soc_pct")
     table = RunTable.read(path_of(prefix, TRACE), needed)
     if table.is_there:
@@ -315,7 +315,7 @@ def _read_deadlines(prefix: str) -> RunTable:
 
 
 def _read_states(prefix: str) -> RunTable:
-    """Read the table of how many servers are in each state."""
+    """Read the table of the numbers of servers by state."""
     table = RunTable.read(path_of(prefix, STATES), ("time", "nb_sleeping", "nb_idle", "nb_computing"))
     if table.is_there:
         table.rising_times("time")
@@ -326,7 +326,7 @@ def _read_states(prefix: str) -> RunTable:
 
 
 def _read_pstates(prefix: str) -> RunTable:
-    """Read the table of changes of P-states; -1 and -2 are servers under way."""
+    """Read the table of P-state changes; -1 and -2 mean switching servers."""
     table = RunTable.read(path_of(prefix, PSTATES), ("time", "machine_id", "new_pstate"))
     if table.is_there:
         table.rising_times("time")
@@ -368,7 +368,7 @@ def _read_jobs(prefix: str, endings: list[LogLine] | None) -> RunJobs | None:
 
 
 def _check_known(table: RunTable, name: str, known: Iterable[str]) -> list[str]:
-    """Return a column of texts. Raises InputError if one is not ``known``."""
+    """Return a column of strings. Raises InputError if one is not in ``known``."""
     texts = [text or "nothing" for text in table.texts(name)]
     if unknown := sorted({*texts} - {*known}):
         raise InputError(table.path, f"{name}: found {unknown[0]!r}, expected {', '.join(known)}")
@@ -376,7 +376,7 @@ def _check_known(table: RunTable, name: str, known: Iterable[str]) -> list[str]:
 
 
 def _told(table: RunTable, name: str) -> FloatArray | None:
-    """A column that may be missing, or have gaps; Batsim writes -1 for what there is not."""
+    """Return a column that may be missing or have gaps; Batsim writes -1 for missing values."""
     if name not in table:
         return None
     values = table.numbers(name, gaps=True)

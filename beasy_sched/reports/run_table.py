@@ -1,4 +1,4 @@
-"""A table of a run as columns, checked cell by cell: what is wrong is told with its line."""
+"""Table of a run as columns, checked cell by cell; errors name the line."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.run.results import LARGEST
 
 _HEAD_LINES: Final = 2
-"""The line of the first row: the header is line 1."""
+"""Line of the first row: the header is line 1."""
 
 
 class RunTable:
-    """Columns of one length, by name: ``table[name]`` is one of numbers, once `numbers` has read it.
+    """Columns of equal length, by name: ``table[name]`` is a numeric column after `numbers` has read it.
 
-    A number that there is not is NaN. A file that the run has not written is a table without rows.
+    A missing number is NaN. A file that the run has not written is a table without rows.
     """
 
     def __init__(self, path: Path, numbers: Mapping[str, FloatArray] | None = None) -> None:
-        """Make a table of ``numbers``, None for a file that is not there; `read` makes one of a file."""
+        """Make a table of ``numbers``, None for a missing file; `read` makes one of a file."""
         self.path = path
         self.is_there = numbers is not None
-        """Whether there is a file."""
+        """Whether the file exists."""
         self._numbers = dict(numbers or {})
         self._written: dict[str, Any] = {}
-        """Columns of texts that are not read yet, as pyarrow has them."""
+        """Unread columns of strings, as pyarrow arrays."""
 
     @classmethod
     def read(cls, path: Path, needed: Iterable[str]) -> RunTable:
-        """Read the table at ``path``; a file of no length, such as a stopped Batsim leaves, counts as none.
+        """Read the table at ``path``; an empty file, as left by a stopped Batsim, counts as missing.
 
-        Raises InputError, also where a ``needed`` column is missing, and ConfigError without pyarrow.
+        Raises InputError, also if a ``needed`` column is missing, and ConfigError without pyarrow.
         """
         if not path.is_file() or not path.stat().st_size:
             return cls(path)
@@ -62,7 +62,7 @@ class RunTable:
 
     @property
     def unread(self) -> list[str]:
-        """The names of the columns that are not read as numbers."""
+        """Names of the columns that are not read as numbers."""
         return [*self._written]
 
     def knows_all(self, name: str) -> bool:
@@ -74,13 +74,13 @@ class RunTable:
         return np.stack([self._numbers[name] for name in names], axis=1)
 
     def plus(self, name: str, values: FloatArray) -> RunTable:
-        """Return the table with one more column of numbers, or another one of this name."""
+        """Return the table with this column of numbers added or replaced."""
         return RunTable(self.path, self._numbers | {name: values})
 
     # --- reading a column -----------------------------------------------------------------------------------
 
     def texts(self, name: str) -> list[str]:
-        """Return a column as texts; an empty one where there is nothing."""
+        """Return a column of strings; empty strings for missing values."""
         texts: list[str] = self._written[name].to_pylist()
         return texts
 
@@ -93,9 +93,9 @@ class RunTable:
         gaps: bool = False,
         whole: bool = False,
     ) -> FloatArray:
-        """Read a column of numbers and return it; with ``gaps``, it may have nothing in some rows.
+        """Read a column of numbers and return it; with ``gaps``, some rows may be empty.
 
-        Raises InputError that names the line of what is no number, or not from ``least`` to ``most``.
+        Raises InputError with the line of a value that is not a number from ``least`` to ``most``.
         """
         column = self._written[name]
         try:
@@ -109,7 +109,7 @@ class RunTable:
             wrong |= values != np.floor(values)
         if wrong.any():
             at = int(np.argmax(wrong))
-            expected = "a whole number" if whole else "a number"
+            expected = "an integer" if whole else "a number"
             if least > -LARGEST:
                 expected += f", {least:g} or more"
             raise self._unexpected(name, at, column[at].as_py(), expected)
@@ -122,7 +122,7 @@ class RunTable:
         return self.numbers(name, least=0, most=LATEST_S, gaps=gaps)
 
     def rising_times(self, name: str, *, strictly: bool = False) -> FloatArray:
-        """Read a column of times that never fall, or with ``strictly`` always rise, and return it."""
+        """Read a column of times that never decrease, or with ``strictly`` always increase, and return it."""
         values = self.times(name)
         steps = np.diff(values)
         falls = steps <= 0 if strictly else steps < 0
@@ -133,9 +133,9 @@ class RunTable:
         return values
 
     def host_sets(self, name: str, *, gaps: bool = False) -> list[str]:
-        """Check that a column names hosts such as ``0-3 5``, and return it; empty where there is nothing.
+        """Check that a column has hosts such as ``0-3 5``, and return it; empty for missing values.
 
-        Raises InputError that names the line of what is no set of hosts; only with ``gaps`` is nothing one.
+        Raises InputError with the line of an invalid set of hosts; with ``gaps``, it may be empty.
         """
         texts = self.texts(name)
         fits = {text: (gaps and not text) or _names_hosts(text) for text in set(texts)}
@@ -150,7 +150,7 @@ class RunTable:
 
 
 def _as_numpy(column: Any) -> FloatArray:
-    """The numbers of a column of pyarrow's, whose own way to NumPy imports pandas."""
+    """Convert a column of pyarrow to NumPy, without pyarrow's own conversion, which imports pandas."""
     if not len(column):
         return np.empty(0)
     whole = column.combine_chunks()
@@ -158,7 +158,7 @@ def _as_numpy(column: Any) -> FloatArray:
 
 
 def _number(text: str) -> float:
-    """The number of a cell: NaN where there is nothing, infinity for what is no number."""
+    """Parse the number of a cell: NaN if empty, infinity if not a number."""
     try:
         return float(text) if text else math.nan
     except ValueError:
@@ -166,7 +166,7 @@ def _number(text: str) -> float:
 
 
 def _names_hosts(text: str) -> bool:
-    """Whether a text is a set of hosts, with one at least."""
+    """Whether a string is a non-empty set of hosts."""
     try:
         return len(HostSet.parse(text)) > 0
     except ValueError:

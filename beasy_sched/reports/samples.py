@@ -1,8 +1,9 @@
-"""Executions that are resampled: means and their intervals, paired over all that is compared.
+"""Resampled executions: means and their intervals, paired over all conditions.
 
 A `Sample` holds the measures of executions. It is resampled: row 0 of its weights takes each execution once,
-every other row is one resample of the bootstrap. Whatever is computed from all rows has our value first and
-the resamples' after it. As all conditions of an execution share its weight, every comparison is paired.
+every other row is one resample of the bootstrap. A value computed from all rows has the observed value first
+and the resamples' values after it. As all conditions of an execution share its weight, every comparison is
+paired.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ Condition = TypeVar("Condition")
 def bootstrap_weights(groups: npt.ArrayLike, *, resamples: int = RESAMPLES, seed: int = 1) -> FloatArray:
     """Return weights of shape (resamples + 1, n) for n executions, the first row all ones.
 
-    ``groups`` says which plan each execution belongs to. Where there are several, plans are drawn first
-    and then executions within each (two stages: executions of one plan are alike). The same groups and
+    ``groups`` has the plan of each execution. If there are several, plans are drawn first and then
+    executions within each (two stages, because executions of one plan are similar). The same groups and
     seed give the same weights.
     """
     labels = np.asarray(groups)
@@ -41,7 +42,7 @@ def bootstrap_weights(groups: npt.ArrayLike, *, resamples: int = RESAMPLES, seed
 
 
 def weighted_mean(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Mean over executions in each resample; ``values`` of shape (n, ...)."""
+    """Return the mean over executions in each resample; ``values`` of shape (n, ...)."""
     total = weights @ values
     return np.asarray(total / weights.sum(axis=1).reshape(-1, *[1] * (total.ndim - 1)))
 
@@ -55,7 +56,7 @@ def weighted_spread(weights: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def interval(resampled: FloatArray) -> tuple[Any, Any]:
-    """Percentile interval of a value computed in all rows, row 0 left out; of several values, arrays."""
+    """Return the percentile interval of a value over all rows except row 0; arrays for several values."""
     tail = (1.0 - CONFIDENCE) / 2.0
     low, high = np.quantile(resampled[1:], [tail, 1.0 - tail], axis=0)
     return low, high
@@ -63,7 +64,7 @@ def interval(resampled: FloatArray) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Sample(Generic[Condition]):
-    """The executions of an experiment in which every condition (policy, setting) ran to its end."""
+    """Executions of an experiment in which every condition (policy, setting) completed."""
 
     conditions: tuple[Condition, ...]
     values: Mapping[str, FloatArray]
@@ -72,11 +73,11 @@ class Sample(Generic[Condition]):
     """Name of each execution."""
     weights: FloatArray
     left_out: int = 0
-    """Executions left out because a run failed or has not ended."""
+    """Number of executions excluded because a run failed or is not finished."""
     _means: dict[str, FloatArray] = field(default_factory=dict, repr=False)
 
     def column(self, condition: Condition) -> int:
-        """Index of a condition. Raises KeyError where it did not run."""
+        """Index of a condition. Raises KeyError if it did not run."""
         if condition not in self.conditions:
             raise KeyError(condition)
         return self.conditions.index(condition)
@@ -86,11 +87,11 @@ class Sample(Generic[Condition]):
         return self.values[measure][:, self.column(condition)]
 
     def means(self, measure: str) -> FloatArray:
-        """Means of all conditions, ours and in each resample, shape (resamples + 1, conditions)."""
+        """Means of all conditions, observed and in each resample, shape (resamples + 1, conditions)."""
         if measure not in self._means:
             self._means[measure] = weighted_mean(self.weights, self.values[measure])
         return self._means[measure]
 
     def mean(self, measure: str, condition: Condition) -> FloatArray:
-        """Mean of one condition: ours, then in each resample."""
+        """Mean of one condition: observed, then in each resample."""
         return weighted_mean(self.weights, self.of(measure, condition))

@@ -25,30 +25,30 @@ from beasy_sched.reports.wait_charts import queue
 from beasy_sched.run.results import LogLine
 
 _TO_ON, _TO_SLEEP = -1, -2
-"""Batsim's numbers for P-states of servers that are waking, and falling asleep."""
+"""Batsim's P-state numbers of servers that are switching on and off."""
 
 
 class ServerState(IntEnum):
-    """State of a server, as the chart tells states apart."""
+    """State of a server in the chart."""
 
     ON = 0
     SLEEPING = 1
     SWITCHING_ON = 2
     SWITCHING_OFF = 3
     LOST = 4
-    """Out of service, or woken without coming; whatever else it is."""
+    """Out of service, or failed to wake; takes precedence over other states."""
 
 
 @dataclass(frozen=True)
 class Rectangles:
-    """Rectangles: servers ``low`` to ``high`` (both within), from ``start_s`` to ``end_s``."""
+    """Rectangles of servers ``low`` to ``high`` (inclusive), from ``start_s`` to ``end_s``."""
 
     start_s: FloatArray
     end_s: FloatArray
     low: IntArray
     high: IntArray
     what: IntArray
-    """Content of each rectangle: for jobs, the place in `RunJobs`; for states, a `ServerState`."""
+    """Content of each rectangle: for jobs, the index in `RunJobs`; for states, a `ServerState`."""
     pstate: IntArray
     """P-state of each rectangle of a server that is on; -1 elsewhere."""
 
@@ -56,13 +56,13 @@ class Rectangles:
         return len(self.start_s)
 
     def and_then(self, other: Rectangles) -> Rectangles:
-        """These rectangles, and then others."""
+        """Return these rectangles followed by others."""
         pairs = zip(vars(self).values(), vars(other).values(), strict=True)
         return Rectangles(*(np.concatenate(pair) for pair in pairs)) if len(self) else other
 
 
 def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
-    """One rectangle for every range of neighbouring servers of every job that ran.
+    """Return one rectangle for every range of adjacent servers of every job that ran.
 
     ``path`` is for messages. Raises InputError for servers that cannot be read.
     """
@@ -71,17 +71,17 @@ def job_bars(jobs: RunJobs, path: str | os.PathLike[str]) -> Rectangles:
         try:
             found += ((job, first, last) for first, last in HostSet.ranges(text))
         except ValueError as error:
-            told = f"{jobs.ids[job]}: cannot read the servers {shortened(text)!r}"
-            raise InputError(path, f"{told}, expected such as '0 3-5': {error}") from None
+            told = f"{jobs.ids[job]}: found servers {shortened(text)!r}"
+            raise InputError(path, f"{told}, expected a value such as '0 3-5': {error}") from None
     what, low, high = np.array(found, dtype=np.int64).reshape(-1, 3).T
     return Rectangles(jobs.start_s[what], jobs.end_s[what], low, high, what, np.full(len(what), -1))
 
 
 def state_bars(changes: RunTable, end_s: float) -> Rectangles:
-    """The states of all servers up to ``end_s``, from Batsim's table of P-state changes.
+    """Return the states of all servers up to ``end_s``, from Batsim's table of P-state changes.
 
-    A server that was switching off sleeps in the P-state that it reaches, until it is switched on again; one
-    that comes back to it after switching on did not wake.
+    A server that was switching off sleeps in the P-state that it reaches, until it is switched on again; if
+    it returns to that P-state after switching on, it failed to wake.
     """
     hosts, times_s, pstates = changes_by_host(changes)
     first = np.diff(hosts, prepend=-1) != 0
@@ -107,7 +107,7 @@ def state_bars(changes: RunTable, end_s: float) -> Rectangles:
 
 
 def lost_bars(lines: Sequence[LogLine], end_s: float, path: str | os.PathLike[str]) -> Rectangles:
-    """When servers were lost or out of service, by the lines of the decision log that say so.
+    """Return the periods in which servers were lost or out of service, from the decision log.
 
     ``path`` is for messages. Raises InputError for servers that cannot be read.
     """
@@ -133,7 +133,7 @@ def lost_bars(lines: Sequence[LogLine], end_s: float, path: str | os.PathLike[st
 
 
 def changes_by_host(changes: RunTable) -> tuple[IntArray, FloatArray, IntArray]:
-    """One row per server and change, by server and in the order of the file."""
+    """Return one row per server and change, by server and in the order of the file."""
     texts = changes.texts("machine_id")
     ids_of = {text: HostSet.parse(text).ids for text in set(texts)}
     rows, count = [], 0
@@ -141,7 +141,7 @@ def changes_by_host(changes: RunTable) -> tuple[IntArray, FloatArray, IntArray]:
         rows.append(ids_of[text])
         count += len(rows[-1])
         if count > MOST_HOSTS_NAMED:
-            told = f"names more than {MOST_HOSTS_NAMED:,} servers altogether"
+            told = f"found more than {MOST_HOSTS_NAMED:,} servers in total"
             raise InputError(changes.path, told, line=line)
     lengths = [len(row) for row in rows]
     hosts = np.concatenate(rows) if rows else np.empty(0, np.int64)
@@ -159,16 +159,16 @@ STATES = {
     "nb_sleeping": ("sleeping", "sleeping"),
 }
 """Batsim's columns of server states, with name and colour, from the bottom of the stack."""
-BATSIMS: Final = "or an empty one (Batsim writes it; export under the same prefix with 'batsim -e')"
-"""Sentence on a file of Batsim's that is missing."""
+BATSIMS: Final = "or an empty one (written by Batsim; export it under the same prefix with 'batsim -e')"
+"""Note on a missing file of Batsim."""
 
 
 def server_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
-    """All charts of servers, and the queue; a line that says what is missing for those that are not there."""
+    """All charts of servers, and the queue; a note for each chart whose data are missing."""
     if run.jobs is not None and run.jobs.ids:
         charts: list[Chart | Absent] = [gantt(run, run.jobs, prefix), queue(run, run.jobs, prefix)]
     else:
-        why = f"the run has no jobs.csv, {BATSIMS}" if run.jobs is None else "the run has no job"
+        why = f"the run has no jobs.csv, {BATSIMS}" if run.jobs is None else "the run has no jobs"
         charts = [Absent("Servers and jobs, queue, waiting times", why)]
     if not len(run.states):
         charts.append(
@@ -180,9 +180,9 @@ def server_charts(run: RunData, prefix: str) -> list[Chart | Absent]:
 
 
 def gantt(run: RunData, jobs: RunJobs, prefix: str) -> Chart:
-    """Every job on its servers, and what the servers did besides."""
+    """Every job on its servers, and the other states of the servers."""
     bars = job_bars(jobs, f"{run.prefix}_jobs.csv")
-    note = "Drag to zoom in, double-click to zoom out; hover to see the job, click to see why."
+    note = "Drag to zoom in, double-click to zoom out; hover for details of a job, click for explanations."
     states: dict[str, object] = {}
     found = _lost(run)
     if not run.pstates.is_there:
@@ -217,13 +217,13 @@ def _lost(run: RunData) -> Rectangles:
 
 
 def _known(jobs: RunJobs) -> dict[str, Any]:
-    """Walltimes (s) and energies (J) of the jobs, where the table has them."""
+    """Walltimes (s) and energies (J) of the jobs, if the table has them."""
     columns = {"walltime": jobs.walltime_s, "energy": jobs.energy_j}
     return {name: values.astype(np.float32) for name, values in columns.items() if values is not None}
 
 
 def _rules(run: RunData, jobs: RunJobs) -> dict[str, Any]:
-    """Why jobs were started and killed, as the log has it: rules, and those of each job (-1: none)."""
+    """Rules of the decision log, and those that started and killed each job (-1: none)."""
     kills = {line.job: line.rule for line in run.endings or [] if line.action == "kill"}
     rules = list(dict.fromkeys([*run.start_rules.values(), *kills.values()]))
     number = {rule: place for place, rule in enumerate(rules)}
@@ -236,7 +236,7 @@ def _rules(run: RunData, jobs: RunJobs) -> dict[str, Any]:
 
 
 def servers_by_state(run: RunData, prefix: str) -> Chart:
-    """Servers that compute, idle, switch and sleep, stacked; planned ones as a line."""
+    """Stacked numbers of computing, idle, switching and sleeping servers; planned ones as a line."""
     columns = [column for column in STATES if column in run.states]
     exact = last_of_each_time(run.states["time"], run.states.side_by_side(columns), run.end_s)
     curve = exact.thinned()
@@ -253,16 +253,14 @@ def servers_by_state(run: RunData, prefix: str) -> Chart:
 
 
 def utilization(run: RunData, prefix: str) -> Chart:
-    """Share of the servers that compute: of all, and of those that are on."""
+    """Share of computing servers among all, and among those that are on."""
     computing = run.states["nb_computing"]
     on = computing + run.states["nb_idle"]
     of_all = run.states.side_by_side([c for c in STATES if c in run.states]).sum(axis=1)
     counts = np.column_stack([computing, on, of_all])
     curve = last_of_each_time(run.states["time"], counts, run.end_s).thinned(480)
     computing, on, of_all = curve.values.T
-    chart = TimeChart(
-        f"{prefix}-utilization", "Utilization", prefix, run.end_s, "%", "share that computes [%]"
-    )
+    chart = TimeChart(f"{prefix}-utilization", "Utilization", prefix, run.end_s, "%", "computing servers [%]")
     for name, whole, paint in (("of the servers that are on", on, "asked"), ("of all", of_all, "computing")):
         share_pct = np.divide(100.0 * computing, whole, out=np.zeros(len(whole)), where=whole > 0.0)
         chart.steps(name, curve.edges_s, share_pct, paint)
@@ -278,9 +276,9 @@ def utilization(run: RunData, prefix: str) -> Chart:
 # Counts are means over equal spans of time, exact: every change is counted where it happens.
 
 SPANS: Final = 480
-"""Spans of time of the map."""
+"""Number of time spans of the map."""
 MOST_ROWS: Final = 20_000_000
-"""Jobs times their servers, above which the map is left out."""
+"""Maximum sum of the servers of all jobs; above it the map is omitted."""
 _TITLE: Final = "Servers by state and P-state"
 _MAP_STATES: Final = (
     (ServerState.SWITCHING_ON, "\u2192 on"),
@@ -292,7 +290,7 @@ _MAP_STATES: Final = (
 
 @dataclass(frozen=True)
 class Occupation:
-    """One row per job and server of it: the server, from when to when (s)."""
+    """Pairs of a job and one of its servers: the server, start and end (s)."""
 
     host: IntArray
     start_s: FloatArray
@@ -301,7 +299,7 @@ class Occupation:
 
 @dataclass(frozen=True)
 class Changes:
-    """Instants (s) at which the count of a row rises or falls by an amount."""
+    """Times (s) at which the count of a row changes, and the amounts."""
 
     row: IntArray
     time_s: FloatArray
@@ -309,7 +307,7 @@ class Changes:
 
 
 def mean_counts(changes: Changes, rows: int, edges_s: FloatArray) -> FloatArray:
-    """The time-weighted means of counts between the edges, of shape (rows, spans).
+    """Return the time-weighted means of counts between the edges, of shape (rows, spans).
 
     All counts begin with 0.
     """
@@ -326,7 +324,7 @@ def mean_counts(changes: Changes, rows: int, edges_s: FloatArray) -> FloatArray:
 
 
 def occupation(bars: Rectangles, end_s: float) -> Occupation:
-    """What jobs occupy, up to the end of the run; ordered by server and start."""
+    """Servers occupied by jobs up to the end of the run, ordered by server and start."""
     sizes = bars.high - bars.low + 1
     which = np.repeat(np.arange(len(bars)), sizes)
     host = np.arange(len(which)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + bars.low[which]
@@ -336,10 +334,10 @@ def occupation(bars: Rectangles, end_s: float) -> Occupation:
 
 
 def computing_changes(busy: Occupation, hosts: IntArray, times_s: FloatArray, pstates: IntArray) -> Changes:
-    """Changes of how many servers compute in each P-state, which is the row.
+    """Changes of the number of servers computing in each P-state (the row).
 
     ``hosts``, ``times_s`` and ``pstates`` are the changes of P-states, ordered by server and time. A server
-    without any, or that is said to be under way while a job runs on it, counts as in P-state 0.
+    without any, or recorded as switching while a job runs on it, counts as in P-state 0.
     """
     width_s = 1.0 + max(float(times_s.max(initial=0.0)), float(busy.end_s.max(initial=0.0)))
     keys, starts = hosts * width_s + times_s, busy.host * width_s + busy.start_s
@@ -366,15 +364,15 @@ def computing_changes(busy: Occupation, hosts: IntArray, times_s: FloatArray, ps
 
 
 def server_heat(run: RunData, prefix: str) -> Chart | Absent:
-    """The map: computing by P-state above, then idle, switching and sleeping servers."""
+    """Map of computing servers by P-state at the top, then idle, switching and sleeping ones."""
     if run.jobs is None or not len(run.pstates):
         missing = "jobs.csv" if run.jobs is None else "pstate_changes.csv"
         return Absent(_TITLE, f"the run has no {missing}, {BATSIMS}")
     bars = job_bars(run.jobs, f"{run.prefix}_jobs.csv")
     if run.end_s <= 0.0:
-        return Absent(_TITLE, "the run took no time")
+        return Absent(_TITLE, "the run has zero length")
     if (bars.high - bars.low + 1).sum() > MOST_ROWS:
-        return Absent(_TITLE, f"the jobs have more than {MOST_ROWS:,} servers altogether")
+        return Absent(_TITLE, f"the jobs have more than {MOST_ROWS:,} servers in total")
     edges_s = np.linspace(0.0, run.end_s, SPANS + 1)
     names, means = _rows(run, bars, edges_s)
     most = max(float(means.max()), 1.0)
@@ -388,16 +386,16 @@ def server_heat(run: RunData, prefix: str) -> Chart | Absent:
     spec = {"kind": "heat", "group": prefix, "end": run.end_s, "height": 70 + 19 * len(names),
             "traces": [trace], "layout": layout}  # fmt: skip
     note = (
-        f"P: computing in that P-state. No colour stands for none, the strongest for {most:,.0f} servers."
+        f"P: computing in that P-state. No colour: 0 servers; strongest colour: {most:,.0f} servers."
         f" Means over {run.end_s / SPANS:,.0f} s each."
     )
     if "lost" in names:
-        note += " Servers that are lost or out of service count as what they were, too."
+        note += " Unavailable servers are also counted in their previous state."
     return Chart(f"{prefix}-heat", _TITLE, spec, note)
 
 
 def _rows(run: RunData, bars: Rectangles, edges_s: FloatArray) -> tuple[list[str], FloatArray]:
-    """Names and mean counts of the rows that ever count a server."""
+    """Names and mean counts of the rows that are not always 0."""
     busy = occupation(bars, run.end_s)
     computing = computing_changes(busy, *changes_by_host(run.pstates))
     pstates = int(computing.row.max(initial=0)) + 1

@@ -1,4 +1,4 @@
-"""What stories of a run are made of: chapters of short texts, and decisions of the log in words."""
+"""Structure of explanations: chapters of short entries, and decisions of the log as sentences."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from beasy_sched.reports.explain_rules import clock, count, sentence
 from beasy_sched.run.results import LogLine
 
 _MOST = 12
-"""Most entries of a chapter that are told; the others are counted."""
+"""Maximum number of entries printed per chapter; the others are counted."""
 STORY_WIDTH = 110
-"""The widest that a story is told, in columns."""
+"""Maximum width of an explanation, columns."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One sentence or more, at a moment of the run (s) where it has one."""
+    """One or more sentences, with a time of the run (s) if applicable."""
 
     text: str
     time_s: float | None = None
@@ -32,32 +32,32 @@ class Entry:
 
 @dataclass(frozen=True)
 class Chapter:
-    """A heading with what belongs to it."""
+    """Heading with its entries."""
 
     title: str
     entries: list[Entry]
     whole: bool = False
-    """Whether all entries of the chapter are told, however many there are."""
+    """Whether all entries of the chapter are printed, regardless of their number."""
     left_out: int = 0
-    """Number of further entries, which nobody asked for."""
+    """Number of further entries, which are omitted."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """Story of a run, in chapters, and as data for tools."""
+    """Explanation in chapters, and as data for tools."""
 
     title: str
     chapters: list[Chapter]
     data: dict[str, Any]
 
     def __str__(self) -> str:
-        """The story as text of at most `STORY_WIDTH` columns."""
+        """Return the explanation as text of at most `STORY_WIDTH` columns."""
         return "\n".join(line for _, line in self.lines(STORY_WIDTH))
 
     __repr__ = __str__  # notebooks and interactive sessions show it
 
     def lines(self, width: int) -> Iterator[tuple[bool, str]]:
-        """The story as (is it a heading, line of at most ``width`` columns)."""
+        """Yield the explanation as (is it a heading, line of at most ``width`` columns)."""
         yield True, printable(self.title)
         for chapter in self.chapters:
             yield False, ""
@@ -76,24 +76,24 @@ class Story:
 
 
 def printable(text: str) -> str:
-    """Escape what could steer a terminal: names come from files of anyone's making."""
+    """Escape control characters for terminals: names come from untrusted files."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 @dataclass(frozen=True)
 class Teller:
-    """What has to be known of a run to tell its decisions in words."""
+    """Data of a run needed to describe its decisions."""
 
     own: Sentences = field(default_factory=dict)
-    """Words of a policy of one's own."""
+    """Words of a user's policy."""
     currency: str = ""
-    """Currency of the site's grid, where it is known."""
+    """Currency of the site's grid, if known."""
     plans_currency: str = ""
-    """Currency of the costs that jobs are planned by; none for costs that are grams, or without a meaning."""
+    """Currency of the planning costs of jobs; none for costs in grams or without a unit."""
 
 
 def teller_of(prefix: str) -> Teller:
-    """Return what a run's summary says of that. Raises InputError for a summary that cannot be read."""
+    """Read these data from a run's summary. Raises InputError for a summary that cannot be read."""
     summary = found_summary(prefix)
     if summary is None or summary.grid is None:
         return Teller(words_in(summary))
@@ -103,7 +103,7 @@ def teller_of(prefix: str) -> Teller:
 
 
 def because(line: LogLine, teller: Teller) -> str:
-    """Why a decision was taken, in words."""
+    """Return the reason for a decision as a sentence."""
     facts = dict(line.facts)
     slack_s, planned_s = facts.get("slack_s"), facts.get("planned_start_s")
     if isinstance(planned_s, int | float) and line.kind == "postpone":
@@ -122,25 +122,25 @@ def _number(value: object) -> float:
 
 
 def told(line: LogLine, teller: Teller) -> dict[str, object]:
-    """A decision as data, with its sentence."""
+    """Return a decision as data, with its sentence."""
     return {**msgspec.structs.asdict(line), "sentence": because(line, teller)}
 
 
 def entries_of(lines: Iterable[LogLine], teller: Teller) -> list[Entry]:
-    """The reasons of decisions, each at its moment."""
+    """Return the reasons of decisions, each at its time."""
     return [Entry(because(line, teller), line.time) for line in lines]
 
 
 _LONGEST_SET = 40
-"""The longest text of a set of hosts that is told whole, characters."""
+"""Maximum length of a set of hosts that is printed completely, characters."""
 
 
 def named_hosts(hosts: HostSet, noun: str = "host") -> str:
-    """How many hosts, and which: ``3 hosts (0-1 7)``."""
+    """Format number and ids of hosts: ``3 hosts (0-1 7)``."""
     text = str(hosts)
     shown = text if len(text) <= _LONGEST_SET else text[:36].rpartition(" ")[0] + " ..."
     return f"{count(len(hosts), noun)} ({shown})"
 
 
 AT_ONCE_S = 0.01
-"""A job that started within this time has not waited."""
+"""Maximum time to start, s, of a job that counts as not having waited."""

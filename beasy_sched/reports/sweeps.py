@@ -1,4 +1,4 @@
-"""The results of a sweep: maps over two axes, lines over one, for the page of a campaign and as a picture."""
+"""Results of a sweep: maps over two axes, lines over one, for a campaign's report and as a figure."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ SWEEP_FIGURES: Final = tuple(
         ("soc_lowest_pct", 0),
     )
 )
-"""Columns of the table of runs that are drawn over the axes."""
+"""Columns of the table of runs drawn over the axes."""
 WITH_A_GOAL: Final = ("work_finished_pct", "finished_pct")
-"""Figures whose maps have a line where the wanted value is reached."""
+"""Figures whose maps have a line at the wanted value."""
 WANTED_PCT: Final = 99.0
 MOST_WRITTEN: Final = 80
-"""Cells of a map up to which their values are written in."""
+"""Maximum number of cells of a map that are labelled with their values."""
 
 
 @dataclass(frozen=True)
 class SweptAxis:
-    """An axis of a sweep: a column of the table of runs."""
+    """Axis of a sweep: a column of the table of runs."""
 
     column: str
     title: str
@@ -48,24 +48,24 @@ class Surface:
     x: FloatArray
     y: FloatArray
     means: FloatArray
-    """Means of the figure, of shape (y, x); NaN where no run has a value."""
+    """Means of the figure, of shape (y, x); NaN if no run has a value."""
     runs: int
-    """Largest number of runs of a cell."""
+    """Maximum number of runs of a cell."""
 
     @property
     def written(self) -> bool:
-        """Whether the cells are few enough for their values to be written in."""
+        """Whether the cells are few enough to be labelled with their values."""
         return self.means.size <= MOST_WRITTEN
 
     def reaches(self, wanted: float) -> bool:
-        """Whether some cells reach ``wanted`` and others do not: there is a line between the two."""
+        """Whether some cells reach ``wanted`` and others do not, so that there is a line between them."""
         known = self.means[np.isfinite(self.means)]
         return min(self.means.shape) > 1 and bool((known >= wanted).any() and (known < wanted).any())
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A figure over one axis: mean, lowest and highest of the runs."""
+    """Figure over one axis: mean, minimum and maximum of the runs."""
 
     x: FloatArray
     mean: FloatArray
@@ -75,7 +75,7 @@ class Curve:
 
 
 def slices(runs: Any, axes: Sequence[SweptAxis]) -> Iterator[tuple[str, Any]]:
-    """Yield the runs for each combination of the axes beyond the second, with a name; all without such."""
+    """Yield the runs for each combination of the axes beyond the second, with a name; else all runs."""
     more = [axis.column for axis in axes[2:]]
     if not more:
         yield "", runs
@@ -85,7 +85,7 @@ def slices(runs: Any, axes: Sequence[SweptAxis]) -> Iterator[tuple[str, Any]]:
 
 
 def surface(runs: Any, policy: str, figure: Figure, x: SweptAxis, y: SweptAxis) -> Surface | None:
-    """Return a policy's surface; None where no run has a value."""
+    """Return a policy's surface; None if no run has a value."""
     own = _known(runs, policy, figure)
     if own.empty:
         return None
@@ -95,7 +95,7 @@ def surface(runs: Any, policy: str, figure: Figure, x: SweptAxis, y: SweptAxis) 
 
 
 def curve(runs: Any, policy: str, figure: Figure, x: SweptAxis) -> Curve | None:
-    """Return a policy's curve; None where no run has a value."""
+    """Return a policy's curve; None if no run has a value."""
     own = _known(runs, policy, figure)
     if own.empty:
         return None
@@ -107,21 +107,21 @@ def curve(runs: Any, policy: str, figure: Figure, x: SweptAxis) -> Curve | None:
 def by_policy(
     runs: Any, policies: Sequence[str], figure: Figure, axes: Sequence[SweptAxis]
 ) -> dict[str, Any]:
-    """Return each policy's curve, or over several axes its surface; nothing of what is not worth showing."""
+    """Return each policy's curve, or over several axes its surface; without trivial ones."""
     of: Callable[..., Any] = curve if len(axes) == 1 else surface
     found = {policy: of(runs, policy, figure, *axes[:2]) for policy in policies}
     return {} if nothing_to_see(found) else found
 
 
 def nothing_to_see(surfaces: Mapping[str, Surface | None] | Mapping[str, Curve | None]) -> bool:
-    """Whether a figure is not known, or 0 everywhere."""
+    """Whether a figure is unknown or 0 everywhere."""
     found = [each for each in surfaces.values() if each is not None]
     means = [each.means if isinstance(each, Surface) else each.mean for each in found]
     return not any(np.any(np.abs(values[np.isfinite(values)]) > 1e-9) for values in means)
 
 
 def span_of(surfaces: Iterable[Surface | None]) -> tuple[float, float]:
-    """Return the least and the greatest mean, for colours that mean the same in several maps."""
+    """Return the minimum and maximum mean, for a common colour scale of several maps."""
     values = np.concatenate([each.means.ravel() for each in surfaces if each is not None])
     least, most = float(np.nanmin(values)), float(np.nanmax(values))
     return least, most if most > least else least + 1.0
@@ -146,7 +146,7 @@ _DASHES: Final = ("solid", "dash", "dot")
 
 
 def sweep_charts(runs: Any, axes: Sequence[SweptAxis], key: str) -> tuple[list[Chart], list[str]]:
-    """Return the charts of the runs of one condition, and the figures that are 0 everywhere or not known."""
+    """Return the charts of the runs of one condition, and the figures that are 0 or unknown everywhere."""
     policies = list(dict.fromkeys(runs["policy"]))
     charts: list[Chart] = []
     absent = []
@@ -198,7 +198,7 @@ def _map(
         "hovertemplate": f"{axes[0].column} %{{x}}, {axes[1].column} %{{y}}<br>"
         f"%{{z:,.2f}}{unit}<extra></extra>",
     }  # fmt: skip
-    traces, note = [cells], f"Means of up to {found.runs} runs a cell."
+    traces, note = [cells], f"Means of up to {found.runs} runs per cell."
     if figure.column in WITH_A_GOAL and found.reaches(WANTED_PCT):
         traces.append({
             "type": "contour", "name": f"{WANTED_PCT:g} %", "x": x, "y": y, "z": values,
@@ -240,7 +240,7 @@ def _lines(curves: dict[str, Curve], figure: Figure, axis: SweptAxis, key: str) 
              "layer": "below", "line": {"color": color("limit"), "width": 1.2, "dash": "dot"}}
         ]  # fmt: skip
     most = max(found.runs for found in curves.values())
-    note = f"Means of up to {most} runs a point; bars from the lowest run to the highest."
+    note = f"Means of up to {most} runs per point; bars from the lowest to the highest run."
     spec = {"kind": "plot", "height": 300, "traces": traces, "layout": layout}
     return Chart(key, figure.title, spec, note)
 
@@ -263,15 +263,15 @@ def draw_sweep(
 ) -> bytes:
     """Draw the runs of one condition over one or two axes. Returns the file's bytes.
 
-    Figures that are 0 everywhere, or not known, are left out. The same runs give the same bytes with the same
-    matplotlib. Raises ConfigError for a format that is not png, svg or pdf, where nothing is left to draw,
-    and where matplotlib is not installed.
+    Figures that are 0 or unknown everywhere are omitted. The same runs give the same bytes with the same
+    matplotlib version. Raises ConfigError for a format that is not png, svg or pdf, if nothing is left to
+    draw, and if matplotlib is not installed.
     """
     policies = list(dict.fromkeys(runs["policy"]))
     canvas = new_figure(suffix, (1.0, 1.0))  # its size follows from what is drawn
     rows = {figure: found for figure in figures if (found := by_policy(runs, policies, figure, axes))}
     if not rows:
-        raise ConfigError("there is nothing to draw: every figure is 0 in all runs, or not known")
+        raise ConfigError("nothing to plot: all values are zero or missing")
     draw = _draw_maps if len(axes) == 2 else _draw_lines
     draw(canvas, rows, axes, wanted_pct)
     canvas.suptitle(title, fontsize=11)
@@ -279,7 +279,7 @@ def draw_sweep(
 
 
 _Rows = Mapping[Figure, dict[str, Any]]
-"""By figure and policy, what is drawn; None where no run has a value."""
+"""Curve or surface by figure and policy; None if no run has a value."""
 
 
 def _draw_maps(canvas: Any, rows: _Rows, axes: Sequence[SweptAxis], wanted_pct: float) -> None:

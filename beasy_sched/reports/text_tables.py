@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TextTable:
-    """A title, a head and rows of text; columns named in ``numbers`` are aligned right."""
+    """Table with a title, a header and rows of strings; columns named in ``numbers`` are right-aligned."""
 
     title: str
     head: tuple[str, ...]
@@ -39,7 +39,7 @@ class TextTable:
 
 
 def markdown_of(tables: Iterable[TextTable]) -> str:
-    """Return several tables, one under the other."""
+    """Return several tables, one below the other."""
     return "\n".join(table.markdown() for table in tables)
 
 

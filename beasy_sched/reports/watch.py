@@ -1,4 +1,4 @@
-"""A run shown in the terminal while it goes: levels, powers, the plan ahead, servers, queue, decisions."""
+"""Live view of a run in the terminal: levels, powers, the plan, servers, queue, decisions."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _LEAST_S: Final = 0.25
-"""Least real time between two pictures, s."""
+"""Minimum wall-clock time between two updates, s."""
 _MOST_S: Final = 1.0
-"""Real time after which the next picture is due in any case, s."""
+"""Wall-clock time after which the next update is due in any case, s."""
 _MOST_SHARE: Final = 0.01
-"""The largest share of the processor time that pictures may take; up to ``_MOST_S``."""
+"""Maximum share of the CPU time for updates, up to ``_MOST_S``."""
 _DECISIONS: Final = 8
-"""Number of the last decisions that are shown."""
+"""Number of recent decisions shown."""
 _LABEL: Final = 12
 _BAR: Final = 16
 _AHEAD_H: Final = 12.0
@@ -46,7 +46,7 @@ _LEVELS: Final = "▁▂▃▄▅▆▇█"
 
 
 class Decided(NamedTuple):
-    """A line of the decision log."""
+    """Line of the decision log."""
 
     time_s: float
     action: str
@@ -56,7 +56,7 @@ class Decided(NamedTuple):
 
 
 class Watch(Observer):
-    """Follows a session, and draws it a few times a second on a terminal."""
+    """Live view of a session, updated a few times per second on a terminal."""
 
     def __init__(
         self,
@@ -66,21 +66,21 @@ class Watch(Observer):
         clock_s: Callable[[], float] = time.monotonic,
         processor_s: Callable[[], float] = time.process_time,
     ) -> None:
-        """``clock_s`` tells the real time, ``processor_s`` the processor time that was used, s."""
+        """``clock_s`` returns the wall-clock time, ``processor_s`` the CPU time used, s."""
         self._console, self._policy = console, policy
         self._clock_s, self._processor_s = clock_s, processor_s
         self._decided: deque[Decided] = deque(maxlen=_DECISIONS)
         self._session: Session | None = None
         self._show: Callable[[Session], None] | None = None
         self._drawn_s = self._began_s = -math.inf
-        """Real times at which the last picture was drawn, and the run was begun, s."""
+        """Wall-clock times of the last update and of the start of the run, s."""
         self._again_at_s = -math.inf
-        """The processor time from which on the next picture is due."""
+        """CPU time from which the next update is due, s."""
         self._share: float | None = None
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[Watch]:
-        """Draw while the block runs; the last picture stays, also when an exception ends it."""
+        """Update the view while the block runs; the last view stays, even after an exception."""
         from rich.live import Live
 
         self._began_s = self._clock_s()
@@ -98,7 +98,7 @@ class Watch(Observer):
                 self._show = None
 
     def progress(self, share: float) -> None:
-        """Note the share of the jobs that have been submitted."""
+        """Record the share of the jobs that have been submitted."""
         self._share = share
 
     def decision_log(self) -> DecisionLog:
@@ -115,13 +115,13 @@ class Watch(Observer):
         self._session = session
 
     def after(self, message: Message, reply: Reply) -> None:
-        """Draw the session now and then, and at its end."""
+        """Update the view regularly, and at the end."""
         session = self._session
         if session is not None and (self._clock_s() >= self._drawn_s + _LEAST_S or session.ended):
             self._draw(session)
 
     def _draw(self, session: Session) -> None:
-        """Draw the session, unless that would take too much of the processor's time."""
+        """Draw the session, unless that would take too much CPU time."""
         before_s = self._processor_s()
         waited_s = self._clock_s() - self._drawn_s
         if self._show is None or (before_s < self._again_at_s and waited_s < _MOST_S and not session.ended):
@@ -145,15 +145,15 @@ class Watch(Observer):
 def picture(
     session: Session, policy: str, real_s: float, share: float | None, decided: deque[Decided]
 ) -> list[tuple[str, str]]:
-    """Return what is shown of a session: lines, each with its heading.
+    """Return the lines of the view, each with its heading.
 
-    ``real_s`` is the time since it was started, ``share`` the part of its jobs that have been submitted,
-    None if that is not known.
+    ``real_s`` is the wall-clock time since its start, ``share`` the share of its jobs submitted so far,
+    None if unknown.
     """
     now = max(session.now, 0.0)
     lines = [("Run", _head(session, policy, now, share))]
     if real_s > 0.0:
-        lines.append(("Running for", f"{span(real_s)}, {now / real_s:,.0f} times as fast as real time"))
+        lines.append(("Running for", f"{span(real_s)}, {now / real_s:,.0f} times real time"))
     if (side := session.power) is not None:
         lines += [*_levels(side, now), *_powers(side)]
         lines += [] if side.plans is None else _ahead(side.plans, now)
@@ -163,7 +163,7 @@ def picture(
 
 
 def _head(session: Session, policy: str, now: float, share: float | None) -> str:
-    """Policy, time, and how far it is."""
+    """Describe policy, time and progress."""
     parts = [policy, clock(now)]
     if session.power is not None:
         parts[-1] += f" of {clock(session.power.end_s)}"
@@ -173,7 +173,7 @@ def _head(session: Session, policy: str, now: float, share: float | None) -> str
 
 
 def _levels(side: PowerSide, now: float) -> Iterator[tuple[str, str]]:
-    """What battery and tank hold, beside what was planned."""
+    """Describe the levels of battery and tank, with the planned ones."""
     storage, held = side.site.storage, side.storage
     place = None if side.plans is None else side.plans.place(now)
     planned = None
@@ -209,14 +209,14 @@ _FLOWS: Final = {
     "import_w": "from the grid",
     "export_w": "to the grid",
     "curtailed_w": "curtailed",
-    "unserved_w": "not served",
+    "unserved_w": "unserved",
 }
 
 
 def _powers(side: PowerSide) -> Iterator[tuple[str, str]]:
-    """What arrives now, and where power went in the last step."""
-    arriving = "" if side.budget is None else f"{power(side.budget.renew_w)} of sun and wind"
-    yield "Power now", arriving or "not known yet"
+    """Describe current production, and the power flows of the last step."""
+    arriving = "" if side.budget is None else f"{power(side.budget.renew_w)} of solar and wind"
+    yield "Power now", arriving or "not yet known"
     if side.trace:
         record = side.trace[-1].record
         flows = [
@@ -224,14 +224,14 @@ def _powers(side: PowerSide) -> Iterator[tuple[str, str]]:
             for field, name in _FLOWS.items()
             if (value_w := getattr(record, field)) >= 0.5
         ]
-        yield "Last step", ", ".join(flows) or "nothing was drawn"
+        yield "Last step", ", ".join(flows) or "no power drawn"
 
 
 def _ahead(plans: PlanStore, now: float) -> Iterator[tuple[str, str]]:
-    """The next hours of the plan: production and the servers' power on one scale, and the battery."""
+    """Draw the next hours of the plan: production and servers' power on one scale, and the battery."""
     place = plans.place(now)
     if place is None:
-        yield "Plan", "nothing is planned for this time"
+        yield "Plan", "no plan for this time"
         return
     plan, first = plans[place.window], place.step
     last = min(first + round(_AHEAD_H * SECONDS_PER_HOUR / plan.step_s), plan.steps)
@@ -240,7 +240,7 @@ def _ahead(plans: PlanStore, now: float) -> Iterator[tuple[str, str]]:
     hours = (last - first) * plan.step_s / SECONDS_PER_HOUR
     yield (
         "Plan",
-        f"{_spark(renew_w, most_w)}  sun and wind, the next {hours:.3g} h, up to {power(most_w)}",
+        f"{_spark(renew_w, most_w)}  solar and wind, next {hours:.3g} h, up to {power(most_w)}",
     )
     yield "", f"{_spark(servers_w, most_w)}  for the servers, on the same scale"
     if plan.storage.battery.exists:
@@ -261,7 +261,7 @@ _STATES: Final = {
     HostState.IDLE: "idle",
     HostState.ASLEEP: "asleep",
     HostState.SWITCHING_ON: "waking",
-    HostState.SWITCHING_OFF: "going to sleep",
+    HostState.SWITCHING_OFF: "falling asleep",
 }
 
 

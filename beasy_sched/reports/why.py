@@ -1,8 +1,8 @@
-"""What `beasy-sched explain` says of jobs and steps, packed into a page, so that a click can show it.
+"""Explanations of jobs and steps, embedded in an HTML report to be shown on a click.
 
 The texts are compressed in chunks, of which the page unpacks only the one that it needs. With more jobs than
-`MOST_JOBS`, those that were killed or rejected come first, then those that waited longest; with more steps
-than `MOST_STEPS` there are none. The page then says how to ask `beasy-sched explain`.
+`MOST_JOBS`, killed and rejected jobs have priority, then those that waited longest; with more steps than
+`MOST_STEPS` no step is explained. The page then shows the command line of `beasy-sched explain`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ from beasy_sched.reports.run_data import OUTCOMES, RunData, RunJobs
 from beasy_sched.reports.story import Chapter
 
 MOST_JOBS: Final = 5_000
-"""Jobs of a page that are explained in it, so that this takes no longer than the charts; several runs share
-them."""
+"""Maximum number of jobs explained in a page, shared by all runs; this takes no longer than the charts."""
 MOST_STEPS: Final = 20_000
-"""Most steps of a page that are explained in it; several runs share them."""
+"""Maximum number of steps explained in a page; shared by all runs."""
 MOST_ENTRIES: Final = 30
-"""Entries of a chapter that are told; the others are counted."""
+"""Maximum number of entries per chapter; the others are counted."""
 _IN_A_CHUNK: Final = 100
 _ENDED_BADLY: Final = tuple(OUTCOMES.index(state) for state in (JobState.KILLED, JobState.REJECTED))
 
@@ -44,32 +43,32 @@ class Packed:
     _waiting: list[Any] = field(default_factory=list)
 
     def add(self, told: object) -> None:
-        """Add what JSON can hold."""
+        """Add a JSON value."""
         self._waiting.append(told)
         self.count += 1
         if len(self._waiting) == _IN_A_CHUNK:
             self.close()
 
     def close(self) -> None:
-        """Compress what is left."""
+        """Compress the remaining values."""
         if self._waiting:
             self.chunks.append(compressed(msgspec.json.encode(self._waiting)))
             self._waiting = []
 
 
 def explanations(run: RunData, share: float = 1.0) -> tuple[dict[str, Any] | None, str]:
-    """What the page gets to explain a run's jobs and steps, and what has to be said of its limits.
+    """Return the explanations of a run's jobs and steps for the page, and a note on their limits.
 
-    ``share`` is the part of `MOST_JOBS` and `MOST_STEPS` that is the run's. None where the run has no
-    decision log, or one that cannot be explained.
+    ``share`` is the run's share of `MOST_JOBS` and `MOST_STEPS`. None if the run has no decision log, or one
+    that cannot be explained.
     """
     if run.endings is None:
-        return None, f"Clicks explain nothing: the run has no {DECISIONS}."
+        return None, f"Explanations are not available: the run has no {DECISIONS}."
     try:
         jobs, ids, note = _jobs(run, int(MOST_JOBS * share))
         steps, edges_s, more = _steps(run, int(MOST_STEPS * share))
     except InputError as error:
-        return None, f"Clicks explain nothing: {error}."
+        return None, f"Explanations are not available: {error}."
     packed = {
         "prefix": run.prefix,
         "chunk": _IN_A_CHUNK,
@@ -82,49 +81,49 @@ def explanations(run: RunData, share: float = 1.0) -> tuple[dict[str, Any] | Non
 
 
 def _jobs(run: RunData, most: int) -> tuple[Packed, list[str] | None, str]:
-    """The texts of jobs; their ids where they are not those of all jobs in their order, and a note then."""
+    """Return the explanations of jobs; if not of all jobs, also their ids and a note."""
     chosen: set[str] | None = None
     note = ""
     if run.jobs is not None and len(run.jobs.ids) > most:
-        chosen = {run.jobs.ids[place] for place in most_telling(run.jobs, run.end_s, most)}
+        chosen = {run.jobs.ids[place] for place in most_relevant(run.jobs, run.end_s, most)}
         note = (
             f"{len(chosen):,} of {len(run.jobs.ids):,} jobs are explained on this page: those that were"
-            " killed or rejected, and those that waited longest. For the others there is beasy-sched explain."
+            " killed or rejected, and those that waited longest. Use 'beasy-sched explain' for the others."
         )
     packed, ids = Packed(), list[str]()
     for job_id, chapters in explain_jobs(run.prefix, chosen):
         ids.append(job_id)
-        packed.add(told_of(chapters))
+        packed.add(explained(chapters))
     packed.close()
     same = run.jobs is not None and ids == run.jobs.ids
     return packed, None if same else ids, note
 
 
-def most_telling(jobs: RunJobs, end_s: float, most: int) -> IntArray:
-    """The places of the jobs that most is to be told of: those that ended badly, then the longest waits."""
+def most_relevant(jobs: RunJobs, end_s: float, most: int) -> IntArray:
+    """Return the indices of the most relevant jobs: those killed or rejected, then the longest waits."""
     until_s = np.where(np.isnan(jobs.start_s), end_s, jobs.start_s)
     badly = np.isin(jobs.outcome, _ENDED_BADLY)
     return np.lexsort((jobs.submit_s - until_s, ~badly))[:most]
 
 
 def _steps(run: RunData, most: int) -> tuple[Packed, FloatArray, str]:
-    """The texts of steps, start and end of each (s), and a note where there are too many."""
+    """Return the explanations of steps, start and end of each (s), and a note if there are too many."""
     packed, edges_s = Packed(), list[float]()
     count = len(run.trace)
     if count > most:
-        note = f"The {count:,} steps are too many to be explained on this page; beasy-sched explain does."
+        note = f"The {count:,} steps are too many to be explained on this page; use 'beasy-sched explain'."
         return packed, np.empty(0), note
     for start_s, end_s, title, chapters in explain_steps(run.prefix, MOST_ENTRIES):
         edges_s += (start_s, end_s)
-        packed.add([title, told_of(chapters)])
+        packed.add([title, explained(chapters)])
         if packed.count > most:
             return Packed(), np.empty(0), "The steps are too many to be explained on this page."
     packed.close()
     return packed, np.array(edges_s), ""
 
 
-def told_of(chapters: Iterable[Chapter]) -> list[list[Any]]:
-    """Chapters as (title, entries), each entry a text, or (time, text) where it has a moment (s)."""
+def explained(chapters: Iterable[Chapter]) -> list[list[Any]]:
+    """Return chapters as (title, entries), each entry a string, or (time, string) if it has a time (s)."""
     return [[chapter.title, [*_entries(chapter)]] for chapter in chapters]
 
 

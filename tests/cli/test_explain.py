@@ -18,7 +18,7 @@ def test_a_job(tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("COLUMNS", "60")
     assert exit_code("explain", write_run(tmp_path), "--job", "c") == 0
     out = capsys.readouterr().out
-    assert out.startswith("Job w0!c\n\nArrival\n  00:00:30  It was submitted, and asked for 1 host for 10\n")
+    assert out.startswith("Job w0!c\n\nArrival\n  00:00:30  It was submitted and requested 1 host with a\n")
     assert max(map(len, out.splitlines())) <= 60
     assert "\x1b" not in out
 
@@ -43,7 +43,10 @@ def test_json(tmp_path: Path, capsys: Out) -> None:
         (("--job", "a", "--at", "1"), "give only one of --job ID, --at TIME, --killed"),
         (("--killed", "--longest-waits"), "give only one of --job ID"),
         (("--longest-waits", "0"), "found '0', expected an integer, 1 or more"),
-        (("--at", "noon"), "'noon' is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'"),
+        (
+            ("--at", "noon"),
+            "'noon' is not a valid time: expected seconds or a value such as 1d6h or '1d 06:30:00'",
+        ),
         (
             ("--job", "w0!e"),
             "job w0!e: this run has no such job; it has 4 jobs, w0!a to w0!d; did you mean w0!",
@@ -98,7 +101,7 @@ def test_every_job_and_every_step_of_a_real_run(tmp_path: Path, capsys: Out) -> 
         (
             "energy_trace.csv",
             lambda text: "".join(text.splitlines(keepends=True)[:-40]),
-            "energy_trace.csv: has 248 rows, the run's summary tells of 288 steps",
+            "energy_trace.csv: has 248 rows, but the run's summary has 288 steps",
         ),
     ],
 )

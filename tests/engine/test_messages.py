@@ -198,7 +198,7 @@ def first(view: View) -> Job:
         (lambda view: [Start("w0!a", HostSet.of([0]))], "Start with job 'w0!a': expected a Job"),
         (lambda view: [Start(copy(first(view)), HostSet.of([0]))], "w0!a is not in the queue: was it copied"),
         (lambda view: [Reject(copy(first(view)))], "w0!a is not in the queue: was it copied"),
-        (lambda view: [Start(first(view), HostSet.of([0]), 7)], "Start with rule 7: expected a text"),
+        (lambda view: [Start(first(view), HostSet.of([0]), 7)], "Start with rule 7: expected a string"),
         (lambda view: [Postpone(first(view), "r", [1])], r"Postpone with facts \[1\]: expected a dict"),
         (
             lambda view: [Postpone(first(view), "r", {"a": [1]})],

@@ -43,7 +43,7 @@ def test_a_budget_below_what_idle_servers_use() -> None:
     """Four servers of 50 W: 2000 J in ten seconds."""
     options = {"period_end": 10, "budget": "1999 J"}
     (told,) = Talk(make_policy("energybud", options)).session.warnings
-    assert "cannot be kept: without any job, the servers draw 200 W" in told
+    assert "is infeasible: idle servers alone draw 200 W" in told
     assert Talk(make_policy("energybud", {**options, "budget": "2000 J"})).session.warnings == []
 
 

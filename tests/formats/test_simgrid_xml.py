@@ -265,7 +265,7 @@ SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"
         ),
         (
             MASTER + '<host id="n" speed="1f,1f,1f"><prop id="sleep_pstates" value="0:1:2"/></host>',
-            "host 'n': no P-state is left for computing: sleep_pstates names all of them, 0 to 2",
+            "host 'n': no P-state remains for computing: sleep_pstates names all of them, 0 to 2",
         ),
         (MASTER + '<cluster id="c" prefix="n" radical="x" speed="1f"/>', "such as '0-127,130'"),
         (MASTER + '<host id="n" speed="1f" availability_file="t"/>', "trace"),

@@ -87,9 +87,9 @@ def test_tables():
     life = made_up(complete=True, battery_life={**figures, "wear_cost_per_kwh": 0.0625})
     rows = dict(summary_rows(life))
     assert rows["battery's state of health at the end"] == "99.500 %"
-    assert rows["  years until 80 %, all like this run"] == "8.4"
-    assert rows["  cost of the wear"] == "3.00 GBP"
-    assert rows["  for each kWh discharged"] == "0.0625 GBP"
+    assert rows["  years until 80 % if this run repeats"] == "8.4"
+    assert rows["  battery degradation cost"] == "3.00 GBP"
+    assert rows["  per kWh discharged"] == "0.0625 GBP"
     plain = made_up(complete=True)
     assert not any("battery" in label or "wear" in label for label, _ in summary_rows(plain))
     lines = comparison_lines([Contender("a", life), Contender("b", plain)])

@@ -176,7 +176,7 @@ def test_on_a_site_with_a_grid_cost_and_green_share_stand_in_the_place_of_the_ba
     assert (
         "cost of the imported energy (EUR) | green share of the load (%) | deadlines missed (jobs)" in header
     )
-    assert "the grid supplies what the sun does not" in conditions(runs)
+    assert "the grid covers the remaining demand" in conditions(runs)
 
 
 def test_carbon_is_shown_where_a_run_has_it():

@@ -40,11 +40,11 @@ def test_hosts_in_a_reason(hosts: int | None, text: str) -> None:
     ("later", "others", "text"),
     [
         (None, 3, ""),
-        (0, 1, "; it had not been submitted later"),
-        (1, 1, "; it had been submitted later"),
-        (0, 4, "; none of them had been submitted later"),
-        (1, 4, "; 1 of them had been submitted later"),
-        (4, 4, "; all of them had been submitted later"),
+        (0, 1, "; it was not submitted later"),
+        (1, 1, "; it was submitted later"),
+        (0, 4, "; none of them were submitted later"),
+        (1, 4, "; 1 of them were submitted later"),
+        (4, 4, "; all of them were submitted later"),
     ],
 )
 def test_jobs_that_started_before(later: int | None, others: int, text: str) -> None:

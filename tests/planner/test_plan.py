@@ -150,17 +150,17 @@ class TestChain:
         [
             (
                 following(PLAN, start_s=20_000.0),
-                "window 1: starts at 20000 s, the window before ends at 10800 s: a gap of 9200 s",
+                "window 1: starts at 20000 s, the previous window ends at 10800 s: a gap of 9200 s",
             ),
             (following(PLAN, start_s=7200.0), "an overlap of 3600 s"),
             (following(PLAN, storage=Storage(battery(10.0, charge_limit_w=4e3))), "battery.charge_limit_w"),
             (
                 following(PLAN, servers=None),
-                "either both this window and the one before it must plan servers, or neither",
+                "this window and the previous one must both plan servers, or neither",
             ),
             (
                 following(hand_plan(start_kwh=5.5)),
-                "starts with the battery at 55 %, the window before ends at 50 %",
+                "starts with the battery at 55 %, the previous window ends at 50 %",
             ),
         ],
     )

@@ -216,7 +216,7 @@ def test_a_recording_is_replayed_with_the_file(
     assert exit_code("replay", record, "-p", str(made.platform)) == 0
     capsys.readouterr()
     assert exit_code("replay", record) == 1
-    assert "if the run had them from a platform file, give it with -p" in capsys.readouterr().err
+    assert "if the run had them from a platform file, pass it with -p" in capsys.readouterr().err
 
 
 def test_check_tells_that_the_daemon_needs_the_file(

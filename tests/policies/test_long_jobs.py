@@ -31,10 +31,10 @@ def test_jobs_that_cannot_start_are_reported() -> None:
     never, late = never_started(inputs(), "beasy", long_ones_start=False)
     assert (never.code, late.code) == ("jobs-never", "jobs-too-late")
     assert never.text.startswith(
-        "2 of 3 jobs cannot start with beasy, since they might not end within what is planned (1 without a"
-        " walltime, 1 with a walltime of more than the 0.1667 h that are planned)"
+        "2 of 3 jobs cannot start with beasy, because they might not end within the planned horizon (1"
+        " without a walltime, 1 with a walltime above the planned 0.1667 h)"
     )
-    assert late.text.startswith("1 of 3 jobs cannot start with beasy: by their walltimes they end after")
+    assert late.text.startswith("1 of 3 jobs cannot start with beasy: their walltimes end after")
     assert [each.code for each in Beasy().check_inputs(inputs())] == ["jobs-too-late"]
     aside = Beasy({"long_jobs": "set-aside"})
     assert [each.code for each in aside.check_inputs(inputs())] == ["jobs-never", "jobs-too-late"]

@@ -155,7 +155,7 @@ def test_one_that_fails_while_it_is_made() -> None:
 
 @pytest.mark.parametrize("name", ["their_package.policies:Mine", "a:b"])
 def test_a_file_alone_names_no_code(name: str) -> None:
-    with pytest.raises(ConfigError, match="which may not import code: if you trust it, say so"):
+    with pytest.raises(ConfigError, match="which must not import code: if you trust the file, say so"):
         check_named_in_data(name, ("c:d",), "say so")
     check_named_in_data(name, (name,), "say so")
 
@@ -207,7 +207,7 @@ def test_a_file_elsewhere(working: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(working / "more")
     with pytest.raises(ConfigError, match=f"'soc_by_file:Soc', with the command run in {working}"):
         policy_class("../soc_by_file.py")
-    with pytest.raises(ConfigError, match=f"in the working directory, {working / 'more'}, in the"):
+    with pytest.raises(ConfigError, match=f"in the working directory, {working / 'more'}, the"):
         policy_class("soc_nowhere:Soc")
 
 
@@ -220,7 +220,7 @@ def test_no_advice_that_would_not_work(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "meant"), [("beasi", "beasy"), ("bidprice", "bid-price"), ("nxt", "next")])
 def test_a_name_that_is_nearly_right(name: str, meant: str) -> None:
-    with pytest.raises(ConfigError, match=f"did you mean {meant}\\? There are fcfs, easy"):
+    with pytest.raises(ConfigError, match=f"did you mean {meant}\\? The policies are fcfs, easy"):
         policy_class(name)
 
 

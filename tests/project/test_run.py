@@ -61,7 +61,7 @@ def test_one_policy_from_any_folder_twice_with_the_same_result(tmp_path: Path):
     assert "jobs submitted" in done.stdout
     assert all(name in done.stdout for name in INPUTS)
     assert summary(tmp_path / "out/run/easy")["jobs"]["submitted"] == 300
-    assert "planned / real: production" in done.stdout
+    assert "planned / actual: production" in done.stdout
     said = " ".join(done.stdout.split())
     assert "20 % noise on arrivals and run times; seed 1" in said
     assert "beasy-sched explain out/run/easy --job 17" in said

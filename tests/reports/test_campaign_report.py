@@ -134,11 +134,11 @@ def test_conditions_and_what_is_missing() -> None:
     failed = row("easy", 3, 0, status="failed", error="<it> broke", finished_pct=None)
     text = page([*RUNS, failed, row("easy", 1, 4, veto=False, guard="kill-all")], expected=9)
     assert re.findall(r'<p class="warning">(.*?)</p>', text) == [
-        "3 of 9 runs have not ended: these are the results so far.",
+        "3 of 9 runs are not finished; the results are preliminary.",
         "easy-3 failed: &lt;it&gt; broke",
     ]
     assert re.findall(r"<h2>(.*?)</h2>", text) == [
-        "What is missing", "All conditions", "s: guard shed, with veto", "s: guard kill-all, without veto",
+        "Missing runs", "All conditions", "s: guard shed, with veto", "s: guard kill-all, without veto",
     ]  # fmt: skip
     shown = '<td data-value="60.0">60.00 <span class="spread">[0.00, 100.00]</span></td>'
     assert f'<th scope="row">easy</th><td data-value="2.0">2</td>{shown}' in text  # without the failed run
@@ -148,7 +148,7 @@ def test_conditions_and_what_is_missing() -> None:
 def test_no_run_at_all() -> None:
     frame = pandas.DataFrame(RUNS).iloc[:0]
     text = "".join(campaign_html("c", frame, 4))
-    assert "4 of 4 runs have not ended" in text
+    assert "4 of 4 runs are not finished" in text
 
 
 def test_hostile_names() -> None:

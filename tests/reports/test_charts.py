@@ -46,7 +46,7 @@ def test_power_balance(run: RunData) -> None:
     found = chart(energy_charts(run, None, "r"), "balance")
     edges = [0.0, 100.0, 200.0, 300.0, 400.0]
     assert curves(found) == {
-        "production (sun, wind)": (edges, [0.5, 0.0, 0.1, 2.0, 2.0]),
+        "production (solar, wind)": (edges, [0.5, 0.0, 0.1, 2.0, 2.0]),
         "battery discharge": (edges, [0.0, 0.25, 0.0, 0.0, 0.0]),
         "unserved": (edges, [0.0, 0.05, 0.0, 0.0, 0.0]),
         "demand of the servers": (edges, [-0.3, -0.3, -0.1, -0.2, -0.2]),
@@ -71,7 +71,7 @@ def test_state_of_charge(run: RunData) -> None:
 def test_queue(run: RunData) -> None:
     shown = curves(chart(server_charts(run, "r"), "queue"))
     assert shown["jobs"] == ([0.0, 10.0, 20.0, 30.0, 50.0, 300.0, 400.0], [1, 0, 1, 2, 1, 1, 1])
-    assert shown["servers asked for"][1] == [2, 0, 1, 5, 4, 4, 4]
+    assert shown["servers requested"][1] == [2, 0, 1, 5, 4, 4, 4]
 
 
 def test_servers_by_state(run: RunData) -> None:
@@ -201,7 +201,7 @@ def test_table_of_runs(tmp_path: Path) -> None:
     rows = dict(table(runs))
     assert rows["policy"] == ["easy", "fcfs", ""]
     assert rows["guard"] == ["shed, with veto", "", ""]
-    assert rows["settings"] == ["", "", "not known: no summary.json"]
+    assert rows["settings"] == ["", "", "unknown: no summary.json"]
     outcomes, energy = overall_bars(runs)
     finished = next(t for t in outcomes.spec["traces"] if t["name"] == "finished")
     assert (finished["y"], list(finished["x"])) == (["a", "b", "c"], [25.0, 25.0, 25.0])

@@ -65,7 +65,9 @@ def test_what_is_about_as_good_and_what_is_good_enough() -> None:
 def test_rows_that_are_shown_alike_are_one() -> None:
     text = comparison_html([column(Better.HIGH)], rows(1.0, 2.0, 1.01), "run")
     assert re.findall(r'<tr data-place="(\d)">', text) == ["0", "1"]
-    assert re.findall(r"<summary>(.*?)</summary><ul><li>(.*?)</li>", text) == [("and 1 alike", "r2")]
+    assert re.findall(r"<summary>(.*?)</summary><ul><li>(.*?)</li>", text) == [
+        ("and 1 with equal values", "r2")
+    ]
     assert re.findall(rf'data-value="(\S+)"><b title="best">{BEST_MARK}</b>', text) == ["2.0"]
 
 

@@ -75,7 +75,7 @@ def test_a_job_in_the_middle_of_a_workflow(tmp_path: Path) -> None:
         Job w0!c
 
         Arrival
-          00:00:00  It was submitted, and asked for 1 host for 30 min at most (its walltime).
+          00:00:00  It was submitted and requested 1 host with a walltime of 30 min.
 
         Workflow and deadline
           It belongs to phase 1 of w0!x (4 jobs in 3 phases).
@@ -84,21 +84,20 @@ def test_a_job_in_the_middle_of_a_workflow(tmp_path: Path) -> None:
 
         Waiting: 1 h 00 min
           00:00:00  It waits because jobs that it depends on have not ended. It is planned to
-                    start at 00:30:00. That costs 0.0125 EUR (100 Wh from the grid, 200 Wh from
-                    the sun), the least of 94 possible starts. To end by 02:00:00 it must start
-                    within 1 h 30 min.
+                    start at 00:30:00. This costs 0.0125 EUR (100 Wh from the grid, 200 Wh
+                    renewable), the cheapest of 94 possible start times. To meet its deadline
+                    02:00:00, it must start within 1 h 30 min.
           00:30:00  It waits because a later start is cheaper. It is planned to start at 01:00:00.
-                    That costs 0.0125 EUR (100 Wh from the grid, 200 Wh from the sun), the least
-                    of 94 possible starts. The earliest of them, at 00:30:00, would cost 0.025
-                    EUR.
-          Meanwhile 2 other jobs started; none of them had been submitted later.
+                    This costs 0.0125 EUR (100 Wh from the grid, 200 Wh renewable), the cheapest
+                    of 94 possible start times. The earliest, 00:30:00, would cost 0.025 EUR.
+          Meanwhile 2 other jobs started; none of them were submitted later.
 
         Start
-          01:00:00  It started on 1 host (0). It was planned to start now, because that was
+          01:00:00  It started on 1 host (0). It was planned to start now, because this was
                     cheaper than an earlier start. It costs 0.0125 EUR (100 Wh from the grid, 200
-                    Wh from the sun), the least of 94 possible starts. To start at 00:30:00, the
-                    earliest of them, would have cost 0.025 EUR. It could have waited for 30 min
-                    more and still ended by 02:00:00.
+                    Wh renewable), the cheapest of 94 possible start times. The earliest,
+                    00:30:00, would have cost 0.025 EUR. It could have waited 30 min longer and
+                    still met its deadline 02:00:00.
 
         End
           01:15:00  It finished after 15 min, 15 min before its walltime; its hosts used 1 Wh.
@@ -111,17 +110,17 @@ def test_a_job_that_is_late(tmp_path: Path) -> None:
     assert "It depends on 3 jobs" not in told
     assert "It depends on w0!a, w0!b, w0!c; the last of them, w0!c, ended at 01:15:00." in told
     assert "It missed its deadline by 30 min." in told
-    assert "It would be 30 min late; the costs include a penalty for that." in told
+    assert "It would be 30 min late; the costs include a penalty for this." in told
     assert "To end by 02:00:00 it should have started 30 min ago." in told
 
 
 def test_the_first_job_and_one_that_was_refused(tmp_path: Path) -> None:
     prefix = write(tmp_path)
     first = " ".join(text(explain_job(prefix, "a")).split())
-    assert "It depends on no other job." in first
-    assert "due at 02:00:00; to leave time for the jobs after it, it should end by 01:00:00. It met" in first
+    assert "It does not depend on other jobs." in first
+    assert "due at 02:00:00; it should end by 01:00:00 to leave time for its successors. It met" in first
     refused = text(explain_job(prefix, "e"))
-    assert "  It is due at 02:00:00. It was refused.\n" in refused
+    assert "  It is due at 02:00:00. It was rejected.\n" in refused
     assert "phase" not in refused
 
 
@@ -136,7 +135,7 @@ def test_one_predecessor(row: str, words: str, tmp_path: Path) -> None:
     own = "w0!c,w0!x,1,0.0,3600.0,4500.0,7200.0,7200.0,,missed"
     told = text(explain_job(write(tmp_path, deadlines=f"{DEADLINES.splitlines()[0]}\n{row}\n{own}\n"), "c"))
     assert f"  {words}\n" in told
-    assert "It missed its deadline: it did not finish." in told
+    assert "It missed its deadline, because it did not finish." in told
 
 
 def test_many_predecessors(tmp_path: Path) -> None:
@@ -176,18 +175,18 @@ def test_a_step_with_brown_energy(tmp_path: Path) -> None:
 
         The rest of the window
           00:30:00  Some jobs would miss their deadlines. 1 internal deadline moved one slot
-                    earlier, so that these jobs are placed sooner in the next round.
+                    earlier, so that these jobs are planned earlier in the next round.
 
-        Jobs made to wait: 2
+        Jobs postponed: 2
           00:30:00  w0!c. It waits because a later start is cheaper. It is planned to start at
-                    01:00:00. That costs 0.0125 EUR (100 Wh from the grid, 200 Wh from the sun),
-                    the least of 94 possible starts. The earliest of them, at 00:30:00, would cost
-                    0.025 EUR. To end by 02:00:00 it must start within 1 h 00 min.
+                    01:00:00. This costs 0.0125 EUR (100 Wh from the grid, 200 Wh renewable), the
+                    cheapest of 94 possible start times. The earliest, 00:30:00, would cost 0.025
+                    EUR. To meet its deadline 02:00:00, it must start within 1 h 00 min.
           00:30:00  w0!d. It waits for the first slot with enough free hosts. It is planned to
-                    start at 02:00:00. That costs 50 EUR (100 Wh from the grid, 200 Wh from the
-                    sun), the least of 94 possible starts. It would be 30 min late; the costs
-                    include a penalty for that. To end by 02:00:00 it must start within 1 h 00
-                    min.
+                    start at 02:00:00. This costs 50 EUR (100 Wh from the grid, 200 Wh renewable),
+                    the cheapest of 94 possible start times. It would be 30 min late; the costs
+                    include a penalty for this. To meet its deadline 02:00:00, it must start
+                    within 1 h 00 min.
 """)
 
 
@@ -196,7 +195,7 @@ def test_steps_with_the_sun_alone(tmp_path: Path) -> None:
     first, last = text(explain_time(prefix, 0.0)), text(explain_time(prefix, 4000.0))
     assert "350 W (175 Wh in 30 min), 100.00 % of it green." in first
     assert "Grid: nothing imported; the price was 0.25 EUR/kWh." in first
-    assert "Curtailed, since nothing could take it: 150 W" in first
+    assert "Curtailed for lack of a use: 150 W" in first
     assert "Grid: nothing imported, 40 W (20 Wh in 30 min) exported." in last
     assert "Battery" not in first + last
 
@@ -239,22 +238,22 @@ def test_a_wrong_row_of_deadlines_is_told(row: str, tmp_path: Path) -> None:
             "postpone",
             "waits for sun beyond the window",
             {**SLOT, "slack_s": 7200.0, "deadline_s": 200_000.0},
-            "Its deadline lies beyond the planning window, so it is placed only where the sun alone can power"
-            " it; no slot has enough sun yet. The cheapest of 94 possible starts would take 100 Wh from the"
-            " grid. To end by 2d 07:33:20 it must start within 2 h 00 min.",
+            "Its deadline lies beyond the planning window, so it is only placed in slots with enough"
+            " renewable power; there are none yet. The cheapest of 94 possible start times would take 100"
+            " Wh from the grid. To meet its deadline 2d 07:33:20, it must start within 2 h 00 min.",
         ),
         (
             "postpone",
             "an equally cheap slot",
             {"planned_start_s": 900.0},
-            "It waits because a later start costs the same, and more sun than predicted may come until then."
-            " It is planned to start at 00:15:00.",
+            "It waits because a later start costs the same, and production may turn out higher than"
+            " predicted. It is planned to start at 00:15:00.",
         ),
         (
             "reject",
             "no slot before its deadline",
             {},
-            "When it arrived, no slot before its deadline had room for it.",
+            "When it was submitted, no slot before its deadline had room for it.",
         ),
         ("start", "cheapest slot", {}, "No later slot is cheaper."),
     ],

@@ -28,7 +28,7 @@ def test_a_job_that_did_not_wait(tmp_path: Path) -> None:
         Job w0!a
 
         Arrival
-          00:00:10  It was submitted, and asked for 2 hosts for 1 h 00 min at most (its walltime).
+          00:00:10  It was submitted and requested 2 hosts with a walltime of 1 h 00 min.
 
         Start
           00:00:10  It started on 2 hosts (0-1). It was the first of the queue.
@@ -61,15 +61,15 @@ def test_a_job_that_waited_and_was_slowed_down(tmp_path: Path) -> None:
         Job w0!b
 
         Arrival
-          00:00:20  It was submitted, and asked for 1 host for 6 min 40 s at most (its walltime).
+          00:00:20  It was submitted and requested 1 host with a walltime of 6 min 40 s.
 
         Waiting: 3 min 50 s
-          00:00:20  It asks for 1 host, with 0 free; it is promised its hosts for 01:00:10.
+          00:00:20  It needs 1 host (0 free); its hosts are reserved for 01:00:10.
 
         Start
           00:04:10  It started on 1 host (0). It was the first of the queue, with the largest
-                    bounded slowdown (1.5); 2 hosts free. It takes up to 1.39 Wh of the 20 Wh left
-                    in the step.
+                    bounded slowdown (1.5); 2 hosts free. It may use up to 1.39 Wh of the 20 Wh
+                    available in the step.
 
         Servers while it ran
           00:05:00  P-state 1 for its host, as planned, changed online (a surplus: 1 Wh spent, in
@@ -86,15 +86,15 @@ def test_a_job_that_was_backfilled_and_killed(tmp_path: Path) -> None:
         Job w0!c
 
         Arrival
-          00:00:30  It was submitted, and asked for 1 host for 10 min at most (its walltime).
+          00:00:30  It was submitted and requested 1 host with a walltime of 10 min.
 
         Waiting: 3 min 40 s
           00:00:30  Before it in the queue: w0!b.
-          Meanwhile 1 other job started; it had not been submitted later.
+          Meanwhile 1 other job started; it was not submitted later.
 
         Start
           00:04:10  It started on 1 host (1). It was backfilled ahead of w0!d; 1 host free. It may
-                    run longer, on hosts that the reservation leaves over (1).
+                    run past that time, on hosts that the reservation does not need (1).
 
         End
           00:05:00  The storage guard found too little energy for the step: 15 Wh needed, 10 Wh to
@@ -109,11 +109,11 @@ def test_a_job_that_never_started(tmp_path: Path) -> None:
         Job w0!d
 
         Arrival
-          00:00:30  It was submitted, and asked for 2 hosts without a walltime.
+          00:00:30  It was submitted and requested 2 hosts without a walltime.
 
         Waiting
           00:00:30  Before it in the queue: w0!b.
-          Meanwhile 2 other jobs started; none of them had been submitted later.
+          Meanwhile 2 other jobs started; none of them were submitted later.
 
         End
           00:10:00  The run ended before it could start, after 9 min 30 s of waiting.
@@ -126,16 +126,16 @@ def test_without_jobs_csv(tmp_path: Path) -> None:
         Job w0!c
 
         Arrival
-          00:00:30  It was submitted. It ran on 1 host (1). (There is no jobs.csv beside the log:
-                    only Batsim knows more.)
+          00:00:30  It was submitted. It ran on 1 host (1). (No jobs.csv was found, so details are
+                    missing.)
 
         Waiting: 3 min 40 s
           00:00:30  Before it in the queue: w0!b.
-          Meanwhile 1 other job started; it had not been submitted later.
+          Meanwhile 1 other job started; it was not submitted later.
 
         Start
           00:04:10  It started on 1 host (1). It was backfilled ahead of w0!d; 1 host free. It may
-                    run longer, on hosts that the reservation leaves over (1).
+                    run past that time, on hosts that the reservation does not need (1).
 
         End
           00:05:00  The storage guard found too little energy for the step: 15 Wh needed, 10 Wh to
@@ -175,7 +175,7 @@ def test_an_id_of_two_workloads(tmp_path: Path) -> None:
     prefix = write_run(tmp_path)
     log = Path(f"{prefix}_decisions.jsonl")
     log.write_text(log.read_text("utf-8").replace("w0!b", "w1!a"), "utf-8")
-    with pytest.raises(ConfigError, match=r"there are w0!a and w1!a; name one of them"):
+    with pytest.raises(ConfigError, match=r"found w0!a and w1!a, expected one job; give its full id"):
         explain_job(prefix, "a")
     assert explain_job(prefix, "w1!a").title == "Job w1!a"
 

@@ -26,7 +26,7 @@ def test_moments(text: str, time_s: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "5x", "-3", "nan", "6:3", "1d 06:30:00:00", "tomorrow", "1e300"])
 def test_what_is_no_moment(text: str) -> None:
-    told = "is not a time of a run: expected seconds, or such as 1d6h, '1d 06:30:00'"
+    told = "is not a valid time: expected seconds or a value such as 1d6h or '1d 06:30:00'"
     with pytest.raises(ValueError, match=told):
         parse_moment(text)
 

@@ -58,12 +58,12 @@ def test_a_job_that_never_starts_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     run = simulated(tmp_path, monkeypatch, jobs)
     story = explain(run, job="wide")
     text = str(story)
-    assert "00:00:00  It was submitted, and asked for 2 hosts for 1 min 40 s at most (its walltime)." in text
+    assert "00:00:00  It was submitted and requested 2 hosts with a walltime of 1 min 40 s." in text
     assert "The policy gave no reason for the wait." in text
-    assert "Meanwhile 2 other jobs started; all of them had been submitted later." in text
+    assert "Meanwhile 2 other jobs started; all of them were submitted later." in text
     assert "It never started: the run ended early, after 1 min 10 s of waiting." in text
     assert (story.data["submitted_s"], story.data["started_s"]) == (0.0, None)
-    assert "asked for 2 hosts without a walltime" in str(explain(run, job="endless"))
+    assert "requested 2 hosts without a walltime" in str(explain(run, job="endless"))
     whole = explain(run)
     assert [(each["rule"], each["jobs"]) for each in whole.data["waiting"]] == [("no reason given", 2)]
     longest = whole.data["longest_waits"][0]
@@ -81,7 +81,7 @@ def test_times_of_submission_are_those_of_the_table_of_jobs(
     jobs = [job("a", 0), job("b", 0), job("first", 1), job("second", 2), job("third", 3), job("fourth", 4)]
     run = simulated(tmp_path, monkeypatch, jobs, facts)
     text = str(explain(run, job="first"))
-    assert "Meanwhile 3 other jobs started; all of them had been submitted later." in text
+    assert "Meanwhile 3 other jobs started; all of them were submitted later." in text
     assert "The policy gave no reason for the wait." in text
     assert {each["rule"] for each in explain(run).data["waiting"]} == {"no reason given"}
 
@@ -110,13 +110,13 @@ def test_the_story_of_a_host(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     text = " ".join(str(story).split())
     assert "2 jobs ran on it, for 10 min." in text
     assert "Asleep until 02:00:00" in text
-    assert "to sleep pays after" in text
-    assert "Why: Waiting jobs ask for 2 hosts, and 0 are free or waking." in text
+    assert "sleeping saves energy after" in text
+    assert "Why: Waiting jobs need 2 hosts; 0 are free or waking." in text
     assert "1 job ran: w0!b, for 5 min." in text
     assert exit_code("explain", run, "--host", "1") == 0
     assert capfd.readouterr().out.startswith("Host 1\n")
     assert exit_code("explain", run, "--host", "2") == 2
-    assert "host 2: there is no such host; this run has 2 hosts, 0 to 1" in capfd.readouterr().err
+    assert "host 2: no such host in this run; it has 2 hosts, 0 to 1" in capfd.readouterr().err
     assert exit_code("explain", run, "--host", "1", "--killed") == 2
     with pytest.raises(ConfigError, match="give one of"):
         explain(run, host=1, job="a")

@@ -186,14 +186,14 @@ def test_the_rules_that_the_page_shows_exist() -> None:
             "postpone",
             "reserved",
             {"hosts_asked": 4, "hosts_free": 1, "reserved_at_s": 97_565.0},
-            "It asks for 4 hosts, with 1 free; it is promised its hosts for 1d 03:06:05.",
+            "It needs 4 hosts (1 free); its hosts are reserved for 1d 03:06:05.",
         ),
         (
             "start",
             "backfilled",
             {"hosts_free": 1, "reserved_for": "w0!7", "reserved_at_s": 900.0, "hosts_extra": 2},
-            "It was backfilled ahead of w0!7, whose hosts are reserved for 00:15:00; 1 host free. It may run"
-            " longer, on hosts that the reservation leaves over (2).",
+            "It was backfilled ahead of w0!7, whose hosts are reserved for 00:15:00; 1 host free. It may"
+            " run past that time, on hosts that the reservation does not need (2).",
         ),
         (
             "start",
@@ -212,10 +212,10 @@ def test_the_rules_that_the_page_shows_exist() -> None:
                 "headroom_j": 7.2e6,
                 "cost_j": 36_000.0,
             },
-            "It was the first of the queue, the smallest (1.5 host-hours) in a dangerous step; 2 hosts free."
-            " The plan keeps its servers on until 01:00:00. For that 3 server-steps that it had asleep had to"
-            " be on, which takes 100 Wh. To pay for it 1 idle server will sleep (1 server-step): that saves"
-            " 120 Wh. It takes up to 10 Wh of the 2 kWh left in the step.",
+            "It was the first of the queue, the smallest (1.5 host-hours) in a dangerous step; 2 hosts"
+            " free. The plan keeps its servers on until 01:00:00. This changes 3 server-steps from asleep"
+            " to on, which needs 100 Wh. To compensate, 1 idle server will sleep (1 server-step), saving"
+            " 120 Wh. It may use up to 10 Wh of the 2 kWh available in the step.",
         ),
         (
             "kill",
@@ -238,8 +238,9 @@ def test_the_rules_that_the_page_shows_exist() -> None:
             "compensate",
             "shortage",
             {"diff_j": -3.6e6, "comp_j": -4e6, "window_end_s": 259_200.0, "saved_j": 0.0, "steps_changed": 0},
-            "The plan would end the window (at 3d 00:00:00) with 1 kWh less in the battery than its target:"
-            " 1.11 kWh had to be saved; 0 Wh was, by servers that sleep or run slower in 0 steps to come.",
+            "According to the plan, the battery would end the window (3d 00:00:00) 1 kWh below its target:"
+            " 1.11 kWh had to be saved; 0 Wh was saved by servers that sleep or run slower in 0 future"
+            " steps.",
         ),
         ("start", "widest first", {}, "widest first"),
         ("start", "widest first", {"idle_s": 90.0, "x_w": None}, "widest first (idle_s 1 min 30 s)"),

@@ -27,21 +27,21 @@ Run {prefix}
 
 Why jobs waited: 0.3 job-hours of 3 jobs
   0.2 job-hours (77 %) of 2 jobs: others were before them in the queue.
-  0.1 job-hours (23 %) of 1 job: too few hosts were free (a start was promised).
+  0.1 job-hours (23 %) of 1 job: not enough free hosts (had a reservation).
 
 Longest waits
   00:00:30  w0!d, 2 hosts: waited 9 min 30 s and never started; the run ended at 00:10:00.
             Why: others were before them in the queue.
-  00:00:20  w0!b, 1 host: waited 3 min 50 s, started at 00:04:10. Why: too few hosts were
-            free (a start was promised).
+  00:00:20  w0!b, 1 host: waited 3 min 50 s, started at 00:04:10. Why: not enough free
+            hosts (had a reservation).
   00:00:30  w0!c, 1 host: waited 3 min 40 s, started at 00:04:10. Why: others were before
             them in the queue.
 
 Jobs killed: 1
-  00:05:00  w0!c: by the storage guard, for lack of energy, 5 Wh missing in the step,
-            battery at 20.00 %, 1.39 Wh lost with them.
+  00:05:00  w0!c: by the storage guard, for lack of energy, 5 Wh short in this step,
+            battery at 20.00 %, 1.39 Wh of work lost.
 
-When energy was tight
+Periods of energy shortage
   00:05:00  until 00:10:00: battery down to 20.00 %, 1 job killed by the guard, 0.333 Wh
             not served."""
 
@@ -137,7 +137,7 @@ def test_reasons_in_the_summary_of_a_run() -> None:
     assert in_words("killed", "a rule of one's own") == "a rule of one's own"
     rows = reason_rows("postponed", {"": 3, "ends after the last window": 13}, 4)
     assert rows == [
-        ("    would outlast the plan", "13"),
+        ("    walltime exceeds the planned horizon", "13"),
         ("    others were before them in the queue", "3"),
     ]
     assert reason_rows("postponed", {"": 3}, 4) == []

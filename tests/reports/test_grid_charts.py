@@ -90,7 +90,7 @@ def heights(chart: Chart, name: str) -> list[float]:
 
 def test_the_load_is_stacked_from_green_and_brown_and_the_rest_of_the_sun_above(tmp_path: Path) -> None:
     found = grid_charts(on_a_grid(tmp_path / "a"), "r")[0]
-    assert heights(found, "green, used at once") == [350.0, 100.0, 0.0, 50.0]
+    assert heights(found, "green, used directly") == [350.0, 100.0, 0.0, 50.0]
     assert heights(found, "from the grid") == [0.0, 250.0, 120.0, 0.0]
     assert heights(found, "unserved") == [0.0, 0.0, 30.0, 0.0]
     assert heights(found, "not used (curtailed)") == [150.0, 0.0, 0.0, 0.0]
@@ -105,20 +105,22 @@ def test_sun_and_wind_stand_apart_where_they_are_told_apart(tmp_path: Path) -> N
     run = on_a_grid(tmp_path / "a")
     told = replace(run, trace=run.trace.plus("sun_w", np.array([400.0, 25.0, 0.0, 90.0])))
     found = grid_charts(told, "r")[0]
-    assert heights(found, "sun, used at once") == [280.0, 25.0, 0.0, 50.0]
-    assert heights(found, "wind, used at once") == [70.0, 75.0, 0.0, 0.0]
-    assert "green, used at once" not in traces(found)
+    assert heights(found, "solar, used directly") == [280.0, 25.0, 0.0, 50.0]
+    assert heights(found, "wind, used directly") == [70.0, 75.0, 0.0, 0.0]
+    assert "green, used directly" not in traces(found)
     partly = replace(run, trace=run.trace.plus("sun_w", np.array([400.0, np.nan, 0.0, 90.0])))
-    assert heights(grid_charts(partly, "r")[0], "green, used at once") == [350.0, 100.0, 0.0, 50.0]
+    assert heights(grid_charts(partly, "r")[0], "green, used directly") == [350.0, 100.0, 0.0, 50.0]
 
 
 def test_a_battery_stands_between_green_and_brown(tmp_path: Path) -> None:
     found = grid_charts(on_a_grid(tmp_path / "a", BATTERY), "r")[0]
-    assert heights(found, "green, used at once") == [350.0, 100.0]
+    assert heights(found, "green, used directly") == [350.0, 100.0]
     assert heights(found, "from the battery") == [0.0, 150.0]
     assert heights(found, "into the battery") == [150.0, 0.0]
     names = [*traces(found)]
-    assert names.index("green, used at once") < names.index("from the battery") < names.index("from the grid")
+    assert (
+        names.index("green, used directly") < names.index("from the battery") < names.index("from the grid")
+    )
 
 
 def test_price_and_prediction(tmp_path: Path) -> None:
@@ -142,11 +144,11 @@ def test_a_grid_without_a_price_has_no_right_axis(tmp_path: Path) -> None:
 def test_deadlines_are_marked_once_a_workflow(tmp_path: Path) -> None:
     """A workflow is late if one of its jobs is; deadlines after the run's end are not on the chart."""
     found = traces(grid_charts(on_a_grid(tmp_path / "a"), "r")[0])
-    met, late = found["deadlines met"], found["deadlines missed or refused"]
+    met, late = found["deadlines met"], found["deadlines missed or rejected"]
     assert (list(met["x"]), met["text"]) == ([200.0], ["w!b: met"])
     assert (list(late["x"]), late["text"]) == (
         [200.0, 300.0],
-        ["w!a: missed or refused", "w!3: missed or refused"],
+        ["w!a: missed or rejected", "w!3: missed or rejected"],
     )
     without = grid_charts(on_a_grid(tmp_path / "b", deadlines=None), "r")[0]
     assert "deadlines met" not in traces(without)
@@ -156,13 +158,13 @@ def test_many_deadlines_that_were_met_are_counted(tmp_path: Path) -> None:
     rows = "".join(f"w!{n},,,0,1,2,{n / 2},{n / 2},0,met\n" for n in range(300))
     found = grid_charts(on_a_grid(tmp_path / "a", deadlines=DEADLINES.splitlines()[0] + "\n" + rows), "r")[0]
     assert "deadlines met" not in traces(found)
-    assert "300 instants with deadlines that were met are not marked." in found.note
+    assert "300 times with met deadlines are not marked." in found.note
 
 
 def test_carbon_an_hour_and_a_kwh(tmp_path: Path) -> None:
     found = grid_charts(on_a_grid(tmp_path / "a"), "r")[1]
     assert heights(found, "carbon") == pytest.approx([0.0, 0.36, 0.144, 0.0])
-    of_a_kwh = heights(found, "carbon of a kWh (right axis)")
+    of_a_kwh = heights(found, "carbon per kWh (right axis)")
     np.testing.assert_allclose(of_a_kwh, [np.nan, 1440.0, 1200.0, np.nan])
 
 
@@ -170,7 +172,7 @@ def test_carbon_where_nothing_was_imported(tmp_path: Path) -> None:
     """No kWh has a rate then: the right axis has a range all the same."""
     first = "".join(NO_BATTERY.splitlines(keepends=True)[:1])
     found = grid_charts(on_a_grid(tmp_path / "a", first), "r")[1]
-    np.testing.assert_array_equal(heights(found, "carbon of a kWh (right axis)"), [np.nan])
+    np.testing.assert_array_equal(heights(found, "carbon per kWh (right axis)"), [np.nan])
     assert found.spec["layout"]["yaxis2"]["range"] == [0.0, 1.0]
 
 

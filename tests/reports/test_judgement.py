@@ -58,7 +58,7 @@ def test_cards_of_a_run(tmp_path: Path) -> None:
         "Final charge": ("60.00 %", "10.00 points above its target of 50 %", Grade.GOOD),
         "Self-sufficiency": ("100.00 %", "of the load; 0.00 kWh unserved", Grade.GOOD),
         "Curtailed": ("0.10 kWh", "10.00 % of the production", Grade.FAIR),
-        "Wasted": ("0.40 kWh", "44.44 % of what the servers used", Grade.BAD),
+        "Wasted": ("0.40 kWh", "44.44 % of the servers' energy", Grade.BAD),
         "Slowdown": ("1.50", "median 1.20; mean wait 20 s", Grade.GOOD),
     }
 
@@ -117,14 +117,14 @@ def test_the_life_of_the_battery_is_told_and_not_judged(tmp_path: Path) -> None:
     found = {card.title: card for card in cards(run)}
     assert (found["Battery life"].value, found["Battery life"].verdict) == ("8.4 years", None)
     assert "99.500 %" in found["Battery life"].detail
-    assert (found["Battery wear"].value, found["Battery wear"].detail) == (
+    assert (found["Battery degradation cost"].value, found["Battery degradation cost"].detail) == (
         "3.00 EUR",
-        "0.0625 EUR for each kWh discharged",
+        "0.0625 EUR per kWh discharged",
     )
     unpriced = {**life, "wear_cost": None, "wear_cost_per_kwh": None}
     titles = [card.title for card in cards(run_of(tmp_path, "b", battery_life=unpriced))]
     assert "Battery life" in titles
-    assert "Battery wear" not in titles
+    assert "Battery degradation cost" not in titles
 
 
 def test_a_run_without_summary_tells_of_its_jobs(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_without_dates_a_month_has_30_days():
 
 def test_a_run_without_a_site_has_no_months():
     run = hand_run(3)
-    with pytest.raises(ConfigError, match="months require a run with a site"):
+    with pytest.raises(ConfigError, match="expected a run with a site"):
         months_of(replace(run, trace=RunTable(Path())))
 
 

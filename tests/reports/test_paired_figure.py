@@ -50,7 +50,7 @@ def test_formats(suffix: str, begins: bytes) -> None:
 @pytest.mark.slow
 def test_all_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     text = text_of(monkeypatch)
-    for said in ("mine, guard shed with veto: 6 executions", "finished jobs", "cost of the import",
+    for said in ("mine, guard shed with veto: 6 executions", "finished jobs", "cost of imported energy",
                  "p &lt; 0.05", "Differences from easy", ">beasy<", ">mine<"):  # fmt: skip
         assert said in text
     assert "distance from target" not in text
@@ -92,7 +92,7 @@ def test_what_is_refused() -> None:
     with pytest.raises(ConfigError, match="found no other policy"):
         draw_differences({("a", "b"): sample(["easy"], USUAL)}, "easy", ".png")
     many = [f"p{number}" for number in range(len(RUN_COLORS) + 2)]
-    with pytest.raises(ConfigError, match="choose some with --policy"):
+    with pytest.raises(ConfigError, match="select some with --policy"):
         draw_differences({("a", "b"): sample(many, USUAL)}, "p0", ".png")
-    with pytest.raises(ConfigError, match="figures are png, svg, pdf files"):
+    with pytest.raises(ConfigError, match="expected png, svg, pdf"):
         draw_differences(BLOCKS, "easy", ".gif")

@@ -30,7 +30,7 @@ def test_formats(suffix: str, begins: bytes) -> None:
 
 
 def test_unknown_format() -> None:
-    with pytest.raises(ConfigError, match=r"figures are png, svg, pdf files: found '.gif'"):
+    with pytest.raises(ConfigError, match=r"figure format: found '.gif', expected png, svg, pdf"):
         draw_plan(PlanStore([PLAN]), ".gif")
 
 
@@ -78,7 +78,7 @@ def test_a_grid_and_no_battery(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_demand_that_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
     power = replace(PLAN.power, load_w=np.array([2e3, 2e3, 1e3]))
     text = text_of(PlanStore([replace(PLAN, power=power)]), monkeypatch)
-    assert "the whole demand is met" in text
+    assert "all demand is met" in text
     assert "demand not met" not in text
 
 

@@ -114,7 +114,7 @@ def test_a_picture(axes, suffix):
 
 def test_what_cannot_be_drawn():
     pytest.importorskip("matplotlib")
-    with pytest.raises(ConfigError, match="figures are png, svg, pdf files"):
+    with pytest.raises(ConfigError, match="expected png, svg, pdf"):
         draw_sweep(runs_of(), [BATTERY, SUN], SWEEP_FIGURES, title="s", wanted_pct=99, suffix=".gif")
-    with pytest.raises(ConfigError, match="nothing to draw"):
+    with pytest.raises(ConfigError, match="nothing to plot"):
         draw_sweep(runs_of(), [BATTERY, SUN], SWEEP_FIGURES[:1], title="s", wanted_pct=99)

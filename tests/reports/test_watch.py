@@ -83,14 +83,14 @@ def shown_at(site: SmallSite, time_s: float, plan: Path | None = None) -> dict[s
 def test_what_is_shown_of_a_site(site: SmallSite, plan: Path) -> None:
     noon = shown_at(site, 12 * 3600.0, plan)
     assert re.fullmatch(r"easy; 12:0\d:\d\d of 1d 00:00:00; 50 % of the jobs submitted", noon["Run"])
-    assert re.fullmatch(r"2 s, 21,\d{3} times as fast as real time", noon["Running for"])
+    assert re.fullmatch(r"2 s, 21,\d{3} times real time", noon["Running for"])
     level = r"█+░* +\d+\.\d %, \d+\.\d % planned; target 50 % \(20 to 90 %\)"
     assert re.fullmatch(level, noon["Battery"])
     assert re.fullmatch(r"█+░+  \d\.\d\d of 2 kg, \d\.\d\d kg planned; target 1 kg", noon["Hydrogen"])
-    assert re.fullmatch(r"[\d.]+ kW of sun and wind", noon["Power now"])
+    assert re.fullmatch(r"[\d.]+ kW of solar and wind", noon["Power now"])
     assert noon["Last step"].startswith("servers ")
     sun, servers, battery = noon["Plan"].splitlines()
-    assert "sun and wind, the next 12 h, up to " in sun
+    assert "solar and wind, next 12 h, up to " in sun
     assert sun[0] == "█"  # noon
     assert sun[23] == "▁"  # midnight
     assert "on the same scale" in servers
@@ -123,8 +123,8 @@ def test_after_the_planned_time(site: SmallSite, plan: Path) -> None:
     site.simulation().run(session.step)
     lines = picture(session, "easy", 0.0, None, deque())
     assert isinstance(session.power.plans, PlanStore)
-    assert ("Plan", "nothing is planned for this time") in lines
-    assert ("Power now", "not known yet") in lines
+    assert ("Plan", "no plan for this time") in lines
+    assert ("Power now", "not yet known") in lines
 
 
 def watched(site: SmallSite, prefix: Path, watch: Watch | None) -> None:

@@ -19,7 +19,7 @@ from beasy_sched.reports import why
 from beasy_sched.reports.explain_job import explain_job, explain_jobs
 from beasy_sched.reports.explain_time import explain_steps, explain_time
 from beasy_sched.reports.run_data import OUTCOMES, RunJobs, read_run_data
-from beasy_sched.reports.why import MOST_ENTRIES, Packed, explanations, most_telling, told_of
+from beasy_sched.reports.why import MOST_ENTRIES, Packed, explained, explanations, most_relevant
 from beasy_sched.run.results import read_jobs
 
 pytest.importorskip("pyarrow", reason="reports need pyarrow")
@@ -73,7 +73,7 @@ def test_jobs_beyond_the_most_are_counted(run: str) -> None:
             assert some.entries == every.entries[: len(some.entries)]
             assert len(some.entries) + some.left_out == len(every.entries)
     assert any(chapter.left_out for *_, cut in explain_steps(run, 1) for chapter in cut)
-    steps = [(told_of(whole), told_of(cut)) for (*_, whole), (*_, cut) in
+    steps = [(explained(whole), explained(cut)) for (*_, whole), (*_, cut) in
              zip(explain_steps(run), explain_steps(run, MOST_ENTRIES), strict=True)]  # fmt: skip
     assert all(whole == cut for whole, cut in steps)
 
@@ -99,11 +99,11 @@ def test_the_page_has_the_texts(run: str) -> None:
     assert packed["ids"] is None
     assert data.jobs is not None
     texts = unpacked(packed["jobs"])
-    assert texts == [told_of(explain_job(run, job).chapters) for job in data.jobs.ids]
+    assert texts == [explained(explain_job(run, job).chapters) for job in data.jobs.ids]
     steps, edges_s = unpacked(packed["steps"]), packed["edges"].reshape(-1, 2)
     assert len(steps) == len(edges_s) == len(data.trace)
     story = explain_time(run, float(edges_s[5].mean()))
-    assert steps[5] == [story.title, told_of(story.chapters)]
+    assert steps[5] == [story.title, explained(story.chapters)]
 
 
 def test_limits_are_told(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_limits_are_told(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     packed, note = explanations(data, share=0.5)
     assert packed is not None
     assert len(packed["ids"]) == len(unpacked(packed["jobs"])) == 3
-    assert {*packed["ids"]} == {data.jobs.ids[n] for n in most_telling(data.jobs, data.end_s, 3)}
+    assert {*packed["ids"]} == {data.jobs.ids[n] for n in most_relevant(data.jobs, data.end_s, 3)}
     assert note.startswith(f"3 of {len(data.jobs.ids):,} jobs are explained")
     assert f"The {len(data.trace):,} steps are too many" in note
     assert (packed["steps"], len(packed["edges"])) == ([], 0)
@@ -126,8 +126,8 @@ def test_bad_ends_first_then_long_waits() -> None:
     codes = [[each.value for each in OUTCOMES].index(name) for name in outcomes]
     jobs = RunJobs([*"abcde"], submit_s, start_s, start_s + 1, np.ones(5, np.int64),
                    np.array(codes, dtype=np.int8), [""] * 5)  # fmt: skip
-    assert most_telling(jobs, 100.0, 9).tolist() == [1, 4, 2, 3, 0]
-    assert most_telling(jobs, 100.0, 3).tolist() == [1, 4, 2]
+    assert most_relevant(jobs, 100.0, 9).tolist() == [1, 4, 2, 3, 0]
+    assert most_relevant(jobs, 100.0, 3).tolist() == [1, 4, 2]
 
 
 def cut(log: str) -> str:
@@ -148,7 +148,7 @@ def test_a_log_that_explains_nothing(change: Callable[[str], str] | None, said: 
         log.write_text(change(text), "utf-8")
     packed, note = explanations(read_run_data("run", prefix))
     assert packed is None
-    assert note.startswith("Clicks explain nothing: ")
+    assert note.startswith("Explanations are not available: ")
     assert said in note
 
 
@@ -166,7 +166,7 @@ def test_long_chapters_are_cut() -> None:
     from beasy_sched.reports.story import Chapter, Entry
 
     entries = [Entry("x", float(n)) for n in range(MOST_ENTRIES + 5)]
-    ((title, told),) = told_of([Chapter("c", entries)])
+    ((title, told),) = explained([Chapter("c", entries)])
     assert title == "c"
     assert told[-1].startswith("... and 5 more")
     assert told[:2] == [[0.0, "x"], [1.0, "x"]]

@@ -1,11 +1,11 @@
-"""BEASY's changing plan: the servers that jobs hold in it, and the test whether it can pay for another job.
+"""BEASY's working plan: the servers that jobs hold in it, and the test whether it has energy for another job.
 
-`EnergyTest` answers whether a job can be started and finished on given servers (Section IV-B, 1 and 2a-2c of
-the paper). Upper bounds of what sleep saves (`SleepBound`) rule out hopeless cases, and tell how many steps
-must at least be scanned for idle servers. A test that fails copies nothing, and `EnergyTest.apply` writes
+`EnergyTest` determines whether a job can be started and finished on given servers (Section IV-B, 1 and 2a-2c
+of the paper). Upper bounds of what sleep saves (`SleepBound`) rule out hopeless cases, and give the minimum
+number of steps to scan for idle servers. A failed test does not copy anything, and `EnergyTest.apply` writes
 only the cells that change.
 
-`LivePlan` is the plan together with what running jobs hold of it.
+`LivePlan` is the plan together with the reservations of running jobs.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from beasy_sched.remembered import Remembered
 from beasy_sched.units import TIME_TOLERANCE_S
 
 LongJobsRule = Literal["plan", "set-aside"]
-"""What is done with jobs that no plan can hold to their end."""
+"""Handling of jobs whose end lies beyond every plan."""
 WindowEnd = Literal["walltime", "work"]
-"""What a job must be able to do before the last known window ends: reach its walltime, or do its work."""
+"""Condition for a job at the end of the last known window: its walltime reached, or its work done."""
 ENERGY_TOLERANCE_J = 1e-6
 _start_order: Final = attrgetter("start_order")
 
 
 @dataclass
 class PlanAhead:
-    """The plan from the present step (row 0) on: L rows, N servers."""
+    """The plan from the current step (row 0) on: L rows, N servers."""
 
     states: StateArray
     """Planned P-states, [L, N]: the plan itself, not a copy."""
     now_states: StateArray
-    """Present P-states: computing or sleep, [N]."""
+    """Current P-states: computing or sleep, [N]."""
     reserved_until: IndexArray
     """Row up to which each server belongs to a running or verified job, [N]; 0 without a job."""
     level_j: Callable[[], FloatArray]
@@ -63,14 +63,15 @@ class PlanAhead:
     min_j: float
     """Battery energy at SoC_min."""
     dt_s: FloatArray
-    """Length of each row, [L]: the rest of the present step, then whole steps."""
+    """Length of each row, [L]: the rest of the current step, then whole steps."""
     write: Callable[[HostIds, StateArray], object]
     """Function that plans servers in these states from row 0 on."""
     most_saved_j: Callable[[float, int], float]
-    """The most that all idle servers can save by sleeping before a row, J; or less, but so much at least."""
+    """Upper bound of the energy that all idle servers can save by sleeping before a row, J; it may stop at a
+    given minimum."""
 
     _limit: tuple[FloatArray | None, int] = (None, 0)
-    """Last result of `rows_to_limit`, with the levels that it was found for."""
+    """Last result of `rows_to_limit`, with its levels."""
 
     @property
     def rows_to_limit(self) -> int:
@@ -85,7 +86,7 @@ class PlanAhead:
 
 @dataclass(frozen=True)
 class Placement:
-    """Changes to the plan that let a job run: states of its own servers, and idle ones that pay for them."""
+    """Changes to the plan that let a job run: states of its servers, and sleep of idle ones."""
 
     hosts: HostIds
     end: int
@@ -135,9 +136,9 @@ class EnergyTest:
         self._refused: Placement | None = None
 
     def check(self, hosts: HostIds, end: int, speed: StateArray | None = None) -> Placement | None:
-        """Return what must change for a job to hold ``hosts`` up to row ``end``; None if it cannot.
+        """Return the changes needed for a job to hold ``hosts`` up to row ``end``; None if impossible.
 
-        ``speed``: the P-state that it needs of each of them from the next step on; without it, any will do.
+        ``speed``: the P-state that each of them needs from the next step on; without it, any P-state.
         The plan does not change before `apply`.
         """
         outlook = self.outlook
@@ -171,11 +172,11 @@ class EnergyTest:
         outlook.reserved_until[own] = placement.end
 
     def keep(self, hosts: BoolArray, first: int, end: int) -> None:
-        """Never put promised ``hosts`` (N) to sleep in rows ``first`` to ``end`` - 1."""
+        """Never put reserved ``hosts`` (N) to sleep in rows ``first`` to ``end`` - 1."""
         self._kept = KeptOn(hosts, first, end)
 
     def short_j(self) -> tuple[float, float]:
-        """Return what the last refused job needed, and the most that idle servers could save for it, J."""
+        """Return the energy needed by the last rejected job, and the most that idle servers could save, J."""
         if self._refused is None:
             return (0.0, 0.0)
         limit, placement = self.outlook.rows_to_limit, self._refused
@@ -185,7 +186,7 @@ class EnergyTest:
         return (placement.needed_j, found_j)
 
     def _needed_j(self, hosts: HostIds, columns: StateArray) -> float:
-        """2a: sum of Ed' - Ed, the transitions in and just after the job's rows included."""
+        """2a: sum of Ed' - Ed, including the transitions in and just after the job's rows."""
         outlook, cells, rows = self.outlook, self.cells, slice(0, len(columns) + 1)
         before, dt_s = cells.asleep(outlook.now_states[hosts], hosts), outlook.dt_s[rows]
         changes_j = cells.change_j(outlook.states[rows, hosts], columns, before, hosts, dt_s)
@@ -194,7 +195,7 @@ class EnergyTest:
     # --- 2b: what idle servers would save -------------------------------------------------------------
 
     def _pay(self, placement: Placement) -> Placement | None:
-        """Put idle servers to sleep, from the present step on, until that pays for the job."""
+        """Put idle servers to sleep, from the current step on, until this saves enough for the job."""
         outlook, least_j = self.outlook, placement.needed_j - ENERGY_TOLERANCE_J
         if self.most_payable_j(least_j) < least_j:
             self._refused = placement
@@ -220,22 +221,22 @@ class EnergyTest:
         return first
 
     def most_payable_j(self, enough_j: float = math.inf) -> float:
-        """Upper bound of what idle servers can save for any job, J; or less, but ``enough_j`` at least."""
+        """Upper bound of the savings of idle servers for any job, J; it may stop at ``enough_j``."""
         return self.outlook.most_saved_j(enough_j, self.outlook.rows_to_limit)
 
     def least_needed_j(
         self, asleep: npt.NDArray[np.integer], count: npt.NDArray[np.integer]
     ) -> npt.NDArray[np.floating]:
-        """Lower bounds of what jobs need that hold servers in so many cells ``asleep``, J.
+        """Lower bounds of the energy that jobs need to hold servers in this number of cells ``asleep``, J.
 
-        ``count``: how many servers each of them asks for.
+        ``count``: number of servers requested by each of them.
         """
         savings, dt_s = self.savings, float(self.outlook.dt_s[-1])
         whole = np.maximum(asleep - count, 0)  # the rest of the present step may be short
         return np.asarray(whole * savings.least_waking_j(dt_s) - count * savings.most_switched_j)
 
     def _idle(self, hosts: HostIds, states: StateArray, first: IndexArray, end: int) -> BoolArray:
-        """Which cells of ``hosts`` may be put to sleep, in rows from their ``first`` up to ``end``."""
+        """Return the cells of ``hosts`` that may sleep, in rows from their ``first`` up to ``end``."""
         idle = ~self.cells.asleep(states, hosts)
         idle &= np.arange(len(states))[:, None] >= first
         idle &= self.cells.sleep_pstate[hosts] >= 0
@@ -247,8 +248,8 @@ class EnergyTest:
     def _savings(self, placement: Placement, first: IndexArray, rows: int, limit: int) -> _Savings:
         """E_poss in the first ``rows`` of the rows before ``limit``: of servers idle from ``first`` on (N).
 
-        Runs of idle steps that would save nothing in total are skipped. A few more rows are examined than
-        asked for, so that a run that continues beyond them does not look short.
+        Runs of idle steps that would save nothing in total are skipped. A few more rows than
+        requested are examined, so that a run that continues beyond them does not appear short.
         """
         outlook, savings = self.outlook, self.savings
         break_even = savings.rows_to_break_even(float(outlook.dt_s[-1]))
@@ -287,7 +288,7 @@ def _with_sleepers(placement: Placement, savings: _Savings, last: int) -> Placem
 
 @dataclass
 class _Held:
-    """What a running job holds: its servers from step ``first`` on, and their states before it started."""
+    """Reservation of a running job: its servers from step ``first`` on, and their previous states."""
 
     job: Job
     hosts: HostIds
@@ -296,21 +297,21 @@ class _Held:
     faster: bool
     """Whether the job's servers were made faster for it."""
     end_s: float
-    """Time at which the job must have ended, s."""
+    """Time by which the job must end, s."""
     total_flops: float
     """Work that the job is assumed to need on each host (Eq. 3.29), flops."""
 
     @property
     def end(self) -> int:
-        """The step up to which the job holds its servers."""
+        """Step up to which the job holds its servers."""
         return self.first + len(self.before)
 
 
 class _HeldJobs:
-    """What stays the same of several running jobs while they run."""
+    """Constant data of several running jobs."""
 
     def __init__(self, held: Sequence[_Held], ladder: Ladder) -> None:
-        """Lay out what ``held`` hold."""
+        """Tabulate the data of ``held``."""
         self.held = held
         if not held:
             return
@@ -326,7 +327,7 @@ class _HeldJobs:
         self._start_s = np.array([job.start_s for job in self._jobs])
 
     def table(self, view: View) -> JobTable:
-        """The jobs with what they have left to do now."""
+        """Return the jobs with their remaining work."""
         done_flops = view.work_flops(self._jobs)
         if not self._all_compute:
             run_flops = (view.now - self._start_s) * self._reference_flops
@@ -336,7 +337,7 @@ class _HeldJobs:
 
 
 class Promise(NamedTuple):
-    """When a waiting job will have its hosts, and which."""
+    """Time at which a waiting job will have its hosts, and these hosts."""
 
     job: Job
     start_s: float
@@ -344,7 +345,7 @@ class Promise(NamedTuple):
 
 
 class LivePlan:
-    """The working plan, with what running jobs hold of it."""
+    """Working plan with the reservations of running jobs."""
 
     def __init__(
         self,
@@ -365,51 +366,51 @@ class LivePlan:
         self.ends_s: FloatArray = np.full(view.platform.size, -np.inf)
         """Latest end of the job of each host, s; minus infinity without a job."""
         self.on_s: FloatArray = view.power_model.on_s[view.platform.kind_of]
-        """Time that each host takes to wake, s."""
+        """Waking time of each host, s."""
         self.longest_wake_s = float(view.power_model.on_s.max())
         self.no_servers: BoolArray = np.zeros(view.platform.size, dtype=np.bool_)
-        """Mask of no server: for others to read only."""
+        """Empty mask of servers; read-only."""
         self.no_servers.flags.writeable = False
         self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
-        """Projection of levels for compensation, without what servers have drawn beyond the plan."""
+        """Projection of levels for compensation, without the energy drawn beyond the plan."""
         self._levels_j: Remembered[tuple[int, int, float], FloatArray] = Remembered()
         self._least_left_j: Remembered[tuple[int, int, float], FloatArray] = Remembered()
         self._beyond_plan = (-1, 0.0)
         """Number of a step, and the energy that servers draw in it beyond the plan, J."""
         self._user_error = user_error
         self.long_jobs = LongJobs(planned_length_s(view) if long_jobs == "plan" else math.inf)
-        """Jobs that no plan can hold to their end."""
+        """Long jobs, whose end lies beyond every plan."""
         self._long_held: dict[str, None] = {}
-        """Ids of those of them that run."""
+        """Ids of the running long jobs."""
         self.by_work = window_end == "work"
-        """Whether a job must only do its work before the last known window ends."""
+        """Whether a job only needs to complete its work before the last known window ends."""
         self.fastest = view.platform.fastest_of_kind[view.platform.kind_of]
-        """The fastest P-state of each host."""
+        """Fastest P-state of each host."""
         self._most_speed = float(self._speed(np.arange(view.platform.size), self.fastest).min())
         self.promised: Promise | None = None
-        """The last reservation that was found."""
+        """Last reservation found."""
         self.hopeless: tuple[Job, int, int, int, int] | None = None
-        """The job that the last search found no reservation for, the changes of the plan, jobs and hosts by
-        then, and the step up to which it was searched. While these stay the same, later searches find none
-        either: servers become ready later and later, and the plan's runs of steps shorter."""
+        """The job for which the last search found no reservation, the change counters of plan, jobs and hosts
+        at that time, and the step up to which it searched. While these stay the same, later searches fail as
+        well, because servers become ready later and the plan's runs of steps become shorter."""
         self._held: dict[str, _Held] = {}
         self.comings = 0
-        """Counter that changes whenever jobs come or go."""
+        """Counter that changes whenever jobs start or end."""
         self._all: Remembered[int, _HeldJobs] = Remembered()
         self._faster: Remembered[tuple[int, int, int], _HeldJobs] = Remembered()
-        """Those running jobs a server of which could run faster, by changes of the plan and jobs."""
+        """Running jobs with a server that could run faster, by change counters of plan and jobs."""
         self._prices: Remembered[tuple[int, int, int], tuple[int, SpeedPrices]] = Remembered()
-        """What it costs these to run faster, and from which step on, by the same."""
+        """Cost of more speed for these jobs, and its first step, by the same counters."""
         self._lowest: Remembered[tuple[int, int, int], bool] = Remembered()
-        """Whether no server could draw less, by changes of the plan and jobs."""
+        """Whether no server could draw less, by change counters of plan and jobs."""
         self._bound: Remembered[tuple[int, int], tuple[int, SleepBound]] = Remembered()
-        """What idle servers can save, and from which step on, by changes of the plan and jobs."""
+        """Possible savings of idle servers, and their first step, by change counters of plan and jobs."""
         self._released: list[_Held] = []
 
     def renew(self, time_s: float) -> bool:
-        """Take over what has been planned anew from ``time_s`` on, but for the servers of running jobs.
+        """Adopt new plans from ``time_s`` on, except for the servers of running jobs.
 
-        These stay as they are planned for the job. Returns whether anything has been planned anew.
+        These keep their states planned for the job. Returns whether there were new plans.
         """
         plan, old, old_step = self.plan, self.plan.states, self.plan.steps
         if not plan.renew(time_s):
@@ -431,15 +432,15 @@ class LivePlan:
         return math.ceil((time_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
 
     def end_steps(self, times_s: FloatArray) -> IndexArray:
-        """Return the steps of several times, each as `end_step` does."""
+        """Return the steps of several times; see `end_step`."""
         steps = np.ceil((times_s - self.plan.start_s - TIME_TOLERANCE_S) / self.plan.step_s)
         return steps.astype(np.intp)
 
     def counted_s(self, view: View, step: int, walltime_s: FloatArray) -> FloatArray:
-        """Return the walltimes that the plan counts with for jobs that start now in ``step``, s.
+        """Return the walltimes used in the plan for jobs that start now in ``step``, s.
 
-        They are the jobs' own, except for long jobs: the longest run of such jobs, at most to the horizon;
-        where that is not known, the rest of the window, or as long as one has run, if that is longer.
+        They are the jobs' own, except for long jobs: the longest run of such jobs, at most to the horizon; if
+        that is unknown, the rest of the window, or the longest run so far if that is longer.
         """
         is_long = self.long_jobs.among(walltime_s)
         if not any_of(is_long):
@@ -447,7 +448,7 @@ class LivePlan:
         return np.where(is_long, self._long_s(view, step), walltime_s)
 
     def counted_of(self, view: View, step: int, job: Job) -> float:
-        """Return the walltime that the plan counts with for one job, as `counted_s` does, s."""
+        """Return the walltime used in the plan for one job, s; see `counted_s`."""
         return self._long_s(view, step) if self.long_jobs.includes(job) else job.walltime_s
 
     def _long_s(self, view: View, step: int) -> float:
@@ -457,9 +458,9 @@ class LivePlan:
         return min(expected_s, plan.start_of(plan.horizon(step)) - view.now)
 
     def open_end(self, view: View, step: int, job: Job) -> int | None:
-        """The step up to which ``job`` is planned for whenever it starts, as nothing tells how long it runs.
+        """Return the step up to which ``job``, whose run time is unknown, is planned regardless of its start.
 
-        None for a job of which that is known.
+        None for a job with a known run time.
         """
         if not self.long_jobs.includes(job) or self.long_jobs.expected_s < math.inf:
             return None
@@ -468,8 +469,8 @@ class LivePlan:
     def most_s(self, view: View, step: int, walltime_s: FloatArray) -> FloatArray:
         """Return the longest time that jobs of these walltimes take if the window's end demands it, s.
 
-        By walltimes, or by work: free servers go on at their present speeds in the present ``step``, then
-        all run at full speed (Eq. 3.28, 3.29). This holds for whichever servers a job gets.
+        By walltimes, or by work: free servers continue at their current speeds in the current ``step``, then
+        all run at full speed (Eq. 3.28, 3.29). This holds for any servers that a job gets.
         """
         if not self.by_work:
             return walltime_s
@@ -492,13 +493,13 @@ class LivePlan:
         return all_of(self.plan.on[first:end, hosts])
 
     def rows_of(self, duration_s: float) -> int:
-        """Return how many steps a duration can reach into."""
+        """Return the number of steps that a duration can reach into."""
         return math.ceil(duration_s / self.plan.step_s) + 1
 
     def test(self, view: View, step: int) -> EnergyTest:
-        """Return an energy test on the plan from the present step on.
+        """Return an energy test on the plan from the current step on.
 
-        It looks as far as the plan's horizon, or to where the longest waiting job would end, and one step on.
+        It covers the plan's horizon, or the end of the longest waiting job, plus one step.
         """
         plan = self.plan
         end_step = plan.horizon(step)
@@ -521,7 +522,7 @@ class LivePlan:
         return EnergyTest(self.savings, outlook)
 
     def _most_saved_j(self, step: int, enough_j: float, rows: int) -> float:
-        """The most that idle servers can save in so many ``rows`` from ``step`` on: see `SleepBound.most_j`.
+        """Return the most that idle servers can save in ``rows`` from ``step`` on: see `SleepBound.most_j`.
 
         The bound is kept while neither the plan's states nor the running jobs change.
         """
@@ -534,7 +535,7 @@ class LivePlan:
         return bound.most_j(enough_j, step - first + rows, step - first)
 
     def _last_end_step(self, view: View, step: int) -> int:
-        """The step by which every waiting job would have ended that can still end before the plan does."""
+        """Return the latest end step of the waiting jobs that can still end before the plan does."""
         walltimes_s = self.counted_s(view, step, view.queue.walltime_s[view.queue.places()])
         end_s = self.plan.end_s
         in_time = view.now + self.most_s(view, step, walltimes_s) <= end_s + TIME_TOLERANCE_S
@@ -542,7 +543,7 @@ class LivePlan:
         return self.end_step(float(ends_s.max(initial=view.now)))
 
     def levels_j(self, view: View, step: int) -> FloatArray:
-        """Planned battery energy (J) at the end of the present step and of each one up to the horizon."""
+        """Planned battery energy (J) at the end of the current step and of each one up to the horizon."""
         plan, level_j = self.plan, battery_j(view)
 
         def project() -> FloatArray:
@@ -553,7 +554,7 @@ class LivePlan:
     def least_left_j(self, view: View, step: int, risk: CalibratedRisk) -> FloatArray:
         """Least energy (J) above SoC_min and the reserve, up to the end of each step from ``step`` on.
 
-        Servers are as planned, the production is that which starts may count on.
+        Servers are as planned; production is the quantile used for starts.
         """
         plan, level_j = self.plan, battery_j(view)
 
@@ -567,10 +568,10 @@ class LivePlan:
         return self._least_left_j.get((plan.version, step, level_j), project)
 
     def _write(self, view: View, step: int, hosts: HostIds, states: StateArray) -> None:
-        """Plan ``states`` for ``hosts`` from the present step on.
+        """Plan ``states`` for ``hosts`` from the current step on.
 
-        The plan counts whole steps: it has a server that falls asleep now asleep from the step's start. The
-        energy that it has drawn by now is kept separately until the end of the step.
+        The plan has whole steps: a server that falls asleep now is planned asleep from the step's start. The
+        energy that it has already drawn is stored separately until the end of the step.
         """
         plan = self.plan
         changed = hosts[plan.states[step, hosts] != states[0]]
@@ -585,18 +586,18 @@ class LivePlan:
         self._beyond_plan = (step, self._beyond_plan_j(step) + float(rest_j - planned_j))
 
     def _rest_j(self, view: View, step: int, hosts: HostIds) -> float:
-        """What ``hosts`` draw in the rest of the present step as planned, J."""
+        """Return the energy of ``hosts`` in the rest of the current step as planned, J."""
         rest_s = np.array([max(self.plan.start_of(step + 1) - view.now, TIME_TOLERANCE_S)])
         was_asleep = (view.pstate[hosts] == self.plan.sleep[hosts])[None, :]
         states = self.plan.states[step, hosts][None, :]
         return float(self.cells.energy_j(states, was_asleep, hosts, rest_s).sum())
 
     def _beyond_plan_j(self, step: int) -> float:
-        """Energy that the servers draw in the present step beyond the plan, J."""
+        """Return the energy that the servers draw in the current step beyond the plan, J."""
         return self._beyond_plan[1] if self._beyond_plan[0] == step else 0.0
 
     def start(self, view: View, step: int, job: Job, test: EnergyTest, placement: Placement) -> None:
-        """Give a job its servers up to its walltime, with the changes that this requires."""
+        """Give a job its servers up to its walltime, with the required changes."""
         hosts, end = placement.hosts, step + placement.end
         before = self.plan.states[step:end, hosts]
         test.apply(placement)
@@ -614,9 +615,9 @@ class LivePlan:
             self._long_held[job.id] = None
 
     def keep_long_jobs(self, step: int) -> None:
-        """Plan the servers of running long jobs on: to the end of the window, or until they may have ended.
+        """Extend the plan of running long jobs: to the end of the window, or to their expected end.
 
-        There is no energy test: these jobs run, and compensation makes up for what that takes.
+        There is no energy test: these jobs run, and compensation offsets their energy.
         """
         for held in [self._held[job_id] for job_id in self._long_held]:
             end = self._end_of_long(held, step)
@@ -624,7 +625,7 @@ class LivePlan:
                 self._keep(held, end)
 
     def _end_of_long(self, held: _Held, step: int) -> int:
-        """The step up to which a running long job is to hold its servers."""
+        """Return the step up to which a running long job holds its servers."""
         plan, start_s, expected_s = self.plan, held.job.start_s, self.long_jobs.expected_s
         if expected_s == math.inf:
             latest_s = plan.start_of(plan.window_end(step))
@@ -666,7 +667,7 @@ class LivePlan:
                 self._released.append(held)
 
     def give_back(self, view: View, step: int) -> None:
-        """Plan released servers that no job has taken asleep again where they slept before."""
+        """Plan released servers that no job has taken asleep again, as before the job."""
         plan, released, self._released = self.plan, self._released, []
         for held in released:
             end = held.first + len(held.before)
@@ -687,8 +688,8 @@ class LivePlan:
     def faster_jobs(self, view: View, step: int, end: int, energy_j: float) -> JobTable | None:
         """Return running jobs if ``energy_j`` may suffice for one of them to run faster before step ``end``.
 
-        These are the ones with a server that could run faster. Others may be among them that could only
-        earlier; while neither plan nor jobs change, they are not looked at again, and the prices are known.
+        These have a server that could run faster. They may include jobs for which this was only true earlier;
+        while neither plan nor jobs change, they are not examined again, and the prices are known.
         """
         if not self._held:
             return None
@@ -702,12 +703,12 @@ class LivePlan:
         return table if prices.least_j(table, step - first, row_ends_s) <= energy_j + ROUNDING_J else None
 
     def _speed_prices(self, jobs: JobTable, step: int, end: int) -> SpeedPrices:
-        """What more speed costs ``jobs`` in steps from ``step`` on, before ``end``."""
+        """Return the cost of more speed for ``jobs`` in steps from ``step`` on, before ``end``."""
         states = self.plan.states[step : min(end, int(self.until[jobs.hosts].max()) + 1), jobs.hosts]
         return SpeedPrices(jobs, self.ladder, states, self.cells.asleep(states, jobs.hosts))
 
     def _held_jobs(self, some: Sequence[bool] | None = None) -> _HeldJobs:
-        """The running jobs, or ``some`` of them."""
+        """Return the running jobs, or ``some`` of them."""
         held = [*self._held.values()]
         return _HeldJobs(held if some is None else [*compress(held, some)], self.ladder)
 
@@ -723,9 +724,9 @@ class LivePlan:
         return some
 
     def is_lowest(self, step: int, end: int) -> bool:
-        """Whether no server can draw less before ``end``: each sleeps, or has a job and is at its least.
+        """Whether no server can draw less before ``end``: each sleeps, or has a job and is at its minimum.
 
-        That it is true in a step is remembered for later ones while neither plan nor jobs change.
+        A true result is kept for later steps while neither plan nor jobs change.
         """
         return self._lowest.get((self.plan.changes, self.comings, end), lambda: self._find_lowest(step, end))
 

@@ -1,10 +1,10 @@
 """BEASY (Section IV of the paper): energy tests before starts, and compensation at every step.
 
 Its scheduling pass is Algorithm 1: EASY with an energy test before each start. The reservation for the first
-job that cannot start (line 9) names certain servers. Each run of steps in which a server is planned on is an
+job that cannot start (line 9) has specific servers. Each run of steps in which a server is planned on is an
 interval in which it can take the job: from when it is free and awake, until the job's walltime no longer fits
-before the end of the run. The first moment at which enough intervals are open is found by counting their
-openings and closings, without looking at single steps.
+before the end of the run. The first time at which enough intervals are open is found by counting their
+openings and closings, without examining single steps.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ from beasy_sched.policies.risk import CalibratedRisk
 from beasy_sched.units import TIME_TOLERANCE_S
 
 _LOOKS_AHEAD = 24
-"""Runs that begin in so many steps from now, or from the start promised before, are looked at first for a
+"""Number of steps from now, or from the last reserved start, in which runs are examined first for a
 reservation: most are found there."""
 
 _MANY: Final = 4
-"""From so many jobs on, it takes less time to leave out those that the plan cannot pay than to try each."""
+"""Number of jobs from which excluding those without enough energy is faster than trying each."""
 
 
 class BeasyPass(EasyPass):
@@ -77,9 +77,9 @@ class BeasyPass(EasyPass):
         last_pass_s: float,
         risk: CalibratedRisk | None = None,
     ) -> None:
-        """Begin a pass in the present ``step``, whose P_R depends on whether it is ``dangerous``.
+        """Begin a pass in the current ``step``, whose P_R depends on whether it is ``dangerous``.
 
-        ``last_pass_s``: time of the last pass; ``risk``: the promise to keep, if any.
+        ``last_pass_s``: time of the last pass; ``risk``: the risk limit, if any.
         """
         super().__init__(view, smallest_size if dangerous else largest_slowdown)
         self.live = live
@@ -90,7 +90,7 @@ class BeasyPass(EasyPass):
         self._reserved = live.no_servers
         """Whether each server is reserved, [N]."""
         self._promised: tuple[int, int] | None = None
-        """Rows in which the reserved servers are to stay on, where the test does not know of it yet."""
+        """Rows in which the reserved servers must stay on, if the test does not yet include them."""
 
     def run(self) -> list[Action]:
         """Run the pass and return its actions, the reasons why jobs wait first."""
@@ -102,7 +102,7 @@ class BeasyPass(EasyPass):
     # --- which jobs ---------------------------------------------------------------------------------------
 
     def candidates(self) -> Places:
-        """Leave out and postpone jobs that cannot end before the last known window does."""
+        """Exclude and postpone jobs that cannot end before the last known window does."""
         places = super().candidates()
         if self._all_in_time:
             return places
@@ -112,14 +112,14 @@ class BeasyPass(EasyPass):
         return places[in_time]
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
-        """Leave out jobs that cannot end before the last known window does, or that the plan cannot pay."""
+        """Exclude jobs that cannot end before the last known window does, or that lack energy in the plan."""
         places = super().fitting(self._those_in_time(places), promise)
         if len(places) >= (1 if self.refused_by == PLAN_CANNOT_PAY else _MANY):
             places = places[self._perhaps_payable(places)]
         return places
 
     def wanted(self, job: Job) -> bool:
-        """Leave out a job whose run time does not depend on speed and that can only end in time by speed."""
+        """Exclude a job that can only end in time with speed, but whose run time does not depend on it."""
         if job.computes or not self._is_hurried(job):
             return True
         rule = SET_ASIDE if math.isfinite(job.walltime_s) else NO_WALLTIME
@@ -133,15 +133,15 @@ class BeasyPass(EasyPass):
 
     @cached_property
     def _walltime_s(self) -> FloatArray:
-        """Walltimes that the plan counts with for the waiting jobs, by place, s."""
+        """Walltimes used in the plan for the waiting jobs, by queue position, s."""
         return self.live.counted_s(self.view, self.step, self.view.queue.walltime_s)
 
     def _walltime_of_s(self, job: Job) -> float:
-        """Walltime that the plan counts with for ``job``, s."""
+        """Return the walltime used in the plan for ``job``, s."""
         return self.live.counted_of(self.view, self.step, job)
 
     def _end_from(self, job: Job, start_s: float) -> int:
-        """The step up to which ``job`` is planned for if it starts at ``start_s``."""
+        """Return the step up to which ``job`` is planned if it starts at ``start_s``."""
         open_end = self.live.open_end(self.view, self.step, job)
         return self.live.end_step(start_s + self._walltime_of_s(job)) if open_end is None else open_end
 
@@ -176,12 +176,12 @@ class BeasyPass(EasyPass):
 
     @cached_property
     def _energy_test(self) -> EnergyTest:
-        """Test of whether the plan can pay for jobs, made at its first use: most passes have none."""
+        """Energy test of the plan, created at its first use: most passes do not need it."""
         return self.live.test(self.view, self.step)
 
     @property
     def _test(self) -> EnergyTest:
-        """Energy test that knows what has been promised since it was made."""
+        """Energy test, updated with the reservations since its creation."""
         test = self._energy_test
         if self._promised is not None:
             test.keep(self._reserved, *self._promised)
@@ -229,7 +229,7 @@ class BeasyPass(EasyPass):
         return True
 
     def _best(self, ids: HostIds, first_by: npt.NDArray[np.generic], count: int) -> HostIds:
-        """Choose servers by ``first_by`` (changes to the plan, say), then the fastest, then by lower id."""
+        """Choose servers by ``first_by`` (such as changes to the plan), then by speed, then by lower id."""
         speeds = self.live.ladder.speed_flops(ids, self.view.pstate[ids])
         return ids[np.lexsort((ids, -speeds, first_by))[:count]]
 
@@ -240,7 +240,7 @@ class BeasyPass(EasyPass):
             promise.extra = int(np.count_nonzero(self.free_mask() & ~self._reserved))
 
     def _start_facts(self, job: Job, free: int, placement: Placement, before_j: float) -> FactDict:
-        """Return why ``job`` can start: its place in the queue, the plan, and the energy that it takes."""
+        """Return why ``job`` can start: its queue position, the plan, and the energy that it needs."""
         why = self.facts(job, free)
         why["planned_on_until_s"] = self.live.plan.start_of(self.step + placement.end)
         why |= spent_facts(self.view, before_j)
@@ -259,7 +259,7 @@ class BeasyPass(EasyPass):
     # --- the reservation ----------------------------------------------------------------------------------
 
     def needs_reservation(self, job: Job) -> bool:
-        """Whether to reserve for ``job``: not if none could be backfilled, and why it waits was told."""
+        """Whether to reserve for ``job``: not if no job could be backfilled, and its wait was reported."""
         if not self.is_alone(job) and self._some_payable(job):
             return True
         if self.refused_by:
@@ -269,9 +269,9 @@ class BeasyPass(EasyPass):
         return self.view.wants_facts and not (job.postponed_for == RESERVED and self._is_still_promised(job))
 
     def _some_payable(self, head: Job) -> bool:
-        """Whether the plan can perhaps pay for any other waiting job than ``head``.
+        """Whether the plan may have energy for any other waiting job than ``head``.
 
-        That is looked at only where it cannot pay for ``head``.
+        This is examined only if the plan lacks energy for ``head``.
         """
         queue = self.view.queue
         places = self._those_in_time((queue.res <= self.free).nonzero()[0])
@@ -284,9 +284,9 @@ class BeasyPass(EasyPass):
         return any(queue.at(place) not in barred for place in places[payable].tolist())
 
     def _perhaps_payable(self, places: Places) -> BoolArray:
-        """Which jobs the plan can perhaps pay for on the hosts that are free, and all that do not compute.
+        """Return the jobs that may have enough energy on the free hosts, and all jobs that do not compute.
 
-        The policy is asked about these whatever the plan can pay.
+        The policy is asked about the latter regardless of the plan's energy.
         """
         queue, plan = self.view.queue, self.live.plan
         ids = self.free_mask().nonzero()[0]
@@ -297,22 +297,22 @@ class BeasyPass(EasyPass):
         return np.asarray(payable | ~queue.computes[places])
 
     def _payable(self, asleep: npt.NDArray[np.integer], count: npt.NDArray[np.integer]) -> BoolArray:
-        """Whether the plan can perhaps pay for jobs on ``count`` servers in so many steps ``asleep``."""
+        """Whether the plan may have energy for jobs on ``count`` servers in ``asleep`` steps of sleep."""
         needed_j = self._test.least_needed_j(asleep, count)
         most_j = float(np.maximum.reduce(needed_j, initial=0.0))
         return needed_j <= (self._test.most_payable_j(most_j) if most_j > 0.0 else 0.0)
 
     def _until(self, job: Job) -> int:
-        """The step up to which the plan is searched for servers for ``job``."""
+        """Return the step up to which the plan is searched for servers for ``job``."""
         plan = self.live.plan
         if (open_end := self.live.open_end(self.view, self.step, job)) is not None:
             return open_end
         return min(plan.horizon(self.step) + self.live.rows_of(self._walltime_of_s(job)), plan.steps)
 
     def _is_still_promised(self, job: Job) -> bool:
-        """Whether the servers last promised to ``job`` can still take it when promised: it has a reservation.
+        """Whether the servers last reserved for ``job`` can still take it at the reserved time.
 
-        There may be an earlier one by now.
+        If so, it has a reservation, although an earlier one may exist now.
         """
         live, plan, last = self.live, self.live.plan, self.live.promised
         if last is None or last.job is not job:
@@ -372,7 +372,7 @@ class BeasyPass(EasyPass):
         return promise
 
     def _near(self, job: Job) -> int:
-        """The step before which runs are looked at first: some time after the start last promised."""
+        """Return the step before which runs are examined first: some time after the last reserved start."""
         last = self.live.promised
         soon = self.step if last is None or last.job is not job else self.live.end_step(last.start_s)
         return max(soon, self.step) + _LOOKS_AHEAD
@@ -382,8 +382,8 @@ class BeasyPass(EasyPass):
     ) -> tuple[FloatArray, FloatArray, HostIds] | None:
         """Return when servers can take ``job``, from when to when, s, and which: one entry per run of steps.
 
-        ``earliest_s`` (N) is when each server is ready; ``first_before`` leaves out runs that begin later.
-        Returns None if there are fewer than the hosts that ``job`` asks for.
+        ``earliest_s`` (N) is when each server is ready; ``first_before`` excludes runs that begin later.
+        Returns None if there are fewer hosts than ``job`` needs.
         """
         view, live, plan = self.view, self.live, self.live.plan
         host, begin, end = plan.runs_on(self.step, self._until(job), first_before)
@@ -408,7 +408,7 @@ class BeasyPass(EasyPass):
         return opens_s[fits], closes_s[fits], host[fits]
 
     def lacks(self, promise: Reservation) -> FactDict:
-        """Return what the first job that cannot start lacks: hosts, or energy in the plan or the step."""
+        """Return why the first job that cannot start waits: for hosts, or energy of the plan or the step."""
         why = reservation_facts(promise, self.free)
         if self.refused_by == PLAN_CANNOT_PAY:
             why["needed_j"], why["found_j"] = self._test.short_j()
@@ -419,7 +419,7 @@ class BeasyPass(EasyPass):
         return why
 
     def fill(self, promise: Reservation) -> None:
-        """Backfill without putting promised servers to sleep while they are promised."""
+        """Backfill without putting reserved servers to sleep during their reservation."""
         if math.isfinite(promise.start_s):
             plan = self.live.plan
             first = int((promise.start_s - plan.start_s + TIME_TOLERANCE_S) / plan.step_s)
@@ -435,28 +435,28 @@ class BeasyOptions(Options, frozen=True):
     """Whether the energy test counts idle servers at idle power instead of the plan's worst case."""
     release: Literal["offer", "at-once"] = "offer"
     """Whether servers of a job that ends early are offered to the queue first, or return to their planned
-    states at once."""
+    states immediately."""
     compensate: bool = True
     """Whether to compensate at every step."""
     user_error: float = 1.0
     """Share of its walltime that a job is assumed to need at the reference speed (epsilon_u, Eq. 3.29)."""
     spend: Literal["bounded", "all"] = "bounded"
-    """How much of a surplus compensation may spend: E_comp, but no more than the battery can lose on the way
-    to the window's end without falling below SoC_min; or all of E_comp, as printed."""
+    """Limit of the surplus that compensation may spend: E_comp, but not more than the battery can lose before
+    the window's end without falling below SoC_min; or all of E_comp, as printed."""
     shortage: Shortage = "speed-first"
-    """What compensation does first in a shortage: give all servers slower P-states, idle ones and then those
+    """First action of compensation in a shortage: give all servers slower P-states, idle ones and then those
     of running jobs, before any falls asleep; or put idle servers to sleep."""
     risk: str | float | None = None
-    """Share of windows (``"5%"``) that may see a job killed for lack of energy, or the battery below SoC_min.
-    A job starts only if the battery stays above SoC_min up to its walltime with the production of a quantile
-    of the forecast; the nine curves are those of the forecast's quantiles, and of the demand's, if the plan
-    has any. None: no promise."""
+    """Limit on the share of windows (``"5%"``) in which a job is killed for lack of energy, or the battery
+    falls below SoC_min. A job starts only if the battery stays above SoC_min up to its walltime with the
+    production of a quantile of the forecast; the nine curves use the quantiles of the forecast, and of the
+    demand if the plan has any. None: no limit."""
     window_end: WindowEnd = "walltime"
-    """Whether a job must be able to end within the known windows by its walltime, or by its work: what fits
-    into its walltime at the reference speed (Eq. 3.29), done at full speed (Eq. 3.28)."""
+    """Whether a job must be able to end within the known windows by its walltime, or by its work: the work
+    that fits into its walltime at the reference speed (Eq. 3.29), done at full speed (Eq. 3.28)."""
     long_jobs: LongJobsRule = "plan"
-    """What is done with a job that has no walltime, or one longer than all that is planned: ``plan`` it up to
-    the end of the window, and once 20 such jobs have ended, for their longest run; or ``set-aside``, so that
+    """Handling of a job without a walltime, or with one longer than the planned horizon: ``plan`` it up to
+    the end of the window and, after 20 such jobs have ended, for their longest run; or ``set-aside``, so that
     it never starts."""
 
 
@@ -490,12 +490,12 @@ class Beasy(Policy):
         self._window: CurrentWindow | None = None
         self._seen: tuple[int, int] = (-1, -1)
         self._settled: tuple[int, int, int, int] | None = None
-        """The situation, as `_situation` returns it, in which the last message changed nothing."""
+        """Result of `_situation` at the last message without changes."""
         self._last_pass_s = 0.0
         self._risk = None if options.risk is None else CalibratedRisk(options.risk, view)
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """Return what became of the promise, where there is one."""
+        """Return the results of the risk limit, if there is one."""
         return {} if self._risk is None else {"risk": self._risk.results()}
 
     # --- every step ---------------------------------------------------------------------------------------
@@ -525,7 +525,7 @@ class Beasy(Policy):
         return [*told, *self._follower.follow(view, step, may_change)]  # busy servers never sleep
 
     def _compensate(self, view: View, step: int, window: CurrentWindow) -> Compensate:
-        """Spend a surplus or make up for a shortage, and report it."""
+        """Spend a surplus or save for a shortage, and report it."""
         live, predictions = self.live, window.predictions
         window_end = window.start_step + len(predictions.below)
         rest = live.rest(view, step, window_end)
@@ -570,10 +570,10 @@ class Beasy(Policy):
     def _asked_for(
         self, view: View, dangerous: bool, step: int, steps_left: int, most_hosts: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield the waiting jobs in order P_R, with the steps that they take, including waking.
+        """Yield the waiting jobs in order P_R, with the number of steps that they need, including waking.
 
-        A job that can end in the ``steps_left`` of the window takes no more than these; those that cannot are
-        left out, as are those that ask for more than ``most_hosts``.
+        A job that can end in the ``steps_left`` of the window needs at most these; jobs that cannot, or that
+        need more than ``most_hosts`` hosts, are excluded.
         """
         queue, live, step_s = view.queue, self.live, self.live.plan.step_s
         places = (queue.res <= most_hosts).nonzero()[0]
@@ -595,7 +595,7 @@ class Beasy(Policy):
     # --- every event --------------------------------------------------------------------------------------
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Run Algorithm 1 if something has changed, and put idle servers to sleep that pay for starts."""
+        """Run Algorithm 1 if something has changed, and put idle servers to sleep for starts."""
         if self._risk is not None:
             self._risk.look()
         self.live.long_jobs.learn(view.ended)
@@ -620,11 +620,11 @@ class Beasy(Policy):
         return actions
 
     def _situation(self, view: View, step: int) -> tuple[int, int, int, int]:
-        """What changes with the step, the servers that are free, the plan, and the jobs that hold it."""
+        """Return a key that changes with the step, the free servers, the plan, and the jobs in it."""
         return step, view.availability_version, self.live.plan.changes, self.live.comings
 
     def _let_sleep(self, view: View, step: int) -> list[Action]:
-        """Put idle servers to sleep that are asleep in the changed plan in the present step."""
+        """Put idle servers to sleep that are asleep in the changed plan in the current step."""
         if not view.power_actions_allowed:
             return []
         if not view.free_count:

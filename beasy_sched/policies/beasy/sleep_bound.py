@@ -1,4 +1,4 @@
-"""Upper bounds of what idle servers of BEASY's plan can save by sleeping."""
+"""Upper bounds of the energy that idle servers of BEASY's plan can save by sleeping."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from beasy_sched.policies.planned.sleep_savings import SleepSavings
 
 _ALL: Final = slice(None)
 _FEW_ROWS: Final = 32
-"""Energy for half of the jobs is found within so many rows."""
+"""Number of rows that suffice for half of the jobs."""
 _FURTHER: Final = 4
-"""Factor by which the number of rows grows that are looked at next."""
+"""Growth factor of the number of rows examined next."""
 _CELLS_A_LOOK: Final = 1_000_000
-"""Most cells that are looked at together, unless in the shortest look, so that arrays stay small."""
+"""Maximum number of cells examined together, except in the shortest search, so that arrays stay small."""
 _ABOVE_ROUNDING: Final = 1.0 + 1e-9
 
 
 class KeptOn(NamedTuple):
-    """Servers that are never to sleep in rows ``first`` to ``end`` - 1."""
+    """Servers that must not sleep in rows ``first`` to ``end`` - 1."""
 
     hosts: BoolArray
     """Whether each server is kept on, [N]."""
@@ -34,10 +34,11 @@ class KeptOn(NamedTuple):
 
 
 class SleepBound:
-    """The most that idle servers can save by sleeping in some rows of a plan, for more and more rows.
+    """Upper bound of the savings of idle servers in some rows of a plan, extended row by row.
 
-    A cell saves at most what sleep saves of a whole step, a run of idle cells at most what its transitions
-    add. Whole joules, so that sums are exact. It holds while the states of the rows stay the same.
+    A cell saves at most the savings of a whole step, and a run of idle cells at most the amount that its
+    transitions add. Values are whole joules, so that sums are exact. They hold while the states of the rows
+    stay the same.
     """
 
     def __init__(
@@ -48,20 +49,20 @@ class SleepBound:
         step_s: float,
         kept: KeptOn | None = None,
     ) -> None:
-        """Bound what servers save that are idle from rows ``first`` on ([N]), but for those ``kept`` on.
+        """Bound the savings of servers that are idle from rows ``first`` on ([N]), except those ``kept`` on.
 
         ``states``: the plan from row 0 on, [L, N], in steps of ``step_s``.
         """
         self._savings, self._states, self._step_s = savings, states, step_s
         self._first, self._kept = first, kept
         self._most_j = np.zeros(1)
-        """Upper bounds in no rows, in the first, in the first two and so on, as far as they are known."""
+        """Upper bounds in 0, 1, 2, ... rows, as far as computed."""
         self._under_way_j = np.zeros(0)
-        """What the transitions can add of runs that are under way as each known row begins, J."""
+        """Maximum contribution of the transitions of runs that contain the start of each known row, J."""
         self._was_idle: BoolArray = np.zeros(len(first), dtype=np.bool_)
 
     def before_j(self, end: int, row: int = 0) -> float:
-        """The most that is saved from ``row`` on before row ``end``, J."""
+        """Return the most that is saved from ``row`` on before row ``end``, J."""
         if end <= row:
             return 0.0
         if len(self._most_j) <= end:
@@ -70,17 +71,17 @@ class SleepBound:
         return (self._most_j.item(end) - since_j) * _ABOVE_ROUNDING
 
     def most_j(self, enough_j: float, limit: int, row: int = 0) -> float:
-        """The most that is saved from ``row`` on before ``limit``, J; or less, but ``enough_j`` at least."""
+        """Return the most that is saved from ``row`` on before ``limit``, J; it may stop at ``enough_j``."""
         return self.before_j(self._rows_with(enough_j, limit, row), row)
 
     def rows_to(self, least_j: float, limit: int) -> int:
-        """The least number of rows in which ``least_j`` may be saved; 0 if that is not before ``limit``."""
+        """Return the minimum number of rows in which ``least_j`` may be saved; 0 if not before ``limit``."""
         if self.before_j(self._rows_with(least_j, limit, 0)) < least_j:
             return 0
         return int(self._most_j.searchsorted(least_j / _ABOVE_ROUNDING))
 
     def _rows_with(self, least_j: float, limit: int, row: int) -> int:
-        """The end of rows from ``row`` on in which ``least_j`` may be saved, or ``limit``."""
+        """Return the end of rows from ``row`` on in which ``least_j`` may be saved, or ``limit``."""
         end, at_once = min(row + _FEW_ROWS, limit), max(_FEW_ROWS, _CELLS_A_LOOK // len(self._first))
         while end < limit and self.before_j(end, row) < least_j:
             end = min(row + _FURTHER * (end - row), end + at_once, limit)

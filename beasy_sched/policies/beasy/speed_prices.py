@@ -1,4 +1,4 @@
-"""Lower bounds of what more speed costs running jobs, kept from step to step."""
+"""Lower bounds of the cost of more speed for running jobs, kept from step to step."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from beasy_sched.policies.planned.ladder import Ladder
 
 
 class SpeedPrices:
-    """Lower bounds of what the next faster P-state costs running jobs, each to its expected end.
+    """Lower bounds of the cost of the next faster P-state for running jobs, each to its expected end.
 
     They are sums over rows of the plan, and hold while the jobs and the states planned for their servers stay
     the same.
     """
 
     def __init__(self, jobs: JobTable, ladder: Ladder, states: StateArray, asleep: BoolArray) -> None:
-        """Add up what speed costs in each row of ``states``: of the jobs' servers, [L, n].
+        """Sum the cost of speed in each row of ``states``, of the jobs' servers, [L, n].
 
-        ``asleep``: which of these cells sleep.
+        ``asleep``: mask of the sleeping cells.
         """
         hosts, first = jobs.hosts, jobs.first
         self._jobs: IndexArray = np.arange(len(first))
         self._speeds_flops = jobs.least(ladder.speed_flops(hosts, ladder.faster(hosts, states)))
         """Speed of each job with all of its servers in the next faster P-state, by row."""
         self._raised_w = _before(np.add.reduceat(ladder.raised_w(hosts, states), first, axis=1))
-        """Powers that this takes in all rows before each one, W."""
+        """Sum of the powers that this needs in all rows before each one, W."""
         self._rises = _before(np.logical_or.reduceat(ladder.can_rise(hosts, states), first, axis=1))
-        """In how many rows before each one a server of each job could run faster."""
+        """Number of rows before each one in which a server of each job could run faster."""
         unsure = np.logical_or.reduceat(asleep, first, axis=1) | (not ladder.rising)
         self._unsure = _before(unsure) if any_of(unsure) else None
-        """In how many rows before each one speed may cost less than the difference of powers, if in any."""
+        """Number of rows before each one in which speed may cost less than the difference of powers."""
 
     def least_j(self, jobs: JobTable, row: int, row_ends_s: FloatArray) -> float:
-        """The least price of any job from ``row`` on, J; infinite if none can run faster before its end.
+        """Return the least price of any job from ``row`` on, J; infinite if no job can run faster.
 
-        ``jobs``: the same ones, with what they have left to do. ``row_ends_s``: when rows end, s from the
-        beginning of ``row``.
+        ``jobs``: the same jobs, with their remaining work. ``row_ends_s``: ends of rows, s from the beginning
+        of ``row``.
         """
         speeds, left_flops = self._speeds_flops[row], jobs.remaining_flops
         needed_s = np.full(speeds.shape, np.inf)
@@ -52,7 +52,7 @@ class SpeedPrices:
         return float(np.minimum.reduce(prices_j))
 
     def _between(self, sums: FloatArray, row: int, ends: IndexArray) -> FloatArray:
-        """What ``sums`` count of each job from ``row`` up to its end."""
+        """Return the part of ``sums`` for each job from ``row`` up to its end."""
         return np.asarray(sums[ends, self._jobs] - sums[row])
 
 

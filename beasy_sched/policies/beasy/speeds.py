@@ -4,11 +4,11 @@ A shortage is covered around the violation step: each of the paper's four orders
 which the shortest prefix that reaches the target is taken. The actions are stored as arrays of cells, so
 that the effect of the first m of them is one sum by row and one projection, and m is found by bisection.
 
-A surplus goes into faster running jobs, then into servers for waiting ones. Nearly all running jobs have
-nothing to gain: they are at full speed, or the next faster P-state costs more than is left. Both are checked
-for all jobs at once, so that only the others are treated one by one. A change is projected through the
-battery only where necessary: a joule of demand lowers the battery's later levels by at most a fixed amount,
-so that the last projected levels, minus that amount for all energy spent since, are a lower bound.
+A surplus goes into faster running jobs, then into servers for waiting ones. Nearly all running jobs cannot
+gain: they are at full speed, or the next faster P-state costs more than the remaining energy. Both are
+checked for all jobs at once, so that only the others are treated one by one. A change is projected through
+the battery only where necessary: a joule of demand lowers the battery's later levels by at most a fixed
+amount, so that the last projected levels, minus that amount for all energy spent since, are a lower bound.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RUNS_A_PIECE: Final = 64
 
 @dataclass(frozen=True)
 class _Actions:
-    """Actions in their order, each a few cells: new states, and what they save in their rows."""
+    """Actions in their order, each with a few cells: new states, and the savings in their rows."""
 
     action: IntArray
     """The action that each cell belongs to, ascending."""
@@ -47,7 +47,7 @@ class _Actions:
 
 
 def _expand(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return, for actions of ``counts`` cells, each cell's action and its place among the action's cells."""
+    """Return, for actions of ``counts`` cells, each cell's action and its index among the action's cells."""
     action = np.arange(len(counts)).repeat(counts)
     return action, np.arange(len(action)) - (counts.cumsum() - counts).repeat(counts)
 
@@ -77,10 +77,10 @@ class Lowering:
     def lower(self, jobs: JobTable | None, diff_j: float | None = None) -> None:
         """Go through the paper's four orders: idle servers backward and forward, running ones likewise.
 
-        With ``speed-first``, all of them get slower in these orders before idle ones fall asleep. The last
-        resort are speeds below what walltimes ask for.
+        With ``speed-first``, all of them get slower in these orders before idle ones fall asleep. Speeds
+        below those that walltimes require are the last resort.
 
-        ``jobs``: those that run, if any; ``diff_j``: E_diff of the rest, if it is known.
+        ``jobs``: the running jobs, if any; ``diff_j``: E_diff of the rest, if known.
         """
         if (self.rest.diff_j if diff_j is None else diff_j) >= -self.rest.tolerance_j:
             return
@@ -91,7 +91,7 @@ class Lowering:
         self._slow_running(jobs, False)
 
     def _slow_running(self, jobs: JobTable | None, in_time: bool) -> bool:
-        """Orders 3 and 4: from the violation step to the last, then back to the present."""
+        """Orders 3 and 4: from the violation step to the last, then back to the current one."""
         if jobs is None:
             return False
         rows, at = len(self.rest.states), self.violation
@@ -101,7 +101,7 @@ class Lowering:
     # --- idle servers ---------------------------------------------------------------------------------
 
     def _lower_idle(self, lower: Callable[[int, int, bool], bool]) -> bool:
-        """Orders 1 and 2: from the violation step back to the present, then to the last step."""
+        """Orders 1 and 2: from the violation step back to the current one, then to the last step."""
         after = self.violation + 1
         return lower(0, after, True) or lower(after, len(self.rest.states), False)
 
@@ -139,7 +139,7 @@ class Lowering:
         return False
 
     def _sleeping(self, hosts: HostIds, starts: IntArray, ends: IntArray) -> _Actions:
-        """Sleep in these runs of rows; what saves nothing, the waking after it counted in, is left out."""
+        """Sleep in these runs of rows, except those that do not save energy with the waking after them."""
         rest, cells, dt_s = self.rest, self.cells, self.rest.dt_s[-1:]
         lengths = ends - starts
         counts = lengths + (ends < len(rest.states))  # waking again falls into the row after the run
@@ -157,7 +157,7 @@ class Lowering:
     # --- as few actions as reach the target ---------------------------------------------------------------
 
     def take(self, actions: _Actions) -> bool:
-        """Carry out the fewest first actions that reach the target, or all of them."""
+        """Apply the fewest first actions that reach the target, or all of them."""
         rest, count = self.rest, int(actions.action[-1]) + 1 if len(actions.action) else 0
         target_j = rest.battery.target_j - rest.tolerance_j
         reached = self._end_j(actions, count) >= target_j
@@ -169,18 +169,18 @@ class Lowering:
         return reached
 
     def _end_j(self, actions: _Actions, count: int) -> float:
-        """The level at the end after the first ``count`` actions."""
+        """Return the level at the end after the first ``count`` actions."""
         return float(self.rest.levels_j(-self._saved_j(actions, count))[-1])
 
     def _saved_j(self, actions: _Actions, count: int) -> FloatArray:
-        """What the first ``count`` actions save in each row."""
+        """Return the savings of the first ``count`` actions in each row."""
         cells = slice(int(actions.action.searchsorted(count)))
         saved_j = np.bincount(actions.rows[cells], actions.saved_j[cells], len(self.rest.states))
         return saved_j.astype(np.float64)
 
 
 class _Slowing:
-    """Gives running jobs the next thriftier P-state, row by row, again and again.
+    """Repeatedly gives running jobs the next more efficient P-state, row by row.
 
     With ``in_time``, never so slow that the estimated remaining work does not end by the walltime
     (Eq. 3.28).
@@ -194,11 +194,11 @@ class _Slowing:
         starts_s = dt_s.cumsum() - dt_s
         rows = int(starts_s.searchsorted(float(table.left_s.max())))
         self.lengths_s = np.clip(table.left_s - starts_s[:rows, None], 0.0, dt_s[:rows, None])
-        """Time that each job runs in each row at most, s: [rows, jobs]."""
+        """Maximum time that each job runs in each row, s: [rows, jobs]."""
         self.again()
 
     def again(self) -> _Slowing:
-        """Start again from the present states."""
+        """Restart from the current states."""
         table, rows = self.table, len(self.lengths_s)
         self.states = self.rest.states[:rows, table.hosts]
         self.spare_flops = np.full(len(table.first), np.inf)
@@ -235,7 +235,7 @@ class _Slowing:
     def _affordable(
         self, rows: IntArray, jobs: IntArray, lost_flops: FloatArray
     ) -> tuple[IntArray, IntArray]:
-        """Those changes, in their order, that leave each job the work that it must be able to do."""
+        """Return the changes, in order, after which each job can still do its required work."""
         chosen, spare = [], self.spare_flops.tolist()
         for place, (job, lost) in enumerate(zip(jobs.tolist(), lost_flops[rows, jobs].tolist(), strict=True)):
             if lost <= spare[job]:
@@ -257,11 +257,11 @@ class _Slowing:
 
 
 ROUNDING_J: Final = 1e-3
-"""Difference up to which what is left may suffice for a bound of what is needed, J."""
+"""Tolerance when the remaining energy is compared with a bound of the required energy, J."""
 
 
 class Spending:
-    """E_diff > 0: speed up running jobs, then wake servers for waiting ones; keep what remains."""
+    """E_diff > 0: speed up running jobs, then wake servers for waiting ones; keep the remainder."""
 
     def __init__(
         self,
@@ -272,10 +272,10 @@ class Spending:
         *,
         bounded: bool = True,
     ) -> None:
-        """Find what may be spent: E_comp; if ``bounded``, no more than the battery can lose before the end.
+        """Find the energy to spend: E_comp; if ``bounded``, at most what the battery can lose before the end.
 
         Without the bound, which is not in the paper, only the level at the end counts: spending may take
-        the level below SoC_min on the way. ``levels_j``: the levels of the rest, if they are known.
+        the level below SoC_min before the end. ``levels_j``: the levels of the rest, if known.
         """
         self.rest, self.savings, self.cells, self.ladder = rest, savings, savings.cells, ladder
         self._floor_j = rest.levels_j() if levels_j is None else levels_j
@@ -284,18 +284,18 @@ class Spending:
         self._lost_a_joule = max(battery.charge_efficiency, battery.drawn_per_delivered())
         comp_j = compensation_j(battery, float(self._floor_j[-1]) - battery.target_j)
         self._least_j = battery.min_j - rest.tolerance_j if bounded else -math.inf
-        """The least level that spending may lead to, J."""
+        """Minimum level after spending, J."""
         spare_j = float(np.minimum.reduce(self._floor_j)) - battery.min_j if bounded else math.inf
         self.left_j = max(0.0, min(comp_j, spare_j))
         """Energy that may still be spent, J."""
 
     def has_left(self) -> bool:
-        """Whether anything may still be spent."""
+        """Whether any energy may still be spent."""
         return self.left_j > self.rest.tolerance_j
 
     @cached_property
     def _row_ends_s(self) -> FloatArray:
-        """When each row ends, s from now."""
+        """End of each row, s from now."""
         return self.rest.dt_s.cumsum()
 
     def speed_up(self, jobs: JobTable | None) -> None:
@@ -326,7 +326,7 @@ class Spending:
         return np.asarray(np.minimum(rows, len(self.rest.states)))
 
     def _prices_j(self, table: JobTable, ends: IndexArray) -> FloatArray:
-        """Lower bound of what the next faster P-state costs each job to its expected end (``ends``), J.
+        """Lower bound of the cost of the next faster P-state for each job to its expected end (``ends``), J.
 
         Infinite for jobs that are at full speed to that end.
         """
@@ -345,15 +345,15 @@ class Spending:
         return np.where(np.logical_or.reduceat(rises, table.first), prices_j, np.inf)
 
     def may_wake(self, asleep: HostIds) -> bool:
-        """Whether what is left may suffice for waking one of the servers ``asleep`` for a step."""
+        """Whether the remaining energy may suffice for waking one of the servers ``asleep`` for a step."""
         if not len(asleep):
             return False
         return self.left_j + self.rest.tolerance_j >= self.savings.least_waking_j(float(self.rest.dt_s[0]))
 
     def wake(self, asked: Iterable[tuple[int, int]], idle: int, asleep: HostIds) -> None:
-        """Wake servers for waiting jobs, thriftiest P-state, while that can be paid for.
+        """Wake servers for waiting jobs, most efficient P-state, while there is enough energy.
 
-        ``asked``: the hosts that a job asks for, and the rows that it takes, the waking included; ``idle``:
+        ``asked``: the hosts that a job needs, and the rows that it takes, including waking; ``idle``:
         servers that are on without a job; ``asleep``: those that may be woken.
         """
         if not self.may_wake(asleep):
@@ -382,7 +382,7 @@ class Spending:
     def _raise(self, job: JobTable, end: int) -> int:
         """Try the next faster P-state from now to the expected ``end``.
 
-        Returns the end that is expected of a still faster one; 0 if there is none, or no energy for this.
+        Returns the expected end at a still faster one; 0 if there is none, or not enough energy for this.
         """
         hosts, rows = job.hosts, self.rest.states[:end, job.hosts]
         faster = np.where(self.cells.asleep(rows, hosts), rows, self.ladder.faster(hosts, rows))
@@ -393,7 +393,7 @@ class Spending:
         return int(self._ends(job)[0])
 
     def _pay(self, hosts: HostIds, end: int, columns: StateArray) -> bool:
-        """Make a change if it can be paid for and the battery stays where it should."""
+        """Make a change if there is enough energy and the battery stays within its limits."""
         rest, rows = self.rest, slice(0, end + 1)
         old, before = rest.states[rows, hosts], rest.now_asleep[hosts]
         extra_j = np.zeros(len(rest.states))
@@ -414,6 +414,6 @@ class Spending:
         return True
 
     def _suffices(self, levels_j: FloatArray) -> bool:
-        """Whether the target is reached and, if that is asked for, SoC_min kept on the way."""
+        """Whether the target is reached and, if required, SoC_min is kept before the end."""
         reached = levels_j[-1] >= self.rest.battery.target_j - self.rest.tolerance_j
         return bool(reached and np.minimum.reduce(levels_j) >= self._least_j)

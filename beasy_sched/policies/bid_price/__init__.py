@@ -1,1 +1,1 @@
-"""The policy `bid-price`: a price of energy, solved anew at each step, decides which jobs may start."""
+"""The policy `bid-price`: an energy price, recomputed at each step, decides which jobs may start."""

@@ -1,4 +1,4 @@
-"""Which jobs start: the EASY pass with the price as its gate."""
+"""Admission of jobs: the EASY pass, gated by the price."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ WAKING: Final = "its servers are woken"
 _ROUNDING: Final = 1e-9
 """Relative error of energies that are the same."""
 _MISSES: Final = 4
-"""Number of refusals for lack of energy after which the rest of the queue, which is dearer, is not tried; and
-number of jobs above the price that are looked at, to tell why they wait."""
+"""Number of rejections for lack of energy after which the rest of the queue, which needs more, is not tried;
+and number of jobs above the price that are examined, to report why they wait."""
 _IMPATIENT: Final = 0.1
-"""Share of its expected run that a job waits for others' servers while energy is enough."""
+"""Share of its expected run that a job waits for other jobs' servers while there is enough energy."""
 
 
 class BidPass(EasyPass):
-    """Starts the jobs that the price lets through, those that need least energy first."""
+    """Starts the jobs admitted by the price, those that need least energy first."""
 
     def __init__(
         self, view: View, step: Step, expected: Expected, patience: float, lacking_s: dict[str, float]
     ) -> None:
-        """``patience``: how long a job waits for others' servers, in expected run times.
+        """``patience``: how long a job waits for other jobs' servers, in expected run times.
 
-        ``lacking_s``: since when jobs may start but lack hosts, by id, kept from one pass to the next.
+        ``lacking_s``: time since which admitted jobs lack hosts, by id, kept from one pass to the next.
         """
         super().__init__(view, self._least_energy, self._least_energy)
         self.step, self._expected, self._patience, self._lacking_s = step, expected, patience, lacking_s
         self.hosts_wanted = 0
-        """Hosts for which waiting jobs should have servers woken."""
+        """Number of servers to wake for waiting jobs."""
         self.due_s = math.inf
-        """When the next job will have waited long enough for others' servers, s."""
+        """Time at which the next job will have waited long enough for other jobs' servers, s."""
         self._refused = 0
-        """Jobs for which there was no energy ahead."""
+        """Jobs rejected for lack of energy."""
         self.waking = sum(count for _, count in view.wakes)
         """Hosts that are waking."""
         can_wake = view.power_actions_allowed
@@ -65,12 +65,12 @@ class BidPass(EasyPass):
 
     @cached_property
     def _jobs(self) -> Jobs:
-        """What is expected of the waiting jobs, by place in the queue."""
+        """Expected run times and energies of the waiting jobs, by queue position."""
         return self._expected.waiting(self.view.queue)
 
     @cached_property
     def _in_time(self) -> BoolArray:
-        """Whether each of them is sure to end before the horizon does."""
+        """Whether each of them is certain to end before the horizon does."""
         return self._jobs.end_within(self.step.end_s - self.view.now)
 
     def _place(self, job: Job) -> int:
@@ -84,7 +84,7 @@ class BidPass(EasyPass):
         return places[np.argsort(energy_j, kind="stable")[: paid + _MISSES]]
 
     def wanted(self, job: Job) -> bool:
-        """Whether ``job`` ends in time, is worth its energy, can be paid, and is to have hosts now."""
+        """Whether ``job`` ends in time, is worth its energy, has enough of it, and should get hosts now."""
         if self._refused >= _MISSES:
             return False
         place = self._place(job)
@@ -96,7 +96,7 @@ class BidPass(EasyPass):
     # --- energy -------------------------------------------------------------------------------------------
 
     def _ends_in_time(self, job: Job, place: int) -> bool:
-        """Whether ``job`` is sure to end before the horizon does."""
+        """Whether ``job`` is certain to end before the horizon does."""
         if self._in_time.item(place):
             return True
         self._say(job, TOO_LATE, {"window_end_s": self.step.end_s})
@@ -113,8 +113,8 @@ class BidPass(EasyPass):
     def _is_payable(self, job: Job, place: int) -> bool:
         """Whether the battery stays above the floor, and does not miss its target, with ``job``.
 
-        What is committed in a step only grows: a job that is refused stays so until the next. One that lacks
-        hosts is asked once in a step.
+        Commitments only grow within a step, so a rejected job stays rejected until the next step. A job that
+        lacks hosts is tested once per step.
         """
         payable = self.step.payable
         if job.id not in payable or (payable[job.id] and job.res <= self.free):
@@ -134,7 +134,7 @@ class BidPass(EasyPass):
         return True
 
     def _draw_w(self, job: Job, place: int) -> FloatArray:
-        """Power above sleep to count on for ``job`` if it starts now, W by cell."""
+        """Return the power above sleep assumed for ``job`` if it starts now, W by cell."""
         step, expected = self.step, self._expected
         edges_s, speed = step.cells.edge_s - (self.view.now - step.start_s), step.price.speed
         chance = expected.chance(job, self._jobs.walltime_s.item(place), speed, edges_s)
@@ -143,7 +143,7 @@ class BidPass(EasyPass):
     # --- hosts --------------------------------------------------------------------------------------------
 
     def _insists(self, job: Job, place: int) -> bool:
-        """Whether a job that lacks hosts is to have a reservation: when not enough can be woken for it.
+        """Whether a job that lacks hosts gets a reservation: if not enough servers can be woken for it.
 
         Before that it waits a while for hosts of jobs that end, then for servers that are woken for it.
         """
@@ -162,7 +162,7 @@ class BidPass(EasyPass):
         return False
 
     def _patience_s(self, run_s: float) -> float:
-        """How long a job waits for hosts of others before servers are woken for it, s."""
+        """Return how long a job waits for other jobs' hosts before servers are woken for it, s."""
         return self._patience * (run_s + self._wake_s if self.step.price.rationed else _IMPATIENT * run_s)
 
     def _releases(self) -> Iterable[tuple[float, int]]:
@@ -179,7 +179,7 @@ class BidPass(EasyPass):
         self._lacking_s.pop(job.id, None)
 
     def facts(self, job: Job, free: int | None = None) -> FactDict:
-        """Add what the job is expected to need, and the price."""
+        """Add the job's expected energy, and the price."""
         facts = super().facts(job, free) | {"job_j": self._jobs.energy_j.item(self._place(job))}
         return facts | {"price_j": self.step.price.price_j} if self.step.price.rationed else facts
 

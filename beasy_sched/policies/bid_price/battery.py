@@ -1,6 +1,7 @@
-"""Where the battery goes (Eq. 1): what storing energy costs, and what is left above what must be kept.
+"""Battery trajectory (Eq. 1): losses of storage, and the energy left above the levels to keep.
 
-All losses of the storage are here: whatever makes a joule from the battery dearer than one from the sun.
+All losses of the storage, which make a joule from the battery more expensive than one of production, are
+here.
 """
 
 from __future__ import annotations
@@ -20,43 +21,43 @@ from beasy_sched.units import SECONDS_PER_DAY
 
 
 class Backup(NamedTuple):
-    """What stands behind the battery, by cell."""
+    """Backup power (fuel cell, grid), by cell."""
 
     fuel_cell_w: FloatArray
-    """Planned power of a fuel cell that is held while the battery is above its planned level."""
+    """Planned power of a fuel cell that is reduced while the battery is above its planned level."""
     planned_j: FloatArray
     """That level at the end of each cell."""
     import_w: FloatArray | None = None
-    """What a grid may give; None without a grid."""
+    """Maximum power of a grid; None without a grid."""
 
 
 class Slack(NamedTuple):
-    """What is left above what must not be crossed, J; below 0 where it is crossed."""
+    """Minimum energy above the constraint, J; negative if it is violated."""
 
     slack_j: float
     edge: int
-    """The edge of the cells at which least is left."""
+    """Edge of the cells with the minimum."""
     at_target: bool
-    """Whether that is the target at a window's end, and not the floor."""
+    """Whether the constraint is the target at a window's end, not the floor."""
 
 
 class BatteryProjection(NamedTuple):
-    """The battery with all that is drawn."""
+    """Battery trajectory under a given demand."""
 
     left_j: float
-    """The least that is left above the floor, where the level falls."""
+    """Minimum energy above the floor while the level falls."""
     edge: int
-    """The edge of the cells at which that is."""
+    """Edge of the cells with this minimum."""
     ends_j: FloatArray
-    """The level at the ends of windows."""
+    """Levels at the ends of windows."""
 
 
 class BatteryAhead:
-    """The battery over the cells: a floor to stay above on the way, and a target at the ends of windows.
+    """The battery over the cells, with a floor at all times and a target at the ends of windows.
 
-    With a grid there is neither. The grid takes over at SoC_min, and what it cannot give counts as missing.
-    The battery serves before the grid does, and the grid charges no battery, so that energy for the target
-    would be bought by jobs that wait, at whatever the price of the grid is.
+    With a grid there is neither. The grid takes over at SoC_min, and power beyond its limit counts as
+    missing. The battery serves before the grid does, and the grid does not charge the battery, so energy for
+    the target would be paid for by waiting jobs, regardless of the grid's price.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class BatteryAhead:
         margin: float = LEVEL_MARGIN,
         least_j: float = 0.0,
     ) -> None:
-        """``backup``: what stands behind it; ``margin``: share of the capacity to keep above both levels.
+        """``backup``: backup power; ``margin``: share of the capacity to keep above both levels.
 
         ``least_j``: a level above SoC_min that jobs must leave.
         """
@@ -104,12 +105,12 @@ class BatteryAhead:
         return BatteryProjection(float(above_j[edge - 1]), edge, levels_j[self.cells.goals])
 
     def _alone(self, net_w: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Levels at the edges, J, and what else could be given at a time in each cell; below 0: it lacks."""
+        """Levels at the edges, J, and spare power in each cell; negative: power is missing."""
         levels_j = project_need_j(self.battery, self.level_j, net_w, self.cells.width_s, self._left)
         return levels_j, (net_w + self.battery.discharge_limit_w) * self.cells.width_s
 
     def _with_backup(self, net_w: FloatArray, backup: Backup) -> tuple[FloatArray, FloatArray]:
-        """The same, cell by cell, with a fuel cell that may be held or a grid behind the battery."""
+        """The same, cell by cell, with a fuel cell that may be reduced or a grid as backup."""
         battery, width_s, has_grid = self.battery, self.cells.width_s, backup.import_w is not None
         served_w = net_w + backup.fuel_cell_w
         held_j, served_j = (width_s * gained_w(battery, each_w) for each_w in (net_w, served_w))
@@ -133,14 +134,14 @@ class BatteryAhead:
 
 
 _CYCLE_S: Final = SECONDS_PER_DAY
-"""A cycle begins at the highest level of so long a time."""
+"""Time over which the highest level begins a cycle."""
 
 
 class WearFloor:
-    """The level below which a cycle gets so deep that its energy costs too much wear."""
+    """Battery level below which the energy of a deeper cycle costs too much wear."""
 
     def __init__(self, site: Site, most_per_kwh: float) -> None:
-        """``most_per_kwh``: the most that wear may cost, in the site's currency. Raises ConfigError."""
+        """``most_per_kwh``: maximum cost of wear, in the site's currency. Raises ConfigError."""
         life = site.battery_life
         if life is None or life.price_per_kwh is None:
             raise ConfigError(
@@ -153,7 +154,7 @@ class WearFloor:
         """Times and levels of which none is both older and lower than another."""
 
     def floor_j(self, now: float, level_j: float) -> float:
-        """The level for a step that begins with ``level_j`` in the battery, J."""
+        """Return the minimum level for a step that begins with ``level_j`` in the battery, J."""
         while self._levels and self._levels[-1][1] <= level_j:
             self._levels.pop()
         self._levels.append((now, level_j))

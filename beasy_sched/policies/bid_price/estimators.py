@@ -1,4 +1,4 @@
-"""What `bid-price` learns while it runs: run times, the error of the production forecast, the arrivals."""
+"""Estimators of `bid-price`, updated during a run: run times, error of the production forecast, arrivals."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from beasy_sched.policies.long_jobs import ENOUGH_JOBS
 _BINS: Final = 2048
 """Resolution of the table of survival, as a share of the walltime."""
 _PRIOR_JOBS, _PRIOR_SHARE = 3, 0.7
-"""Jobs that count beside those that have ended, and the share of their walltimes that they need."""
+"""Number of prior jobs added to those that have ended, and the share of their walltimes that they need."""
 _ARRIVALS_KEPT: Final = 400
-"""Jobs that stand for those still to arrive."""
+"""Number of jobs that represent those still to arrive."""
 _FORECAST_JOBS: Final = 50.0
-"""Jobs' worth of work that the demand forecast counts as, against the work that has arrived."""
+"""Weight of the demand forecast against the work that has arrived, in jobs."""
 _ERROR_PRIOR: Final = 3.0
-"""Steps that the prior of the production's error counts as."""
+"""Weight of the prior of the production's error, in steps."""
 _BAND_VARIANCE: Final = 1.0 / 3.0
-"""Second moment of errors that are spread evenly over the band of the forecast."""
+"""Second moment of errors distributed uniformly over the band of the forecast."""
 _ERROR_KEPT: Final = 0.5 ** (1.0 / 144.0)
-"""Weight that errors keep in a step: half of it in 144."""
+"""Decay of the weight of errors per step: half in 144 steps."""
 
 
 class RunTimes:
     """The share of its walltime that a job needs at the reference speed (eps_u, Eq. 3.29), learned.
 
     It may be above 1: a job that runs faster than at the reference speed may do more before it is ended at
-    its walltime. Such a job counts with what it has done by then.
+    its walltime. Such a job counts with the work done by then.
     """
 
     def __init__(self, most: float = 1.0) -> None:
-        """``most``: the largest share that can be done within a walltime, at full speed.
+        """``most``: maximum share that can be done within a walltime, at full speed.
 
-        Beside the jobs that have ended, one counts for survival that needs so much.
+        One prior job that needs this share is added to the ended jobs for survival.
         """
         self._most = most
         self._count, self._sum, self._largest = 0, 0.0, 0.0
         bins = math.ceil(most * _BINS)
         self._shares: FloatArray = np.arange(bins + 1) / _BINS
         self._longer: FloatArray = np.ones(bins + 1)
-        """How many of the jobs need more than each of the shares."""
+        """Number of jobs that need more than each of the shares."""
         self._area: FloatArray = self._shares
         """The integral of that."""
 
     def add(self, share: float) -> None:
-        """Learn from a job that has finished, or reached its walltime, after ``share`` of it."""
+        """Record a job that finished, or reached its walltime, after ``share`` of it."""
         share = min(max(share, 1.0 / _BINS), self._most)
         self._count += 1
         self._sum += share
@@ -59,21 +59,21 @@ class RunTimes:
 
     @property
     def mean(self) -> float:
-        """eps_m: the mean, with three jobs of 0.7 before anything is known."""
+        """eps_m: the mean, including three prior jobs of 0.7."""
         return (self._sum + _PRIOR_JOBS * _PRIOR_SHARE) / (self._count + _PRIOR_JOBS)
 
     @property
     def surest(self) -> float:
-        """eps_ub: what the next job will hardly exceed: the largest seen, 1 until 20 have been."""
+        """eps_ub: probable upper limit of the next job: the largest seen, 1 until 20 have ended."""
         return min(self._largest, 1.0) if self._count >= ENOUGH_JOBS else 1.0
 
     def survival(
         self, done: FloatArray, edges: FloatArray, widths: FloatArray, limit: FloatArray | float
     ) -> FloatArray:
-        """Part of each interval in which a job is expected to run that has done share ``done``.
+        """Return the fraction of each interval in which a job that has done ``done`` is expected to run.
 
         ``done``: [..., 1]; ``edges``: shares of the walltime done at the bounds of the intervals,
-        [..., n + 1]; ``widths``: those done in a whole interval, [..., n] (the first may have begun before
+        [..., n + 1]; ``widths``: shares done in a whole interval, [..., n] (the first may have begun before
         the job); ``limit``: share done when the walltime is over, [..., 1].
         """
         bins = np.minimum(done * _BINS, len(self._longer) - 2).astype(np.intp)
@@ -83,14 +83,14 @@ class RunTimes:
 
 
 class ProductionError:
-    """The error of the production forecast, in units of its uncertainty: mean, spread, how well known."""
+    """Error of the production forecast, in units of its uncertainty: mean, spread, and their precision."""
 
     def __init__(self) -> None:
         """Start with the prior."""
         self._count = self._sum = self._squares = 0.0
 
     def add(self, actual_w: float, forecast_w: float, uncertainty: float) -> None:
-        """Learn from a step with a forecast of more than nothing."""
+        """Record a step with a forecast above zero."""
         if forecast_w <= 0.0 or uncertainty <= 0.0:
             return
         error = min(max((actual_w - forecast_w) / (uncertainty * forecast_w), -2.0), 2.0)
@@ -110,10 +110,10 @@ class ProductionError:
         return max((self._squares + _BAND_VARIANCE * _ERROR_PRIOR) / known - self.mean**2, 0.0)
 
     def expected_w(self, forecast_w: FloatArray, uncertainty: FloatArray, sigmas: float) -> FloatArray:
-        """Production to count on in the steps from the present one, W.
+        """Return a cautious production for the steps from the current one, W.
 
-        In each it is the mean over the steps until then, less ``sigmas`` standard errors, and below the band
-        only as far as production has been there.
+        In each step it is the mean over the steps so far minus ``sigmas`` standard errors, and below the band
+        only as far as production has been.
         """
         known = self._count + _ERROR_PRIOR
         doubt = self.variance / known + _BAND_VARIANCE * (_ERROR_PRIOR / known) ** 2
@@ -125,15 +125,15 @@ class ProductionError:
 
 
 class SeenArrivals:
-    """The last 400 jobs that have arrived, which those to come are expected to be like; and all work."""
+    """The last 400 submitted jobs, used as a model of future ones; and the total work."""
 
     def __init__(self) -> None:
-        """Remember none yet."""
+        """Begin without jobs."""
         self._last: deque[tuple[int, float]] = deque(maxlen=_ARRIVALS_KEPT)
         self._count, self._work_host_s, self._first_s = 0, 0.0, math.inf
 
     def add(self, now: float, hosts: int, walltime_s: float) -> None:
-        """Note a job that has arrived."""
+        """Record a submitted job."""
         self._last.append((hosts, walltime_s))
         self._count += 1
         self._work_host_s += hosts * walltime_s
@@ -144,20 +144,20 @@ class SeenArrivals:
         return np.array(self._last, dtype=np.float64).reshape(-1, 2).T
 
     def residual_s(self) -> float:
-        """Mean walltime that is left to jobs met at any time, weighted by their hosts, s; 0 without jobs."""
+        """Mean remaining walltime of jobs at a random time, weighted by their hosts, s; 0 without jobs."""
         hosts, walltime_s = self.columns()
         return float(hosts @ walltime_s**2 / (2.0 * hosts @ walltime_s)) if self._count else 0.0
 
     def mean_hosts(self, now: float, least_s: float) -> float:
-        """Hosts that all jobs filled for their walltimes since the first one, ``least_s`` ago at least."""
+        """Mean number of hosts occupied by all jobs for their walltimes, over at least ``least_s``."""
         return self._work_host_s / max(now - self._first_s, least_s)
 
     def ratio(self, foreseen_host_s: float) -> float:
-        """Ratio of the work that has arrived to the work that was foreseen until now, shrunk towards 1.
+        """Return the ratio of submitted to forecast work until now, shrunk towards 1.
 
-        The work of n jobs is off by 2 / sqrt(n) or so, for sizes that spread as those of the synthetic
-        workloads do; 50 jobs' worth is added to both, so that it counts as much as a forecast that is good to
-        30 %.
+        The relative error of the work of n jobs is about 2 / sqrt(n) for sizes distributed as in the
+        synthetic workloads; the work of 50 jobs is added to both, which corresponds to a forecast with an
+        error of 30 %.
         """
         if not self._count:
             return 1.0
@@ -168,10 +168,10 @@ class SeenArrivals:
 def share_to_come(
     hosts: FloatArray, mean_s: FloatArray, surest_s: FloatArray, age_s: FloatArray, left_s: FloatArray
 ) -> FloatArray:
-    """Share of the demand of a time that comes from jobs that have not arrived yet: [job, time].
+    """Return the share of the demand at a time that comes from jobs not yet submitted: [job, time].
 
-    For stationary arrivals of jobs with mean runs ``mean_s``: at ``age_s`` from now, jobs that came after now
-    are at most so old; those that may not end (they take up to ``surest_s``) in the ``left_s`` are not
+    For stationary arrivals of jobs with mean runs ``mean_s``: at ``age_s`` from now, jobs submitted after now
+    have at most this age; jobs that may not end (they take up to ``surest_s``) within ``left_s`` are not
     started.
     """
     young = np.minimum(mean_s[:, None], age_s) - np.maximum(surest_s[:, None] - left_s, 0.0)

@@ -1,4 +1,4 @@
-"""The servers as `bid-price` counts them: at two speeds, the fastest and the thriftiest of their kind."""
+"""Server model of `bid-price`: two speeds, the fastest and the most efficient of each kind."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.model.power import PowerModel
 
 _LEAST_BUSY_W: Final = 1e-6
-"""A busy server counts as drawing at least this much above its sleep, W: some draw the same in all states."""
+"""Minimum power of a busy server above its sleep, W: some servers draw the same in all states."""
 
 
 class Speed(IntEnum):
-    """At which of its two speeds a server runs."""
+    """The two speeds of a server."""
 
     FAST = 0
-    """Its highest speed."""
+    """Highest speed."""
     THRIFTY = 1
-    """The speed with the least energy above that of sleep for each flop."""
+    """Speed with the least energy above sleep per flop."""
 
 
 class TwoSpeedFleet:
@@ -57,7 +57,7 @@ class TwoSpeedFleet:
         """F_ref, the speed that walltimes refer to, flops/s."""
         fastest_flops = float(self._flops[Speed.FAST, present].max(initial=0.0))
         self.most_share = max(fastest_flops / self.reference_flops, 1.0)
-        """The largest share of its walltime at F_ref that a job can do before that is over."""
+        """Maximum share of its walltime at F_ref that a job can do within its walltime."""
 
     def hosts_w(self, hosts: HostIds, speed: Speed) -> float:
         """Power of busy ``hosts`` above their sleep, W."""
@@ -78,6 +78,6 @@ class TwoSpeedFleet:
 
 
 def _thriftiest(kind: ServerKind, rest_w: float) -> int:
-    """The P-state with the least energy per flop, among those at which no job outlives its walltime."""
+    """Return the P-state with the least energy per flop among those at which no job exceeds its walltime."""
     fast_enough = [p for p in kind.computing if kind.speeds_flops[p] >= kind.reference_speed_flops]
     return min(fast_enough, key=lambda p: ((kind.full_w[p] - rest_w) / kind.speeds_flops[p], p))

@@ -1,7 +1,7 @@
-"""The time to plan for, in cells, and what is predicted of it.
+"""Planning horizon in cells, with its predictions.
 
-Production and demand are predicted step by step: from the offline plans where there are any, otherwise from
-the predictions of the production that a policy may see, or else from what has been seen so far.
+Production and demand are predicted step by step: from the offline plans if there are any, otherwise from
+the production forecast available to policies, or else from past production.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S
 _FINE: Final = 24
 _COARSE: Final = 6
 _MIDDLE: Final = 144
-"""So many steps are cells of their own, then so many cells have six steps each."""
+"""Number of steps that are separate cells, and number of the following cells of six steps each."""
 _FAR: Final = 96
-"""Number of cells, about, that the rest is divided into."""
+"""Approximate number of cells of the rest."""
 _UNSEEN_UNCERTAINTY: Final = 0.3
-"""Uncertainty of production that is only expected to be as it was a day before."""
+"""Relative uncertainty of production predicted as that of the previous day."""
 
 
 class Cells:
-    """Cells of whole steps from the present step to the end of the horizon: short ones first."""
+    """Cells of whole steps from the current step to the end of the horizon, short ones first."""
 
     def __init__(self, steps: int, step_s: float, ends: Sequence[int] = ()) -> None:
         """``ends``: steps (from now) at which windows end, and so do cells; ``steps`` is the last one."""
@@ -47,7 +47,7 @@ class Cells:
         self.width_s: FloatArray = np.diff(self.edge_s)
         self.middle_s: FloatArray = self.edge_s[:-1] + 0.5 * self.width_s
         self.goals: IndexArray = np.searchsorted(self.bounds, goals)
-        """Which edges are ends of windows."""
+        """Indices of the edges that are ends of windows."""
 
     def __len__(self) -> int:
         return len(self.width_s)
@@ -58,7 +58,7 @@ class Cells:
         return sums / np.diff(self.bounds)
 
     def filled(self, counts: FloatArray, until_s: FloatArray) -> FloatArray:
-        """Sum of ``counts`` that are there from now ``until_s`` each, mean of every cell."""
+        """Return the sum of ``counts``, each present from now ``until_s``, as the mean of every cell."""
         edge, size = np.searchsorted(self.edge_s, until_s), len(self.edge_s) + 1
         gone = np.cumsum(np.bincount(edge, counts, size))[:-1]
         gone_s = np.cumsum(np.bincount(edge, counts * until_s, size))[:-1]
@@ -67,31 +67,31 @@ class Cells:
 
 
 class ForeseenSteps(NamedTuple):
-    """Predictions from the present step on, one value a step."""
+    """Predictions from the current step on, one value per step."""
 
     renew_w: FloatArray
     uncertainty: FloatArray
     given_w: FloatArray
-    """What hydrogen gives in addition to the production, less the base load; below 0 where it takes more."""
+    """Hydrogen power in addition to the production, minus the base load; negative for a net use."""
     held_w: FloatArray
-    """What a fuel cell gives, too, as far as the battery is not above its planned level."""
+    """Further power of a fuel cell, as long as the battery is not above its planned level."""
     planned_j: FloatArray
     """That level at the end of each step, J."""
     flops: FloatArray | None
-    """Work of all jobs that run then, flops/s; None where no demand is predicted."""
+    """Work of all jobs that run then, flops/s; None without a demand forecast."""
 
 
 class Foresight:
-    """Looks ahead, and learns how far production is from what it foresees."""
+    """Predicts production and demand, and learns the error of its production forecast."""
 
     def __init__(self, view: View, site: Site, production: Literal["plan", "forecast"] = "plan") -> None:
-        """Look through ``view``; ``production``: what counts where there are both."""
+        """Use ``view``; ``production``: the preferred forecast if there are both."""
         self._view, self._site = view, site
         self._from_plan = production == "plan" or view.outlook is None
         self._errors = ProductionError()
         self._seen_w: list[float] = []
         self._next = (0.0, 0.0)
-        """Production (W) and uncertainty that were foreseen for the next step."""
+        """Production (W) and uncertainty predicted for the next step."""
         hydrogen = site.storage.hydrogen
         self._holds = hydrogen is not None and hydrogen.hold is Hold.SURPLUS
         platform = view.platform
@@ -101,7 +101,7 @@ class Foresight:
         """Power and work of 0, 1, ... busy servers."""
 
     def end_s(self, now: float) -> float:
-        """End of the horizon: of the last planned window, or else of the present one, s."""
+        """End of the horizon: of the last planned window, or else of the current one, s."""
         if now < self._view.planned_until_s - TIME_TOLERANCE_S:
             return self._view.planned_until_s
         window_s = self._site.window_s
@@ -125,7 +125,7 @@ class Foresight:
         return foreseen
 
     def supply_w(self, foreseen: ForeseenSteps, cells: Cells, sigmas: float) -> FloatArray:
-        """Production to count on, with as many standard errors less, and what hydrogen gives: W by cell."""
+        """Return production minus a number of standard errors, plus hydrogen power, W by cell."""
         renew_w = self._errors.expected_w(foreseen.renew_w, foreseen.uncertainty, sigmas)
         renew_w[0] = self._seen_w[-1]
         return cells.means(renew_w + foreseen.given_w)
@@ -162,7 +162,7 @@ class Foresight:
         return ForeseenSteps(*(np.concatenate(parts)[:steps] for parts in zip(*columns, strict=True)))
 
     def _as_before(self, steps: int) -> FloatArray:
-        """Production of the same time a day before, or the mean so far."""
+        """Return the production at the same time of the previous day, or the mean so far."""
         seen = np.array(self._seen_w)
         day = round(SECONDS_PER_DAY / self._site.step_s)
         if len(seen) <= day:

@@ -1,6 +1,6 @@
-"""What is expected of jobs, as learned from those that have ended: how long they run, and what they draw.
+"""Expected run times and powers of jobs, learned from those that have ended.
 
-Before a job has hosts it is counted on a mean server; afterwards, on its hosts.
+A job without hosts is assumed to run on a mean server, otherwise on its hosts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from beasy_sched.policies.long_jobs import BEYOND, ENDS_THAT_TELL, LongJobs
 
 
 class Jobs(NamedTuple):
-    """Jobs that do not run yet, and what is expected of them: one value for each."""
+    """Expected values of jobs that are not running yet, one value each."""
 
     hosts: FloatArray
     walltime_s: FloatArray
@@ -30,50 +30,50 @@ class Jobs(NamedTuple):
     run_s: FloatArray
     """Expected run times at each speed, s: [speed, job]."""
     surest_s: FloatArray
-    """Run times at the thriftiest speed that will hardly be exceeded."""
+    """Run times at the most efficient speed that will hardly be exceeded."""
     energy_j: FloatArray
-    """Expected energies above sleep at the thriftiest speed."""
+    """Expected energies above sleep at the most efficient speed."""
 
     def end_within(self, left_s: float) -> BoolArray:
-        """Whether each is sure to end within ``left_s`` at the thriftiest speed if it starts now."""
+        """Whether each is certain to end within ``left_s`` at the most efficient speed if it starts now."""
         return np.asarray(self.surest_s <= left_s - END_MARGIN_S)
 
     def at(self, places: IndexArray | BoolArray) -> Jobs:
-        """Choose some of them."""
+        """Return the selected jobs."""
         return Jobs(*(values[..., places] for values in self))
 
 
 class Expected:
-    """Run times and energies of jobs, as learned from those that have ended.
+    """Run times and energies of jobs, learned from those that have ended.
 
-    A long job, without a walltime or with one beyond all that is planned, gets one: the longest run of such
+    A long job, without a walltime or with one beyond the planned horizon, gets one: the longest run of such
     jobs, or the rest of the horizon until 20 of them have ended. A job that only holds its hosts (a delay
     job) takes as long at every speed; it counts as if its hosts computed, so that its energy is
     overestimated.
     """
 
     def __init__(self, fleet: TwoSpeedFleet, planned_s: float = math.inf) -> None:
-        """Know nothing of the jobs on ``fleet`` yet.
+        """Begin without knowledge of the jobs on ``fleet``.
 
-        ``planned_s``: longest walltime that can end within what is planned, s.
+        ``planned_s``: longest walltime that can end within the planned horizon, s.
         """
         self.fleet = fleet
         self.arrivals = SeenArrivals()
         self._run_times = RunTimes(fleet.most_share)
         self._slowness: FloatArray = fleet.reference_flops / fleet.flops
-        """Run times at each speed, of those at the reference speed."""
+        """Run times at each speed, derived from those at the reference speed."""
         self._long = LongJobs(min(planned_s, LARGEST_NUMBER))
-        """Long jobs, and what they would have run at the reference speed."""
+        """Long jobs, and their run times at the reference speed."""
         self._rest_s = math.inf
 
     def begin_step(self, rest_s: float) -> None:
-        """Tell what will be left of the horizon after the step that begins, s."""
+        """Set the length of the horizon after the current step, s."""
         self._rest_s = rest_s
 
     def learn(self, view: View) -> None:
-        """Learn from the jobs that have ended, and note those that have arrived.
+        """Learn from the jobs that have ended, and record those submitted.
 
-        Call it in `schedule` only, which sees each of them once.
+        Must be called in `schedule` only, which receives each of them once.
         """
         ended = [job for job in view.ended if job.state in ENDS_THAT_TELL]
         for job, done_s in zip(ended, self._done_s(view, ended).tolist(), strict=True):
@@ -85,7 +85,7 @@ class Expected:
             self.arrivals.add(view.now, job.res, min(job.walltime_s, self._longest_s))
 
     def _done_s(self, view: View, jobs: list[Job]) -> FloatArray:
-        """Time that what jobs have done takes at the reference speed; of delay jobs, that they have run."""
+        """Return the time that past work takes at the reference speed; for delay jobs, their run so far."""
         if not jobs:
             return np.empty(0)
         progress = view.progress(jobs)
@@ -96,12 +96,12 @@ class Expected:
 
     @property
     def mean_share(self) -> float:
-        """eps_m: run times that are expected at the reference speed, in walltimes."""
+        """eps_m: expected run times at the reference speed, in walltimes."""
         return self._run_times.mean
 
     @property
     def _longest_s(self) -> float:
-        """What counts as the walltime of a long job, s."""
+        """Assumed walltime of a long job, s."""
         if self._long.expected_s < math.inf:
             return self._long.expected_s
         surest = min(self._run_times.surest * self._slowness.item(Speed.THRIFTY), 1.0)
@@ -110,7 +110,7 @@ class Expected:
     def of(
         self, hosts: FloatArray | IntArray, walltime_s: FloatArray, computes: BoolArray | bool = True
     ) -> Jobs:
-        """Return what is expected of jobs that ask for ``hosts`` for up to ``walltime_s``."""
+        """Return the expected values of jobs that need ``hosts`` for up to ``walltime_s``."""
         walltime_s = np.where(self._long.among(walltime_s), self._longest_s, walltime_s)
         slowness = np.where(computes, self._slowness[:, None], 1.0)
         run_s = walltime_s * (self._run_times.mean * slowness)
@@ -119,17 +119,17 @@ class Expected:
         return Jobs(hosts.astype(np.float64), walltime_s, run_s, surest_s, energy_j)
 
     def waiting(self, queue: JobQueue) -> Jobs:
-        """Return what is expected of the waiting jobs, by place; places without a job count for nothing."""
+        """Return the expected values of the waiting jobs, by queue position."""
         return self.of(queue.res, queue.walltime_s, queue.computes)
 
     def seen(self) -> Jobs:
-        """Return what is expected of jobs like the last that have arrived, in ascending order of energy."""
+        """Return the expected values of jobs like the last submitted ones, in ascending order of energy."""
         hosts, walltime_s = self.arrivals.columns()
         seen = self.of(hosts, walltime_s)
         return seen.at(np.argsort(seen.energy_j, kind="stable"))
 
     def chance(self, job: Job, walltime_s: float, speed: Speed, edges_s: FloatArray) -> FloatArray:
-        """Part of each cell in which ``job`` is expected to run if it starts now.
+        """Return the fraction of each cell in which ``job`` is expected to run if it starts now.
 
         ``edges_s``: bounds of the cells from now, the first not above 0.
         """
@@ -142,7 +142,7 @@ class Expected:
     def running_w(self, view: View, speed: Speed, cells: Cells) -> tuple[FloatArray, FloatArray]:
         """Power above sleep of the running jobs at ``speed``, by cell: mean (W) and variance (W2).
 
-        Each runs on with the probability that follows from the work it has done.
+        Each continues with a probability that follows from the work it has done.
         """
         fleet, jobs = self.fleet, [*view.running.values()]
         if not jobs:

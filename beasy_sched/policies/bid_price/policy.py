@@ -39,24 +39,24 @@ class BidPriceOptions(Options, frozen=True):
     """Options of `bid-price`."""
 
     patience: float = 1.0
-    """How long a job waits for others' servers while energy is rationed, in expected run times."""
+    """Time that a job waits for other jobs' servers while energy is rationed, in expected run times."""
     production: Literal["plan", "forecast"] = "plan"
-    """Which prediction of the production is used where there are both."""
+    """Production forecast used if there are both."""
     most_per_kwh: float | None = None
-    """Highest price at which energy from a grid is used, in the site's currency; None: any."""
+    """Maximum price at which energy from a grid is used, in the site's currency; None: any."""
     most_wear_per_kwh: float | None = None
-    """Highest cost of the battery's wear at which it is discharged for jobs that start, in the site's
-    currency per kWh; None: any. Requires ``[battery.life]`` with a price."""
+    """Maximum cost of battery wear at which it is discharged for starting jobs, in the site's currency per
+    kWh; None: any. Requires ``[battery.life]`` with a price."""
     risk: str | float | None = None
-    """Share of windows (``"5%"``) that may see a job killed for lack of energy, or the battery below SoC_min:
-    supplies are quantiles of the forecast. None: no promise, and margins that are always the same."""
+    """Limit on the share of windows (``"5%"``) in which a job is killed for lack of energy, or the battery
+    falls below SoC_min: supplies are quantiles of the forecast. None: no limit, and constant margins."""
 
 
 class BidPrice(Policy):
-    """Starts the jobs whose energy costs no more than a price, which is solved again at each step."""
+    """Starts the jobs whose energy does not exceed a price, which is recomputed at each step."""
 
     name = "bid-price"
-    summary = "a price of energy, solved anew at each step, decides which jobs may start"
+    summary = "an energy price, recomputed at each step, decides which jobs may start"
     words = BID_PRICE_WORDS
     needs_power = True
     needs_speeds = True
@@ -74,7 +74,7 @@ class BidPrice(Policy):
         return [*never_started(inputs, self.name, long_ones_start=True)]
 
     def begin(self, view: View) -> None:
-        """Lay out powers and speeds; nothing is known of the jobs yet."""
+        """Tabulate powers and speeds; no jobs are known yet."""
         if view.site is None:
             raise ConfigError("the policy requires a site: pass --site FILE")
         self._fleet = TwoSpeedFleet(view.platform, view.power_model)
@@ -96,11 +96,11 @@ class BidPrice(Policy):
         self._wait_s = np.array([break_even_s(kind) for kind in view.platform.kinds])[view.platform.kind_of]
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """Return what became of the promise, where there is one."""
+        """Return the results of the risk limit, if there is one."""
         return {} if self._risk is None else {"risk": self._risk.results()}
 
     def power_actions(self, view: View) -> Sequence[Action]:
-        """At the beginning of each step: solve the price again and set the speed."""
+        """At the beginning of each step: recompute the price and set the speed."""
         if view.budget is None or view.storage_state is None:
             return ()
         self._step = step = self._maker.make(view.budget, view.storage_state.battery_j)
@@ -112,7 +112,7 @@ class BidPrice(Policy):
         return actions
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """At every message: start what may start, wake servers, let idle servers sleep."""
+        """At every message: start admitted jobs, wake servers, put idle servers to sleep."""
         if self._risk is not None:
             self._risk.look()
         if self._step is None:
@@ -139,7 +139,7 @@ class BidPrice(Policy):
         ]
 
     def _wake(self, view: View, bids: BidPass, speed: Speed) -> list[Action]:
-        """Wake servers, straight to the step's speed, for jobs that have waited for long enough."""
+        """Wake servers, directly to the step's speed, for jobs that have waited long enough."""
         if bids.hosts_wanted <= bids.free + bids.waking:
             return []
         requested = view.wake_requested()

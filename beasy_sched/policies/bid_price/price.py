@@ -1,10 +1,10 @@
-"""The price of energy: the energy of the dearest jobs that may start, solved anew at each step.
+"""The price of energy: the largest energy of a job that may start, recomputed at each step.
 
-Demand that is known or predicted is laid out over the cells of the horizon: running jobs, waiting ones as if
-they started now, and those still to arrive. The price is the least energy of a job such that all jobs up to
-it take the battery below its floor, or below its target at the end of a window: some of those that need as
-much may start, too. It is the bid price of a deterministic linear model that is re-solved (Talluri and van
-Ryzin, The Theory and Practice of Revenue Management, ch. 3).
+Known and predicted demand is distributed over the cells of the horizon: running jobs, waiting ones as if they
+started now, and those still to arrive. The price is the least energy of a job such that all jobs up to it
+take the battery below its floor, or below its target at the end of a window; some of those that need exactly
+this energy may also start. It is the bid price of a deterministic linear model that is re-solved (Talluri and
+van Ryzin, The Theory and Practice of Revenue Management, ch. 3).
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class Demand:
     running_w: Mapping[Speed, FloatArray]
     """Mean power of the running jobs above sleep at both speeds, W by cell."""
     waiting: Jobs
-    """The waiting jobs that are sure to end in time."""
+    """Waiting jobs that are certain to end in time."""
     seen_j: FloatArray
-    """Energies of the jobs that have arrived, like which those to come are, J, ascending."""
+    """Energies of the submitted jobs, used as a model of future ones, J, ascending."""
     coming: FloatArray
-    """Servers for jobs still to arrive, of up to that energy, at the thriftiest speed: [job + 1, cell]; the
-    first row is 0."""
+    """Servers for future jobs of up to that energy, at the most efficient speed: [job + 1, cell]; the first
+    row is 0."""
     overhead: float = OVERHEAD
 
     def power_w(self, price_j: float, speed: Speed) -> FloatArray:
-        """Mean power of each cell, W: jobs up to ``price_j``; later ones at the thriftiest speed.
+        """Mean power of each cell, W: jobs up to ``price_j``; later ones at the most efficient speed.
 
-        What exceeds the servers moves to later cells.
+        Demand beyond the servers moves to later cells.
         """
         fleet, cells, jobs = self.fleet, self.cells, self.waiting
         chosen = jobs.energy_j <= price_j
@@ -62,32 +62,32 @@ class Demand:
 
 @dataclass(frozen=True)
 class Price:
-    """What a step's energy is worth."""
+    """Value of energy in a step."""
 
     price_j: float
-    """lambda: the energy of the dearest jobs that may start, J; infinite where energy is enough."""
+    """lambda: maximum energy of a job that may start, J; infinite if there is enough energy."""
     speed: Speed
     """The speed of all servers."""
     slack: Slack
-    """What all jobs together would leave."""
+    """Slack if all jobs ran."""
     binding: Slack
-    """What jobs up to the price would leave, if all of them were served."""
+    """Slack if all jobs up to the price ran."""
     everything_w: FloatArray
-    """Demand of all jobs at the thriftiest speed, W by cell."""
+    """Demand of all jobs at the most efficient speed, W by cell."""
 
     @property
     def rationed(self) -> bool:
-        """Whether there is less energy than is asked for, and a price."""
+        """Whether there is less energy than demand, and a price."""
         return self.price_j < np.inf
 
     @property
     def scarce(self) -> bool:
-        """Whether there is less energy than is asked for, whether or not there is a price yet."""
+        """Whether there is less energy than demand, with or without a price."""
         return self.slack.slack_j < 0.0
 
 
 def solve(demand: Demand, battery: BatteryAhead, supply_w: FloatArray) -> Price:
-    """Find the price, and the speed: the fastest where all jobs together leave some slack at it."""
+    """Find the price, and the speed: the fastest if all jobs together leave slack at it."""
 
     def slack(price_j: float, speed: Speed = Speed.THRIFTY) -> Slack:
         return battery.slack(supply_w - demand.power_w(price_j, speed))

@@ -1,4 +1,4 @@
-"""What is worked out at the start of a step: what lies ahead, the price, and what can still be committed."""
+"""Computations at the start of a step: forecast, price, and energy that can still be committed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from beasy_sched.policies.risk import CalibratedRisk
 
 @dataclass
 class Step:
-    """The price of a step, and the power that jobs may still be given; starts of jobs take from it."""
+    """Price of a step, and the power still available to jobs, reduced by each start."""
 
     start_s: float
     end_s: float
@@ -39,17 +39,17 @@ class Step:
     battery: BatteryAhead
     price: Price
     supply_j: float
-    """Supply that the price counts on."""
+    """Supply assumed for the price."""
     left_w: FloatArray
-    """Supply that commitments count on, less what is committed."""
+    """Supply assumed for commitments, minus commitments."""
     goals_j: FloatArray
-    """Levels at the ends of windows that commitments must leave: the target, or what a sleeping site would
-    leave; none where energy is enough for all."""
+    """Minimum levels at the ends of windows after commitments: the target, or the level of a sleeping site;
+    none if there is enough energy for all."""
     payable: dict[str, bool] = field(default_factory=dict)
-    """Whether there was energy for a job when it was last asked, by id."""
+    """Whether there was enough energy for a job when it was last tested, by id."""
 
     def facts(self) -> FactDict:
-        """Return what the price is made of."""
+        """Return the facts behind the price."""
         price = self.price
         facts: FactDict = {
             "window_end_s": self.end_s,
@@ -65,14 +65,14 @@ class Step:
         return facts
 
     def bound(self) -> FactDict:
-        """Return what the price keeps, the target or the floor, and until when it will hardly fall."""
+        """Return the price's constraint, target or floor, and the time until which it will hardly fall."""
         binding = self.price.binding
         at_s = self.start_s + float(self.cells.edge_s[binding.edge])
         return {"bound": "target" if binding.at_target else "floor", "binding_at_s": at_s}
 
 
 class StepMaker:
-    """Works out the price at the start of each step."""
+    """Computes the price at the start of each step."""
 
     def __init__(
         self,
@@ -84,20 +84,20 @@ class StepMaker:
         risk: CalibratedRisk | None,
         most_wear_per_kwh: float | None,
     ) -> None:
-        """Expect of jobs what ``expected`` does.
+        """``expected``: expected values of jobs.
 
-        ``most_per_kwh``: the highest price of a grid's energy; ``risk``: the promise to keep, if any;
-        ``most_wear_per_kwh``: the highest cost of the battery's wear. Raises ConfigError.
+        ``most_per_kwh``: maximum price of a grid's energy; ``risk``: the risk limit, if any;
+        ``most_wear_per_kwh``: maximum cost of battery wear. Raises ConfigError.
         """
         self._view, self._site, self._risk = view, site, risk
         self._foresight, self._expected = foresight, expected
         self._foreseen_work = 0.0
-        """Work that was foreseen to be done by now, flops."""
+        """Work predicted to be done by now, flops."""
         self._most_per_kwh = math.inf if most_per_kwh is None else most_per_kwh
         self._wear = None if most_wear_per_kwh is None else WearFloor(site, most_wear_per_kwh)
 
     def make(self, budget: StepBudget, battery_j: float) -> Step:
-        """Solve the price of the step that has just begun with ``battery_j`` in the battery."""
+        """Compute the price of the step that has just begun with ``battery_j`` in the battery."""
         start_s, site, foresight, expected = budget.start_s, self._site, self._foresight, self._expected
         fleet, end_s, cells = expected.fleet, foresight.end_s(start_s), foresight.cells(start_s)
         expected.begin_step(end_s - start_s - site.step_s)
@@ -129,7 +129,7 @@ class StepMaker:
     def _supplies_w(
         self, budget: StepBudget, foreseen: ForeseenSteps, cells: Cells
     ) -> tuple[FloatArray, FloatArray]:
-        """The supplies that the price and that jobs which start count on, W by cell."""
+        """Return the supplies assumed for the price and for starting jobs, W by cell."""
         foresight, risk = self._foresight, self._risk
         if risk is None:
             hopeful_w = foresight.supply_w(foreseen, cells, RATIONING_SIGMAS)
@@ -140,7 +140,7 @@ class StepMaker:
         return cells.means(hopeful_w + foreseen.given_w), cells.means(risk.careful_w + foreseen.given_w)
 
     def _backup(self, start_s: float, cells: Cells, foreseen: ForeseenSteps) -> Backup | None:
-        """What a fuel cell that may be held and a grid can give; None without either."""
+        """Return the backup of a reducible fuel cell and a grid; None without either."""
         grid, import_w = self._site.grid, None
         if grid is not None:
             import_w = np.full(len(cells), grid.import_limit_w)
@@ -153,7 +153,7 @@ class StepMaker:
     def _demand(
         self, cells: Cells, foreseen: ForeseenSteps, start_s: float, running_w: dict[Speed, FloatArray]
     ) -> Demand:
-        """The running jobs, the waiting ones that are sure to end in time, and those to come."""
+        """Return the running jobs, the waiting ones that are certain to end in time, and future ones."""
         queue, expected, left_s = self._view.queue, self._expected, float(cells.edge_s[-1])
         waiting, seen = expected.waiting(queue).at(queue.places()), expected.seen()
         servers = cells.means(self._demand_flops(foreseen, start_s)) / expected.fleet.flops[Speed.THRIFTY]
@@ -170,9 +170,9 @@ class StepMaker:
         )
 
     def _demand_flops(self, foreseen: ForeseenSteps, start_s: float) -> FloatArray:
-        """Predicted work of all jobs in each step, flops/s, scaled by what has arrived.
+        """Return the predicted work of all jobs in each step, flops/s, scaled by the submitted work.
 
-        Without a prediction, as much is expected as has arrived.
+        Without a prediction, the past rate of submissions is assumed.
         """
         arrivals, step_s = self._expected.arrivals, self._site.step_s
         host_flops = self._expected.mean_share * self._expected.fleet.reference_flops

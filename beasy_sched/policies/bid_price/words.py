@@ -8,14 +8,14 @@ from beasy_sched.engine.words import Sentences, Words
 from beasy_sched.policies.easy import BACKFILLED, EASY_WORDS, HEAD, IDLE_WORDS
 from beasy_sched.policies.words import FILLER, HEAD_TOLD, LACKS, STEP
 
-_PRICED: Final = "[ It is expected to need {job_j}][, and the price of energy is {price_j}][job_j?.]"
+_PRICED: Final = "[ It is expected to need {job_j}][; the price of energy is {price_j}][job_j?.]"
 _AHEAD: Final = (
-    " Production to count on and what hydrogen gives come to {supply_j} until {window_end_s}; all jobs, those"
-    " expected among them, and sleeping servers need {demand_j}. {battery_j} are in the battery."
+    " Expected production and hydrogen provide {supply_j} until {window_end_s}; all jobs, including expected"
+    " ones, and sleeping servers need {demand_j}. The battery holds {battery_j}."
 )
 _BOUND: Final = (
-    "[bound=target? What counts is the battery's target for {binding_at_s}.]"
-    "[bound=floor? What counts is that the battery does not fall to SoC_min by {binding_at_s}.]"
+    "[bound=target? The binding constraint is the battery target at {binding_at_s}.]"
+    "[bound=floor? The binding constraint is SoC_min at {binding_at_s}.]"
 )
 
 BID_PRICE_WORDS: Final[Sentences] = {
@@ -26,40 +26,40 @@ BID_PRICE_WORDS: Final[Sentences] = {
     ("postpone", "dearer than the price of energy"): Words(
         "It is expected to need {job_j}; energy is rationed, and only jobs of up to {price_j} may"
         " start." + _BOUND,
-        of_jobs="needed more energy than its price allowed",
+        of_jobs="needed more energy than the price allowed",
     ),
     ("postpone", "not sure to end in time"): Words(
-        "Jobs have needed so much of their walltimes that it might not end by {window_end_s}, the end of what"
-        " is planned for.",
-        of_jobs="were not sure to end before the plan does",
+        "Given how much of their walltimes past jobs used, it might not end by {window_end_s}, the end of the"
+        " horizon.",
+        of_jobs="might not finish before the end of the plan",
     ),
     ("postpone", "the battery would fall too low"): Words(
-        "With all that runs, and with little sun and wind, it could take the battery to SoC_min by"
+        "Together with the running jobs and low production, it could drain the battery to SoC_min by"
         " {lowest_at_s}.",
         of_jobs="could have emptied the battery",
     ),
     ("postpone", "the target would be missed"): Words(
-        "With all that runs, and with little sun and wind, the battery could miss its target by"
+        "Together with the running jobs and low production, it could make the battery miss its target by"
         " {window_end_s}.",
-        of_jobs="could have cost the battery's target",
+        of_jobs="could have made the battery miss its target",
     ),
     ("postpone", "waits for servers that are on"): Words(
-        LACKS + "; servers are woken for it at {wakes_at_s} if no job ends before.",
-        of_jobs="too few servers were on",
+        LACKS + "; servers will be woken for it at {wakes_at_s} if no job ends before.",
+        of_jobs="not enough servers were on",
     ),
     ("postpone", "its servers are woken"): Words(
         LACKS + "; servers are being woken.",
         of_jobs="their servers were being woken",
     ),
     ("P-state", "speed of the step"): Words(
-        "[speed=fast? Full speed: there is energy for all jobs at it.]"
-        "[speed=thrifty? The speed that needs least energy for each flop: energy is rationed, or would be.]",
+        "[speed=fast? Full speed, because there is enough energy for all jobs.]"
+        "[speed=thrifty? Most energy-efficient speed, because energy is rationed or would be at full speed.]",
     ),
     ("compensate", "energy is rationed"): Words(
-        "Energy is rationed: jobs of up to {price_j} may start, since {missing_j} would be missing for all of"
+        "Energy is rationed: jobs of up to {price_j} may start, because {missing_j} are lacking for all of"
         " them." + _AHEAD + _BOUND,
     ),
     ("compensate", "energy is enough"): Words(
-        "There is energy for all jobs[; {left_j} are left above what must be kept]." + _AHEAD,
+        "There is enough energy for all jobs[; {left_j} remain above the reserve]." + _AHEAD,
     ),
 }

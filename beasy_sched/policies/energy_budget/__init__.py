@@ -1,4 +1,4 @@
-"""Scheduling within an energy budget: what `energybud`, `reducepc` and `powercap` share.
+"""Scheduling within an energy budget: common code of `energybud`, `reducepc` and `powercap`.
 
 "The paper" is the energy-budget paper, Section IV. See
 docs/decisions/other-policies.md#energy-budgets for what it leaves open.

@@ -1,4 +1,4 @@
-"""Which hosts a job gets, and when enough hosts will be free for the first waiting job."""
+"""Choice of hosts for jobs, and the time when enough hosts will be free for the first waiting job."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 class Fleet:
-    """What the policy knows of hosts beyond the view: who has them, until when, and which are kept awake."""
+    """State of hosts beyond the view: their jobs, until when, and which hosts are kept awake."""
 
     def __init__(self, view: View, switches: bool) -> None:
         """``switches``: whether idle hosts are switched off, so that jobs can be given sleeping ones."""
         size = view.platform.size
         self.switches = switches
         self.jobs = Commitments()
-        """The jobs that have hosts."""
+        """Jobs that have hosts."""
         self.claims: dict[Job, HostIds] = {}
-        """The hosts of jobs that wait for some of them to wake."""
+        """Hosts of jobs that wait for some of them to wake."""
         self.kept: BoolArray = np.zeros(size, dtype=np.bool_)
         """Hosts that stay on or wake for the first waiting job."""
         self.taken: BoolArray = np.zeros(size, dtype=np.bool_)
@@ -38,7 +38,7 @@ class Fleet:
 
     @property
     def lead_s(self) -> float:
-        """The longest time until a host is on, s."""
+        """Maximum time until a host is on, s."""
         if not self.switches:
             return 0.0
         return self._on_s + (self._off_s if self._view.state_counts[:, SWITCHING_OFF].any() else 0.0)
@@ -56,7 +56,7 @@ class Fleet:
         return np.asarray(self._view.host_state[hosts] == IDLE)
 
     def commit(self, job: Job, hosts: HostIds, end_s: float, extra_w: float) -> None:
-        """Note that a job has ``hosts`` until ``end_s`` at the latest and adds ``extra_w`` to their power."""
+        """Record that a job has ``hosts`` until ``end_s`` at the latest and adds ``extra_w`` of power."""
         self.jobs.add(job.id, end_s, extra_w, len(hosts))
         self._end_s[hosts] = end_s
 
@@ -78,10 +78,10 @@ class Fleet:
 
 
 class AnyHosts:
-    """Any hosts: those that are on first, then the faster ones, then the lower ids."""
+    """Choice of any hosts: those that are on first, then the faster ones, then the lower ids."""
 
     def __init__(self, view: View, fleet: Fleet) -> None:
-        """Look at the hosts as they are."""
+        """Read the current state of the hosts."""
         self._view, self._fleet = view, fleet
         self.free = int(np.count_nonzero(self._usable)) if fleet.switches else view.free_count
         """Number of hosts that can still be given to a job."""
@@ -104,7 +104,7 @@ class AnyHosts:
         return job.res <= self.free
 
     def take(self, job: Job, late: bool) -> HostIds:
-        """Give hosts to a job that fits; a ``late`` job gets none that the reservation needs."""
+        """Give hosts to a job that fits; a ``late`` job does not get hosts that the reservation needs."""
         ids = self._pick(job.res)
         self._usable[ids] = self._idle[ids] = False
         self.free -= job.res
@@ -113,7 +113,7 @@ class AnyHosts:
         return ids
 
     def give_back(self, hosts: HostIds, late: bool) -> None:
-        """Undo `take`, as the job does not start after all."""
+        """Undo `take` for a job that does not start."""
         self._usable[hosts] = True
         self._idle[hosts] = self._fleet.idle_now(hosts)
         self.free += len(hosts)
@@ -137,7 +137,7 @@ class AnyHosts:
         return float(times_s[place]) if place < len(freed) else np.inf
 
     def _releases(self) -> tuple[FloatArray, FloatArray]:
-        """Return when hosts become free, and how many have by then."""
+        """Return the times at which hosts become free, and their cumulative number."""
         times_s, hosts = self._fleet.jobs.end_s, self._fleet.jobs.hosts
         wakes = [] if self._fleet.switches else self._view.wakes
         if wakes:
@@ -148,7 +148,7 @@ class AnyHosts:
         return times_s, np.cumsum(hosts)
 
     def reserve(self, job: Job, at_s: float) -> None:
-        """Promise hosts to ``job`` from ``at_s`` on, which is not before `earliest`."""
+        """Reserve hosts for ``job`` from ``at_s`` on, which is not before `earliest`."""
         if np.isinf(at_s):
             self._extra = self._needs = self.free
             return
@@ -168,10 +168,10 @@ class AnyHosts:
 
 
 class ContiguousHosts:
-    """Hosts with consecutive numbers: the first run of free ones that is long enough."""
+    """Choice of hosts with consecutive numbers: the first run of free ones that is long enough."""
 
     def __init__(self, view: View, fleet: Fleet) -> None:
-        """Look at the hosts as they are."""
+        """Read the current state of the hosts."""
         self._fleet = fleet
         self._usable = fleet.usable()
         self.free = int(np.count_nonzero(self._usable))
@@ -202,12 +202,12 @@ class ContiguousHosts:
         self._runs, self._outside = _Runs(self._usable), None
 
     def earliest(self, job: Job) -> float:
-        """Find the consecutive hosts that will all be free first."""
+        """Find the consecutive hosts that will all be free earliest."""
         self._best, at_s = earliest_window(self._fleet.free_at(self._usable), job.res)
         return at_s
 
     def reserve(self, job: Job, at_s: float) -> None:
-        """Promise the hosts that `earliest` found."""
+        """Reserve the hosts that `earliest` found."""
         self._reserved = slice(0) if np.isinf(at_s) else slice(self._best, self._best + job.res)
         self._outside = None
 
@@ -257,7 +257,7 @@ class _Runs:
 
 
 def earliest_window(free_at_s: FloatArray, width: int) -> tuple[int, float]:
-    """Find the ``width`` consecutive hosts that are all free first: the first host, and when, s.
+    """Find the ``width`` consecutive hosts that are all free earliest: the first host, and the time, s.
 
     Takes the maximum of every window by doubling the width, and combines two overlapping windows at the end.
     """

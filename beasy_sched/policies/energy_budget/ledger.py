@@ -1,7 +1,7 @@
-"""The books of a budget: the counter of available energy, and the tests that are based on it.
+"""Accounting of a budget: the counter of available energy, and the tests based on it.
 
-`EnergyCounter` is C_ea (Section IV-C-1 of the paper). `Ledger` feeds it with estimated powers and
-measurements, and creates the tests of which jobs may start.
+`EnergyCounter` is C_ea (Section IV-C-1 of the paper). `Ledger` updates it with estimated powers and
+measurements, and creates the tests that admit jobs.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from beasy_sched.units import TIME_TOLERANCE_S
 class EnergyCounter:
     """Energy made available since the period's start (rule 1) minus the energy used since, J.
 
-    Use is estimated between measurements; each measurement replaces the estimate. Nothing is counted outside
-    the period.
+    Use is estimated between measurements; each measurement replaces the estimate. Energy outside the period
+    is not counted.
     """
 
     def __init__(self, period: BudgetPeriod, budget_j: float) -> None:
-        """Start with nothing available."""
+        """Begin without available energy."""
         self.period = period
         self.budget_j = budget_j
         self.rate_w = budget_j / period.length_s
-        """Energy made available each second, W."""
+        """Energy made available per second, W."""
         self.available_j = 0.0
         self.used_j: float | None = None
         """Energy used in the period up to the last measurement; None before the first."""
@@ -50,7 +50,7 @@ class EnergyCounter:
         """Number of measurements in the period, including those at its start and end."""
         self.stages_in_debt = 0
         self.largest_debt_j = 0.0
-        """Largest debt found by a measurement."""
+        """Maximum debt found by a measurement."""
         self.overestimated_j = 0.0
         """Total by which estimates exceeded measurements."""
         self.due_s = period.start_s
@@ -98,22 +98,22 @@ class EnergyCounter:
 
 
 class JobCost(Struct, frozen=True):
-    """Upper bounds of what each host costs a job."""
+    """Upper bounds of the cost of each host for a job."""
 
     power_w: float
     """Power that a job adds to a host at rest, W."""
     switching_j: float
     """Energy of switching the host off again, J."""
     lead_s: float
-    """How long a host may take to wake, s."""
+    """Maximum waking time of a host, s."""
 
     def extra_w(self, res: Numbers, lasts_s: Numbers) -> Numbers:
-        """Power that jobs add, with the energy of switching spread over their duration."""
+        """Power that jobs add, including the energy of switching spread over their duration."""
         power_w: Numbers = res * (self.power_w + self.switching_j / np.maximum(lasts_s, TIME_TOLERANCE_S))
         return power_w
 
     def of(self, job: Job) -> tuple[float, float]:
-        """Return how long ``job`` lasts at most, s, and the power that it adds, W."""
+        """Return the maximum duration of ``job``, s, and the power that it adds, W."""
         lasts_s = job.walltime_s + self.lead_s
         return lasts_s, float(self.extra_w(float(job.res), lasts_s))
 
@@ -124,7 +124,7 @@ class JobCost(Struct, frozen=True):
 
 
 FREE = JobCost(0.0, 0.0, 0.0)
-"""The cost without a budget."""
+"""Cost without a budget."""
 
 
 class Ledger:
@@ -178,7 +178,7 @@ class Ledger:
         return is_new
 
     def moved(self, hosts: HostIds, before: int, after: int) -> None:
-        """Account for hosts that this decision takes from one state to another."""
+        """Account for hosts whose state this decision changes."""
         counts = self._counts
         by_kind = np.bincount(self._kind_of[hosts], minlength=len(counts)) if len(counts) > 1 else len(hosts)
         counts[:, before] -= by_kind
@@ -189,7 +189,7 @@ class Ledger:
         self._draw_w = self._powers.draw_w(self._counts)
 
     def wants_measurement(self, now: float) -> bool:
-        """Whether to measure now; true only once for each moment."""
+        """Whether to measure now; true only once per instant."""
         wanted = now >= self.counter.due_s - TIME_TOLERANCE_S and now > self._asked_s
         if wanted:
             self._asked_s = now
@@ -198,7 +198,7 @@ class Ledger:
     # --- tests --------------------------------------------------------------------------------------
 
     def test_at(self, now: float, kind: type[BudgetTest]) -> BudgetTest:
-        """Return a test of the ``kind`` for a moment before the period's end."""
+        """Return a test of the ``kind`` for a time before the period's end."""
         return self._ceiling(now, kind) if issubclass(kind, Ceiling) else self._projection(now, kind)
 
     def _projection(self, now: float, kind: type[Projection]) -> Projection:
@@ -224,7 +224,7 @@ class Ledger:
         return Passing(cost, int(self._counts[:, IDLE].sum()))
 
     def cost(self, lead_s: float) -> JobCost:
-        """Return the upper bounds of what a host costs a job."""
+        """Return the upper bounds of the cost of a host for a job."""
         return JobCost(*self._most, lead_s)
 
     def extra_w(self, hosts: HostIds, lasts_s: float) -> float:
@@ -236,7 +236,7 @@ class Ledger:
     # --- results ------------------------------------------------------------------------------------
 
     def results(self) -> dict[str, Any]:
-        """Return the budget and how much of it was used; energies in J, times in s."""
+        """Return the budget and its use; energies in J, times in s."""
         counter, period = self.counter, self.period
         limited, used_j = self.is_limited, counter.used_j
         most_j = self._powers.all_computing_w * period.length_s

@@ -1,6 +1,6 @@
-"""The options of the energy-budget policies, and what they define: the budget's period and the powers.
+"""Options of the energy-budget policies, and the budget, period and powers that they define.
 
-Powers are those that the user states, or the platform's.
+Powers are those given by the user, or the platform's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EnergyBudgetOptions(Options, frozen=True):
     """Options of `energybud`, `reducepc` and `powercap`."""
 
     budget: float | str | None = None
-    """Energy for the period: a share of what all hosts would use when computing (``0.6``, ``"60%"``), an
+    """Energy for the period: a share of the energy of all hosts when computing (``0.6``, ``"60%"``), an
     amount (``"500 kWh"``, ``"1.2e12 J"``), or ``"inf"`` for no limit. None: no budget and no period."""
     period_start: float | str = 0.0
     """When the period starts, counted from time 0: seconds, or a duration such as ``"2d"``."""
@@ -45,13 +45,14 @@ class EnergyBudgetOptions(Options, frozen=True):
     monitoring: float | str = 600.0
     """Interval between measurements of the energy used."""
     shutdown: Shutdown = "none"
-    """Whether idle hosts are switched off at once during the period."""
+    """Whether idle hosts are switched off immediately during the period."""
     allocation: Allocation = "any"
     """Whether a job's hosts must have consecutive numbers."""
     reservation: Literal["stock", "strict", "none"] = "stock"
-    """Part of the energy that other jobs leave to the first waiting job: what it will take from the saved
-    energy (``"stock"``), all the energy that it needs to start when it was told to (``"strict"``), or none
-    but its hosts (``"none"``)."""
+    """Energy reserved for the first waiting job: the part that it will take from the saved energy
+    (``"stock"``), all the energy that it needs to start at its reserved time (``"strict"``), or only its
+    hosts
+    (``"none"``)."""
     idle_w: float | Mapping[str, float] | None = None
     """Estimated power of an idle host, W: one value, or values by kind of server; None: the platform's."""
     computing_w: float | Mapping[str, float] | None = None
@@ -71,7 +72,7 @@ class BudgetPeriod(Struct, frozen=True):
     end_s: float
     monitoring_s: float
     amount: float
-    """Energy in J or, if ``is_share``, a share of what all hosts would use when computing."""
+    """Energy in J or, if ``is_share``, a share of the energy of all hosts when computing."""
     is_share: bool
 
     @property
@@ -80,7 +81,7 @@ class BudgetPeriod(Struct, frozen=True):
         return self.end_s - self.start_s
 
     def budget_j(self, all_computing_w: float) -> float:
-        """The budget in joules; all hosts together draw ``all_computing_w`` when they compute."""
+        """Return the budget in joules; all hosts together draw ``all_computing_w`` when computing."""
         return self.amount * all_computing_w * self.length_s if self.is_share else self.amount
 
 
@@ -100,7 +101,7 @@ def read_period(options: EnergyBudgetOptions) -> BudgetPeriod | None:
         raise ConfigError('period_end: a budget requires the end of its period, such as "5d"')
     end_s = _duration("period_end", options.period_end)
     if end_s <= start_s:
-        raise ConfigError(f"the budget's period must end ({end_s:g} s) after it starts ({start_s:g} s)")
+        raise ConfigError(f"period_end: found {end_s:g} s, expected more than period_start ({start_s:g} s)")
     return BudgetPeriod(start_s, end_s, monitoring_s, amount, is_share)
 
 
@@ -135,10 +136,10 @@ def _duration(name: str, value: float | str) -> float:
 def budget_below_rest(
     period: BudgetPeriod, options: EnergyBudgetOptions, platform: Platform, run_end_s: float
 ) -> Finding | None:
-    """Return a finding if the servers use more than the budget in the period even without any job.
+    """Return a warning if the servers use more than the budget in the period even without jobs.
 
-    What they use at least is that of idle servers or, if idle ones are switched off, of sleeping ones where
-    they can sleep. Of a period that is longer than the run (s), the part within the run counts.
+    Their minimum use is that of idle servers or, if idle ones are switched off, of sleeping ones if they
+    can sleep. Of a period longer than the run (s), only the part within the run counts.
     """
     if not platform.has_powers:
         return None
@@ -153,17 +154,17 @@ def budget_below_rest(
     spare = ""
     if not switches and asleep_w < idle_w:
         asleep_kwh = j_to_kwh(asleep_w * lasts_s)
-        spare = f'; with shutdown = "opportunistic" they would use {asleep_kwh:.4g} kWh at least'
+        spare = f'; with shutdown = "opportunistic" they would use at least {asleep_kwh:.4g} kWh'
     return odd(
         "budget-low",
         f"the energy budget of {j_to_kwh(budget_j):.4g} kWh from {begin_s / SECONDS_PER_HOUR:.4g} h to"
-        f" {end_s / SECONDS_PER_HOUR:.4g} h cannot be kept: without any job, the servers draw {least_w:.4g} W"
+        f" {end_s / SECONDS_PER_HOUR:.4g} h is infeasible: idle servers alone draw {least_w:.4g} W"
         f" and use {j_to_kwh(least_w * lasts_s):.4g} kWh in that time{spare}",
     )
 
 
 def _rest_w(platform: Platform, *, asleep: bool) -> float:
-    """The least power of all servers without a job, W; those that start asleep may stay so."""
+    """Return the minimum power of all servers without a job, W; those that start asleep may stay asleep."""
     idle_w = np.array([min(kind.idle_w[p] for p in kind.computing) for kind in platform.kinds])
     sleep_w = np.array([kind.idle_w[kind.sleep.pstate] if kind.sleep else np.inf for kind in platform.kinds])
     rests = np.full(platform.size, asleep) | (platform.initial_pstates == platform.sleep_pstate)
@@ -177,13 +178,13 @@ _OFF_STATES = (ASLEEP, SWITCHING_OFF)
 
 
 class EstimatedPowers:
-    """Estimated powers by kind of server, and the energy that switching costs.
+    """Estimated powers by kind of server, and the energy of switching.
 
     A host at rest is asleep if idle hosts are switched off, and idle otherwise.
     """
 
     def __init__(self, platform: Platform, model: PowerModel, options: EnergyBudgetOptions) -> None:
-        """Use the stated powers, or else the platform's. Raises ConfigError if any is missing."""
+        """Use the given powers, or else the platform's. Raises ConfigError if any is missing."""
         kinds = platform.kinds
         self._kind_of = platform.kind_of
         self._present = np.bincount(platform.kind_of, minlength=len(kinds)) > 0
@@ -196,17 +197,17 @@ class EstimatedPowers:
         self.table_w: FloatArray = np.stack([idle_w, computing_w, *asleep], axis=1)
         """Power in each state, W: [kind, state]."""
         self.all_computing_w = float(computing_w[platform.kind_of].sum())
-        """Power of all hosts together when they compute, W."""
+        """Total power of all hosts when computing, W."""
         switches = options.shutdown == "opportunistic"
         self.rest_w: FloatArray = np.repeat(self.table_w[:, [IDLE]], len(HostState), axis=1)
-        """Power at rest of a host that is in each state now, W: [kind, state]."""
+        """Power at rest of a host that is currently in each state, W: [kind, state]."""
         self.rest_w[:, list(HostState) if switches else list(_OFF_STATES)] = self.table_w[:, [ASLEEP]]
         above_w = np.maximum(self.table_w - self.rest_w, 0.0)
         self.settling_j: FloatArray = np.zeros_like(above_w)
         """Upper bound of the energy above rest that a host uses on its way to rest, J: [kind, state]."""
         self.settling_j[:, SWITCHING_OFF] = above_w[:, SWITCHING_OFF] * model.off_s
         self.peak_w: FloatArray = np.maximum(self.rest_w, self.table_w)
-        """Highest power on the way to rest, without that of a job, W: [kind, state]."""
+        """Maximum power on the way to rest, without that of a job, W: [kind, state]."""
         self.peak_w[:, BUSY] = self.rest_w[:, BUSY]
         most_w = computing_w
         if switches:
@@ -217,20 +218,20 @@ class EstimatedPowers:
         else:
             self.settling_j[:, SWITCHING_ON] = above_w[:, SWITCHING_ON] * model.on_s
         self.job_w: FloatArray = most_w - self.rest_w[:, BUSY]
-        """Power that a job adds to a host at rest, which it may have to wake, W: [kind]."""
+        """Power that a job adds to a host at rest, which may have to wake, W: [kind]."""
         self.off_again_j: FloatArray = self.settling_j[:, IDLE]
         """Energy above rest of switching off a host after its job, J: [kind]."""
 
     def draw_w(self, counts: Counts) -> float:
-        """Power of all hosts in their present states."""
+        """Return the power of all hosts in their current states."""
         return float((self.table_w * counts).sum())
 
     def most(self, by_kind: FloatArray) -> float:
-        """The largest value over the kinds that the platform has."""
+        """Return the maximum over the kinds of the platform."""
         return float(by_kind[self._present].max(initial=0.0))
 
     def total(self, by_kind: FloatArray, hosts: HostIds) -> float:
-        """The sum of a value by kind over ``hosts``."""
+        """Return the sum of a value by kind over ``hosts``."""
         if len(by_kind) == 1:
             return float(by_kind[0]) * len(hosts)
         return float(by_kind[self._kind_of[hosts]].sum())
@@ -243,7 +244,7 @@ def _highest(kind: ServerKind, watts: Sequence[float]) -> float:
 def _stated(
     options: EnergyBudgetOptions, name: str, kinds: Sequence[ServerKind], of_platform: npt.ArrayLike
 ) -> FloatArray:
-    """Return the power by kind that an option states, or else the platform's."""
+    """Return the power by kind given by an option, or else the platform's."""
     value = getattr(options, name)
     watts = np.where([bool(kind.idle_w) for kind in kinds], of_platform, np.nan)
     if isinstance(value, Mapping):

@@ -48,18 +48,18 @@ WOKEN_TO_COME: Final = "reserved for the first waiting job"
 
 
 class BudgetReservation(Reservation):
-    """A reservation of hosts and of energy."""
+    """Reservation of hosts and energy."""
 
     ready_s: float = np.inf
     """Time at which the job will have its hosts, by walltimes, s."""
     begin_s: float = np.inf
-    """Time from which there is also energy for the job, s: hosts wake for it from then on."""
+    """Time from which there is also energy for the job, s; hosts wake for it from then on."""
     reserved: float = 0.0
-    """Energy that is set aside for the job, J (power, W, under a power limit)."""
+    """Energy reserved for the job, J (power, W, under a power limit)."""
 
 
 class BudgetPass(EasyPass):
-    """One decision: Algorithm 2 of the paper, which is EASY with a test of whether the energy suffices.
+    """One decision: Algorithm 2 of the paper, which is EASY with an energy test.
 
     If hosts are switched off when idle, a job can be given sleeping hosts: they wake, and it starts later.
     """
@@ -76,8 +76,8 @@ class BudgetPass(EasyPass):
     ) -> None:
         """Begin a decision. No ``ledger`` means no budget.
 
-        ``find_test`` is called where the test is first needed, before hosts are given to any job, and returns
-        None if there is no limit at this moment.
+        ``find_test`` is called when the test is first needed, before hosts are given to any job, and returns
+        None if there is no limit at this time.
         """
         super().__init__(view, by_arrival, by_arrival)
         self.fleet, self.ledger, self.options = fleet, ledger, options
@@ -85,18 +85,18 @@ class BudgetPass(EasyPass):
         self.cost = FREE if ledger is None else ledger.cost(fleet.lead_s)
         self.begin_s = view.now + self.cost.lead_s
         self.again_s = np.inf
-        """Time at which the first waiting job will have what it lacks now, s."""
+        """Time at which the first waiting job can start, s."""
         self.lacking: FactDict = {}
-        """Facts of what the last job that the budget refused lacks."""
+        """Facts about the energy that the last job rejected by the budget lacks."""
 
     @cached_property
     def test(self) -> BudgetTest | None:
-        """The test of whether the budget allows a job; None if there is no limit at this moment."""
+        """Budget test of jobs; None if there is no limit at this time."""
         return self._find_test()
 
     @cached_property
     def choice(self) -> HostChoice:
-        """The hosts that jobs can be given."""
+        """Hosts available to jobs."""
         kind = ContiguousHosts if self.options.allocation == "contiguous" else AnyHosts
         return kind(self.view, self.fleet)
 
@@ -131,12 +131,12 @@ class BudgetPass(EasyPass):
         return True
 
     def affords(self, job: Job) -> bool:
-        """Whether the energy suffices for ``job``, whichever hosts are free; if not, why is noted."""
+        """Whether the energy suffices for ``job`` on any free hosts; if not, the reason is stored."""
         lasts_s, extra_w = self.cost.of(job)
         return self._allows(extra_w, self.view.now + lasts_s, job.res)
 
     def _allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Whether the budget allows a job; if not, note by which rule, and what the job lacks."""
+        """Whether the budget allows a job; if not, store the rule, and the energy that the job lacks."""
         if self.test is None or self.test.allows(extra_w, end_s, idle):
             return True
         self.refused_by, self.lacking = self.test.refusal(extra_w, end_s, idle)
@@ -175,7 +175,7 @@ class BudgetPass(EasyPass):
             self.ledger.moved(hosts.ids, IDLE, BUSY)
 
     def reserve(self, job: Job) -> BudgetReservation:
-        """Promise hosts and energy to the first job that cannot start, if any host is free."""
+        """Reserve hosts and energy for the first job that cannot start, if any host is free."""
         promise = BudgetReservation(job, np.inf, certain=True)
         if not self.choice.free:
             return promise
@@ -194,7 +194,7 @@ class BudgetPass(EasyPass):
         return promise
 
     def _prepare(self, promise: BudgetReservation) -> None:
-        """Plan to look again when hosts must wake or the energy suffices; keep and wake hosts in time."""
+        """Schedule the next check for when hosts must wake or the energy suffices; keep and wake hosts."""
         if not np.isfinite(promise.begin_s):
             return
         if promise.begin_s > self.view.now + TIME_TOLERANCE_S:
@@ -207,7 +207,7 @@ class BudgetPass(EasyPass):
             self._wake(kept, WOKEN_TO_COME)
 
     def fitting(self, places: Places, promise: Reservation) -> Places:
-        """Places of the jobs for which hosts and energy suffice now, without delaying the reservation."""
+        """Return the positions of the jobs that hosts and energy allow without delaying the reservation."""
         queue = self.view.queue
         places = places[self.choice.fitting(queue.res[places], self.late(places, promise))]
         if self.test is None or not len(places):
@@ -216,7 +216,7 @@ class BudgetPass(EasyPass):
         return places[self.cost.admitted(self.test, self.view.now, res, walltime_s)]
 
     def lacks(self, promise: Reservation) -> FactDict:
-        """What the first job that cannot start lacks: hosts, the budget's energy or the step's."""
+        """Return why the first job that cannot start waits: hosts, energy of the budget or of the step."""
         why = reservation_facts(promise, self.free)
         if self.refused_by == NO_STEP_ENERGY:
             why |= self.unaffordable(self.view.fastest(self.view.free_mask(), promise.job.res).ids)
@@ -228,7 +228,7 @@ class BudgetPass(EasyPass):
     # --- hosts that sleep -----------------------------------------------------------------------------------
 
     def start_woken(self) -> None:
-        """Start the jobs whose hosts are all on; give up those with a host out of service."""
+        """Start the jobs whose hosts are all on; drop those with a host out of service."""
         if not self.fleet.claims:
             return
         _ = self.test  # which counts the hosts as they are before
@@ -255,7 +255,7 @@ class BudgetPass(EasyPass):
             self.ledger.moved(sleeping[view.host_state[sleeping] == ASLEEP], ASLEEP, SWITCHING_ON)
 
     def switch_off(self) -> None:
-        """Switch off idle hosts that nobody needs, within the period."""
+        """Switch off unneeded idle hosts within the period."""
         view, fleet = self.view, self.fleet
         if self.ledger is None or not self.ledger.is_on(view.now):
             return
@@ -273,9 +273,9 @@ class BudgetedEasy(Policy):
     options: EnergyBudgetOptions
 
     stock: ClassVar[type[BudgetTest]] = Stock
-    """The test of whether the budget allows a job."""
+    """Budget test of jobs."""
     strict: ClassVar[type[BudgetTest]] = Projection
-    """Test of whether the budget allows a job, if the first waiting job must start when it was told to."""
+    """Budget test of jobs if the first waiting job must start at its reserved time."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError."""
@@ -285,9 +285,9 @@ class BudgetedEasy(Policy):
         self._test = self.stock if self.options.reservation == "stock" else self.strict
 
     def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
-        """Tell of a budget that the servers exceed without any job.
+        """Warn of a budget that the servers exceed even without jobs.
 
-        Raises ConfigError, also for servers whose powers neither the platform nor the options state.
+        Raises ConfigError, also if neither the platform nor the options give the powers of servers.
         """
         if self.period is None or inputs.platform is None:
             return []
@@ -298,7 +298,7 @@ class BudgetedEasy(Policy):
         return [] if found is None else [found]
 
     def begin(self, view: View) -> None:
-        """Set up the books. Raises ConfigError."""
+        """Set up the accounting. Raises ConfigError."""
         if self.period is not None and not view.power_actions_allowed:
             raise ConfigError(
                 f"policy {self.name!r} measures the energy used, which requires Batsim's option -E:"
@@ -316,11 +316,11 @@ class BudgetedEasy(Policy):
             )
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """Return the summary's section on the budget."""
+        """Return the summary's section about the budget."""
         return {} if self.ledger is None else {"budget": self.ledger.results()}
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Update the books, start jobs, switch hosts, ask for the next measurement."""
+        """Update the accounting, start jobs, switch hosts, request the next measurement."""
         fleet, ledger, limited, measured = self._fleet, self.ledger, False, False
         self._forget_ended(view)
         fleet.taken[:] = False
@@ -358,9 +358,9 @@ class BudgetedEasy(Policy):
                 jobs.recount(job.id, view.usable_hosts(job))
 
     def _remember_version(self, view: View, actions: Sequence[Action]) -> None:
-        """Remember what has been looked at, but not the changes that this decision itself causes.
+        """Store the state that has been examined, without the changes made by this decision.
 
-        One instant can arrive in several messages; only a later instant counts as news.
+        Messages may belong to the same instant; only a later instant counts as a change.
         """
         acts = any(not isinstance(action, Postpone) for action in actions)
         if acts or view.now > self._acted_s + TIME_TOLERANCE_S:
@@ -369,7 +369,7 @@ class BudgetedEasy(Policy):
             self._acted_s = view.now
 
     def _is_quiet(self, view: View, limited: bool) -> bool:
-        """Whether nothing has changed but the time, and perhaps the energy."""
+        """Whether only the time, and perhaps the energy, has changed."""
         return (
             not view.arrived
             and self._seen_version == view.availability_version
@@ -385,7 +385,7 @@ class BudgetedEasy(Policy):
         return first is not None and turn.affords(first)
 
     def _look_again(self, view: View, ledger: Ledger) -> list[Action]:
-        """Ask for a measurement, or to be called when one is due or a job may start."""
+        """Request a measurement, or a call when one is due or a job may start."""
         ledger.settle()
         actions: list[Action] = []
         if ledger.wants_measurement(view.now):
@@ -400,7 +400,7 @@ class BudgetedEasy(Policy):
 class EnergyBud(BudgetedEasy):
     """Section IV of the energy-budget paper: jobs start while the balance of available energy allows it.
 
-    All jobs may use what is saved, less what is reserved for the first waiting job.
+    All jobs may use the saved energy minus the part reserved for the first waiting job.
     """
 
     name = "energybud"
@@ -408,25 +408,25 @@ class EnergyBud(BudgetedEasy):
 
 
 class ReducePC(BudgetedEasy):
-    """Section IV-D of the energy-budget paper: as `energybud`, with a lower rate while a job is promised.
+    """Section IV-D of the energy-budget paper: like `energybud`, with a lower rate during reservations.
 
-    A job promised J joules at q takes J/(q - now) from the joules made available each second until q. With
-    the stock rule, what is left of these joules is all that jobs which overtake may use.
+    A job with J joules reserved at q takes J/(q - now) from the joules made available per second until q.
+    With the stock rule, jobs that overtake may only use the remaining joules.
     """
 
     name = "reducepc"
-    summary = "as energybud, but a reservation lowers the rate of energy for all others until it is due"
+    summary = "like energybud, but a reservation lowers the rate of energy for all other jobs until it is due"
     stock = EvenStock
     strict = EvenProjection
 
 
 class PowerCap(BudgetedEasy):
-    """Section V-C of the energy-budget paper: no job starts that would take the power above B/(te - ts).
+    """Section V-C of the energy-budget paper: jobs that would raise the power above B/(te - ts) do not start.
 
-    Power is set aside for the first waiting job only if the reservation is strict.
+    Power is reserved for the first waiting job only if the reservation is strict.
     """
 
     name = "powercap"
-    summary = "EASY under a constant limit on power, the energy budget over its period"
+    summary = "EASY under a constant power limit: the energy budget divided by its period"
     stock = OpenCeiling
     strict = Ceiling

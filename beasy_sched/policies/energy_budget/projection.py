@@ -1,9 +1,9 @@
-"""The future energy (or power) of the budget, and which jobs may start without overdrawing it.
+"""Future energy (or power) of the budget, and the jobs that may start without exceeding it.
 
-Walltimes tell how long running jobs draw power at most (`Commitments`). Rule 2 of the paper tests the balance
-C(t) of available energy (`Projection`): what the counter would show at a future time t if every running job
-ran to its walltime and no other job started. It is piecewise linear, since the power changes only when jobs
-end. A power limit (`Ceiling`) tests the power instead.
+Walltimes bound the time during which running jobs draw power (`Commitments`). Rule 2 of the paper tests the
+balance C(t) of available energy (`Projection`): the value of the counter at a future time t if every running
+job ran to its walltime and no other job started. It is piecewise linear, since the power changes only when
+jobs end. A power limit (`Ceiling`) tests the power instead.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from beasy_sched.engine.guard import ENERGY_TOLERANCE
 from beasy_sched.policies.energy_budget.options import BudgetPeriod
 
 Numbers = TypeVar("Numbers", float, FloatArray)
-"""One number, or one for each job."""
+"""One number, or one per job."""
 
 NO_BUDGET: Final = "no energy in the budget"
-"""Rule: with the job, the balance to come could be below zero."""
+"""Rule: with the job, the future balance could fall below zero."""
 ABOVE_LIMIT: Final = "above the power limit"
-"""Rule: with the job, the power could be above the limit."""
+"""Rule: with the job, the power could exceed the limit."""
 
 
 class Commitments:
-    """The jobs that have hosts, sorted by their latest ends."""
+    """Jobs that have hosts, sorted by their latest ends."""
 
     end_s: FloatArray
     """Latest ends in ascending order, s."""
@@ -68,7 +68,7 @@ class Commitments:
             self._set_rows(self._resized(place, place + 1, -1))
 
     def _resized(self, before: int, after: int, more: int) -> FloatArray:
-        """Return a copy of the rows up to place ``before`` and from ``after`` on (faster than np.insert)."""
+        """Return a copy of the rows up to index ``before`` and from ``after`` on (faster than np.insert)."""
         rows = np.empty((3, len(self._ids)))
         rows[:, :before], rows[:, after + more :] = self._rows[:, :before], self._rows[:, after:]
         return rows
@@ -78,16 +78,16 @@ class Commitments:
         self.hosts[self._place(job_id)] = hosts
 
     def drawn_w(self, at_s: float) -> float:
-        """Power that the jobs which end after ``at_s`` add now, W."""
+        """Return the power currently added by the jobs that end after ``at_s``, W."""
         if self._drawn is None or self._drawn[0] != at_s:
             first = int(self.end_s.searchsorted(at_s, side="right"))
             self._drawn = at_s, float(self.extra_w[first:].sum())
         return self._drawn[1]
 
     def running(self, at_s: float) -> tuple[FloatArray, FloatArray]:
-        """The latest ends of the jobs that run after ``at_s`` (s), and the power of those that have ended, W.
+        """Return the latest ends of the jobs that run after ``at_s`` (s), and the power of ended ones, W.
 
-        The power of none comes first, then that after each end.
+        The first power is that of no job, the next one that after each end.
         """
         if self._running is None or self._running[0] != at_s:
             first = int(self.end_s.searchsorted(at_s, side="right"))
@@ -105,7 +105,7 @@ _PROMISE_S = 0.1
 
 
 def first_moment(enough: Callable[[float], bool], low_s: float, high_s: float) -> float:
-    """Find the moment between two from which there is ``enough``, or else the later one."""
+    """Find the time between two from which there is ``enough``, or else the later one."""
     while high_s - low_s > _PROMISE_S:
         middle_s = (low_s + high_s) / 2
         if enough(middle_s):
@@ -116,14 +116,14 @@ def first_moment(enough: Callable[[float], bool], low_s: float, high_s: float) -
 
 
 class Passing:
-    """What switching off the idle hosts takes: energy (J), or power for a short time (W)."""
+    """Cost of switching off the idle hosts: energy (J), or power for a short time (W)."""
 
     def __init__(self, total: float, hosts: int) -> None:
-        """Note the ``total`` of all idle ``hosts``."""
+        """``total``: cost of all idle ``hosts``."""
         self._total, self._hosts = total, hosts
 
     def left(self, idle: Numbers) -> Numbers:
-        """What remains if ``idle`` of the hosts get a job instead."""
+        """Return the remaining cost if ``idle`` of the hosts get a job instead."""
         left: Numbers = self._total * (1 - np.minimum(idle, self._hosts) / max(self._hosts, 1))
         return left
 
@@ -134,21 +134,21 @@ class Passing:
 
 
 class Lookahead(ABC):
-    """What the running jobs will draw within the period: what all tests of a budget share."""
+    """Future power of the running jobs within the period: base class of all budget tests."""
 
     _t: FloatArray
     """Breakpoints, from now or the period's start."""
     _y: FloatArray
-    """The balance (J) or power (W) at each breakpoint."""
+    """Balance (J) or power (W) at each breakpoint."""
 
     def __init__(self, period: BudgetPeriod, now: float, jobs: Commitments, passing: Passing) -> None:
-        """Look ahead at the running ``jobs``; subclasses set up the breakpoints."""
+        """Use the running ``jobs``; subclasses set up the breakpoints."""
         self._passing = passing
         self._start_s, self._end_s = max(now, period.start_s), period.end_s
         self._ends_s, ended_w = jobs.running(self._start_s)
         self._inside = int(self._ends_s.searchsorted(self._end_s))
         self._running_w = jobs.drawn_w(self._start_s) - ended_w[: self._inside + 1]
-        """Power of the jobs that run, now and after each end within the period, W."""
+        """Return the power of the running jobs, now and after each end within the period, W."""
 
     def start(self, extra_w: float, end_s: float, idle: int) -> None:
         """Account for a job that has started."""
@@ -169,7 +169,7 @@ class Lookahead(ABC):
 
     @abstractmethod
     def _value(self, at_s: float, place: int) -> float:
-        """The value at ``at_s``, which is just before breakpoint ``place``."""
+        """Return the value at ``at_s``, which is just before breakpoint ``place``."""
 
     @abstractmethod
     def _draw(self, from_s: float, until_s: float, extra_w: float) -> None:
@@ -177,7 +177,7 @@ class Lookahead(ABC):
 
 
 class Projection(Lookahead):
-    """The balance within the period, from now (or the period's start) to its end."""
+    """Balance within the period, from now (or the period's start) to its end."""
 
     def __init__(
         self,
@@ -192,12 +192,12 @@ class Projection(Lookahead):
     ) -> None:
         """``available_j``: the counter; ``rest_w``: power of all hosts without their jobs.
 
-        ``tolerance_j``: how far the balance may fall below zero.
+        ``tolerance_j``: maximum amount by which the balance may fall below zero.
         """
         super().__init__(period, now, jobs, passing)
         self._rate_w, self._rest_w, self._stock_j = rate_w, rest_w, available_j
         self._jobs = jobs
-        """Jobs that have hosts, those that start in this decision among them."""
+        """Jobs that have hosts, including those that start in this decision."""
         self._tolerance_j = tolerance_j
         self._t = np.concatenate(([self._start_s], self._ends_s[: self._inside], [self._end_s]))
         gained_j = np.zeros(len(self._t))
@@ -208,14 +208,14 @@ class Projection(Lookahead):
         self._ready = False
 
     def facts(self, reserved: float) -> FactDict:
-        """Return the available and the ``reserved`` energy, the numbers behind a decision."""
+        """Return the available and the ``reserved`` energy, the facts of a decision."""
         return {"available_j": float(self._y[0]), "reserved_j": reserved}
 
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
         """Whether the balance stays positive with each job on ``hosts`` hosts, up to the last job's end.
 
-        This estimates the hosts that stay idle, taking idle ones first: every job that it refuses, `allows`
-        would refuse, too.
+        This estimates the hosts that stay idle, using idle ones first: `allows` would also reject every job
+        that it rejects.
         """
         self._prepare()
         switching_j = self._passing.left(hosts)
@@ -232,7 +232,7 @@ class Projection(Lookahead):
         return passed | (span_s <= 0) | (extra_w <= 0)
 
     def _prepare(self) -> None:
-        """Compute the largest extra power up to each breakpoint, and the smallest balance from there on."""
+        """Compute the maximum extra power up to each breakpoint, and the minimum balance from there on."""
         if self._ready:
             return
         slope_w = np.full(len(self._t) + 1, np.inf)  # of no breakpoint first
@@ -245,7 +245,7 @@ class Projection(Lookahead):
         self._ready = True
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
+        """Whether a job that takes ``idle`` of the hosts that would be switched off may start now."""
         left_j = float(self._passing.left(idle))
         return self._suffices(self._start_s, extra_w, end_s - self._start_s, left_j)
 
@@ -265,7 +265,7 @@ class Projection(Lookahead):
         return self._least_j(from_s, extra_w, lasts_s) - less_j >= -self._tolerance_j
 
     def _least_j(self, from_s: float, extra_w: float, lasts_s: float) -> float:
-        """The lowest balance from ``from_s`` on with a job; infinite if the job costs the budget nothing."""
+        """Return the minimum balance from ``from_s`` on with a job; infinite if the job does not use any."""
         from_s, until_s = max(from_s, self._start_s), min(from_s + lasts_s, self._end_s)
         if until_s <= from_s or extra_w <= 0:
             return np.inf
@@ -276,7 +276,7 @@ class Projection(Lookahead):
         return float(min(ends_j.min(), balance_j.min(initial=np.inf)))
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Set aside what a job will draw from ``at_s`` on; return what the counter must show then, J."""
+        """Reserve the energy of a job from ``at_s`` on; return the required value of the counter then, J."""
         if at_s >= self._end_s or at_s + lasts_s <= self._start_s:
             return 0.0
         before_j = float(np.interp(at_s, self._t, self._y))
@@ -294,7 +294,7 @@ class Projection(Lookahead):
 
 
 class EvenProjection(Projection):
-    """A `Projection` that sets promised energy aside evenly from now until it is needed."""
+    """`Projection` that reserves energy at a constant rate from now until it is needed."""
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
         """Lower the rate of available energy until ``at_s``, so that the job's need is saved by then."""
@@ -307,7 +307,7 @@ class EvenProjection(Projection):
 
 
 class Ceiling(Lookahead):
-    """The estimated power within the period, and the limit that it must not exceed."""
+    """Estimated power within the period, and its limit."""
 
     def __init__(
         self,
@@ -326,7 +326,7 @@ class Ceiling(Lookahead):
         self._y = rest_w + self._running_w
 
     def facts(self, reserved: float) -> FactDict:
-        """Return the drawn and the ``reserved`` power and the limit, the numbers behind a decision."""
+        """Return the drawn and the ``reserved`` power and the limit, the facts of a decision."""
         return {"drawn_w": float(self._y[0]), "limit_w": self.limit_w, "reserved_w": reserved}
 
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
@@ -339,11 +339,11 @@ class Ceiling(Lookahead):
         return fits | (until_s <= self._start_s) | (extra_w <= 0)
 
     def allows(self, extra_w: float, end_s: float, idle: int) -> bool:
-        """Whether a job may start now that takes ``idle`` of the hosts that would be switched off."""
+        """Whether a job that takes ``idle`` of the hosts that would be switched off may start now."""
         return bool(self.admits(np.array([extra_w]), np.array([end_s]), np.array([float(idle)]))[0])
 
     def refusal(self, extra_w: float, end_s: float, idle: int) -> tuple[str, FactDict]:
-        """Return the rule by which a job may not start, and what it would draw above the limit."""
+        """Return the rule by which a job may not start, and the power that it would draw above the limit."""
         until_s = min(end_s, self._end_s)
         inside_w = self._y[: max(1, int(self._t.searchsorted(until_s)))]
         above_w = float(inside_w.max()) + float(self._passing.left(idle))
@@ -358,7 +358,7 @@ class Ceiling(Lookahead):
         return max(from_s, float(self._t[low[0]])) if len(low) else self._end_s
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Set aside the power that a job will add, and return it, W."""
+        """Reserve the power that a job will add, and return it, W."""
         if at_s >= self._end_s:
             return 0.0
         self._add(at_s, extra_w, at_s + lasts_s)
@@ -372,7 +372,7 @@ class Ceiling(Lookahead):
 
 
 BudgetTest = Projection | Ceiling
-"""Whether the budget allows jobs to start. Powers in W, times in s.
+"""Test whether the budget allows jobs to start. Powers in W, times in s.
 
 A job is described by the power that it adds and its latest end (or its maximum duration).
 """

@@ -1,13 +1,13 @@
-"""The stock rule: the energy saved so far pays for jobs that draw more than becomes available.
+"""The stock rule: energy saved so far is used for jobs that draw more than becomes available.
 
-The authors of the energy-budget paper got their results by this rule, which is given here without its
-mistakes (docs/decisions/other-policies.md#energy-budgets). A job is tested as if the power of the moment,
-with the job, lasted for its own walltime: its excess, (power - rate) x walltime, must not be above the stock,
-the energy available now. What the first waiting job will take from the stock is reserved, but not what
-becomes available until it starts.
+The results of the energy-budget paper were obtained with this rule, implemented here without its mistakes
+(docs/decisions/other-policies.md#energy-budgets). A job is tested as if the current power, plus its own,
+lasted for its walltime: its excess, (power - rate) x walltime, must not be above the stock, the energy
+available now. The energy that the first waiting job will take from the stock is reserved, but not the energy
+that becomes available until it starts.
 
-As this looks neither at other jobs' ends nor at the excess of jobs that are running, the balance to come
-(`Projection`) is tested, too: it alone makes sure that no debt occurs.
+As this considers neither other jobs' ends nor the excess of running jobs, the future balance (`Projection`)
+is also tested: only this guarantees that no debt occurs.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ NOT_SAVED: Final = "not enough energy saved"
 
 
 class Stock(Projection):
-    """The balance to come, and the stock."""
+    """Future balance, and the stock."""
 
     _reserved_j = 0.0
     _due_s: float | None = None
-    """Start of the first waiting job, s; None as long as nothing is promised."""
+    """Start of the first waiting job, s; None without a reservation."""
 
     def facts(self, reserved: float) -> FactDict:
-        """Return the stock and what is reserved of it, including the excess of jobs that overtook."""
+        """Return the stock and its reserved part, including the excess of jobs that overtook."""
         return super().facts(self._reserved_j)
 
     @property
     def _drawn_w(self) -> float:
-        """The power of the moment (or of the jobs that will be running when the period starts)."""
+        """Return the current power (or that of the jobs that will be running when the period starts)."""
         return self._rest_w + self._jobs.drawn_w(self._start_s)
 
     def _above_rate_w(self, extra_w: Numbers) -> Numbers:
@@ -48,7 +48,7 @@ class Stock(Projection):
     # --- tests ----------------------------------------------------------------------------------------
 
     def admits(self, extra_w: FloatArray, end_s: FloatArray, hosts: FloatArray) -> BoolArray:
-        """Whether the stock pays for each job, and the balance stays positive."""
+        """Whether the stock suffices for each job, and the balance stays positive."""
         span_s = np.minimum(end_s, self._end_s) - self._start_s
         return self._paid(extra_w, span_s) & super().admits(extra_w, end_s, hosts)
 
@@ -58,7 +58,7 @@ class Stock(Projection):
         return bool(self._paid(extra_w, span_s)) and super().allows(extra_w, end_s, idle)
 
     def _paid(self, extra_w: Numbers, span_s: Numbers) -> BoolArray:
-        """Whether the stock, less what is reserved, pays for what jobs draw above the rate for some time."""
+        """Whether the unreserved stock suffices for the power of jobs above the rate for some time."""
         passed: BoolArray = self._affordable(extra_w, span_s) | (span_s <= 0) | (extra_w <= 0)
         return passed
 
@@ -76,7 +76,7 @@ class Stock(Projection):
         return super().refusal(extra_w, end_s, idle)
 
     def start(self, extra_w: float, end_s: float, idle: int) -> None:
-        """Account for a job that has started; one that overtakes adds its excess to what is reserved."""
+        """Account for a started job; one that overtakes adds its excess to the reserved part."""
         if self._due_s is not None:
             span_s = max(0.0, min(end_s, self._end_s) - self._start_s)
             self._reserved_j += max(0.0, self._above_rate_w(extra_w) * span_s)
@@ -85,9 +85,9 @@ class Stock(Projection):
     # --- the first waiting job ------------------------------------------------------------------------
 
     def earliest(self, from_s: float, extra_w: float, lasts_s: float) -> float:
-        """Find the first latest end of a running job at which a job can be paid for.
+        """Find the first latest end of a running job at which the stock suffices for a job.
 
-        If there is none, the idle hosts save for it after the last one, until the period's end at most.
+        If there is none, the idle hosts save for it after the last one, at most until the period's end.
         """
         if from_s >= self._end_s:
             return from_s
@@ -109,13 +109,13 @@ class Stock(Projection):
         return first_moment(enough, float(moments_s[-1]), self._end_s)
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Reserve what a job will take from the stock when it starts at ``at_s``, and return it, J."""
+        """Reserve and return the energy that a job will take from the stock when it starts at ``at_s``, J."""
         self._reserved_j = max(0.0, float(self._excess_j(at_s, extra_w, lasts_s)))
         self._due_s = at_s
         return self._reserved_j
 
     def _excess_j(self, at_s: FloatArray | float, extra_w: float, lasts_s: float) -> FloatArray:
-        """What a job draws above the rate from each start on, with the jobs that still run then."""
+        """Return the power of a job above the rate for each start, with the jobs that still run then."""
         ends_s, ended_w = self._jobs.running(self._start_s)
         span_s = np.minimum(at_s + lasts_s, self._end_s) - np.maximum(at_s, self._start_s)
         power_w = self._drawn_w - ended_w[ends_s.searchsorted(at_s, side="right")] + extra_w
@@ -123,9 +123,9 @@ class Stock(Projection):
 
 
 class EvenStock(Stock):
-    """A `Stock` for heads of the queue only: a job that overtakes must keep the power below the rate.
+    """`Stock` for heads of the queue only: a job that overtakes must keep the power below the rate.
 
-    What is reserved lowers this rate, evenly from now until it is due.
+    Reserved energy lowers this rate, evenly from now until it is due.
     """
 
     def _affordable(self, extra_w: Numbers, span_s: Numbers) -> BoolArray:
@@ -139,8 +139,8 @@ class EvenStock(Stock):
 
 
 class OpenCeiling(Ceiling):
-    """A `Ceiling` under which no power is set aside for the first waiting job."""
+    """`Ceiling` that does not reserve power for the first waiting job."""
 
     def promise(self, at_s: float, extra_w: float, lasts_s: float) -> float:
-        """Set nothing aside."""
+        """Reserve nothing."""
         return 0.0

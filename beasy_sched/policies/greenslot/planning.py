@@ -1,8 +1,8 @@
-"""A round of GreenSlot: the slot of each waiting job, the jobs that are refused, the deadlines that move.
+"""A round of GreenSlot: the slots of waiting jobs, rejected jobs, and moved deadlines.
 
 "The paper" is Goiri et al., GreenSlot, SC 2011, Section 4.1 and Figure 4. Jobs are tried in order of their
-latest start, and each gets the slot where the brown energy it needs is cheapest, if it ends in time. Nothing
-here knows the engine: the policy translates.
+latest start, and each gets the slot with the cheapest brown energy, if it ends in time. This module does not
+depend on the engine; the policy translates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHEAPER_LATER: Final = "a cheaper slot"
 GREENER_LATER: Final = "a greener slot"
 """Reason: the task starts later, with less brown energy at no lower cost."""
 AS_CHEAP_LATER: Final = "an equally cheap slot"
-"""Reason: the task starts later at the same cost, since there may be more sun by then."""
+"""Reason: the task starts later at the same cost, because there may be more solar power by then."""
 FIRST_ROOM: Final = "the first slot with room"
 """Reason: nodes are not free before; always the reason of a job longer than the window."""
 PREDECESSORS: Final = "its predecessors have not ended"
@@ -42,7 +42,7 @@ _GREEN_J: Final = 1e-6
 
 
 class QueuedTask(Struct, frozen=True):
-    """A waiting job, as planning sees it."""
+    """Waiting job, as used in planning."""
 
     key: str
     res: int
@@ -53,16 +53,16 @@ class QueuedTask(Struct, frozen=True):
     """Deadline of the job, s; within a workflow see `model.workflow.due_times`. Infinite for none."""
     submit_s: float = 0.0
     order: int = 0
-    """Place of the job in the order of submission."""
+    """Position of the job in the order of submission."""
     workflow: str = ""
     predecessors: tuple[str, ...] = ()
-    """Jobs that must end first. A tuple object that several tasks share, as in a phase, is read once."""
+    """Jobs that must end first. A tuple object shared by several tasks, as in a phase, is read once."""
     new: bool = False
-    """Whether the job arrived since the last round, so that it may be refused."""
+    """Whether the job was submitted since the last round, so that it may be rejected."""
     taken_s: float = 0.0
-    """Time that tightening took off the job's deadline in earlier rounds, s."""
+    """Time by which earlier rounds tightened the job's deadline, s."""
     earliest_s: float = -math.inf
-    """Earliest start, s: after the think time of predecessors that have ended."""
+    """Earliest start, s: after the think time of ended predecessors."""
     think_time_s: float = 0.0
     """Time that the job waits after the end of its last predecessor if that has not ended yet, s."""
     extra_w: float | None = None
@@ -70,7 +70,7 @@ class QueuedTask(Struct, frozen=True):
 
     @property
     def latest_start_s(self) -> float:
-        """Latest start that keeps the tightened deadline, s; infinite without one."""
+        """Latest start that meets the tightened deadline, s; infinite without one."""
         return self.deadline_s - self.taken_s - self.duration_s if self.deadline_s < math.inf else math.inf
 
     @property
@@ -80,24 +80,24 @@ class QueuedTask(Struct, frozen=True):
 
 
 class RoundSettings(Struct, frozen=True):
-    """Rules by which a round is planned; the defaults are GreenSlot's."""
+    """Rules of planning a round; the defaults are GreenSlot's."""
 
     beyond: Literal["green", "anywhere"] = "green"
-    """Place of a job whose deadline lies beyond the window: ``green`` is only where it needs no brown
+    """Placement of a job whose deadline lies beyond the window: ``green`` means only in slots without brown
     energy."""
     tie: Literal["latest", "earliest"] = "latest"
     """Choice among equally cheap starts with brown energy: the latest, if there is daylight until then."""
     tighten: Literal["ancestors", "job", "both", "none"] = "ancestors"
-    """Whose deadline moves if a job is expected to miss its own; its own if none of its ancestors waits."""
+    """Job whose deadline moves if a job is expected to miss its deadline; its own if no ancestor waits."""
     penalty: float = 25.0
-    """Cost of a late node and slot; more if prices are so high that it would not deter."""
+    """Cost of a late node and slot; raised automatically if prices are too high for it."""
     price_floor: float | None = None
-    """Lowest price that counts; 0 if negative prices shall attract no job."""
+    """Minimum price used; 0 if negative prices must not attract jobs."""
     order: Literal["latest start", "submission"] = "latest start"
     reserve_energy: bool = True
-    """Whether energy that a placed job uses is missing for the jobs placed after it."""
+    """Whether energy used by a placed job is unavailable for the jobs placed after it."""
     refuse: bool = True
-    """Whether new jobs that fit nowhere before their deadlines are refused."""
+    """Whether new jobs that do not fit before their deadlines are rejected."""
 
 
 GREENSLOT: Final = RoundSettings()
@@ -109,11 +109,11 @@ LOWEST_WINDOW: Final = RoundSettings(
     reserve_energy=False,
     refuse=False,
 )
-"""Rules by which each job by itself takes the cheapest window before its deadline; only nodes are shared."""
+"""Rules by which each job independently takes the cheapest window before its deadline."""
 
 
 class TaskPlan(Struct, frozen=True):
-    """Decision of a round on a task. Slots are counted from the start of the round."""
+    """Decision of a round about a task. Slots are counted from the start of the round."""
 
     key: str
     why: str
@@ -125,13 +125,13 @@ class TaskPlan(Struct, frozen=True):
     slack_s: float
     """Time until the task's latest start, s: negative if that has passed, infinite without a deadline."""
     cost: float = math.inf
-    """Cost of the start, with the penalty if late; of the cheapest one for a task that waits for sun."""
+    """Cost of the start, with the penalty if late; of the cheapest one for a task without a slot."""
     brown_j: float = 0.0
-    """Brown energy of the start, J, up to the window's end."""
+    """Brown energy of the start up to the window's end, J."""
     green_j: float = 0.0
     """Energy of the task that is not brown, J."""
     late_slots: int = 0
-    """Number of slots by which the start lies after the last one in time."""
+    """Number of slots between the last start in time and this start."""
     compared: int = 0
     """Number of starts with a finite cost."""
     earliest: int | None = None
@@ -150,14 +150,14 @@ class TaskPlan(Struct, frozen=True):
 
 
 class Round(Struct, frozen=True, eq=False):
-    """The outcome of a round."""
+    """Outcome of a round."""
 
     plans: dict[str, TaskPlan]
     """Plans of all tasks by key, in the order in which they were tried."""
     taken_s: dict[str, float]
-    """The new `QueuedTask.taken_s` of the tasks that are tightened."""
+    """New `QueuedTask.taken_s` of the tightened tasks."""
     slots: Slots
-    """The window with all placed tasks."""
+    """Window with all placed tasks."""
 
 
 def plan_round(
@@ -168,9 +168,8 @@ def plan_round(
 ) -> Round:
     """Plan all waiting jobs (the paper's Figure 4, lines 7-27).
 
-    ``ends``: the end slots of jobs that run (`Slots.end_slot`) or have ended (0). A predecessor that is
-    neither among them nor among the tasks has no end in the window. Tasks that wait for each other are not
-    placed.
+    ``ends``: end slots of running (`Slots.end_slot`) and ended jobs (0). A predecessor that is neither among
+    them nor among the tasks does not end in the window. Tasks that wait for each other are not placed.
     """
     planner = _Planner(slots, tasks, ends, settings)
     for task in planner.queue.in_order(settings):
@@ -187,16 +186,16 @@ def plan_round(
 
 
 class _Queue:
-    """The tasks and their precedence; tasks that share one tuple of predecessors form a group."""
+    """Tasks and their precedence; tasks that share a tuple of predecessors form a group."""
 
     def __init__(self, tasks: Iterable[QueuedTask]) -> None:
         self.tasks = {task.key: task for task in sorted(tasks, key=lambda task: (task.order, task.key))}
         self.workflows: dict[str, list[str]] = {}
         self._members: dict[int, list[QueuedTask]] = {}
         self._before: dict[int, set[str]] = {}
-        """The waiting predecessors of a group."""
+        """Waiting predecessors of a group."""
         self._after: dict[str, list[int]] = {}
-        """The groups that wait for a task."""
+        """Groups that wait for a task."""
         for task in self.tasks.values():
             if task.workflow:
                 self.workflows.setdefault(task.workflow, []).append(task.key)
@@ -208,7 +207,7 @@ class _Queue:
                 self._after.setdefault(key, []).append(group)
 
     def waiting_before(self, task: QueuedTask) -> set[str]:
-        """Return the predecessors of a task that wait themselves."""
+        """Return the waiting predecessors of a task."""
         return self._before.get(id(task.predecessors), set())
 
     def in_order(self, settings: RoundSettings) -> Iterator[QueuedTask]:
@@ -261,10 +260,10 @@ class _Queue:
 def _tightened(
     queue: _Queue, plans: Mapping[str, TaskPlan], slot_s: float, settings: RoundSettings
 ) -> dict[str, float]:
-    """Return what is taken off deadlines from now on, s, of those that move: one slot more than before.
+    """Return the new tightening of deadlines that move, s: one slot more than before.
 
-    None moves to before the task's submission and duration. The first late task of a workflow moves its
-    ancestors.
+    No deadline moves before the task's submission plus its duration. The first late task of a workflow moves
+    its ancestors.
     """
     late = [queue.tasks[key] for key, plan in plans.items() if plan.late]
     if not late or settings.tighten == "none":
@@ -292,7 +291,7 @@ def _tightened(
 
 
 class _Planner:
-    """The state of a round: what is left of the slots, and the tasks that are decided."""
+    """State of a round: the remaining slots, and the decided tasks."""
 
     def __init__(
         self, slots: Slots, tasks: Iterable[QueuedTask], ends: Mapping[str, int], settings: RoundSettings
@@ -307,7 +306,7 @@ class _Planner:
         self._group_ends: dict[int, int] = {}
 
     def left(self) -> Slots:
-        """Return the window without what the tasks got."""
+        """Return the window minus the resources of the tasks."""
         return replace(self._slots, free=self._room.free, net_j=self._room.net_j)
 
     def place(self, task: QueuedTask) -> None:
@@ -334,7 +333,7 @@ class _Planner:
         return self._slots.energy_j(task.res, task.extra_w)
 
     def _is_due(self, task: QueuedTask) -> bool:
-        """Whether the deadline lies within the window; its very end does."""
+        """Whether the deadline lies within the window, including its end."""
         return task.deadline_s <= self._slots.end_s + TIME_TOLERANCE_S
 
     # --- predecessors and refusal ---
@@ -354,13 +353,13 @@ class _Planner:
         return self._ends.get(key, self._slots.size) if plan is None else plan.end_slot
 
     def _is_refusable(self, task: QueuedTask) -> bool:
-        """Whether a task that fits nowhere is not admitted; not if it waits for jobs unknown so far."""
+        """Whether a task that does not fit is rejected; not if it waits for jobs that are still unknown."""
         if not (task.new and self._settings.refuse and self._is_due(task)):
             return False
         return all(key in self._ends or key in self.plans for key in task.predecessors)
 
     def _refuse(self, task: QueuedTask) -> None:
-        """Refuse a task with the rest of its workflow and all that wait for these; gives back their slots."""
+        """Reject a task with the rest of its workflow and all tasks that wait for these; free their slots."""
         reasons = {task.key: REFUSED}
         for key in self.queue.workflows.get(task.workflow, ()):
             reasons.setdefault(key, WORKFLOW_REFUSED)
@@ -377,7 +376,7 @@ class _Planner:
     # --- the choice of a slot ---
 
     def _place_long(self, task: QueuedTask, first: int) -> TaskPlan:
-        """Place a task that is longer than the window as soon as its nodes stay free, at any cost."""
+        """Place a task that is longer than the window as early as its nodes stay free, at any cost."""
         size, energy_j = self._slots.size, self._energy_j(task)
         start = self._room.first_free_to_end(task.res, first)
         if start >= size:
@@ -388,8 +387,8 @@ class _Planner:
     def _place_cheapest(self, task: QueuedTask, first: int) -> TaskPlan:
         """Place a task at the cheapest start in time, else at the first one (the paper's lines 10-26).
 
-        The penalty exceeds all that a start can save, so no start in time loses to a late one, and no late
-        one to a later one.
+        The penalty exceeds all possible savings of a start, so a start in time is always preferred to a late
+        one, and a late one to a later one.
         """
         slots = self._slots
         length = whole_slots(task.duration_s, slots.slot_s)
@@ -409,7 +408,7 @@ class _Planner:
         return self._plan(task, costs, best, length, why, compared, earliest)
 
     def _best(self, task: QueuedTask, costs: StartCosts, starts: IndexArray, length: int) -> int:
-        """Return the cheapest of some possible starts; of equally cheap ones that with least brown energy."""
+        """Return the cheapest of some possible starts; among equals, the one with least brown energy."""
         last = self._slots.last_start(task.latest_start_s)
         in_time = starts[: int(starts.searchsorted(last, side="right"))]
         if not len(in_time):

@@ -1,7 +1,7 @@
-"""The policy `greenslot`: jobs and workflows with deadlines where energy is green or cheap.
+"""The policy `greenslot`: places jobs and workflows with deadlines in slots with green or cheap energy.
 
-Goiri et al., "GreenSlot: Scheduling Energy Consumption in Green Datacenters", SC 2011. A round of planning is
-held at the start of a slot if something has changed; `planning` holds the algorithm.
+Goiri et al., "GreenSlot: Scheduling Energy Consumption in Green Datacenters", SC 2011. A round of planning
+takes place at the start of a slot if something has changed; `planning` has the algorithm.
 """
 
 from __future__ import annotations
@@ -60,25 +60,25 @@ class GreenSlotOptions(SlotOptions, frozen=True):
     prices: Literal["real", "flat"] = "real"
     """"flat": all brown energy costs ``flat_price``, the paper's GreenOnly."""
     flat_price: float = 0.02
-    """Price per kWh of brown energy where prices are flat."""
+    """Price per kWh of brown energy if prices are flat."""
     objective: Literal["price", "carbon"] | Mix = "price"
     """Cost of a kWh of brown energy: its price, its carbon, or weights for both."""
     beyond: Literal["green", "anywhere"] = "green"
-    """Where jobs are placed whose deadline lies beyond the window: only where they need no brown energy, or
+    """Placement of jobs whose deadline lies beyond the window: only in slots without brown energy, or
     anywhere."""
     tie: Literal["latest", "earliest"] = "latest"
-    """Which of equally cheap starts is taken, if they need brown energy."""
+    """Choice among equally cheap starts that need brown energy."""
     tighten: Literal["ancestors", "job", "both", "none"] = "ancestors"
-    """Whose deadline becomes a slot earlier if a job is expected to be late: its waiting predecessors', or
+    """Deadlines moved one slot earlier if a job is expected to be late: those of its waiting predecessors, or
     its own if it has none; its own; both; or none."""
     penalty: float = 25.0
     """Cost of a late node and slot."""
     price_floor: float | None = None
-    """Lowest price that counts; null: none."""
+    """Minimum price used; null: none."""
 
 
 class _PlannedJob(Struct, frozen=True):
-    """Decision of the last round on a job."""
+    """Decision of the last round about a job."""
 
     plan: TaskPlan
     round: int
@@ -91,25 +91,25 @@ class _PlannedJob(Struct, frozen=True):
 
 
 class GreenSlot(Policy):
-    """Places each job at the slot where it is cheapest, sun being free, and keeps deadlines.
+    """Places each job in its cheapest slot, with free renewable energy, and meets deadlines.
 
-    Jobs are tried by least slack time. One whose deadline lies beyond the window is only placed where it
-    needs no brown energy; a new one that fits nowhere before its deadline is refused.
+    Jobs are tried by least slack time. A job whose deadline lies beyond the window is only placed in
+    slots without brown energy; a new one that does not fit before its deadline is rejected.
     """
 
     name = "greenslot"
-    summary = "GreenSlot: jobs with deadlines where the sun shines or the grid is cheap"
+    summary = "GreenSlot: places jobs with deadlines in slots with solar power or cheap grid power"
     words = GREENSLOT_WORDS
     options_type = GreenSlotOptions
     options: GreenSlotOptions
     needs_power = True
 
     def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
-        """Tell of deadlines that slots are too long for."""
+        """Warn of deadlines that are too tight for the slots."""
         return unkept_deadlines(self.options.slot_s, self.name, inputs.due_jobs)
 
     def begin(self, view: View) -> None:
-        """Refuse slots that do not fit the site, and an objective that the site cannot serve."""
+        """Check that the slots fit the site, and that the site has the data of the objective."""
         options = self.options
         check_slot(options.slot_s, view, self.name)
         self._size = round(options.window_h * SECONDS_PER_HOUR / options.slot_s) if options.slot_s > 0 else 0
@@ -137,7 +137,7 @@ class GreenSlot(Policy):
         self._counts: Counter[str] = Counter(rounds=0, moved_earlier=0, moved_later=0, tightened=0, late=0)
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Plan at the start of a slot; in between, start what is due as servers wake."""
+        """Plan at the start of a slot; in between, start due jobs as servers wake."""
         self._changed |= bool(view.arrived or view.ended)
         actions: list[Action] = []
         at_slot = self._clock.starts(view.now)
@@ -148,7 +148,7 @@ class GreenSlot(Policy):
         return [*actions, *self._dispatcher.actions(view, at_slot=at_slot)]
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """Return how many rounds there were, and what they changed."""
+        """Return the number of rounds, and of their changes."""
         return {"greenslot": dict(self._counts)}
 
     def _round_settings(self) -> RoundSettings:
@@ -158,7 +158,7 @@ class GreenSlot(Policy):
     # --- rounds ---------------------------------------------------------------------------------------------
 
     def _wants_round(self, view: View) -> bool:
-        """Whether anything has happened since the last round that may change it."""
+        """Whether an event since the last round may change the plan."""
         seen = (0 if view.outlook is None else view.outlook.revision, int(np.count_nonzero(view.available)))
         changed = self._changed or seen != self._seen
         self._seen, self._changed = seen, False
@@ -182,7 +182,7 @@ class GreenSlot(Policy):
         return self._taken_over(view, made, waiting)
 
     def _taken_over(self, view: View, made: Round, waiting: dict[str, Job]) -> list[Action]:
-        """Remember what a round decided; log why jobs wait, and refuse those that it refused."""
+        """Store the decisions of a round; log why jobs wait, and reject those that it rejected."""
         index = self._clock.index
         actions: list[Action] = []
         before, self._planned = self._planned, {}
@@ -206,13 +206,13 @@ class GreenSlot(Policy):
         return actions
 
     def _count_move(self, before: _PlannedJob | None, now: _PlannedJob) -> None:
-        """Count a job that a round has moved to another slot."""
+        """Count a job that a round moved to another slot."""
         if before is not None and before.start is not None and now.start is not None:
             self._counts["moved_earlier"] += now.start < before.start
             self._counts["moved_later"] += now.start > before.start
 
     def _due(self, view: View) -> dict[str, tuple[Job, str, Callable[[], Facts]]]:
-        """Return the jobs of this slot, the most urgent first, with their rule and a way to their facts."""
+        """Return the jobs of this slot, most urgent first, with their rule and a function for the facts."""
         index, due = self._clock.index, []
         for job in view.queue:
             planned = self._planned.get(job.id)
@@ -224,7 +224,7 @@ class GreenSlot(Policy):
         return {job.id: (job, planned.plan.why, partial(self._facts, job, planned)) for job, planned in due}
 
     def _facts(self, job: Job, planned: _PlannedJob) -> FactDict:
-        """Return the numbers behind a decision, for the log."""
+        """Return the facts of a decision, for the log."""
         facts: FactDict = {}
         plan, slot_s = planned.plan, self.options.slot_s
         if plan.start:
@@ -240,7 +240,7 @@ class GreenSlot(Policy):
     # --- what a round is told -------------------------------------------------------------------------------
 
     def _slots(self, view: View) -> Slots:
-        """Return the window: production as predicted, prices as known, nodes without a running job."""
+        """Return the window: predicted production, known prices, nodes without a running job."""
         options, site, now_s = self.options, view.site, self._clock.index * self.options.slot_s
         power, kinds = view.power_model, view.platform.kind_of
         can_sleep = power.can_sleep[kinds] & view.power_actions_allowed & (options.sleep != "never")
@@ -273,7 +273,7 @@ class GreenSlot(Policy):
         )
 
     def _prices(self, view: View, now_s: float) -> FloatArray:
-        """Return what a kWh of brown energy costs in each slot, as it is known now."""
+        """Return the currently known cost of a kWh of brown energy in each slot."""
         weights, grid = self._weights, None if view.site is None else view.site.grid
         edges_s = now_s + self.options.slot_s * np.arange(self._size + 1, dtype=np.float64)
         costs = np.zeros(self._size)
@@ -286,7 +286,7 @@ class GreenSlot(Policy):
         return costs
 
     def _running(self, view: View, job: Job) -> RunningTask:
-        """Return a running job as planning sees it: to its reserved end, or one slot more if it overruns."""
+        """Return a running job for planning: to its reserved end, or one slot more if it overruns."""
         slot_s, index = self.options.slot_s, self._clock.index
         end = self._end_slots.get(job.id, index)
         usable = view.usable_hosts(job)
@@ -295,7 +295,7 @@ class GreenSlot(Policy):
         )
 
     def _extra_w(self, view: View, job: Job) -> float | None:
-        """Return the power that a node of a job adds to a sleeping one, W, where its user knows its power."""
+        """Return the power that a node of a job adds to a sleeping one, W, if the job states its power."""
         if job.terms.power_w is None:
             return 0.0 if not job.computes else None
         return max(0.0, job.terms.power_w - float(view.power_model.sleep_w.min()))
@@ -343,14 +343,14 @@ class GreenSlot(Policy):
 
 
 class LowestWindow(GreenSlot):
-    """Each job by itself takes the cheapest window before its own deadline; only servers are shared.
+    """Each job independently takes the cheapest window before its deadline; jobs share only servers.
 
-    The baseline of today's carbon-aware schedulers: "Let's Wait Awhile" (Wiesner et al., Middleware 2021),
+    The common baseline of carbon-aware schedulers: "Let's Wait Awhile" (Wiesner et al., Middleware 2021),
     GAIA (Hanafy et al., ASPLOS 2024).
     """
 
     name = "lowest-window"
-    summary = "each job takes the cheapest window before its deadline by itself"
+    summary = "each job takes the cheapest slot before its deadline, independently of other jobs"
 
     def _round_settings(self) -> RoundSettings:
         return LOWEST_WINDOW

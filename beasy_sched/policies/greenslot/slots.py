@@ -1,4 +1,4 @@
-"""The slots of GreenSlot's window: free nodes, energy and prices, and what each start of a job would cost.
+"""Slots of GreenSlot's window: free nodes, energy and prices, and the cost of each start of a job.
 
 "The paper" is Goiri et al., GreenSlot, SC 2011, Section 4.1 and Figure 4. Slot 0 starts now; times of
 planning are numbers of slots, counted from it.
@@ -18,11 +18,11 @@ from beasy_sched.model.workflow import whole_slots
 from beasy_sched.units import JOULES_PER_KWH, TIME_TOLERANCE_S
 
 ENERGY_TOLERANCE: Final = 1e-9
-"""Share of a job's energy that counts as none: sums of energies and costs are rounded."""
+"""Share of a job's energy that counts as zero, because sums of energies and costs have rounding errors."""
 
 
 class RunningTask(Struct, frozen=True):
-    """A running job, as planning sees it."""
+    """Running job, as used in planning."""
 
     key: str
     res: int
@@ -35,7 +35,7 @@ class RunningTask(Struct, frozen=True):
 
 
 class Slots(Struct, frozen=True, eq=False):
-    """The window of a round, one value a slot in arrays of shape [H]."""
+    """Window of a round, one value per slot in arrays of shape [H]."""
 
     now_s: float
     slot_s: float
@@ -45,12 +45,12 @@ class Slots(Struct, frozen=True, eq=False):
     free: IntArray
     """Number of nodes without a job, awake or not."""
     net_j: FloatArray
-    """Predicted production less what the site's floor and its jobs use, J: the sun that is left or, if
-    negative, the brown energy already given away."""
+    """Predicted production minus the use of the site's floor and its jobs, J: the remaining renewable energy
+    or, if negative, the brown energy already assigned."""
     price_per_kwh: FloatArray
-    """Price of brown energy, or any other cost for each kWh."""
+    """Price of brown energy, or any other cost per kWh."""
     daylight: BoolArray
-    """Whether an ideal day produces anything in each slot."""
+    """Whether an ideal day has production in each slot."""
     import_limit_w: float = math.inf
     """Limit of the grid, W; 0 without a grid."""
 
@@ -99,7 +99,7 @@ class Slots(Struct, frozen=True, eq=False):
 
     @property
     def sun_j(self) -> FloatArray:
-        """Predicted production that nothing uses yet, J: [H]."""
+        """Unused predicted production, J: [H]."""
         return np.maximum(self.net_j, 0.0)
 
     @property
@@ -108,7 +108,7 @@ class Slots(Struct, frozen=True, eq=False):
         return self.now_s + self.size * self.slot_s
 
     def energy_j(self, res: int, extra_w: float | None = None) -> float:
-        """Return what a job on ``res`` nodes adds in each slot, J."""
+        """Return the energy that a job on ``res`` nodes adds in each slot, J."""
         return res * (self.extra_w if extra_w is None else extra_w) * self.slot_s
 
     def end_slot(self, task: RunningTask) -> int:
@@ -137,13 +137,13 @@ class StartCosts(Struct, frozen=True, eq=False):
     cost: FloatArray
     """The cost of that energy."""
     brown_tolerance_j: float
-    """Difference of `brown_j` that is rounding."""
+    """Rounding tolerance of `brown_j`."""
     cost_tolerance: float
-    """Difference of `cost` that is rounding."""
+    """Rounding tolerance of `cost`."""
 
 
 class Reservations:
-    """A copy of the slots that loses what jobs are given."""
+    """Copy of the slots from which jobs take their resources."""
 
     def __init__(self, slots: Slots, price_floor: float | None = None, reserve_energy: bool = True) -> None:
         """``reserve_energy``: whether jobs take energy, not only nodes. ``price_floor``: the lowest price."""
@@ -158,7 +158,7 @@ class Reservations:
         self._costs: dict[tuple[int, float, int], StartCosts] = {}
 
     def dearest(self, energy_j: float) -> float:
-        """Return what an energy costs at most, by the largest price of the window (or its negative)."""
+        """Return the maximum cost of an energy, by the largest price of the window (or its negative)."""
         return energy_j * self._dearest_per_j
 
     def costs(self, res: int, energy_j: float, length: int) -> StartCosts:
@@ -200,7 +200,7 @@ class Reservations:
 
 
 def _window_sums(values: FloatArray | BoolArray, length: int) -> FloatArray:
-    """Return the sums of ``length`` values from each place on: [H - length + 1]."""
+    """Return the sums of ``length`` values from each index on: [H - length + 1]."""
     sums = np.zeros(len(values) + 1)
     np.cumsum(values, out=sums[1:])
     return sums[length:] - sums[: len(sums) - length]

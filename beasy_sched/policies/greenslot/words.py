@@ -9,18 +9,18 @@ from beasy_sched.policies.dispatch import SLOT_WORDS
 from beasy_sched.policies.words import SPARE, STEP
 
 _SLACK: Final = (
-    "[ To end by {deadline_s} it must start within {slack_s}.]"
-    "[ To end by {deadline_s} it should have started {overdue_s} ago.]"
+    "[ To meet its deadline {deadline_s}, it must start within {slack_s}.]"
+    "[ To meet its deadline {deadline_s}, it should have started {overdue_s} ago.]"
 )
 _PLANNED: Final = (
     "[ It is planned to start at {planned_start_s}.]"
-    "[ That costs {cost} ({brown_j} from the grid, {green_j} from the sun), the least of"
-    " {slots_compared:possible start}.][ The earliest of them, at {earliest_s}, would cost {earliest_cost}.]"
-    "[ It would be {late_s} late; the costs include a penalty for that.]"
+    "[ This costs {cost} ({brown_j} from the grid, {green_j} renewable), the cheapest of"
+    " {slots_compared:possible start time}.][ The earliest, {earliest_s}, would cost {earliest_cost}.]"
+    "[ It would be {late_s} late; the costs include a penalty for this.]"
 )
 _CHOSEN: Final = (
-    "[ It costs {cost} ({brown_j} from the grid, {green_j} from the sun), the least of"
-    " {slots_compared:possible start}.][ To start at {earliest_s}, the earliest of them, would have cost"
+    "[ It costs {cost} ({brown_j} from the grid, {green_j} renewable), the cheapest of"
+    " {slots_compared:possible start time}.][ The earliest, {earliest_s}, would have cost"
     " {earliest_cost}.]"
 )
 _LATER: Final = {
@@ -30,25 +30,25 @@ _LATER: Final = {
         "waited for greener energy",
     ),
     "an equally cheap slot": (
-        ("It waits because a later start costs the same, and more sun than predicted may come until then."),
+        ("It waits because a later start costs the same, and production may turn out higher than predicted."),
         "waited for a later start that costs the same",
     ),
     "the first slot with room": (
         "It waits for the first slot with enough free hosts.",
-        "too few hosts were free",
+        "not enough free hosts",
     ),
 }
 """Reasons why a job has chosen a later slot, for one job and for several."""
 _NOW: Final = {
     "cheapest slot": "No later slot is cheaper.",
-    "a cheaper slot": "It was planned to start now, because that was cheaper than an earlier start.",
+    "a cheaper slot": "It was planned to start now, because this was cheaper than an earlier start.",
     "a greener slot": (
-        "It was planned to start now, because that cost no more than an earlier start and took less from the"
+        "It was planned to start now, because this cost no more than an earlier start and took less from the"
         " grid."
     ),
     "an equally cheap slot": (
-        "It was planned to start now, because that cost as much as an earlier start and left more time for"
-        " the sun."
+        "It was planned to start now, because this cost as much as an earlier start and left more time for"
+        " solar power."
     ),
     "the first slot with room": ("It was planned to start now, in the first slot with enough free hosts."),
 }
@@ -66,25 +66,25 @@ GREENSLOT_WORDS: Final[Sentences] = {
         of_jobs="jobs that they depend on had not ended",
     ),
     ("postpone", "waits for sun beyond the window"): Words(
-        "Its deadline lies beyond the planning window, so it is placed only where the sun alone can power it;"
-        " no slot has enough sun yet.[ The cheapest of {slots_compared:possible start} would take {brown_j}"
-        " from the grid.]" + _SLACK,
-        of_jobs="waited for enough sun",
+        "Its deadline lies beyond the planning window, so it is only placed in slots with enough renewable"
+        " power; there are none yet.[ The cheapest of {slots_compared:possible start time} would take"
+        " {brown_j} from the grid.]" + _SLACK,
+        of_jobs="waited for enough renewable power",
     ),
     ("postpone", "no slot in the window"): Words(
         "No slot in the planning window has room for it." + _SLACK,
-        of_jobs="no time before their deadlines had room for them",
+        of_jobs="no free slot before the deadline",
     ),
     ("reject", "no slot before its deadline"): Words(
-        "When it arrived, no slot before its deadline had room for it." + _SLACK,
+        "When it was submitted, no slot before its deadline had room for it." + _SLACK,
         of_jobs="could not have ended before their deadlines",
     ),
     ("reject", "its workflow was refused"): Words(
-        "Another job of its workflow was refused.",
-        of_jobs="belong to workflows that were refused",
+        "Another job of its workflow was rejected.",
+        of_jobs="belong to workflows that were rejected",
     ),
     ("compensate", "deadline tightened"): Words(
         "Some jobs would miss their deadlines. {jobs:internal deadline} moved one slot earlier, so that these"
-        " jobs are placed sooner in the next round.",
+        " jobs are planned earlier in the next round.",
     ),
 }

@@ -1,1 +1,1 @@
-"""Policies that choose, step by step, where a surplus or a shortage of the battery is compensated."""
+"""Policies that choose at each step how a surplus or shortage of the battery is compensated."""

@@ -1,7 +1,7 @@
-"""Agents that choose one of a few actions from what they see, and learn from rewards.
+"""Agents that choose one of a few actions from features, and learn from rewards.
 
-Nothing here knows of servers or batteries but the features: an agent maps `Features` to a value of each
-action. The greatest value is chosen, of equals the first action; actions are in the order of their names.
+Only the features depend on servers and batteries: an agent maps `Features` to a value of each action. It
+chooses the action with the largest value, the first among equals; actions are in the order of their names.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ LearnerName = Literal["q-learning", "bandit"]
 HALF_LIFE_GAMMA: Final = 0.998
 """Discount of five minutes by default: a reward in 29 hours counts half."""
 GAMMA_STEP_S: Final = 300.0
-"""The length of time that a discount is given for, s."""
+"""Time to which a discount refers, s."""
 
 
 class Transition(NamedTuple):
-    """A choice, and what came of it until the next one."""
+    """Choice, and its results until the next one."""
 
     features: Features
     action: int
     reward: float
     """Discounted sum of the rewards of the steps until the next choice."""
     discount: float
-    """Discount of the time until the next choice; 0 where the window ended before."""
+    """Discount of the time until the next choice; 0 if the window ended before."""
     credit: float
     """Discounted mean of the rewards to the window's end."""
 
@@ -46,11 +46,11 @@ class QTable:
     values: FloatArray
     """Value of each action, of shape (tables, states, actions)."""
     visits: IntArray
-    """Number of times that each cell was learned from, of shape (tables, states, actions)."""
+    """Number of updates of each cell, of shape (tables, states, actions)."""
     without: frozenset[str] = frozenset()
-    """Features that the agent does not see."""
+    """Features that the agent does not use."""
     trace: float = 0.0
-    """Lambda: share that the outcome of later choices, not expectation, has in what the agent learns."""
+    """Lambda: weight of the outcome of later choices, instead of expectation, in updates."""
 
     @classmethod
     def new(
@@ -61,23 +61,23 @@ class QTable:
         without: Iterable[str] = (),
         trace: float = 0.0,
     ) -> QTable:
-        """A table that has learned nothing."""
+        """Return an untrained table."""
         shape = (1 + double, STATES, len(actions))
         return cls(actions, np.zeros(shape), np.zeros(shape, dtype=np.int64), frozenset(without), trace)
 
     def value_of(self, features: Features) -> FloatArray:
-        """The value of each action: mean of the tables."""
+        """Return the value of each action: mean of the tables."""
         return np.asarray(self.values[:, state_of(features, self.without)].mean(axis=0))
 
     def knows(self, features: Features) -> int:
-        """Return how often the agent has learned in this state."""
+        """Return the number of updates in this state."""
         return int(self.visits[:, state_of(features, self.without)].sum())
 
     def learn(self, steps: Iterable[Transition], coin: np.random.Generator) -> None:
-        """Learn from a window's steps; ``coin`` chooses the table where there are two.
+        """Learn from a window's steps; ``coin`` chooses the table if there are two.
 
-        With a ``trace``, Q(lambda) as by Peng and Williams (1996), from the last step to the first: what was
-        learned of a cell in a window counts as one visit, since its steps are alike.
+        With a ``trace``, Q(lambda) as by Peng and Williams (1996), from the last step to the first: updates
+        of a cell in one window count as one visit, because its steps are similar.
         """
         trail = [*steps]
         states = [state_of(step.features, self.without) for step in trail]
@@ -95,7 +95,7 @@ class QTable:
             self.values[cell] += alpha * (goal - self.values[cell])
 
     def _promised(self, table: int, state: int) -> float:
-        """The value of the best action in a state, of two tables as the other one has it."""
+        """Return the value of the best action in a state; with two tables, by the other one."""
         best = int(self.values[table, state].argmax())
         return float(self.values[-1 - table, state, best])
 
@@ -120,13 +120,13 @@ class LinearBandit:
 
     actions: tuple[str, ...]
     inverse: FloatArray
-    """Inverse of the sum of outer products of what was seen, and 1: of shape (actions, inputs, inputs)."""
+    """Inverse of the sum of outer products of inputs, plus 1: of shape (actions, inputs, inputs)."""
     rewarded: FloatArray
-    """Sum of what was seen, times its credit: of shape (actions, inputs)."""
+    """Sum of inputs times credit: of shape (actions, inputs)."""
     alpha: float = 0.0
-    """Weight of what is not known yet in a choice: 1 while learning, 0 when used."""
+    """Weight of uncertainty in a choice: 1 during training, 0 in use."""
     without: frozenset[str] = frozenset()
-    """Features that the agent does not see."""
+    """Features that the agent does not use."""
     weights: FloatArray = field(init=False)
     """Weights of the inputs for each action, of shape (actions, inputs)."""
 
@@ -135,7 +135,7 @@ class LinearBandit:
 
     @classmethod
     def new(cls, actions: tuple[str, ...], *, without: Iterable[str] = ()) -> LinearBandit:
-        """A bandit that has learned nothing."""
+        """Return an untrained bandit."""
         count, inputs = len(actions), len(FEATURES) + 1
         return cls(
             actions,
@@ -148,12 +148,12 @@ class LinearBandit:
         self.weights = np.einsum("aij,aj->ai", self.inverse, self.rewarded)
 
     def inputs(self, features: Features) -> FloatArray:
-        """The features as numbers and a constant; those that it does not see are 0."""
+        """Return the features as numbers, and a constant; unused features are 0."""
         seen = [name not in self.without for name in FEATURES]
         return np.append(np.where(seen, as_numbers(features), 0.0), 1.0)
 
     def value_of(self, features: Features) -> FloatArray:
-        """The expected credit of each action, with ``alpha`` times its standard deviation."""
+        """Return the expected credit of each action plus ``alpha`` times its standard deviation."""
         inputs = self.inputs(features)
         values = self.weights @ inputs
         if self.alpha:
@@ -180,16 +180,14 @@ def gamma_of(gamma: float, step_s: float) -> float:
 
 
 def check_definitions(edges: dict[str, tuple[float, ...]]) -> None:
-    """Raise ConfigError if a model was learned with other features than this program's."""
+    """Raise ConfigError if a model was trained with other features than this program's."""
     if tuple(edges) != FEATURES:
         found = ", ".join(edges)
         raise ConfigError(
-            f"was learned with other features ({found}; this program has {', '.join(FEATURES)}):"
-            " learn it again"
+            f"was trained with other features ({found}; expected {', '.join(FEATURES)}): retrain it"
         )
     for name, own in EDGES.items():
         if edges[name] != own:
             raise ConfigError(
-                f"was learned with other classes of {name!r} ({edges[name]}; this program has {own}):"
-                " learn it again"
+                f"was trained with other classes of {name!r} ({edges[name]}; expected {own}): retrain it"
             )

@@ -1,6 +1,6 @@
-"""What an agent sees of a step, and what it is rewarded with.
+"""Features of a step, and rewards.
 
-All features are ratios, so that what was learned on one site can be used on another.
+All features are ratios, so that a model trained on one site can be used on another.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from beasy_sched.policies.planned.working_plan import WorkingPlan
 from beasy_sched.units import SECONDS_PER_HOUR
 
 COMP_UNIT: Final = 0.01
-"""E_comp of a step over the capacity that counts as 1 among the numbers: most are far smaller."""
+"""E_comp of a step over the capacity that maps to 1: most values are much smaller."""
 _TREND_H, _NIGHT_H = 2, 6
-"""Time that the features of the trend and of the night look ahead, hours."""
+"""Look-ahead of the trend and night features, hours."""
 
 
 class Features(NamedTuple):
-    """A step as an agent sees it."""
+    """Features of a step."""
 
     comp: float
     """E_comp over the battery's capacity."""
     soc: float
-    """Place of the state of charge between its least and its greatest, 0 to 1."""
+    """State of charge between its minimum and maximum, 0 to 1."""
     left: float
-    """Share of the window that is left, 0 to 1."""
+    """Remaining share of the window, 0 to 1."""
     pressure: float
-    """Hosts that waiting jobs ask for, over those of the site."""
+    """Hosts requested by waiting jobs, over those of the site."""
     danger: float
     """1 if more than half of the window's nine curves are below SoC_min in the step, else 0."""
     trend: float
-    """Energy planned for the servers, the next two hours' mean against now: (later - now) / (later + now)."""
+    """Planned server energy, mean of the next two hours against now: (later - now) / (later + now)."""
     night: float
     """Production planned for six hours against the demand: (production - demand) / (both together)."""
 
@@ -55,7 +55,7 @@ EDGES: Final[dict[str, tuple[float, ...]]] = {
     "trend": (0.0,),
     "night": (-1 / 3,),
 }
-"""Values at which the classes of each feature meet; a value at an edge belongs to the upper class."""
+"""Boundaries between the classes of each feature; a boundary value belongs to the upper class."""
 CLASSES: Final = tuple(len(EDGES[name]) + 1 for name in FEATURES)
 STATES: Final = int(np.prod(CLASSES))
 """Number of states of a table."""
@@ -84,7 +84,7 @@ def as_numbers(features: Features) -> FloatArray:
 
 
 def observe(view: View, plan: WorkingPlan, ending: EndOfWindow, *, dangerous: bool) -> Features:
-    """Look at a step; ``dangerous`` as the nine curves of its window say."""
+    """Return the features of a step; ``dangerous`` by the nine curves of its window."""
     battery, (step, end_step, _, comp_j) = plan.battery, ending
     waiting = view.queue.res[view.queue.places()]
     ahead = slice(step + 1, min(step + 1 + _steps(plan, _TREND_H), plan.steps))
@@ -112,7 +112,7 @@ def _mean(values: FloatArray) -> float:
 
 
 def _contrast(one: float, other: float) -> float:
-    """(one - other) / (one + other) of two numbers from 0 on; 0 where both are 0."""
+    """Return (one - other) / (one + other) of two non-negative numbers; 0 if both are 0."""
     return (one - other) / (one + other) if one + other > 0.0 else 0.0
 
 
@@ -126,35 +126,35 @@ DISTANCE: Final = 2.0
 
 
 class RewardMeter:
-    """Rewards steps: jobs finished - 2 x jobs killed; or so with work, over what is expected of a step.
+    """Rewards of steps: jobs finished - 2 x jobs killed; or the same with work, over its expectation.
 
-    Work is what jobs did until they ended. The potential -2 |E(T) - target| / capacity is added as
-    gamma x next - present, which changes no optimal policy (Ng, Harada, Russell 1999), but tells at once what
-    the distance from the target will tell at the window's end.
+    Work is the work of jobs until they ended. The potential -2 |E(T) - target| / capacity is added as
+    gamma x next - current. This does not change optimal policies (Ng, Harada, Russell 1999), but shows the
+    effect of the distance from the target immediately instead of at the window's end.
     """
 
     def __init__(self, platform: Platform, *, reward: RewardName = "jobs", shaped: bool = True) -> None:
-        """Reward what happens on ``platform``: ``jobs`` or their ``work``; ``shaped``: with the potential."""
+        """Reward events on ``platform``: ``jobs`` or their ``work``; ``shaped``: with the potential."""
         self._reward, self._shaped = reward, shaped
         self._draw_w = draw_by_busy_w(platform)
         speeds = [kind.speeds_flops[kind.fastest] for kind in platform.kinds]
         self._speed_flops = float(np.asarray(speeds)[platform.kind_of].mean())
 
     def outcome(self, view: View, plan: WorkingPlan, step: int) -> float:
-        """Return what the jobs that have just ended count in ``step``, without the potential."""
+        """Return the reward of the jobs that have just ended in ``step``, without the potential."""
         if self._reward == "work":
             return self.work(view, view.ended) / self.expected_flops(plan, step)
         states = [job.state for job in view.ended if job.state is not JobState.REJECTED]
         return float(sum(1.0 if state in _DONE else -KILLED for state in states))
 
     def expected_flops(self, plan: WorkingPlan, step: int) -> float:
-        """Work that the window of ``step`` expects of each of its steps, flops."""
+        """Return the expected work of each step in the window of ``step``, flops."""
         window = slice(plan.window_start(step), plan.window_end(step))
         busy = np.interp(plan.load_w[window], self._draw_w, np.arange(len(self._draw_w)))
         return max(float(busy.mean()), 1e-3) * self._speed_flops * plan.step_s
 
     def work(self, view: View, ended: Sequence[Job]) -> float:
-        """Work finished - 2 x work killed of jobs that have ended, flops."""
+        """Return the work finished - 2 x work killed of jobs that have ended, flops."""
         counted = [job for job in ended if job.state is not JobState.REJECTED]
         if not counted:
             return 0.0
@@ -163,7 +163,7 @@ class RewardMeter:
         return float(np.nansum(np.where(done, flops, -KILLED * flops)))
 
     def potential(self, plan: WorkingPlan, diff_j: float) -> float:
-        """The potential of a step that is projected to end its window ``diff_j`` (J) from the target."""
+        """Return the potential of a step projected to end its window ``diff_j`` (J) from the target."""
         if not self._shaped or not plan.battery.exists:
             return 0.0
         return -DISTANCE * abs(diff_j) / plan.battery.capacity_j

@@ -1,4 +1,4 @@
-"""What an agent has learned, as a file: table or matrices, definitions of the features, and its origin."""
+"""Files of trained agents: table or matrices, definitions of the features, and origin."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from beasy_sched.policies.learned.features import EDGES, FEATURES, STATES
 
 MODEL_FORMAT: Final = PackedFormat("beasy-sched model", 1, "model")
 ACTIONS: Final = tuple(sorted(ORDERS))
-"""Actions that agents choose from, in the order of the names."""
+"""Actions of agents, in the order of their names."""
 ALL_ACTIONS: Final = tuple(sorted((*ORDERS, NOWHERE)))
-"""Actions that agents choose from, with the one that changes nothing."""
+"""Actions of agents, including the one that changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Training:
     """SHA-256 of each scenario, by name."""
     seed: int
     days: tuple[int, int]
-    """First and last seed of the days (jobs and sky)."""
+    """First and last seed of the days (jobs and weather)."""
     noises: tuple[int, int]
     """First and last seed of the noise."""
     episodes: int
@@ -42,12 +42,12 @@ class Training:
 
 @dataclass(frozen=True)
 class Model:
-    """What was learned. `agent` makes the agent of it; raises ConfigError if it cannot be one."""
+    """Trained model. `agent` returns its agent; raises ConfigError for an invalid model."""
 
     learner: LearnerName
     actions: tuple[str, ...]
     edges: dict[str, tuple[float, ...]]
-    """Features by name, and where the classes of each meet."""
+    """Features by name, and the boundaries of their classes."""
     without: tuple[str, ...]
     """Features that the agent does not see."""
     values: FloatArray
@@ -58,11 +58,11 @@ class Model:
     """Rewarded inputs of a bandit (actions, inputs); empty for a table."""
     training: Training
     curve: FloatArray
-    """Mean reward of a step in each episode."""
+    """Mean reward per step in each episode."""
 
     @classmethod
     def of(cls, agent: Agent, training: Training, curve: FloatArray) -> Model:
-        """Keep what an agent has learned."""
+        """Return the model of a trained agent."""
         table = isinstance(agent, QTable)
         return cls(
             learner="q-learning" if table else "bandit",
@@ -77,19 +77,19 @@ class Model:
         )
 
     def agent(self) -> Agent:
-        """Return the agent, which explores no more. Raises ConfigError."""
+        """Return the agent, which no longer explores. Raises ConfigError."""
         self.check()
         if self.learner == "q-learning":
             return QTable(self.actions, self.values, self.visits, frozenset(self.without))
         return LinearBandit(self.actions, self.values, self.rewarded, without=frozenset(self.without))
 
     def check(self) -> None:
-        """Raise ConfigError, naming the first thing wrong: features, actions, shapes or numbers."""
+        """Raise ConfigError for the first invalid part: features, actions, shapes or numbers."""
         check_definitions(self.edges)
         if self.actions not in (ACTIONS, ALL_ACTIONS):
-            raise ConfigError(f"has the actions {', '.join(self.actions)}; expected {', '.join(ALL_ACTIONS)}")
+            raise ConfigError(f"actions: found {', '.join(self.actions)}, expected {', '.join(ALL_ACTIONS)}")
         if unknown := set(self.without) - set(FEATURES):
-            raise ConfigError(f"leaves out {', '.join(sorted(unknown))}, which is no feature")
+            raise ConfigError(f"excludes {', '.join(sorted(unknown))}, which is not a feature")
         count, inputs = len(self.actions), len(FEATURES) + 1
         if self.learner == "q-learning":
             tables = len(self.values)
@@ -101,18 +101,18 @@ class Model:
         for name, shape in shapes.items():
             array = getattr(self, name)
             if array.shape != shape or not possible:
-                raise ConfigError(f"{name} is an array of shape {array.shape}, expected {shape}")
+                raise ConfigError(f"{name}: found an array of shape {array.shape}, expected {shape}")
             if not np.isfinite(array).all():
-                raise ConfigError(f"{name} has numbers that are not finite")
+                raise ConfigError(f"{name}: found infinite or missing numbers, expected finite ones")
 
 
 def write_model(path: PathLike, model: Model) -> None:
-    """Write a model, whole or not at all. Raises InputError."""
+    """Write a model atomically. Raises InputError."""
     MODEL_FORMAT.write(path, model)
 
 
 def read_model(path: PathLike) -> Model:
-    """Read and check a model. Raises InputError: not one, damaged, too new, or for other features."""
+    """Read and check a model. Raises InputError if damaged, too new, or for other features."""
     model = MODEL_FORMAT.read(path, Model)
     try:
         model.check()
@@ -122,5 +122,5 @@ def read_model(path: PathLike) -> Model:
 
 
 def shipped_model(learner: LearnerName) -> Path:
-    """The model that comes with the program."""
+    """Return the built-in model."""
     return Path(str(resources.files("beasy_sched.policies.learned") / "models" / f"{learner}.msgpack"))

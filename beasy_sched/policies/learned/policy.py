@@ -1,7 +1,7 @@
-"""Random, Q-learning, bandit: at each step, one of the four compensation policies acts (thesis, ch. 5).
+"""Random, Q-learning, bandit: one of the four compensation policies acts at each step (thesis, ch. 5).
 
-Each follows the plan as `peak`, `next`, `last` and `workload` do, and compensates a step exactly as the one
-that it has chosen.
+Each follows the plan like `peak`, `next`, `last` and `workload`, and compensates a step exactly like the
+chosen one.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from beasy_sched.policies.learned.features import FEATURES, Features, RewardMete
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS, read_model, shipped_model
 from beasy_sched.policies.planned.follower import CurrentWindow, enter_window
 
-SHIPPED: Final = "the one that comes with the program"
+SHIPPED: Final = "the built-in model"
 
 Choice = tuple[int, FactDict]
-"""The number of an action, and facts that say why."""
+"""Number of an action, and facts with the reason."""
 
 
 @dataclass
 class Trail:
-    """What happened in each step, and what was chosen: enough to learn from, window by window."""
+    """Rewards and choices of each step, for training window by window."""
 
     gamma: float
     """Discount of the rewards for a step."""
@@ -56,13 +56,13 @@ class Trail:
         return (self.work[step + 1] if more else 0.0) + self.gamma * ahead - self.potential[step]
 
     def rewards(self) -> list[float]:
-        """Reward of each step. What happens in the last one is not seen any more, and counts as nothing."""
+        """Reward of each step. Events in the last step are not observed and count as 0."""
         return [self.reward_of(step) for step in range(len(self.work))]
 
     def steps(self, reference: Sequence[float] = ()) -> list[list[Transition]]:
-        """The choices of each window, with what came of them.
+        """Return the choices of each window, with their results.
 
-        Rewards are those beyond a ``reference``, the rewards of another run of the same execution.
+        Rewards are relative to a ``reference``, the rewards of another run of the same execution.
         """
         rewards, chosen = self.rewards(), sorted(self.choices)
         for step, value in enumerate(reference[: len(rewards)]):
@@ -83,12 +83,12 @@ class Trail:
         return found
 
     def retold(self, gamma: float, *, shaped: bool) -> Trail:
-        """Return the trail with another discount of a step, and perhaps without the potential."""
+        """Return the trail with another discount per step, and optionally without the potential."""
         potential = self.potential if shaped else [0.0] * len(self.potential)
         return replace(self, gamma=gamma, potential=potential)
 
     def reward_between(self, first: int, until: int) -> float:
-        """Discounted sum of the rewards of some steps that have ended."""
+        """Return the discounted sum of the rewards of some completed steps."""
         return self._discounted([self.reward_of(step) for step in range(first, until)])
 
     def _end_of(self, step: int) -> int:
@@ -102,17 +102,17 @@ class Trail:
 
 
 class ChoosingEnvelope(EnvelopePolicy):
-    """Compensates each step as the policy that is chosen for it."""
+    """Compensates each step like the policy chosen for it."""
 
     actions: tuple[str, ...] = ACTIONS
     choose: Callable[[Features], Choice]
     """Function that chooses; subclasses and trainers set it."""
     trail: Trail | None = None
-    """Trail to note what happens in; None if nothing is to be learned from it."""
+    """Trail that records rewards and choices; None outside of training."""
     reward: RewardName = "jobs"
-    """Unit of the rewards that are noted: jobs, or their work."""
+    """Unit of the recorded rewards: jobs, or their work."""
     shaped: bool = True
-    """Whether noted rewards include the potential."""
+    """Whether recorded rewards include the potential."""
 
     def begin(self, view: View) -> None:
         """Copy the plan."""
@@ -122,13 +122,13 @@ class ChoosingEnvelope(EnvelopePolicy):
         self._chosen = dict.fromkeys(self.actions, 0)
 
     def note_rewards(self, gamma: float = HALF_LIFE_GAMMA) -> Trail:
-        """Begin to note what happens; ``gamma`` is the discount of five minutes."""
+        """Begin to record; ``gamma`` is the discount of five minutes."""
         step_s = self.plan.step_s
         self.trail = Trail(gamma_of(gamma, step_s))
         return self.trail
 
     def place(self, view: View, ending: EndOfWindow) -> tuple[str, FactDict]:
-        """Choose, unless there is nothing to compensate."""
+        """Choose an action, unless there is nothing to compensate."""
         plan, step = self.plan, ending.step
         self._window = enter_window(view, plan, step, self._window)
         if self.trail is not None:
@@ -147,7 +147,7 @@ class ChoosingEnvelope(EnvelopePolicy):
         return name, {"as_policy": name, **why} if view.wants_facts else {}
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """Return how often each action was chosen."""
+        """Return the number of choices of each action."""
         return {"compensation": {f"chosen_{name}": count for name, count in self._chosen.items()}}
 
 
@@ -161,15 +161,15 @@ class RandomOptions(EnvelopeOptions, frozen=True):
 
 
 class RandomChoice(ChoosingEnvelope):
-    """Policy that chooses each of its actions with the same probability."""
+    """Policy that chooses each of its actions with equal probability."""
 
     name = "random"
-    summary = "follows the plan; balances the battery as a policy drawn at random, step by step"
+    summary = "follows the plan; compensates each step like a randomly chosen policy"
     options_type = RandomOptions
     options: RandomOptions
 
     def begin(self, view: View) -> None:
-        """Begin to draw."""
+        """Begin to choose randomly."""
         self.actions = ALL_ACTIONS if self.options.none else ACTIONS
         super().begin(view)
         draws = np.random.default_rng(self.options.seed)
@@ -180,11 +180,11 @@ class LearnedOptions(EnvelopeOptions, frozen=True):
     """Options of `q-learning` and `bandit`."""
 
     model: str = ""
-    """File of `beasy-sched learn`; empty: the model that comes with the program."""
+    """Model file of `beasy-sched learn`; empty: the built-in model."""
 
 
 class LearnedChoice(ChoosingEnvelope):
-    """The one that promises most, by what was learned."""
+    """Chooses the action with the highest expected value."""
 
     options_type = LearnedOptions
     options: LearnedOptions
@@ -197,7 +197,7 @@ class LearnedChoice(ChoosingEnvelope):
         model = read_model(path)
         if model.learner != self.learner:
             raise ConfigError(
-                f"{path}: is a model of {model.learner!r}, which {self.learner!r} cannot use: choose"
+                f"{path}: found a model of {model.learner!r}, expected one of {self.learner!r}: use"
                 f" --policy {model.learner}"
             )
         self.model_name = str(path) if self.options.model else SHIPPED
@@ -210,13 +210,13 @@ class LearnedChoice(ChoosingEnvelope):
         self.choose = greedy(self._agent)
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """Return how often each action was chosen, and by which model."""
+        """Return the number of choices of each action, and the model."""
         ((name, section),) = super().results().items()
         return {name: {"model": self.model_name, **section}}
 
 
 def greedy(agent: Agent) -> Callable[[Features], Choice]:
-    """Choose the action of greatest value, the first of equals; tell all values."""
+    """Choose the action with the largest value, the first among equals; return all values as facts."""
 
     def choose(features: Features) -> Choice:
         values = agent.value_of(features)
@@ -233,7 +233,7 @@ class QLearning(LearnedChoice):
     """Policy that chooses by a table of states and actions."""
 
     name = "q-learning"
-    summary = "follows the plan; balances the battery as a policy chosen by Q-learning, step by step"
+    summary = "follows the plan; compensates each step like a policy chosen by Q-learning"
     learner = "q-learning"
 
 
@@ -241,5 +241,5 @@ class Bandit(LearnedChoice):
     """Policy that chooses by a linear model for each action."""
 
     name = "bandit"
-    summary = "follows the plan; balances the battery as a policy chosen by a contextual bandit, step by step"
+    summary = "follows the plan; compensates each step like a policy chosen by a contextual bandit"
     learner = "bandit"

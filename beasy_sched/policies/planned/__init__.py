@@ -1,1 +1,1 @@
-"""What BEASY and the policies that follow a plan share."""
+"""Common code of BEASY and the policies that follow a plan."""

@@ -1,4 +1,4 @@
-"""Following a plan: the present window, and bringing the servers into their planned states."""
+"""Following a plan: the current window, and bringing the servers into their planned states."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def offline_plans(view: View) -> PlanStore:
 
 
 def battery_j(view: View) -> float:
-    """True level of the battery at the start of the present step, J. Raises ConfigError without a site."""
+    """Return the actual battery level at the start of the step, J. Raises ConfigError without a site."""
     if view.storage_state is None:
         raise ConfigError("the policy requires a site: pass --site FILE")
     return view.storage_state.battery_j
 
 
 class CurrentWindow(NamedTuple):
-    """The present window, with its nine curves."""
+    """Current window, with its nine curves."""
 
     number: int
     start_step: int
@@ -58,10 +58,10 @@ def enter_window(
     production: PowerBand | None = None,
     level: float = BOUNDS_LEVEL,
 ) -> CurrentWindow | None:
-    """The window of ``step``: ``known`` if it is still that one, else a new one from the present level.
+    """Return the window of ``step``: ``known`` if it is still current, else a new one from the current level.
 
-    Outside all windows, ``known``. ``production``: what is expected from ``step`` on, where that is not what
-    the plan expects; ``level``: that of the low demand, where the demand has quantiles.
+    Outside all windows, ``known``. ``production``: expected production from ``step`` on, if it differs from
+    the plan's; ``level``: quantile level of the low demand, if the demand has quantiles.
     """
     plans = offline_plans(view)
     place = plans.place(plan.start_of(step))
@@ -79,12 +79,12 @@ class PlanFollower:
         """Follow ``plan``, a copy of the offline plan that others may change."""
         self.plan = plan
         self.asked = view.pstate.copy()
-        """State last asked for, by host."""
+        """State last requested, by host."""
 
     def follow(self, view: View, step: int, may_change: BoolArray) -> list[Action]:
         """Bring servers that ``may_change`` to their states in ``step``: one action per P-state.
 
-        Its facts tell for how many of them this differs from the offline plan.
+        Its facts have the number of them that differ from the offline plan.
         """
         plan = self.plan
         planned, on = plan.states[step], plan.on[step]
@@ -110,10 +110,10 @@ class PlanFollower:
 
 
 def ready_s(view: View, plan: WorkingPlan, step: int, free: BoolArray, ends_s: FloatArray) -> FloatArray:
-    """When each server could take a job at the earliest if it is planned on, s.
+    """Return the earliest time at which each server could take a job if it is planned on, s.
 
     ``free`` servers (N) can now, others when their jobs end (``ends_s``, minus infinity without a job). A
-    server that is asleep because energy was short wakes at the next step at the earliest.
+    server that is asleep for lack of energy wakes at the next step at the earliest.
     """
     on_s = view.power_model.on_s[view.platform.kind_of]
     times_s = plan.start_of(step + 1) + on_s

@@ -19,7 +19,7 @@ from beasy_sched.model.power import PowerModel
 
 
 class Ladder:
-    """Speeds and their neighbours by kind and P-state; P-states that do not compute have themselves."""
+    """Speeds and their neighbours by kind and P-state; other P-states are their own neighbours."""
 
     def __init__(self, power: PowerModel) -> None:
         """Sort each kind's computing P-states by speed."""
@@ -42,7 +42,7 @@ class Ladder:
                 min(kind.computing, key=lambda p: (_joules_per_flop(kind, p), -kind.speeds_flops[p]))
             )
         self._row_of: IndexArray = platform.kind_of * width
-        """Place in the tables where the P-states of each host's kind begin, [N]."""
+        """Index in the tables at which the P-states of each host's kind begin, [N]."""
         self._full_w, self._speed_flops = full_w.ravel(), speed_flops.ravel()
         self._faster, self._thriftier = faster.ravel(), thriftier.ravel()
         self._top = platform.fastest_of_kind[platform.kind_of].astype(np.int8)
@@ -53,12 +53,12 @@ class Ladder:
         hosts = np.arange(platform.size)
         best_w, best_flops = self.full_w(hosts, self.thriftiest), self.speed_flops(hosts, self.thriftiest)
         self._place = np.lexsort((hosts, best_w / best_flops)).argsort()
-        """Place of each host among all of them by least energy per flop, then by id: [N]."""
+        """Rank of each host by least energy per flop, then by id: [N]."""
         self.reference_flops = np.array([kind.reference_speed_flops for kind in kinds])[platform.kind_of]
-        """F': the speed that a walltime is taken to stand for, by host (Eq. 3.29)."""
+        """F': the speed to which a walltime refers, by host (Eq. 3.29)."""
 
     def faster(self, hosts: HostIds, pstates: StateArray) -> StateArray:
-        """The next faster P-state of each of ``hosts``; the same one at the top."""
+        """Return the next faster P-state of each of ``hosts``; the same one at the top."""
         return np.asarray(self._faster.take(self._row_of[hosts] + pstates))
 
     def can_rise(self, hosts: HostIds, pstates: StateArray) -> BoolArray:
@@ -66,27 +66,27 @@ class Ladder:
         return np.asarray((pstates != self._top[hosts]) & (pstates != self._sleep[hosts]))
 
     def thriftier(self, hosts: HostIds, pstates: StateArray) -> StateArray:
-        """The next slower P-state where it needs less energy per flop; else the same one."""
+        """Return the next slower P-state if it needs less energy per flop; else the same one."""
         return np.asarray(self._thriftier.take(self._row_of[hosts] + pstates))
 
     def thriftiest_first(self, hosts: HostIds) -> HostIds:
-        """``hosts`` by the energy per flop in their thriftiest P-states, the least first; then by id."""
+        """Return ``hosts`` sorted by energy per flop in their most efficient P-states, then by id."""
         return hosts[self._place[hosts].argsort()]
 
     def speed_flops(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
-        """Speed of one core in these P-states, flops/s; 0 where they do not compute."""
+        """Return the speed of one core in these P-states, flops/s; 0 if they do not compute."""
         return np.asarray(self._speed_flops.take(self._row_of[hosts] + pstates))
 
     def full_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
-        """Full power in these P-states, W."""
+        """Return the full power in these P-states, W."""
         return np.asarray(self._full_w.take(self._row_of[hosts] + pstates))
 
     def raised_w(self, hosts: HostIds, pstates: npt.NDArray[np.integer]) -> FloatArray:
-        """Power that the next faster P-state draws more at full load, W; 0 at the top."""
+        """Return the additional power of the next faster P-state at full load, W; 0 at the top."""
         return np.asarray(self._raised_w[self._row_of[hosts] + pstates])
 
     def saved_w(self, hosts: HostIds, old: StateArray, new: StateArray) -> FloatArray:
-        """Power that running in ``new`` instead of ``old`` saves, W, net of the longer run of the work."""
+        """Return the power saved by running in ``new`` instead of ``old``, W, net of the longer run."""
         longer = self.speed_flops(hosts, old) / self.speed_flops(hosts, new)
         return self.full_w(hosts, old) - longer * self.full_w(hosts, new)
 

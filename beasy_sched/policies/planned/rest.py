@@ -1,4 +1,4 @@
-"""The rest of a window: what compensation works on, and how much energy it is about (Section IV-C)."""
+"""Rest of a window, on which compensation works, and the energy to compensate (Section IV-C)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from beasy_sched.engine.guard import energy_tolerance_j
 
 
 def compensation_j(battery: BatterySpec, diff_j: float) -> float:
-    """E_comp of E_diff (both J): Eq. 3.31.
+    """Return E_comp of E_diff (both J): Eq. 3.31.
 
-    A shortage counts by the loss convention: the thesis divides it by the discharge efficiency, which
-    is what saving a joule of demand keeps in the cells if losses are counted as printed.
+    A shortage counts by the loss convention: the thesis divides it by the discharge efficiency, the
+    energy that saving a joule of demand keeps in the cells if losses are counted as printed.
     """
     if diff_j > 0.0:
         return diff_j / battery.charge_efficiency
@@ -29,12 +29,12 @@ def compensation_j(battery: BatterySpec, diff_j: float) -> float:
 
 @dataclass
 class Rest:
-    """What is left of a window: rows from the present step to its last one, N servers."""
+    """Rest of a window: rows from the current step to its last one, N servers."""
 
     states: StateArray
-    """Planned P-states, [L, N]: those of the plan itself until `put` changes them."""
+    """Planned P-states, [L, N]: the plan's own array until `put` changes them."""
     now_asleep: BoolArray
-    """Whether each server was asleep in the step before, [N]."""
+    """Whether each server was asleep in the previous step, [N]."""
     reserved_until: IndexArray
     """Row up to which each server is taken by running jobs, [N]."""
     dt_s: FloatArray
@@ -42,25 +42,25 @@ class Rest:
     supply_j: FloatArray
     """Production and hydrogen of each row, [L]."""
     demand_j: FloatArray
-    """Planned energy of the servers in each row, [L]: the plan's own array until states are changed, and a
-    copy that is kept up with the changes afterwards."""
+    """Planned energy of the servers in each row, [L]: the plan's own array until states are changed, then an
+    updated copy."""
     battery: BatterySpec
     start_j: float
-    """The true level of the battery now."""
+    """Actual battery level now."""
     changed: bool = False
     """Whether compensation has changed states."""
     first_step: int = 0
-    """The number of the present step: row 0."""
+    """Number of the current step: row 0."""
     projection: LevelProjection | None = None
-    """Projection that has the levels of the steps before; None where there was none."""
+    """Projection with the levels of previous steps; None if there is none."""
 
     @cached_property
     def tolerance_j(self) -> float:
-        """Levels that derive from measured ones count as equal up to this difference, J."""
+        """Difference up to which levels derived from measured ones count as equal, J."""
         return energy_tolerance_j(self.battery.capacity_j)
 
     def put(self, places: Any, states: StateArray) -> None:
-        """Plan ``states`` at these places of `states`: a copy from now on, as `demand_j` is."""
+        """Plan ``states`` at these indices of `states`, which becomes a copy, like `demand_j`."""
         if not self.changed:
             self.states, self.demand_j, self.changed = self.states.copy(), self.demand_j.copy(), True
         self.states[places] = states
@@ -75,5 +75,5 @@ class Rest:
 
     @property
     def diff_j(self) -> float:
-        """E_diff: the estimated level at the end less the target, J (Eq. 3.30)."""
+        """E_diff: the estimated level at the end minus the target, J (Eq. 3.30)."""
         return float(self.levels_j()[-1]) - self.battery.target_j

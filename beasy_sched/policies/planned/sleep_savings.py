@@ -1,4 +1,4 @@
-"""What sleep saves of the plan's cells: rules 2a to 2c of BEASY add it up."""
+"""Energy saved by sleep in the plan's cells, summed by rules 2a to 2c of BEASY."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from beasy_sched.policies.planned.working_plan import Runs
 from beasy_sched.remembered import Remembered
 
 _NEVER: Final = 1_000_000
-"""Rows to break even, where sleeping saves nothing."""
+"""Number of rows to break even if sleeping does not save energy."""
 
 
 class SleepSavings:
-    """What sleep saves of cells, by kind and P-state: exactly, and bounds that are quickly found."""
+    """Energy saved by sleep in cells, by kind and P-state: exact values, and fast bounds."""
 
     def __init__(self, cells: CellEnergies) -> None:
         """Derive the savings from the energies of ``cells``."""
@@ -34,41 +34,41 @@ class SleepSavings:
         least_w = np.array([watts.min(initial=np.inf) for watts in on_w])
         most_w = np.array([watts.max(initial=0.0) for watts in on_w])
         self._least_w = least_w - power.sleep_w
-        """Least power that a server of each kind draws more when it is on than asleep, W."""
+        """Minimum additional power of a server of each kind when on instead of asleep, W."""
         least_on_w = self._least_w[power.can_sleep]
         self._least_on_w = float(least_on_w.min()) if len(least_on_w) else 0.0
-        """Least power that any server draws more when it is on than asleep, W; 0 if none can sleep."""
+        """Minimum additional power of any server when on instead of asleep, W; 0 if none can sleep."""
         falling_j = power.off_s * np.maximum(power.off_w - power.sleep_w, 0.0)
         self._switching_j = falling_j + power.on_s * np.maximum(power.on_w - least_w, 0.0)
-        """Energy that the transitions of a server of each kind cost at most, J."""
+        """Maximum energy of the transitions of a server of each kind, J."""
         spared_j = power.on_s * np.maximum(most_w - power.on_w, 0.0)
         spared_j += power.off_s * np.maximum(power.sleep_w - power.off_w, 0.0)
         most_switching_j = np.where(power.can_sleep, self._switching_j + spared_j, 0.0)
         self.most_switched_j = float(most_switching_j.max())
-        """Most energy that the transitions around a run of sleep can add to its savings, J, over all
+        """Maximum energy that the transitions around a run of sleep can add to its savings, J, over all
         kinds."""
         self.most_added_j = np.ceil(most_switching_j)[power.kind_of]
-        """Most energy that the transitions around a run of sleep can add, by host, in whole joules: [N]."""
+        """Maximum energy that the transitions around a run of sleep can add, by host, whole joules: [N]."""
         saved_w = np.maximum(cells.awake_w[:, -1] - power.sleep_w[:, None], 0.0)
         self.saved_w = np.where(power.can_sleep[:, None], saved_w, 0.0)
-        """Power that sleep saves of an idle server, W: [kind, P-state], 0 where it cannot sleep."""
+        """Power saved by the sleep of an idle server, W: [kind, P-state], 0 if it cannot sleep."""
         self._width = self.saved_w.shape[1]
         self._row_of: IndexArray = power.kind_of * self._width
-        """Place in a table by kind and P-state where the P-states of each host's kind begin, [N]."""
+        """Index in a table by kind and P-state at which the P-states of each host's kind begin, [N]."""
         self._most_saved_j: Remembered[float, FloatArray] = Remembered()
         self._savings_j: Remembered[float, tuple[FloatArray, FloatArray]] = Remembered()
 
     def most_saved_j(self, states: StateArray, dt_s: float) -> FloatArray:
-        """The most that sleep saves of each cell that is on, in whole joules: [L, N], rows of ``dt_s``."""
+        """Return the maximum savings of each cell that is on, in whole joules: [L, N], rows of ``dt_s``."""
         most_j = self._most_saved_j.get(dt_s, lambda: np.ceil(self.saved_w * dt_s).ravel())
         return np.asarray(most_j.take(self._row_of + states))
 
     def least_waking_j(self, dt_s: float) -> float:
-        """Lower bound of what each step costs for which a server is woken, J; steps of ``dt_s``."""
+        """Return a lower bound of the cost of each step for which a server is woken, J; steps of ``dt_s``."""
         return self._least_on_w * dt_s - self.most_switched_j
 
     def least_woken_j(self, asleep: BoolArray, dt_s: float) -> float:
-        """Lower bound of what it costs to wake servers in all cells in which they are ``asleep``, J.
+        """Return a lower bound of the cost of waking servers in all cells in which they are ``asleep``, J.
 
         ``asleep`` is [L, n], with rows of ``dt_s``.
         """
@@ -76,7 +76,7 @@ class SleepSavings:
         return np.count_nonzero(asleep) * self._least_on_w * dt_s - runs * self.most_switched_j
 
     def rows_to_break_even(self, dt_s: float) -> int:
-        """Number of consecutive steps that are always worth sleeping through, for every kind."""
+        """Number of consecutive steps for which sleeping always saves energy, for every kind."""
         saved_j, rows = self._least_w * dt_s, np.full(len(self._least_w), float(_NEVER))
         np.divide(self._switching_j, saved_j, out=rows, where=saved_j > 0.0)
         return 1 + int(min(rows[self._power.can_sleep].max(initial=0.0), _NEVER))
@@ -89,10 +89,10 @@ class SleepSavings:
         dt_s: FloatArray,
         idle: BoolArray,
     ) -> FloatArray:
-        """What putting ``idle`` cells to sleep in rows 0 to k saves, for every k: [L, n], J.
+        """Return the savings of putting ``idle`` cells to sleep in rows 0 to k, for every k: [L, n], J.
 
-        Net of the transitions, that of waking again after row k among them (none after the last row).
-        ``before_asleep``: which servers slept in the step before row 0; the others as in `CellEnergies`.
+        Net of the transitions, including that of waking again after row k (none after the last row).
+        ``before_asleep``: servers that slept in the step before row 0; the others as in `CellEnergies`.
         """
         cells = self.cells
         old = cells.asleep(states, hosts)
@@ -117,9 +117,9 @@ class SleepSavings:
         hosts: HostIds | slice,
         idle: BoolArray,
     ) -> IndexArray:
-        """Where each cell stands in the tables of `_tabulated_j`: [L, n].
+        """Return the index of each cell in the tables of `_tabulated_j`: [L, n].
 
-        ``slept``: which cells sleep without, and with, the sleep of ``idle`` ones.
+        ``slept``: cells that sleep without, and with, the sleep of ``idle`` ones.
         """
         code = np.multiply(idle, 4 * self._width, dtype=np.int16)
         code += states
@@ -129,9 +129,9 @@ class SleepSavings:
         return np.asarray(8 * self._row_of[hosts] + code)
 
     def _tabulated_j(self, length_s: float) -> tuple[FloatArray, FloatArray]:
-        """What sleep saves in cells of one length, and what their servers' waking again takes of it, J.
+        """Return the savings of sleep in cells of one length, and the cost of waking their servers again, J.
 
-        By kind, idle or not, asleep in the step before with and without the sleep, P-state.
+        By kind, idle or not, asleep in the previous step with and without the sleep, P-state.
         """
         by_use_j = self.cells.table_j(length_s)
         awake_j = by_use_j[:, [0, -1]]  # by kind, idle or not, asleep before or not, P-state
@@ -144,7 +144,7 @@ class SleepSavings:
 
 
 def kept_on(states: StateArray, asleep: BoolArray, before: StateArray) -> StateArray:
-    """Fill sleeping cells with the state of the step before (2a); ``before`` stands before row 0."""
+    """Fill sleeping cells with the state of the previous step (2a); ``before`` is the state before row 0."""
     rows = np.concatenate([before[None, :], states])
     awake = np.concatenate([np.ones((1, states.shape[1]), dtype=np.bool_), ~asleep])
     source = np.maximum.accumulate(np.where(awake, np.arange(len(rows))[:, None], 0), axis=0)
@@ -152,10 +152,10 @@ def kept_on(states: StateArray, asleep: BoolArray, before: StateArray) -> StateA
 
 
 def worthwhile(saved_j: FloatArray, idle: BoolArray, break_even: int = _NEVER) -> BoolArray:
-    """The idle cells less the runs whose sleep as a whole saves nothing (`SleepSavings.sleeping_j` says).
+    """Return the idle cells without the runs whose sleep saves nothing in total (`SleepSavings.sleeping_j`).
 
-    ``break_even`` or more whole steps in a row always pay off. If that is one, only the rest of the present
-    step can be too short, and only this step is checked.
+    ``break_even`` or more consecutive whole steps always save energy. If it is one, only the rest of the
+    current step can be too short, and only this step is checked.
     """
     if break_even <= 1:
         poor = idle[0] & (saved_j[0] <= 0.0)

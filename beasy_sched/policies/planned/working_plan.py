@@ -1,4 +1,4 @@
-"""The policies' own copy of the offline plan, which their decisions change, and what follows from it."""
+"""The policies' working copy of the offline plan, changed by their decisions, and derived values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 
 def runs_of_true(row: BoolArray) -> tuple[IntArray, IntArray]:
-    """Where the runs of true cells of a row begin, and the places after their last ones."""
+    """Return the start index of the runs of true cells of a row, and the index after their last ones."""
     framed = np.zeros(len(row) + 2, dtype=np.bool_)
     framed[1:-1] = row
     edges = (framed[1:] != framed[:-1]).nonzero()[0]  # begins and ends alternate
@@ -34,16 +34,16 @@ def runs_of_true(row: BoolArray) -> tuple[IntArray, IntArray]:
 
 
 class Runs(NamedTuple):
-    """Runs of marked steps without a break (planned on, say): one entry per run, by server and step."""
+    """Runs of consecutive marked steps (such as planned on): one entry per run, by server and step."""
 
     host: HostIds
     begin: IntArray
     end: IntArray
-    """The step after the last one of the run."""
+    """Step after the last one of the run."""
 
     @classmethod
     def of(cls, marked: BoolArray) -> Runs:
-        """The runs of the servers of a plan, (T, N)."""
+        """Return the runs of the servers of a plan, (T, N)."""
         width = len(marked) + 1
         rows = np.zeros((marked.shape[1], width), dtype=np.bool_)  # a false cell ends each server's row
         rows[:, :-1] = marked.T
@@ -53,7 +53,7 @@ class Runs(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A stretch of the offline plan: P-states (T, N), and powers of each step, W."""
+    """Part of the offline plan: P-states (T, N), and powers of each step, W."""
 
     states: StateArray
     load_w: FloatArray
@@ -62,36 +62,36 @@ class _Part(NamedTuple):
     given_w: FloatArray
 
     def beyond(self, steps: int) -> _Part:
-        """The stretch without its first ``steps`` steps."""
+        """Return the part without its first ``steps`` steps."""
         first = max(steps, 0)
         powers = (self.load_w, self.renew_w, self.envelope_w, self.given_w)
         return _Part(self.states[first:], *(values[first:] for values in powers))
 
     @classmethod
     def nothing(cls, asleep: StateArray, steps: int) -> _Part:
-        """Return a part of so many steps without a plan, in which every server is ``asleep`` (N)."""
+        """Return a part of ``steps`` steps without a plan, in which every server is ``asleep`` (N)."""
         none_w = np.zeros(steps)
         return cls(np.tile(asleep, (steps, 1)), none_w, none_w, none_w, none_w)
 
 
 class _AsleepSums(NamedTuple):
-    """How many steps each server sleeps, summed up along its steps as far as this has been asked for."""
+    """Cumulative number of steps asleep of each server, as far as requested."""
 
     before: npt.NDArray[np.int32]
     """Number of steps asleep before each covered step and the one after them: [N, steps + 1]."""
     first: IntArray
-    """First step that the sums of each server count, [N]."""
+    """First step in the sums of each server, [N]."""
     end: IntArray
-    """Step up to which the sums of each server are those of its present states, [N]."""
+    """Step up to which the sums of each server match its current states, [N]."""
 
 
 class WorkingPlan:
-    """Planned states of all servers over every known window, and what follows from them step by step.
+    """Planned states of all servers over every known window, and values derived from them by step.
 
     Steps are numbered through all windows, from the start of the first. Ranges of steps are half open:
-    ``first_step`` belongs to them, ``end_step`` does not. What is derived from the states covers the present
-    window and the next one, and more only where a job reaches further: the cost of a decision does not grow
-    with the number of windows.
+    ``first_step`` belongs to them, ``end_step`` does not. Derived values cover the current window
+    and the next one, and more only if a job extends further, so the cost of a decision does not grow with the
+    number of windows.
     """
 
     def __init__(self, plans: PlanStore, cells: CellEnergies, before: npt.NDArray[np.generic]) -> None:
@@ -99,7 +99,7 @@ class WorkingPlan:
 
         ``before`` (N) holds their P-states as the first window begins.
 
-        Raises ConfigError where the plans leave the servers out.
+        Raises ConfigError if the plans do not include servers.
         """
         self.start_s = plans.start_s
         self.step_s = plans[0].step_s
@@ -107,12 +107,12 @@ class WorkingPlan:
         self.cells = cells
         """Energies of the servers in each step."""
         self.sleep = cells.sleep_pstate
-        """P-state in which each server sleeps (N), -1 where it cannot."""
+        """P-state in which each server sleeps (N), -1 if it cannot sleep."""
         self._projection = LevelProjection(self.battery, self.step_s)
         self._before = before.astype(np.int8)
         self._plans = plans
         self.version = 0
-        """Changes with every change of states or production."""
+        """Counter that changes with every change of states or production."""
         self.changes = 0
         """Counter that changes with every change of states."""
         count = len(self.sleep)
@@ -124,7 +124,7 @@ class WorkingPlan:
         self.energy_j = np.empty(0)
         """Planned worst-case energy of all servers in each step, J (Eq. 3.17): busy, with transitions."""
         self.steps_s = np.empty(0)
-        """Length of each step, s: all the same; for others to read only."""
+        """Length of each step, s, all equal; read-only."""
         self._lay_out(0)
 
     def _lay_out(self, step: int) -> None:
@@ -159,12 +159,12 @@ class WorkingPlan:
         self.changes += 1
 
     def _parts(self) -> list[_Part]:
-        """The plans one after the other, and the gaps between them. Raises ConfigError without servers."""
+        """Return the consecutive plans, and the gaps between them. Raises ConfigError without servers."""
         parts: list[_Part] = []
         end_s = self.start_s
         for plan in self._plans:
             if plan.servers is None:
-                raise ConfigError("the plan covers power only, not servers: make a plan with a platform")
+                raise ConfigError("the plan has no servers: make a plan with a platform (--platform)")
             if gap := round((plan.start_s - end_s) / self.step_s):
                 parts.append(_Part.nothing(np.maximum(self.sleep, 0).astype(np.int8), gap))
             power, end_s = plan.power, plan.end_s
@@ -174,9 +174,9 @@ class WorkingPlan:
         return parts
 
     def renew(self, time_s: float) -> bool:
-        """Take over what has been planned anew for the time from ``time_s`` on; tell whether anything has.
+        """Adopt new plans for the time from ``time_s`` on; return whether there are any.
 
-        What the policies changed before ``time_s`` stays as it was; their changes to later steps are gone.
+        Changes by the policies before ``time_s`` are kept; their changes to later steps are discarded.
         """
         if self._plans.version == self._known:
             return False
@@ -189,32 +189,32 @@ class WorkingPlan:
         return len(self.states)
 
     def step_at(self, time_s: float) -> int | None:
-        """The step at a time of the run; None outside the known windows."""
+        """Return the step at a time of the run; None outside the known windows."""
         step = math.floor((time_s - self.start_s + TIME_TOLERANCE_S) / self.step_s)
         return step if 0 <= step < self.steps else None
 
     def window_end(self, step: int) -> int:
-        """The step after the last one of the window that ``step`` belongs to."""
+        """Return the step after the last one of the window of ``step``."""
         return int(self._window_ends[self._window_of(step)])
 
     def window_start(self, step: int) -> int:
-        """The first step of the window that ``step`` belongs to."""
+        """Return the first step of the window of ``step``."""
         window = self._window_of(step)
         return int(self._window_ends[window - 1]) if window else 0
 
     def horizon(self, step: int) -> int:
-        """The step after the last one of the window after that of ``step``: decisions look no further."""
+        """Return the step after the last one of the window after that of ``step``, the limit of decisions."""
         return int(self._window_ends[min(self._window_of(step) + 1, len(self._window_ends) - 1)])
 
     def _window_of(self, step: int) -> int:
         return bisect_right(self._window_ends, step)
 
     def start_of(self, step: int) -> float:
-        """When a step starts, on the run's clock, s."""
+        """Return the start of a step, simulated time, s."""
         return self.start_s + step * self.step_s
 
     def offline(self, step: int) -> StateArray:
-        """P-states of the servers (N) in ``step``, as planned offline."""
+        """Return the P-states of the servers (N) in ``step``, as planned offline."""
         window = self._window_of(step)
         states = self._offline[window]
         return np.asarray(states[step - int(self._window_ends[window])])  # counted from the window's end
@@ -228,7 +228,7 @@ class WorkingPlan:
         Raises ValueError for steps outside the plan.
         """
         if not 0 <= first_step <= end_step <= self.steps:
-            raise ValueError(f"steps {first_step} to {end_step} are not within the {self.steps} of the plan")
+            raise ValueError(f"steps {first_step} to {end_step} are outside the plan's {self.steps} steps")
         rows = slice(first_step, min(end_step + 1, self.steps))
         old = self._from_before(hosts, rows.start, rows.stop)
         both = np.empty((2, *old.shape[::-1]), dtype=np.int8).transpose(0, 2, 1)  # in memory as ``old`` is
@@ -253,28 +253,28 @@ class WorkingPlan:
     # --- what follows from the states ------------------------------------------------------------------
 
     def server_energy_j(self, hosts: HostIds, first_step: int, end_step: int) -> FloatArray:
-        """Planned worst-case energy of each of ``hosts`` in each step, J: (steps, hosts)."""
+        """Return the planned worst-case energy of each of ``hosts`` in each step, J: (steps, hosts)."""
         states = self._from_before(hosts, first_step, end_step)
         return self._energy_j(states[1:], states[:-1], hosts)
 
     def _energy_j(self, states: StateArray, previous: StateArray, hosts: HostIds) -> FloatArray:
-        """Worst-case energy in ``states``, J; ``previous``: those one step earlier."""
+        """Return the worst-case energy in ``states``, J; ``previous``: states one step earlier."""
         return self.cells.energy_j(states, self.cells.asleep(previous, hosts), hosts, self.steps_s[:1])
 
     def _from_before(self, hosts: HostIds, first_step: int, end_step: int) -> StateArray:
-        """P-states of ``hosts`` from the step before ``first_step`` up to ``end_step``."""
+        """Return the P-states of ``hosts`` from the step before ``first_step`` up to ``end_step``."""
         if first_step:
             return self.states[first_step - 1 : end_step, hosts]
         return np.concatenate([self._before[None, hosts], self.states[:end_step, hosts]])
 
     def before(self, step: int) -> StateArray:
-        """P-state of each server in the step before ``step``: as planned, or as it was before the first."""
+        """Return the P-state of each server in the step before ``step``: planned, or initial."""
         return self.states[step - 1] if step > 0 else self._before
 
     def cover(self, step: int, end_step: int) -> None:
-        """Prepare sums and runs from the present ``step`` to ``end_step``, and at least to the horizon.
+        """Prepare sums and runs from the current ``step`` to ``end_step``, and at least to the horizon.
 
-        Whole windows are covered, so that this is rarely done again within one.
+        Whole windows are covered, so that this is rarely repeated within one.
         """
         window = self._window_of(step)
         first = int(self._window_ends[window - 1]) if window else 0
@@ -289,10 +289,10 @@ class WorkingPlan:
     def asleep_steps(
         self, hosts: HostIds, first_step: int, end_step: IntArray | int
     ) -> npt.NDArray[np.int32]:
-        """Return in how many steps from ``first_step`` up to ``end_step`` (not included) ``hosts`` sleep.
+        """Return the number of steps from ``first_step`` to ``end_step`` (exclusive) that ``hosts`` sleep.
 
         ``end_step`` may differ from host to host, and there may be several rows of them. Taken from sums
-        along each server's steps, which are made again for servers whose states have changed.
+        along each server's steps, which are recomputed for servers whose states have changed.
         """
         end = end_step if isinstance(end_step, int) else int(end_step.max())
         if not self._covered.start <= first_step <= end <= self._covered.stop:
@@ -301,7 +301,7 @@ class WorkingPlan:
         return np.asarray(before[hosts, end_step - start] - before[hosts, first_step - start])
 
     def _sums_of(self, hosts: HostIds, first: int, end: int) -> _AsleepSums:
-        """The sums, those of ``hosts`` known at least from ``first`` to ``end``."""
+        """Return the sums, for ``hosts`` valid at least from ``first`` to ``end``."""
         start, stop, count = self._covered.start, self._covered.stop, self.states.shape[1]
         sums = self._sums
         if sums is None:
@@ -317,9 +317,9 @@ class WorkingPlan:
         return sums
 
     def runs_on(self, step: int, end_step: int = 0, first_before: int | None = None) -> Runs:
-        """Every server's runs of steps planned on, from ``step`` on, in no particular order.
+        """Return every server's runs of steps planned on, from ``step`` on, unordered.
 
-        They are known to the horizon or to ``end_step``, whichever is later, and cut off some time after it.
+        They extend to the horizon or to ``end_step``, whichever is later, and are cut off some time after it.
         With ``first_before``, only those that begin before this step.
         """
         self.cover(step, end_step or self.horizon(step))
@@ -341,9 +341,9 @@ class WorkingPlan:
         return Runs(host[places], np.maximum(begin[places], step), end[places])
 
     def project_soc(self, step: int, end_step: int, battery_j: float, more_j: float = 0.0) -> FloatArray:
-        """Battery energy (J) at the start of ``step`` and at the end of it and of each later one (Eq. 1).
+        """Return the battery energy (J) at the start of ``step``, and at its end and later ends (Eq. 1).
 
-        Up to ``end_step``, which is not included. ``battery_j`` is the true level at the start of ``step``;
+        Up to ``end_step``, which is not included. ``battery_j`` is the actual level at the start of ``step``;
         servers, production and hydrogen are as planned, except that ``step`` draws ``more_j`` more.
         """
         rows = slice(step, end_step)

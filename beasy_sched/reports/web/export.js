@@ -1,5 +1,5 @@
 "use strict";
-// Every chart as a picture (PNG, SVG) with its title and legend, and its numbers as CSV.
+// Export of every chart as PNG or SVG with title and legend, and of its numbers as CSV.
 const exporting = (() => {
   const TITLE = 44, LEGEND = 34;
   let tools = null;
@@ -61,7 +61,7 @@ const exporting = (() => {
     return text.replace(/<g class="layer-below"/, `${image}${key}$&`);
   }
 
-  /** The same as pixels, two for each of the screen's. */
+  /** The same as pixels, two per CSS pixel. */
   async function png(chart) {
     const [width, height] = size(chart), picture = new Image(), canvas = document.createElement("canvas");
     const address = URL.createObjectURL(new Blob([await svg(chart)], { type: "image/svg+xml" }));
@@ -73,7 +73,7 @@ const exporting = (() => {
     return new Promise((done) => { canvas.toBlob(done, "image/png"); });
   }
 
-  /** A cell; a text that a spreadsheet would take for a formula gets an apostrophe. */
+  /** A cell; a string that a spreadsheet would read as a formula gets an apostrophe. */
   function cell(value) {
     if (value === undefined || value === null || Number.isNaN(value)) return "";
     if (typeof value === "number") return String(value);
@@ -89,13 +89,13 @@ const exporting = (() => {
     return box.value;
   }
 
-  /** Times get a column with the date, where it is known. */
+  /** Times get a column with the date, if it is known. */
   const date = (time, { start }) => (start === undefined ? [] : [new Date(Math.round(1000 * (start + time))).toISOString().slice(0, 19)]);
 
-  /** A value; the seven digits that one of 32 bits has. */
+  /** A value; 32-bit numbers with seven digits. */
   const digits = (values, i) => (values instanceof Float32Array ? Number(values[i].toPrecision(7)) : values?.[i]);
 
-  /** The numbers of a chart, one row for each. */
+  /** The numbers of a chart, one row each. */
   function csv(chart) {
     const { spec, element } = chart;
     if (spec.kind === "gantt") return jobs(spec);
@@ -127,12 +127,12 @@ const exporting = (() => {
     return lines(rows);
   }
 
-  function jobs({ jobs: told, outcomes, bars }) {
-    const hosts = told.id.map(() => []);
+  function jobs({ jobs: own, outcomes, bars }) {
+    const hosts = own.id.map(() => []);
     bars.job.forEach((job, i) => hosts[job].push(bars.low[i] === bars.high[i] ? `${bars.low[i]}` : `${bars.low[i]}-${bars.high[i]}`));
-    const rule = (places, j) => (places[j] >= 0 ? told.rules[places[j]] : undefined);
-    const rows = told.id.map((id, j) => [id, digits(told.submit, j), digits(told.start, j), digits(told.end, j), told.servers[j], hosts[j].join(" "), outcomes[told.outcome[j]],
-      digits(told.walltime, j), digits(told.energy, j), rule(told.start_rule, j), rule(told.rule, j)]);
+    const rule = (places, j) => (places[j] >= 0 ? own.rules[places[j]] : undefined);
+    const rows = own.id.map((id, j) => [id, digits(own.submit, j), digits(own.start, j), digits(own.end, j), own.servers[j], hosts[j].join(" "), outcomes[own.outcome[j]],
+      digits(own.walltime, j), digits(own.energy, j), rule(own.start_rule, j), rule(own.rule, j)]);
     return lines([["job", "submitted_s", "started_s", "ended_s", "servers", "hosts", "outcome", "walltime_s", "energy_j", "started_by", "killed_by"], ...rows]);
   }
 

@@ -1,6 +1,6 @@
 "use strict";
-// The Gantt chart: plotly has the axes and the zoom, a canvas below them has the rectangles, so that ten
-// thousands of jobs on thousands of servers are drawn in a moment.
+// The Gantt chart: plotly draws the axes and handles the zoom, a canvas below them draws the rectangles, so
+// that tens of thousands of jobs on thousands of servers appear quickly.
 const gantt = (() => {
   const ON = 0, STATES = ["idle", "sleeping", "switching-on", "switching-off", "lost"];
   const STATE_NAMES = ["on, idle", "sleeping", "switching on", "switching off", "lost or out of service"];
@@ -8,7 +8,7 @@ const gantt = (() => {
   const PSTATES = ["#31688e", "#2b758e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b"];
   const FINEST_ROW_PX = 2; // thinner rows are drawn one pixel each and scaled
 
-  /** Put the canvas under a drawn chart, and redraw it whenever the axes move. */
+  /** Put the canvas under a drawn chart, and redraw it when the axes move. */
   function attach(chart, tools) {
     const state = chart.gantt || (chart.gantt = prepare(chart, tools));
     state.paint = palette(chart.spec, tools.css);
@@ -30,7 +30,7 @@ const gantt = (() => {
     return state;
   }
 
-  /** No ticks between one server and the next, however far the chart is zoomed in. */
+  /** No ticks between adjacent servers at any zoom. */
   function wholeServers(element) {
     const { range, tickmode } = element._fullLayout.yaxis, few = Math.abs(range[1] - range[0]) < 12;
     if (few === (tickmode === "linear")) return;
@@ -46,7 +46,7 @@ const gantt = (() => {
     chart.element.parentElement.querySelector("figcaption").append(label);
   }
 
-  /** A field that finds a job by its id, shows where it ran, and why. */
+  /** A field that finds a job by its id, shows it in the chart, and explains it. */
   function finder(chart) {
     const { spec, element } = chart, form = document.createElement("form"), field = document.createElement("input"), said = document.createElement("output");
     form.className = "find";
@@ -65,7 +65,7 @@ const gantt = (() => {
     element.parentElement.querySelector("figcaption").append(form);
   }
 
-  /** Zoom to a job that is out of sight, or too short to be seen. */
+  /** Zoom to a job that is out of view, or too short to be visible. */
   function bringIntoView({ element, spec }, job) {
     const start = spec.jobs.start[job], end = spec.jobs.end[job], { from, to, width } = view(element);
     if (Number.isNaN(start) || (start >= from && end <= to && (end - start) / (to - from) * width >= 6)) return;
@@ -79,7 +79,7 @@ const gantt = (() => {
     schedule(chart);
   }
 
-  /** What a click is on: a job, or a moment. */
+  /** The target of a click: a job or a time. */
   function explain(chart, event) {
     const { spec } = chart, at = whereOf(chart, event);
     if (!at) return;
@@ -102,7 +102,7 @@ const gantt = (() => {
     chart.gantt.frame = requestAnimationFrame(() => draw(chart));
   }
 
-  /** Where the plot's area is, in CSS pixels, and what it shows. */
+  /** Position of the plot's area, in CSS pixels, and its ranges. */
   function view(element) {
     const { xaxis: x, yaxis: y } = element._fullLayout;
     const [from, to] = x.range, [low, high] = y.range;
@@ -118,7 +118,7 @@ const gantt = (() => {
     const first = Math.max(0, Math.floor(v.low + 0.5)), last = Math.min(spec.servers - 1, Math.ceil(v.high - 0.5));
     const to = canvas.getContext("2d");
     if (last < first) return;
-    // Rows as they are, or one pixel each, scaled afterwards: means of what is too thin to be seen.
+    // Rows at their height, or one pixel each and scaled afterwards: means of rows that are too thin.
     const place = {
       width, height: fine ? height : last - first + 1, first, last, fine,
       x: (time) => (time - v.from) / (v.to - v.from) * width,
@@ -142,7 +142,7 @@ const gantt = (() => {
       on.fillStyle = colors.states[ON];
       on.fillRect(left, y(last + 0.5), right - left, y(first - 0.5) - y(last + 0.5));
     };
-    /** One rectangle, at least a pixel wide, of servers low to high. */
+    /** One rectangle of servers low to high, at least a pixel wide. */
     const box = (start, end, low, high) => {
       if (high < first || low > last) return;
       const a = x(start), b = x(end);
@@ -161,7 +161,7 @@ const gantt = (() => {
     }
     const s = spec.states, count = s.start ? s.start.length : 0;
     for (let k = 0; k < count; k++) {
-      const i = mode === "pstate" ? k : count - 1 - k; // what comes first is on top
+      const i = mode === "pstate" ? k : count - 1 - k; // the first one is on top
       if (s.state[i] === ON) continue;
       on.fillStyle = colors.states[s.state[i]];
       box(s.start[i], s.end[i], s.low[i], s.high[i]);
@@ -179,7 +179,7 @@ const gantt = (() => {
     finish(on, chart, place, thick);
   }
 
-  /** Ends by a kill; and where there is room, edges and names of the jobs. */
+  /** Marks of kills and, if there is room, edges and names of the jobs. */
   function finish(on, chart, { x, y, width, first, last, fine }, thick) {
     const { spec, gantt: state } = chart, { jobs, bars } = spec, colors = state.paint, killed = spec.outcomes.indexOf(KILLED);
     const marked = [];
@@ -248,7 +248,7 @@ const gantt = (() => {
       box.append(item);
     };
     const { paint: colors, mode } = state, { spec } = chart;
-    if (mode === "job") add(colors.jobs[0], "a job (shades tell jobs apart)");
+    if (mode === "job") add(colors.jobs[0], "a job (shades distinguish jobs)");
     if (mode === "outcome") new Set(spec.jobs.outcome).forEach((code) => { if (hasBars(spec, code)) add(colors.outcomes[code], spec.outcomes[code]); });
     if (mode === "pstate") usedPstates(spec).forEach((p) => add(pstateColor(spec, p), `P-state ${p}`));
     if (mode !== "outcome" && spec.jobs.outcome.includes(spec.outcomes.indexOf(KILLED))) add(colors.killed, "killed here");
@@ -266,7 +266,7 @@ const gantt = (() => {
     return [...new Set(spec.states.pstate)].filter((p) => p >= 0).sort((a, b) => a - b);
   }
 
-  /** The server and the time under the mouse, and how much time a pixel has; null outside of the chart. */
+  /** Server and time under the mouse, and the time per pixel; null outside the chart. */
   function whereOf({ element, spec }, event) {
     const v = view(element), box = element.getBoundingClientRect();
     const px = event.clientX - box.left - v.left, py = event.clientY - box.top - v.top;
@@ -295,7 +295,7 @@ const gantt = (() => {
     return `${size >= 100 ? Math.round(size).toLocaleString("en") : Number(size.toPrecision(3))} ${unit}`;
   }
 
-  /** What is there: the job, and the state of the server. */
+  /** Description of a position: the job, and the state of the server. */
   function words(spec, server, time, slack, { timeText, momentText }) {
     const { jobs, states } = spec, lines = [`server ${server}, ${momentText(time, spec.start)}`], found = jobAt(spec, server, time, slack);
     if (found >= 0) {

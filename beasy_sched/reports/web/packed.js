@@ -1,5 +1,5 @@
 "use strict";
-// Unpacks what the page holds compressed: the charts' data, plotly, and explanations.
+// Unpacks the compressed parts of the page: the charts' data, plotly, and explanations.
 const packed = (() => {
   /** The text in a base64 of deflated bytes. */
   async function text(base64) {
@@ -10,7 +10,7 @@ const packed = (() => {
 
   const json = async (base64) => JSON.parse(await text(base64));
 
-  /** Run a script that the page holds compressed, at once. */
+  /** Run a compressed script of the page immediately. */
   async function script(source) {
     const element = document.createElement("script");
     element.textContent = await text(source.textContent);

@@ -13,7 +13,7 @@ const report = (() => {
 
   const two = (n) => String(n).padStart(2, "0");
 
-  /** A time in words: days and hours since the start of the run. */
+  /** Format a time: days and hours since the start of the run. */
   function timeText(seconds, spacing = 60) {
     const s = Math.round(Math.abs(seconds)), sign = seconds < 0 ? "-" : "";
     const day = Math.floor(s / DAY), hour = Math.floor((s % DAY) / HOUR);
@@ -33,7 +33,7 @@ const report = (() => {
     return time.startsWith("00:00") && spacing >= HOUR ? day : time;
   }
 
-  /** A moment in words: by the site's clock where it is known, with the time since the start of the run. */
+  /** Format a time by the site's clock, if known, with the time since the start of the run. */
   function momentText(seconds, start, spacing = 60) {
     if (start === undefined) return timeText(seconds, spacing);
     const day = clockText(seconds, start, DAY), time = clockText(seconds, start, Math.min(spacing, 60 * 59));
@@ -51,7 +51,7 @@ const report = (() => {
     return { tickvals, ticktext };
   }
 
-  /** Base64 of byte planes (all first bytes, then all second ones, ...) to typed arrays, wherever they are in a chart. */
+  /** Base64 of byte planes (all first bytes, then all second ones, ...) to typed arrays, anywhere in a chart. */
   function decode(value) {
     if (Array.isArray(value)) return value.map(decode);
     if (value === null || typeof value !== "object") return value;
@@ -67,13 +67,13 @@ const report = (() => {
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  /** A colour of six hexadecimal digits that lets the ground shine through. */
+  /** A translucent version of a colour of six hexadecimal digits. */
   function faded(hex, opacity) {
     const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
     return `rgba(${red}, ${green}, ${blue}, ${opacity})`;
   }
 
-  /** The same with the style sheet's colours in the place of their names. */
+  /** The same with the style sheet's colours instead of their names. */
   function painted(value) {
     if (typeof value === "string") {
       const [, name, opacity] = /^var\((--[\w-]+)\)(?:\/([\d.]+))?$/.exec(value) || [];
@@ -101,7 +101,7 @@ const report = (() => {
       layout.yaxis2 = { ...axis, showgrid: false, overlaying: "y", side: "right", zeroline: false, tickmode: "auto", nticks: 5,
         ...own.yaxis2 };
     }
-    if (spec.aside) layout.margin.r = layout.margin.l; // room for an axis on the right, also where only a chart above has one
+    if (spec.aside) layout.margin.r = layout.margin.l; // room for a right axis, even if only another chart has one
     if (timed) {
       const range = spec.range || [0, spec.end || 1];
       Object.assign(layout.xaxis, { range, tickmode: "array", ...timeTicks(range, width, spec.start),
@@ -112,7 +112,7 @@ const report = (() => {
 
   function tracesOf({ spec, hidden, element }) {
     const traces = painted(spec.traces || []);
-    for (const { type, node } of traces) { // with their energies where there is room
+    for (const { type, node } of traces) { // with their energies if there is room
       if (type === "sankey" && element.clientWidth >= 600) node.label = node.label.map((name, n) => `${name}, ${node.customdata[n]}`);
     }
     if (spec.kind === "heat") traces.forEach((trace) => { Object.assign(trace, { hovertext: cells(trace, spec.start), hoverinfo: "text" }); });
@@ -124,13 +124,13 @@ const report = (() => {
     return [clock(traces[0].x, spec.start), ...traces];
   }
 
-  /** What the cells of a map over time say. */
+  /** Tooltips of the cells of a map over time. */
   function cells({ x, y, z }, start) {
     const moments = Array.from(x, (t) => momentText(t, start));
     return z.map((row, n) => Array.from(row, (count, i) => `${y[n]}: ${count.toLocaleString("en", { maximumFractionDigits: 1 })} servers<br>${moments[i]}`));
   }
 
-  /** A curve that is not seen: it tells the time where the mouse is. */
+  /** An invisible curve that shows the time under the mouse. */
   function clock(times, start) {
     return { type: "scatter", mode: "lines", name: "", x: times, y: times.map(() => 0), line: { width: 0, color: "rgba(0,0,0,0)" },
       hovertext: Array.from(times, (t) => momentText(t, start)), hovertemplate: "%{hovertext}" };
@@ -148,7 +148,7 @@ const report = (() => {
     box.className = "legend";
     const hidden = chart.hidden || (chart.hidden = new Set());
     (spec.traces || []).forEach((trace, number) => {
-      if (trace.type === "sankey" || trace.type === "heatmap") return; // they say themselves what they show
+      if (trace.type === "sankey" || trace.type === "heatmap") return; // they are labelled
       const item = document.createElement("button"), swatch = document.createElement("i");
       const look = trace.line || {}, paint = painted(trace.fillcolor || (trace.marker || look).color);
       if (trace.mode === "markers") {
@@ -187,7 +187,7 @@ const report = (() => {
     return drawn.then(() => { if (spec.kind === "gantt") gantt.attach(chart, { css, timeText, momentText }); });
   }
 
-  /** Bring all charts of a group to the range of the one that was zoomed. */
+  /** Set all charts of a group to the range of the zoomed one. */
   function moved(chart, change) {
     if (busy) return;
     let range = change["xaxis.range"] || (change["xaxis.range[0]"] !== undefined && [change["xaxis.range[0]"], change["xaxis.range[1]"]]);
@@ -205,7 +205,7 @@ const report = (() => {
     Promise.all(work).finally(() => { busy = false; });
   }
 
-  /** The step that holds the moment of a click. */
+  /** The step that contains the time of a click. */
   function explain({ element, spec }, event) {
     const { xaxis: x, yaxis: y } = element._fullLayout, box = element.getBoundingClientRect();
     const px = event.clientX - box.left - x._offset, py = event.clientY - box.top - y._offset;
@@ -215,7 +215,7 @@ const report = (() => {
 
   const texts = new Map(), specs = new Map();
 
-  /** What a chart is drawn from; undefined where there is no such chart. */
+  /** Specification of a chart; undefined if there is no such chart. */
   function specOf(id) {
     if (!specs.has(id)) specs.set(id, texts.has(id) ? decode(JSON.parse(texts.get(id))) : undefined);
     return specs.get(id);
@@ -228,12 +228,12 @@ const report = (() => {
     await Promise.all([packed.script(document.querySelector("script[data-plotly]")), ...unpacked]);
   }
 
-  /** Tell that the charts cannot be drawn. */
+  /** Show that the charts cannot be drawn. */
   function complain(error) {
-    const told = document.createElement("p");
-    told.className = "warning";
-    told.textContent = `The charts cannot be drawn: ${error.message}. Browsers of 2023 and later can unpack them.`;
-    document.querySelector("main").prepend(told);
+    const warning = document.createElement("p");
+    warning.className = "warning";
+    warning.textContent = `The charts cannot be drawn: ${error.message}. A browser of 2023 or later is required.`;
+    document.querySelector("main").prepend(warning);
   }
 
   /** Outline a job in its run's Gantt chart, and no other one anywhere. */

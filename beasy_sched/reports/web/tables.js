@@ -1,6 +1,6 @@
 "use strict";
-// Tables that sort themselves: a click on a head sorts by its column, best first where that is known, and a
-// second click the other way round. Cells without a value stay last. A table that is too wide says that it scrolls.
+// Sortable tables: a click on a heading sorts by its column, best first if that is defined, and a second click
+// reverses the order. Cells without a value stay last. A table that is too wide gets a note that it scrolls.
 (() => {
   const valueOf = (row, place) => {
     const cell = row.cells[place];
@@ -24,15 +24,15 @@
     table.tBodies[0].append(...rows);
   }
 
-  /** Say below a table whether it has more columns than can be seen. */
+  /** Show below a table whether it has more columns than are visible. */
   function tellWidth(box) {
-    const wide = box.scrollWidth > box.clientWidth + 1, told = box.nextElementSibling?.classList.contains("more");
-    if (wide && !told) {
+    const wide = box.scrollWidth > box.clientWidth + 1, noted = box.nextElementSibling?.classList.contains("more");
+    if (wide && !noted) {
       const more = document.createElement("p");
       more.className = "more";
       more.textContent = "scroll for more columns \u2192";
       box.after(more);
-    } else if (!wide && told) box.nextElementSibling.remove();
+    } else if (!wide && noted) box.nextElementSibling.remove();
   }
 
   const watch = new ResizeObserver((entries) => entries.forEach((entry) => tellWidth(entry.target)));

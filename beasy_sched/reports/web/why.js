@@ -1,22 +1,22 @@
 "use strict";
-// Why, by a click: what `beasy-sched explain` says of a job or a step, beside the charts. The texts of a run stand in
-// the page in compressed chunks; only the chunk that is asked for is unpacked.
+// Explanations on a click: the output of `beasy-sched explain` for a job or a step, next to the charts. The texts of
+// a run are in the page in compressed chunks; only the requested chunk is unpacked.
 const why = (() => {
   const packs = new Map(); // group -> { data, places, chunks }
   let panel = null, opener = null, tools = null, asked = 0;
 
-  /** The explanations of a run; null where it has none. */
+  /** The explanations of a run; null if it has none. */
   function packOf(group) {
     if (!packs.has(group)) {
       const source = document.querySelector(`script[data-why="${group}"]`), data = source && tools.decode(JSON.parse(source.textContent));
       const spec = data && tools.specOf(`${group}-gantt`), known = spec ? spec.jobs.id : [];
-      const told = data && new Map((data.ids || known).map((id, n) => [id, n]));
-      packs.set(group, data && { data, told, known: new Map(known.map((id, n) => [id, n])), spec, chunks: new Map() });
+      const explained = data && new Map((data.ids || known).map((id, n) => [id, n]));
+      packs.set(group, data && { data, explained, known: new Map(known.map((id, n) => [id, n])), spec, chunks: new Map() });
     }
     return packs.get(group);
   }
 
-  /** A word as a shell takes it. */
+  /** A word quoted for a shell. */
   const quoted = (text) => (/^[\w./=:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
   const has = (group) => document.querySelector(`script[data-why="${group}"]`) !== null;
@@ -30,7 +30,7 @@ const why = (() => {
   async function job(group, id) {
     const pack = packOf(group), turn = ++asked;
     if (!pack) return;
-    const place = pack.told.get(id), ask = `--job ${quoted(id)}`;
+    const place = pack.explained.get(id), ask = `--job ${quoted(id)}`;
     tools.mark(group, pack.known.get(id));
     if (place === undefined) show(group, `Job ${id}`, null, ask);
     else {
@@ -39,7 +39,7 @@ const why = (() => {
     }
   }
 
-  /** The step that holds a moment; `edges` has start and end of each. */
+  /** The step that contains a time; `edges` has start and end of each. */
   function stepAt(edges, time) {
     let low = 0, high = edges.length / 2;
     while (low < high) {
@@ -54,20 +54,20 @@ const why = (() => {
     if (!pack) return;
     const place = stepAt(pack.data.edges, time), ask = `--at ${Math.round(time)}`;
     tools.mark(group, undefined);
-    if (place < 0) { show(group, `At ${tools.momentText(time, pack.spec?.start)}`, pack.data.steps.length ? [["Decisions", ["None are known of this time."]]] : null, ask); return; }
+    if (place < 0) { show(group, `At ${tools.momentText(time, pack.spec?.start)}`, pack.data.steps.length ? [["Decisions", ["None are recorded for this time."]]] : null, ask); return; }
     const [title, chapters] = await entry(pack, "steps", place);
     if (turn === asked) show(group, title, chapters, ask);
   }
 
-  /** A job by its id, with or without the workload's; what is wrong, where there is none or more than one. */
+  /** A job by its id, with or without the workload's; a problem if there is none or more than one. */
   function find(group, text) {
     const pack = packOf(group);
     if (!pack) return { problem: "the run has no decision log" };
-    const names = pack.spec ? pack.spec.jobs.id : [...pack.told.keys()];
-    if (pack.known.has(text) || pack.told.has(text)) return { id: text };
+    const names = pack.spec ? pack.spec.jobs.id : [...pack.explained.keys()];
+    if (pack.known.has(text) || pack.explained.has(text)) return { id: text };
     const like = names.filter((id) => id.slice(id.indexOf("!") + 1) === text);
     if (like.length === 1) return { id: like[0] };
-    return { problem: like.length ? `there are ${like.slice(0, 3).join(", ")}: name one of them` : `no such job; there are ${names.length}, ${names[0]} to ${names[names.length - 1]}` };
+    return { problem: like.length ? `found ${like.slice(0, 3).join(", ")}: give the full id of one of them` : `no such job; the run has ${names.length}, ${names[0]} to ${names[names.length - 1]}` };
   }
 
   function element(name, text, kind) {
@@ -84,13 +84,13 @@ const why = (() => {
     return made;
   }
 
-  /** A text with the jobs in it as buttons. */
+  /** A text in which jobs are buttons. */
   function prose(group, text) {
     const line = element("p"), pack = packOf(group);
     let plain = "";
     for (const part of text.split(/(\s+)/)) {
       const id = part.replace(/[,.;:)]+$/, "").replace(/^\(/, "");
-      if (!id.includes("!") || !pack.told.has(id)) { plain += part; continue; }
+      if (!id.includes("!") || !pack.explained.has(id)) { plain += part; continue; }
       const at = part.indexOf(id);
       line.append(plain + part.slice(0, at), button(id, () => job(group, id), "link"));
       plain = part.slice(at + id.length);
@@ -105,13 +105,13 @@ const why = (() => {
     const body = panel.querySelector("div");
     panel.querySelector("h2").textContent = title;
     body.replaceChildren();
-    if (!chapters) body.append(element("p", "This page does not explain it: there is too much to be told. Ask:"));
+    if (!chapters) body.append(element("p", "This page does not contain this explanation. Use:"));
     for (const [heading, entries] of chapters || []) {
       body.append(element("h3", heading));
-      for (const told of entries) {
-        if (typeof told === "string") { body.append(prose(group, told)); continue; }
-        const line = prose(group, told[1]);
-        line.prepend(button(tools.momentText(told[0], pack.spec?.start, 1), () => moment(group, told[0]), "link moment"), " ");
+      for (const item of entries) {
+        if (typeof item === "string") { body.append(prose(group, item)); continue; }
+        const line = prose(group, item[1]);
+        line.prepend(button(tools.momentText(item[0], pack.spec?.start, 1), () => moment(group, item[0]), "link moment"), " ");
         body.append(line);
       }
     }

@@ -124,7 +124,7 @@ def test_explain_tells_the_values(
     capsys.readouterr()
     assert exit_code("explain", str(tmp_path / "a"), "--at", "6h") == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "It was compensated as next does, of which most is expected in such a step: last 0, next 1" in text
+    assert "It was compensated like next, the best choice expected in such a step: last 0, next 1" in text
 
 
 @pytest.mark.sampled
@@ -135,7 +135,7 @@ def test_models_come_with_the_program(site: SmallSite, tmp_path: Path, name: str
     assert model.training.episodes >= 200
     assert min(*model.training.days, *model.training.noises) >= 10_000
     summary = run(site, tmp_path / "a", name)
-    assert summary.by_policy["compensation"]["model"] == "the one that comes with the program"
+    assert summary.by_policy["compensation"]["model"] == "the built-in model"
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_models_come_with_the_program(site: SmallSite, tmp_path: Path, name: str
     [
         ({"edges": {**EDGES, "soc": (0.5,)}}, "other classes of 'soc'"),
         ({"edges": {"comp": (0.0,)}}, "other features"),
-        ({"actions": ("fly", "sink")}, "has the actions fly, sink"),
-        ({"values": np.zeros((1, 7, 4))}, "values is an array of shape"),
-        ({"values": np.full((1, 1440, 4), np.nan)}, "not finite"),
-        ({"without": ("colour",)}, "leaves out colour"),
+        ({"actions": ("fly", "sink")}, "actions: found fly, sink"),
+        ({"values": np.zeros((1, 7, 4))}, "values: found an array of shape"),
+        ({"values": np.full((1, 1440, 4), np.nan)}, "expected finite ones"),
+        ({"without": ("colour",)}, "excludes colour"),
     ],
 )
 def test_models_that_cannot_be(tmp_path: Path, changes: dict[str, object], told: str) -> None:
@@ -175,7 +175,7 @@ def test_damaged_foreign_and_newer_files(tmp_path: Path) -> None:
 
 def test_a_model_of_the_other_learner(tmp_path: Path) -> None:
     write_model(tmp_path / "m.msgpack", Model.of(LinearBandit.new(ALL_ACTIONS), FROM, np.zeros(1)))
-    with pytest.raises(ConfigError, match="is a model of 'bandit', which 'q-learning' cannot use"):
+    with pytest.raises(ConfigError, match="found a model of 'bandit', expected one of 'q-learning'"):
         make_policy("q-learning", {"model": str(tmp_path / "m.msgpack")})
 
 
