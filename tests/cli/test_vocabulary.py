@@ -98,9 +98,7 @@ def test_options_one_by_one_or_together(place: Path, capfd: Capture) -> None:
 
 def test_json_where_the_output_is_expected(place: Path, capfd: Capture) -> None:
     assert simulate(place, "-o", '{"priority": "slowdown"}') == 2
-    assert "to set a policy option, use --option NAME=VALUE" in " ".join(
-        capfd.readouterr().err.split()
-    )
+    assert "to set a policy option, use --option NAME=VALUE" in " ".join(capfd.readouterr().err.split())
 
 
 def test_the_policies_and_their_options(capfd: Capture) -> None:

@@ -40,7 +40,9 @@ def test_a_folder_of_several_runs(tmp_path: Path) -> None:
 def test_no_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"contains no decision log \(\*_decisions.jsonl\)"):
         find_prefix(tmp_path)
-    with pytest.raises(InputError, match=r"nowhere_decisions.jsonl: no such decision log: give the output prefix"):
+    with pytest.raises(
+        InputError, match=r"nowhere_decisions.jsonl: no such decision log: give the output prefix"
+    ):
         find_prefix(tmp_path / "nowhere")
 
 
