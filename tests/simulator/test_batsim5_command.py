@@ -158,7 +158,7 @@ def test_who_does_not_greet(tmp_path: Path) -> None:
         (("-L", "lib.so"), "-L is not supported"),
         (("--energy-link",), "--energy-link is not supported"),
         (("-E",), "--energy is not implemented in Batsim 5.0.0-rc2: give --energy-host"),
-        (("-s", "tcp://a:1", "", "-S", "tcp://a:1", "file"), "give -s or -S, not both"),
+        (("-s", "tcp://a:1", "", "-S", "tcp://a:1", "file"), "give only one of -s and -S"),
         (("-s", "nowhere", ""), "cannot connect to 'nowhere'"),
         (("-S", "tcp://a:1", "no file"), "no file: cannot be read"),
         (("--events", "x"), "No such option"),

@@ -172,7 +172,7 @@ def test_signals_end_it_cleanly(tmp_path, number):
         (["--mmax", "9"], 2, "only 4 are described"),
         (["--nonsense"], 2, "No such option"),
         (["--events", "nowhere.txt"], 2, "nowhere.txt: cannot be read"),
-        (["--sched-cfg", "a", "--sched-cfg-file", "b"], 2, "not both"),
+        (["--sched-cfg", "a", "--sched-cfg-file", "b"], 2, "give only one of"),
         (["-s", "rubbish"], 2, "cannot connect to 'rubbish'"),
         (["-e", "no/such/folder/out"], 2, "cannot be written"),
         (["--version"], 0, "v4.2.1"),
