@@ -19,7 +19,7 @@ from typing import Any
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from beasy_sched.engine.run import Run
+from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.errors import ConfigError, Interrupted, PeerError, why
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
 from beasy_sched.model.decisions import Reply
@@ -159,7 +159,7 @@ class Daemon:
 
     def serve(
         self,
-        running: Run,
+        running: ObservedSession,
         record: Callable[[bytes, bytes], None] | None = None,
     ) -> None:
         """Serve one simulation to its end; ``record`` gets each message and reply, as they are sent.
@@ -181,7 +181,7 @@ class Daemon:
                 self._say_farewell(why(error), ended=_reports_end(self._message))
             raise
 
-    def _serve(self, running: Run, record: Callable[[bytes, bytes], None] | None) -> None:
+    def _serve(self, running: ObservedSession, record: Callable[[bytes, bytes], None] | None) -> None:
         """Answer messages until the simulation has ended."""
         peers, session = self._peers, running.session
         while not session.ended:

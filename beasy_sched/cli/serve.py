@@ -31,7 +31,7 @@ from beasy_sched.run.settings import build_session
 
 if TYPE_CHECKING:
     from beasy_sched.daemon import Daemon
-    from beasy_sched.engine.run import Run
+    from beasy_sched.engine.observed import ObservedSession
     from beasy_sched.outputs.files import RunFiles
 
 
@@ -157,7 +157,7 @@ def say_waiting(endpoint: str, waited_s: float) -> None:
 
 def _serve_one(
     daemon: Daemon,
-    running: Run,
+    running: ObservedSession,
     files: RunFiles,
     verbosity: str,
 ) -> None:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import NO_FACTS, Facts
+from beasy_sched.engine.observed import Observer
 from beasy_sched.engine.power import PowerSide, TraceRow
-from beasy_sched.engine.run import Observer
 from beasy_sched.errors import ConfigError, Failures, InputError, PolicyError
 from beasy_sched.formats.atomic import (
     PartFile,

@@ -14,7 +14,7 @@ import msgspec
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.findings import unknown_speeds
-from beasy_sched.engine.run import Observer, Run
+from beasy_sched.engine.observed import ObservedSession, Observer
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import PartFile
 from beasy_sched.formats.decoding import Malformed, convert_json
@@ -159,7 +159,7 @@ def replay(
         settings = msgspec.structs.replace(settings, policy=policy, options={})
     with replanned(settings, lambda: platform) as replanner:
         session = build_session(settings, platform=platform, replan=replanner.rule, plans=replanner.plans)
-        step, count = Run(session, replanner.observers).step, 0
+        step, count = ObservedSession(session, replanner.observers).step, 0
         talk: Talk | None = None
         for message, recorded in recording.exchanges():
             try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from beasy_sched.engine import Session
-from beasy_sched.engine.run import Observer
+from beasy_sched.engine.observed import Observer
 from beasy_sched.errors import BeasyError, ConfigError, PathLike
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message

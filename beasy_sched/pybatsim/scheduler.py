@@ -24,8 +24,8 @@ try:
 except Exception as problem:  # other people's packages may raise anything on import
     raise import_problem(problem, "batsim", "beasy-sched[pybatsim]", "running inside pybatsim") from problem
 
+from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.engine.power import EnergySource
-from beasy_sched.engine.run import Run
 from beasy_sched.errors import BeasyError, ConfigError, PeerError, why
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site_text
@@ -130,7 +130,7 @@ class BeasyScheduler(BatsimScheduler):  # type: ignore[misc]
             build(platform=platform).check_platform()  # bad settings are reported before any file is opened
             files = RunFiles(known.export, settings)
             self.session = build(platform=platform, log=files.log)
-            self._step = Run(self.session, planner.observers).step
+            self._step = ObservedSession(self.session, planner.observers).step
             self._files = files
 
     @property

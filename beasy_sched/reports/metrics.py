@@ -23,7 +23,7 @@ from beasy_sched._version import __version__
 from beasy_sched.energy.balance import StepRecord
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.engine import Session
-from beasy_sched.engine.run import Observer
+from beasy_sched.engine.observed import Observer
 from beasy_sched.extras import load_optional
 from beasy_sched.model.decisions import Decision, ExecuteJob, KillJobs, RejectJob, Reply, SetResourceState
 from beasy_sched.model.events import Message

@@ -7,8 +7,8 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
+from beasy_sched.engine.observed import Observer
 from beasy_sched.engine.policy import Policy, PolicyCaller
-from beasy_sched.engine.run import Observer
 from beasy_sched.errors import why
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from beasy_sched.energy.site import Site
+from beasy_sched.engine.observed import ObservedSession, Observer, one_log
 from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.run import Observer, Run, one_log
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.plan import PlanStore
@@ -28,7 +28,7 @@ def open_run(
     first_plans: PlanStore | None = None,
     plan_limit_s: float = LIMIT_SERVING_S,
     stopped: Callable[[], bool] | None = None,
-) -> Iterator[Run]:
+) -> Iterator[ObservedSession]:
     """Begin the run that the settings of ``files`` describe; end its planner after the block.
 
     Around the session are, from the inside: the planner, the files kept at the end of each window,
@@ -54,4 +54,4 @@ def open_run(
             policy=policy,
             site_now=site_now,
         )
-        yield Run(session, around)
+        yield ObservedSession(session, around)

@@ -14,7 +14,7 @@ from tiny import resources
 
 from beasy_sched.daemon import Daemon
 from beasy_sched.engine import Session
-from beasy_sched.engine.run import Run
+from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.errors import PeerError
 from beasy_sched.model import events as e
 from beasy_sched.policies.registry import make_policy
@@ -183,7 +183,7 @@ def test_the_embedded_simulator_names_the_reason() -> None:
     with Daemon("tcp://127.0.0.1:0") as daemon:
         session = Session(make_policy("easy"))
 
-        run = Run(session)
+        run = ObservedSession(session)
 
         def step(message: e.Message) -> object:
             raise PeerError("the plan is for 3 servers")

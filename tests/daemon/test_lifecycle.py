@@ -23,7 +23,7 @@ from recording_files import exchanges_in
 from beasy_sched.cli.serve import say_waiting
 from beasy_sched.daemon import Daemon
 from beasy_sched.engine import Session
-from beasy_sched.engine.run import Run
+from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.errors import ConfigError, Interrupted
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
@@ -275,7 +275,7 @@ def wait_a_day(monkeypatch: pytest.MonkeyPatch, *, connect: bool = False) -> lis
             peers.enter_context(Peer(daemon.endpoint))
             assert daemon._monitor.poll(30_000)
         with pytest.raises(Interrupted):
-            daemon.serve(Run(Session(make_policy("easy"))))
+            daemon.serve(ObservedSession(Session(make_policy("easy"))))
         assert all(endpoint == daemon.endpoint for endpoint, _ in said)
     return said
 
@@ -370,7 +370,7 @@ def has_ipv6() -> bool:
 @pytest.mark.parametrize("endpoint", ["tcp://[::1]:0", "tcp://[::]:0"])
 def test_ipv6(endpoint: str) -> None:
     with Daemon(endpoint, timeout_s=20) as daemon:
-        served = threading.Thread(target=lambda: daemon.serve(Run(Session(make_policy("easy")))))
+        served = threading.Thread(target=lambda: daemon.serve(ObservedSession(Session(make_policy("easy")))))
         served.start()
         scheduler = ZmqScheduler(reachable(daemon.endpoint), timeout_s=20)
         begins, end = batsim4.decode_message(BEGIN), batsim4.decode_message(END)

@@ -20,7 +20,7 @@ from zmq.utils.monitor import recv_monitor_message
 from beasy_sched import daemon as daemon_module
 from beasy_sched.daemon import Daemon, too_many
 from beasy_sched.engine import Session
-from beasy_sched.engine.run import Run
+from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.errors import PeerError
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
 from beasy_sched.model import events as e
@@ -280,7 +280,7 @@ def test_many_comings_and_goings_before_the_first_message() -> None:
         simulator.start()
         time.sleep(0.5)  # all of this waits to be read
         try:
-            served.serve(Run(Session(make_policy("fcfs"))))
+            served.serve(ObservedSession(Session(make_policy("fcfs"))))
         finally:
             simulator.join()
         assert served.messages == 3
@@ -295,7 +295,7 @@ def test_a_crowd_that_was_there_before_the_simulator() -> None:
             simulator.start()
             time.sleep(0.5)
             try:
-                served.serve(Run(Session(make_policy("fcfs"))))
+                served.serve(ObservedSession(Session(make_policy("fcfs"))))
             finally:
                 simulator.join()
         assert served.messages == 3
@@ -388,7 +388,7 @@ def test_a_simulator_whose_message_never_ends(monkeypatch: pytest.MonkeyPatch) -
         peer = threading.Thread(target=talk, args=(served.endpoint,))
         peer.start()
         with pytest.raises(PeerError, match=r"the simulator sent more than .* before it was answered"):
-            served.serve(Run(Session(make_policy("fcfs"))))
+            served.serve(ObservedSession(Session(make_policy("fcfs"))))
         peer.join()
     assert 32 <= len(sent) < 5000
 
@@ -415,7 +415,7 @@ def test_most_of_the_time_messages_are_read_however_long_a_look_takes(
     with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
         peer = threading.Thread(target=talk, args=(served.endpoint,))
         peer.start()
-        served.serve(Run(Session(make_policy("fcfs"))))
+        served.serve(ObservedSession(Session(make_policy("fcfs"))))
         peer.join()
     assert served.messages > 200
     assert 0 < len(looks) < 50
@@ -438,6 +438,6 @@ def test_a_long_simulation_of_one_connection_is_not_too_much(monkeypatch: pytest
     with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
         peer = threading.Thread(target=talk, args=(served.endpoint,))
         peer.start()
-        served.serve(Run(Session(make_policy("fcfs"))))
+        served.serve(ObservedSession(Session(make_policy("fcfs"))))
         peer.join()
         assert served.messages > 100

@@ -12,8 +12,8 @@ import pytest
 from small_site import SmallSite, small_site
 
 from beasy_sched.engine import Session
+from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome, Replanning
-from beasy_sched.engine.run import Run
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -100,7 +100,7 @@ def run(
     session = build_session(settings, log=lambda *line: lines.append(line), replan=given, plans=store)
     planner = FakePlanner(prepared.setup, fate)
     replanner = Replanner(given, store, lambda platform: planner, 1.0)  # type: ignore[arg-type, return-value]
-    prepared.files.simulation().run(Run(session, replanner.observers).step)
+    prepared.files.simulation().run(ObservedSession(session, replanner.observers).step)
     return Ran(session, planner, lines)
 
 

@@ -12,6 +12,7 @@ from worlds import SLOT_POLICIES, World, green_world, policy_of, rich_world, ses
 from beasy_sched.daemon import Daemon
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine import Session, SessionOptions
+from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.engine.power import EnergySource
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -47,7 +48,9 @@ def in_one_process(world: World, policy: str, session_for: Sessions = session_of
 def over_the_wire(world: World, policy: str, session_for: Sessions = session_of) -> Exchanges:
     session, seen = session_for(world, policy), []
     with Daemon("tcp://127.0.0.1:0", timeout_s=60.0) as daemon:
-        served = Thread(target=daemon.serve, args=(session, lambda *exchange: seen.append(exchange)))
+        served = Thread(
+            target=daemon.serve, args=(ObservedSession(session), lambda *exchange: seen.append(exchange))
+        )
         served.start()
         scheduler = ZmqScheduler(daemon.endpoint, timeout_s=60.0)
         try:

@@ -10,8 +10,8 @@ from command_line import exit_code
 from pybatsim_inside import PybatsimInside
 from small_site import SmallSite, small_site
 
+from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.engine.rolling import PlanOutcome
-from beasy_sched.engine.run import Run
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -43,7 +43,7 @@ def daemon_run(site: SmallSite, options: dict[str, object]) -> list[Exchange]:
     exchanges: list[Exchange] = []
     with replanned(settings, lambda: platform) as planner:
         session = build_session(settings, platform=platform, replan=planner.rule, plans=planner.plans)
-        step = Run(session, planner.observers).step
+        step = ObservedSession(session, planner.observers).step
 
         def decide(message: Message) -> Reply:
             raw = batsim4.encode_message(message)

@@ -18,7 +18,7 @@ from project.shell import ROOT
 from small_site import SmallSite, small_site
 
 from beasy_sched.engine import Session
-from beasy_sched.engine.run import Run
+from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.model import decisions as d
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -80,11 +80,11 @@ class Played:
         self.replies: list[Reply] = []
         self.looks = 0
         self._every = every
-        self._run = Run(self.session, [self.metrics])
+        self._run = ObservedSession(self.session, [self.metrics])
         self._simulation = site.simulation(events=settings.site is not None)
 
     def run(self) -> Values:
-        """Run, and return what is told at the end."""
+        """ObservedSession, and return what is told at the end."""
         self._simulation.run(self._decide)
         return values_of(self.metrics.page())
 
@@ -175,7 +175,7 @@ def test_without_a_site_nothing_is_told_of_power(site: SmallSite) -> None:
 
 def test_before_the_first_message() -> None:
     metrics = Metrics("easy")
-    Run(build_session(RunSettings()), [metrics])
+    ObservedSession(build_session(RunSettings()), [metrics])
     values = values_of(metrics.page())
     assert sum(value for name, value in values.items() if not name.startswith("beasy_info")) == 0
     assert len(labelled(values, "beasy_servers")) == 5
@@ -187,7 +187,7 @@ def test_counters_go_on_where_one_session_follows_another(site: SmallSite) -> No
     told = []
     for _ in range(3):
         session = build_session(settings_of(site))
-        site.simulation().run(Run(session, [metrics]).step)
+        site.simulation().run(ObservedSession(session, [metrics]).step)
         if len(told) != 1:
             told.append(values_of(metrics.page()))
         else:
@@ -208,7 +208,7 @@ def test_latency_is_that_of_the_step() -> None:
         return Reply(message.now, [])
 
     session.step = slow  # type: ignore[method-assign]
-    step = Run(session, [metrics]).step
+    step = ObservedSession(session, [metrics]).step
     step(Message(0.0, []))
     step(Message(0.0, []))
     values = values_of(metrics.page())
@@ -223,7 +223,7 @@ def test_how_old_the_power_is(site: SmallSite) -> None:
     now_s = 1e9
     metrics = Metrics("easy", clock_s=lambda: now_s)
     session = build_session(settings_of(site))
-    step = Run(session, [metrics]).step
+    step = ObservedSession(session, [metrics]).step
     ages: list[float] = []
     number = itertools.count()
 
@@ -260,7 +260,7 @@ def test_scrapes_of_other_threads_see_whole_pictures_only(site: SmallSite) -> No
     try:
         for thread in threads:
             thread.start()
-        site.simulation().run(Run(session, [metrics]).step)
+        site.simulation().run(ObservedSession(session, [metrics]).step)
     finally:
         over.set()
         for thread in threads:

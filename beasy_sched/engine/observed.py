@@ -1,4 +1,4 @@
-"""A run: a session and its observers, which follow it message by message in one order."""
+"""A session with its observers, which follow it message by message in one order."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Observer:
         """Act after the session has answered a message."""
 
 
-class Run:
-    """A session with its observers around it.
+class ObservedSession:
+    """A running session with its observers around it.
 
     The first observer is the innermost: it acts last before a message, and first after it.
     """

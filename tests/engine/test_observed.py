@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from beasy_sched.engine.run import Observer, Run, one_log
+from beasy_sched.engine.observed import ObservedSession, Observer, one_log
 from beasy_sched.errors import PeerError
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
@@ -39,7 +39,7 @@ class Noting(Observer):
 
 def test_the_first_observer_is_the_innermost() -> None:
     calls: list[str] = []
-    run = Run(Session(calls), [Noting("a", calls), Observer(), Noting("b", calls)])  # type: ignore[arg-type]
+    run = ObservedSession(Session(calls), [Noting("a", calls), Observer(), Noting("b", calls)])  # type: ignore[arg-type]
     assert run.step(Message(2.0, [])).now == 2.0
     assert calls == ["a begins", "b begins", "b before", "a before", "step", "a after 2", "b after 2"]
     del calls[:]
