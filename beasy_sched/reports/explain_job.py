@@ -208,7 +208,7 @@ def _later(later: int | None, others: int) -> str:
     if others == 1:
         return f"; it was {'' if later else 'not '}submitted later"
     which = {0: "none", others: "all"}.get(later, f"{later:,}")
-    return f"; {which} of them were submitted later"
+    return f"; {which} of them {'was' if later == 1 else 'were'} submitted later"
 
 
 def _start(life: Life) -> list[Entry]:
