@@ -185,7 +185,7 @@ class Metrics:
         """Return all metrics in Prometheus' text format; any thread may call it."""
         return bytes(self._client.generate_latest(self._registry))
 
-    # --- what the run's thread calls ---------------------------------------------------------------
+    # --- called by the run's thread ----------------------------------------------------------------
 
     def following(self, session: Session, step: Step) -> Step:
         """Return ``step`` of the session, extended to store a snapshot, which takes some microseconds."""
@@ -240,7 +240,7 @@ class Metrics:
             power,
         )
 
-    # --- what a scrape calls -----------------------------------------------------------------------
+    # --- called by a scrape ------------------------------------------------------------------------
 
     def collect(self) -> Iterator[Any]:
         """Yield all metrics for a registry of prometheus-client; any thread may call it."""
