@@ -263,7 +263,7 @@ def _share_out(
         return _Flows(charge_w, 0.0, electrolyzer_w + raised_w, fuel_cell_w, curtailed_w=rest_w - raised_w)
     deficit_w = discharge_w = -surplus_w
     if deficit_w > above_min_w:
-        # Above SoC_min for anything, below it only for what sleep and transitions need beyond what arrives.
+        # Above SoC_min for any demand, below it only for sleep and transitions beyond production.
         discharge_w, floor_w = above_min_w, reserve_w - arriving_w
         if floor_w > above_min_w:
             discharge_w = min(deficit_w, floor_w, discharge_power_limit(battery, energy_j, dt_s, 0.0))

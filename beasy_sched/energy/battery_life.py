@@ -105,7 +105,7 @@ class CellModel:
     @property
     def whole_life(self) -> float:
         """The linearised degradation f_d at which the health is `END_OF_LIFE`."""
-        degradation = math.log((1.0 - self.alpha_sei) / END_OF_LIFE)  # less than the root: there is film left
+        degradation = math.log((1.0 - self.alpha_sei) / END_OF_LIFE)  # less than the root: film remains
         while (above := self.health(degradation) - END_OF_LIFE) > 1e-15:
             film = self.alpha_sei * self.beta_sei * math.exp(-self.beta_sei * degradation)
             degradation += above / (film + (1.0 - self.alpha_sei) * math.exp(-degradation))
@@ -155,7 +155,7 @@ def counted_cycles(charges: Sequence[float] | FloatArray) -> list[Cycle]:
     extract: Callable[[list[float]], Iterable[tuple[float, float, float, int, int]]]
     extract = load_optional(*_EXTRA).extract_cycles
     levels = np.asarray(charges, dtype=float).tolist()
-    levels += levels[-1:]  # two levels alone are no trace for rainflow
+    levels += levels[-1:]  # rainflow does not accept two levels alone
     return [Cycle(depth, mean, weight) for depth, mean, weight, *_ in extract(levels) if depth > 0.0]
 
 

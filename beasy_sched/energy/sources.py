@@ -134,7 +134,7 @@ def _step_means(
 ) -> FloatArray:
     """Integrate piece by piece; ``offset`` and ``step`` are in intervals."""
     edges = offset + step * np.arange(count + 1, dtype=np.float64)
-    nearest = np.round(edges)  # an edge that misses an interval's by rounding only is put on it
+    nearest = np.round(edges)  # an edge that misses an interval's only by rounding is set to it
     step_edges = np.minimum(np.where(np.abs(edges - nearest) < 1e-9, nearest, edges), len(means))
     inner = np.arange(np.ceil(step_edges[0]), np.floor(step_edges[-1]) + 1)
     cuts = np.unique(np.concatenate((step_edges, inner)))
@@ -142,7 +142,7 @@ def _step_means(
     interval = np.minimum(middles.astype(np.intp), len(means) - 1)
     x0, x1 = cuts[:-1] - interval, cuts[1:] - interval
     a, b, m = starts[interval], ends[interval], means[interval]
-    # The integral of P from x0 to x1, with the length of the piece taken out as a factor.
+    # The integral of P from x0 to x1, divided by the length of the piece.
     square = x0 + x1
     cube = x0 * x0 + x0 * x1 + x1 * x1
     piece = (x1 - x0) * (a + (3.0 * m - 2.0 * a - b) * square + (a + b - 2.0 * m) * cube)

@@ -226,7 +226,7 @@ class SolarForecast(ForecastSource):
         self._hours_ended = 0
         self._predicted: tuple[tuple[int, int], FloatArray] | None = None
         today = int(self.hours.at_start // 24)
-        model.day(today, today)  # where there is no training data, say so now and not in the run
+        model.day(today, today)  # raise now, not during the run, if there is no training data
 
     def _take(self, start_s: float, end_s: float, mean_w: float) -> None:
         first = self.hours.whole_hour(start_s)

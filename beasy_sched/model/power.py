@@ -145,7 +145,7 @@ class PowerAccount:
         self._add_up(before, old_w, operator.sub, -1)
         self._add_up(after, new_w, operator.add, 1)
         for use in (before, after):
-            # Remove rounding errors: no power is below 0, and no hosts draw none.
+            # Remove rounding errors: power is never negative, and 0 without hosts.
             if self._power_by_use_w[use] < 0.0 or not self._hosts_by_use[use]:
                 self._power_by_use_w[use] = 0.0
         self.draw_w[hosts] = new_w

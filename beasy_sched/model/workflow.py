@@ -180,7 +180,7 @@ class Workflows:
         """Yield jobs that are no longer held, with the reason why they can never start, or "" if they can."""
         while self._timers and self._timers[0][0] <= now + TIME_TOLERANCE_S:
             job = self.held.get(heapq.heappop(self._timers)[1])
-            if job is not None:  # meanwhile, more predecessors may have come
+            if job is not None:  # meanwhile, more predecessors may have been submitted
                 self._changed.append(job)
         while self._changed:
             changed, self._changed = dict.fromkeys(self._changed), []
@@ -241,7 +241,7 @@ class Workflows:
         """
         if any(job.id in self.held for job in self._changed):
             return -math.inf
-        while self._timers and self._timers[0][1] not in self.held:  # refused meanwhile
+        while self._timers and self._timers[0][1] not in self.held:  # rejected meanwhile
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 

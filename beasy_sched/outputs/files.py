@@ -282,7 +282,7 @@ class RunFiles:
         try:
             if prefix is not None:
                 _check(Path(prefix).parent)
-            if record is not None and (record.is_file() or not record.exists()):  # no device or pipe
+            if record is not None and (record.is_file() or not record.exists()):  # not a device or pipe
                 _check(record.parent)
             if prefix is not None:
                 self._open(prefix, decisions=decisions)
@@ -454,7 +454,7 @@ def _recover(prefix: str, folder: HeldFolder) -> list[Path]:
     for name, path in zip(left, written, strict=True):
         rescue(path_of(prefix, name), kept.sizes[name], path.name, folder)
     written += publish_plans(prefix, folder, failed=True)
-    remove_leftover(path_of(prefix, SCHEDULE), folder)  # it has nothing before the end of the run
+    remove_leftover(path_of(prefix, SCHEDULE), folder)  # it is empty before the end of the run
     summary = path_of(prefix, FAILED + SUMMARY)
     write_atomic(summary, json.dumps(kept.summary, indent=2, allow_nan=False) + "\n", folder)
     remove_leftover(place, folder)

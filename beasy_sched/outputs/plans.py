@@ -76,7 +76,7 @@ class PlansOfRun:
             mode = folder.mode(name.name)
             if mode is not None and not (stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
                 raise InputError(folder.path / name.name, f"is {kind_of(mode)}, expected a folder: remove it")
-        self.discard()  # what a killed run has left
+        self.discard()  # remains of a killed run
 
     def keep(self, replanning: Replanning) -> int:
         """Flush all plans and the table to the system; return its size, bytes. Raises InputError."""
@@ -159,7 +159,7 @@ def _remove_plans(place: Path, folder: HeldFolder) -> None:
         return
     with folder.inner(place.name) as inner:
         remove_old((place / name for name in inner.names() if fnmatch(name, "[0-9]*.msgpack")), inner)
-    with contextlib.suppress(OSError):  # the user has put something into it
+    with contextlib.suppress(OSError):  # it contains files of the user
         folder.remove_empty(place.name)
 
 

@@ -42,7 +42,7 @@ def reason_rows(
     outcome: str, reasons: Mapping[str, int], hosts: int | None, own: Sentences | None = None
 ) -> list[tuple[str, str]]:
     """Return a row for each reason with its number of jobs, the most frequent first."""
-    if outcome == "postponed" and not any(reasons):  # without a decision log, nothing is known
+    if outcome == "postponed" and not any(reasons):  # without a decision log, reasons are unknown
         return []
     ranked = sorted(reasons.items(), key=lambda item: -item[1])
     return [(f"    {in_words(outcome, rule, hosts, own)}", f"{count:,}") for rule, count in ranked]

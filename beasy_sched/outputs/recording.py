@@ -165,7 +165,7 @@ def replay(
             try:
                 talk = talk or meet(message)
                 greets = count == 0 and talk.greeting is not None
-                # a greeting names the version of the program: it may differ
+                # a greeting contains the program version, which may differ
                 reply = recorded if greets else talk.encode(step(talk.decode(message)))
             except BeasyError as error:
                 return count, f"message {count + 1}: now fails: {error}"

@@ -54,7 +54,7 @@ def month_starts(season: Season, calendar: Calendar | None) -> tuple[list[int], 
         marks = (times_s // (_DAYS * SECONDS_PER_DAY)).astype(np.int64).tolist()
         names = [f"days {_DAYS * mark + 1}-{_DAYS * (mark + 1)}" for mark in marks]
     else:
-        # The middle of a step decides, so that steps of a day belong to their month in every time zone.
+        # A step belongs to the month of its middle, so that steps of a day are correct in every time zone.
         moments = [calendar.local(time_s + season.step_s / 2.0) for time_s in times_s.tolist()]
         names = [f"{moment:%Y-%m}" for moment in moments]
     starts = [at for at, name in enumerate(names) if at == 0 or name != names[at - 1]]

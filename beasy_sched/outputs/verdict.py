@@ -125,7 +125,7 @@ def _on_kills(group: _Group) -> str:
 
 def _on_finished(group: _Group) -> str:
     """Name the run that finished most, with its wait, and one with nearly as many and a shorter wait."""
-    # of equals, the one that killed fewest, then the one in which jobs waited least
+    # among equals, the one with the fewest kills, then the shortest wait
     leader = min(group.runs, key=lambda run: (-run.finished, run.killed, _wait(run)))
     finished = [run.finished for run in group.runs]
     fewest, most = min(finished), leader.finished

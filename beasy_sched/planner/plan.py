@@ -220,7 +220,7 @@ class Plan:
                 f"invalid window: it starts at {self.start_s} s and has steps of {self.step_s} s"
             )
         self._check_shapes()
-        _ = Forecast(self.power.load_w, self.load_uncertainty), self.production  # Raise for what cannot be.
+        _ = Forecast(self.power.load_w, self.load_uncertainty), self.production  # Raise for invalid values.
         for broken in storage_violations(self.power, self.storage, self.step_s):
             raise ConfigError(str(broken))
         if self.servers is not None:

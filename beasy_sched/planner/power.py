@@ -92,7 +92,7 @@ class PowerFlowModel:
         self.renew = problem.renew_w / self.power_w
         hydrogen = problem.storage.hydrogen
         fuel_cell = hydrogen.fuel_cell_max_w / self.power_w if hydrogen else 0.0
-        # What is left for a storage in a step, without help from another storage, once the floor is served.
+        # The power available to a storage in a step after serving the floor, without another storage.
         floor_w = np.maximum(problem.floors_w + problem.base_w - problem.import_limit_w, 0.0)
         self.spare = np.maximum(self.renew + fuel_cell - floor_w / self.power_w, 0.0)
         self.model = LinearModel()
@@ -222,7 +222,7 @@ def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
     if columns is not None:
         spec = columns.spec
         into_w = np.minimum(watts(columns.electrolyzer), spec.electrolyzer_max_w)
-        # What lies between off and the minimum is rounding of the whole number behind it.
+        # Values between off and the minimum are rounding errors of the integer variable.
         off = into_w < 0.5 * spec.electrolyzer_min_w
         into_w = np.where(off | (into_w == 0.0), 0.0, np.maximum(into_w, spec.electrolyzer_min_w))
         out_w = np.minimum(watts(columns.fuel_cell), spec.fuel_cell_max_w)
@@ -516,7 +516,7 @@ class _Stages:
         """Run one stage and return its objective, None without a point."""
         solution = self._minimize(costs)
         if solution.ending is not SearchEnd.DONE:
-            # The point of a stage before is feasible: only rounding can make this one infeasible.
+            # The point of the previous stage is feasible: only rounding can make this one infeasible.
             failed = self.gaps and solution.ending is SearchEnd.INFEASIBLE
             self.end = SearchEnd.FAILED if failed else solution.ending
         if solution.values is None:

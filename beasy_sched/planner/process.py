@@ -93,7 +93,7 @@ def solve(setup: PlannerSetup, request: PlanRequest) -> PlannerReply:
     provenance = Provenance(f"beasy-sched {__version__}", inputs=setup.inputs)
     try:
         return PlannerReply(make_plans(setup.site, setup.platform, request, setup.options, provenance))
-    except Exception as error:  # a planner that fails must not end the run
+    except Exception as error:  # a failing planner must not end the run
         return PlannerReply(problem=why(error))
 
 
@@ -119,9 +119,9 @@ def receive(stream: IO[bytes], kind: type[T]) -> T | None:
 
 def work() -> None:
     """Serve requests from the standard input until it ends, which ends the process immediately."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not mix with the answers
+    os.dup2(2, 1)  # output of libraries must not mix with the replies
     setup = receive(source, PlannerSetup)
     requests: queue.SimpleQueue[PlanRequest] = queue.SimpleQueue()
 
@@ -186,7 +186,7 @@ class PlannerProcess:
             process.kill()
             process.wait()
             if process.stdin is not None:
-                with contextlib.suppress(OSError):  # of what it did not read
+                with contextlib.suppress(OSError):  # of unread data
                     process.stdin.close()
         if self._listener is not None:
             self._listener.join(_FAREWELL_S)
@@ -206,7 +206,7 @@ class PlannerProcess:
         try:
             process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-            )  # Ctrl-C does not reach it: it would show where it was
+            )  # Ctrl-C must not reach it, or it would print a traceback
         except OSError as error:
             raise BeasyError(f"the planner's process cannot be started: {error.strerror or error}") from None
         self._process = process

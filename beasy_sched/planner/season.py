@@ -260,7 +260,7 @@ class Season:
             for name, values in vars(year).items():
                 check_shape(name, values, self.steps + (name in ("battery_j", "hydrogen_kg")))
             for what, broken in _broken(self, hydrogen, year):
-                if not np.all(broken <= 0.0):  # a NaN is broken, too
+                if not np.all(broken <= 0.0):  # a NaN is also a violation
                     step = int(np.argmax(~(broken <= 0.0)))
                     raise ConfigError(f"year {number}: {what} is violated at step {step}")
 
@@ -346,7 +346,7 @@ class _SeasonModel:
         problem, steps, columns = self.problem, self.problem.steps, self.model.columns
         battery, hydrogen = problem.storage.battery, problem.hydrogen
         floor_w = np.minimum(problem.floor_w, problem.load_w)
-        # What the battery loses at its minimum may be missing, too: every problem then has a point.
+        # The battery's loss at its minimum may also be missing, so that every problem has a point.
         dark_w = floor_w + problem.base_w + _lost_w(problem) / battery.charge_efficiency
         limit_w = np.minimum(problem.import_limit_w, problem.load_w + problem.base_w)
         limit_w = limit_w if problem.import_limit_w else np.empty(0)
@@ -356,7 +356,7 @@ class _SeasonModel:
         end_kg = hydrogen.level_start_kg if problem.end_kg is None else problem.end_kg
         least = np.zeros(steps)
         least[-1] = end_kg / self.hour_kg
-        # A limit that nothing reaches takes the place of one that is infinite.
+        # An infinite limit is replaced by one that is never reached.
         most_w = 1e3 * self.power_w + hydrogen.fuel_cell_max_w + hydrogen.electrolyzer_max_w
         charge_w, discharge_w = min(battery.charge_limit_w, most_w), min(battery.discharge_limit_w, most_w)
         exists = float(battery.exists)

@@ -151,7 +151,7 @@ class PriceRows:
     def __init__(self, model: ServerModel) -> None:
         self._model = model
         tables = model.problem.tables
-        found = [0.0]  # prices (flops/J) at which a kind changes its best P-state, or just pays for being on
+        found = [0.0]  # prices (flops/J) at which a kind changes its best P-state, or breaks even
         for table in tables:
             energy_j, flops = table.on_j[table.hull], table.on_flops[table.hull]
             found += (np.diff(flops) / np.diff(energy_j)).tolist()
@@ -243,7 +243,7 @@ class WholeServerRows:
         on, waking = columns.start + woken - slept, np.diff(woken, prepend=0.0)
         flops = (point[columns.busy] * self._speeds).sum(axis=1)
         slope, offset = self._lines(on)
-        # Where none wakes, the slope of wake-ups has no part in whether the row is broken.
+        # If none wakes, the slope of wake-ups does not affect whether the row is violated.
         doubtful = np.flatnonzero((waking != 0.0) | (flops > slope * on + offset + _VIOLATION))
         waking_slope = np.zeros(len(on))
         waking_slope[doubtful] = self._waking_slopes(doubtful, slope, offset)

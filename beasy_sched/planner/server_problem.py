@@ -94,7 +94,7 @@ def _table(cells: CellEnergies, step_s: float, k: int, servers: int) -> KindTabl
             f"longer than a step of {step_s:g} s: plan with steps of at least {max(on_s, off_s):g} s"
         )
     full_w, speeds = power.full_w[k], kind.speeds_flops
-    pstates: list[int] = []  # without those that another one equals or beats in both power and speed
+    pstates: list[int] = []  # without those that another one equals or exceeds in both power and speed
     for pstate in sorted(kind.computing, key=lambda p: (full_w[p], -speeds[p], p)):
         if not pstates or speeds[pstate] > speeds[pstates[-1]]:
             pstates.append(pstate)

@@ -373,7 +373,7 @@ def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> B
         stays_asleep.append(rest >= sleep)
         stays_aged.append(stayed >= aged)
         best_asleep, best_aged = max(rest, sleep), max(stayed, aged)
-        # A path that is not better than one on for longer never will be; the last ones have not grown up.
+        # A path that is not better than one on for longer never will be; the last ones are incomplete.
         if woken > best_aged or step > steps - least:
             grown[step + least - 1] = reduce(add, through[step + 1 : step + least], woken)
     ends = [best_asleep, *reversed(grown[steps : steps + least - 1]), best_aged]
@@ -434,7 +434,7 @@ def _in_stretches(fed: FloatArray, servers: int, started: int, obliged: IntArray
     In the first period none wake. One that falls asleep at the end of a period is not supplied in that step.
     """
     edges = np.arange(0, len(fed), length)
-    before = np.concatenate((fed[1:], fed[-1:]))  # a step's number also takes what falling asleep draws
+    before = np.concatenate((fed[1:], fed[-1:]))  # a step's number also includes the energy of falling asleep
     numbers = np.clip(np.floor(np.minimum.reduceat(np.minimum(fed, before), edges)), 0, servers)
     numbers[0] = min(numbers[0], started)
     on = np.maximum(np.repeat(numbers, length)[: len(fed)].astype(np.int64), obliged)

@@ -93,7 +93,7 @@ class ServerSetup:
 
     def problem(self, budget_j: FloatArray, switch_cost_s: float = 0.0) -> ServerProblem:
         """Return the problem of maximum flops within the energy of each step, J: [T]."""
-        # A budget beyond what the servers can draw makes no difference.
+        # A budget beyond the servers' maximum has no effect.
         most_j = sum(
             t.servers * max(float(t.on_j[-1]), float(t.waking_j[-1]), t.falling_j, t.asleep_j)
             for t in self.tables

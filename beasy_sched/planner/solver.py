@@ -244,7 +244,7 @@ class Solver:
         if found.ending is SearchEnd.FAILED:  # the dual simplex method fails on some large models
             found = self._run_anew(simplex_strategy=_PRIMAL_SIMPLEX)
         if found.ending in (SearchEnd.FAILED, SearchEnd.INFEASIBLE):
-            # Presolve calls some feasible models infeasible, for example where bounds leave a single point.
+            # Presolve reports some feasible models as infeasible, for example if bounds leave a single point.
             again = self._run_anew(presolve="off")
             return found if again.values is None else again
         return found

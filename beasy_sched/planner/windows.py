@@ -363,7 +363,7 @@ def _within_reach(
             return found, sleep_shortage(asked)
     if first is None:
         raise NoPlan(f"window {start.window}: no target")
-    return first(), ""  # raises again, and tells why
+    return first(), ""  # raises again, with the reason
 
 
 def _with_sleep_paid(
@@ -396,7 +396,7 @@ def _targets(storage: Storage, level: StorageState) -> list[Storage]:
     for lowest in (level, StorageState(battery.min_j, 0.0)):
         lower = storage
         if battery.exists and lowest.battery_j < battery.target_j:
-            # A little less than the level, which the battery's own loss would otherwise put out of reach.
+            # Slightly below the level, which self-discharge would otherwise make unreachable.
             pct = max(battery.soc_min_pct, 0.98 * battery.soc_pct(lowest.battery_j))
             lower = replace(lower, battery=replace(battery, soc_target_pct=pct))
         if hydrogen is not None and lowest.hydrogen_kg < hydrogen.level_target_kg:

@@ -140,9 +140,10 @@ def unkept_deadlines(slot_s: float, policy: str, jobs: Sequence[DueJob]) -> list
     return [
         odd(
             "slots-long",
-            f"{late:,} of {len(jobs):,} deadlines are too tight: the walltime and the wait for the next"
-            f" slot together exceed the available time, because policy {policy!r} starts jobs only at the"
-            f" starts of slots of {slot_s:g} s; set a shorter slot_s (and step_s of the site)",
+            f"{late:,} of {len(jobs):,} deadlines {'is' if late == 1 else 'are'} too tight: the walltime"
+            " and the wait for the next slot together exceed the available time, because policy"
+            f" {policy!r} starts jobs only at the starts of slots of {slot_s:g} s; set a shorter slot_s"
+            " (and step_s of the site)",
         )
     ]
 

@@ -273,7 +273,7 @@ class EasyPass:
             if not self.granted(job, hosts.ids):
                 self._expensive_from = min(self._expensive_from, job.res)
                 return False
-            self._expensive_from = np.inf  # other hosts are left now, which may draw less
+            self._expensive_from = np.inf  # the remaining hosts may draw less
             spent = spent_facts(view, before_j)
         mask[hosts.index] = False
         self.give(job, hosts, self.rule, self.facts(job) | spent if view.wants_facts else NO_FACTS)
@@ -336,7 +336,7 @@ class EasyPass:
         small = int(np.count_nonzero(self.view.queue.res <= self.free))
         return small == sum(one.res <= self.free for one in {job, *self.placed()})
 
-    # --- what the hooks share -------------------------------------------------------------------------------
+    # --- helpers of the hooks -------------------------------------------------------------------------------
 
     def _wants(self, job: Job) -> bool:
         wanted = self.wanted(job)
@@ -470,7 +470,7 @@ def reservation_facts(promise: Reservation, free: int) -> FactDict:
     return facts
 
 
-# --- servers to wake, and when to sleep ---------------------------------------------------------------------
+# --- waking servers and putting them to sleep ---------------------------------------------------------------
 
 
 def sleep_after(view: View, easy: EasyPass, wait_s: FloatArray, spare: int) -> list[Action]:

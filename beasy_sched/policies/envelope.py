@@ -108,7 +108,7 @@ class MoveTables:
         """First situation of each server's kind, [N]."""
         energy_j, flops = _outcomes(cells, step_s)
         for kind, choices in enumerate(self._choices):
-            energy_j[kind, ..., np.delete(np.arange(count), choices)] = np.nan  # nobody moves to or from them
+            energy_j[kind, ..., np.delete(np.arange(count), choices)] = np.nan  # never a source or target
         more_j, self._gained = _differences(energy_j), _differences(flops)
         rises = (more_j > TOLERANCE_J) & (self._gained > 0.0)
         falls = -more_j > TOLERANCE_J
@@ -253,10 +253,10 @@ class GreedyMoves:
         group = self._groups[situation]
         most = len(group)
         if len(equals) > 1 and equals[1][:2] == equals[0][:2]:
-            most = bisect_left(group, equals[1][2])  # then it is the turn of a rival, whose id is lower
+            most = bisect_left(group, equals[1][2])  # then a rival with a lower id is next
         ahead = self._top(move.situation, energy_j)
         if ahead is not None and ahead.worth >= least:
-            most = 1  # what has moved may be the next to move
+            most = 1  # the moved server may be the next to move
         return situation, move, max(move.energy_j, best.energy_j), most
 
     def _top(self, situation: int, energy_j: float) -> Move | None:

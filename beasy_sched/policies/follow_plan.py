@@ -129,7 +129,7 @@ class PlannedEasyPass(EasyPass):
         last, plan, step = self._runs.promised, self.plan, self.plan.step_at(self.view.now)
         if last is None or last.job is not job or step is None:
             return False
-        awake_s = last.start_s - self._runs.longest_on_s  # whoever is on then has woken by the start
+        awake_s = last.start_s - self._runs.longest_on_s  # servers that are on then are awake at the start
         first = math.floor((awake_s - plan.start_s) / plan.step_s)
         end = math.floor((last.start_s + _A_WHILE_S - plan.start_s) / plan.step_s) + 1
         if not step < first < end < plan.horizon(step):
@@ -190,7 +190,7 @@ class PlannedEasyPass(EasyPass):
         times_s = np.concatenate([opens_s, closes_s])
         change = np.ones(len(times_s), dtype=np.intp)
         change[len(opens_s) :] = -1
-        order = times_s.argsort()  # the order of changes at one moment does not matter
+        order = times_s.argsort()  # the order of simultaneous changes does not matter
         times_s, count = times_s[order], change[order].cumsum()
         last = len(times_s) - 1
         for place in (count >= job.res).nonzero()[0].tolist():

@@ -128,7 +128,7 @@ def _load(target: str) -> type[Policy]:
         module = importlib.import_module(module_name)
     except (KeyboardInterrupt, Interrupted):
         raise
-    except BaseException as error:  # other people's modules may raise anything on import
+    except BaseException as error:  # users' modules may raise anything on import
         what = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
         advice = f"; {meant}" if (meant := _meant(target)) else _where_modules_are(error, module_name)
         raise ConfigError(f"policy {target!r}: cannot import {module_name!r}: {what}{advice}") from error
@@ -148,7 +148,7 @@ def _meant(name: str) -> str:
     parts = head.removesuffix(".py").replace("/", " ").replace(os.sep, " ").replace(".", " ").split()
     for text in (head, f"{head}.py", f"{'/'.join(parts)}.py", f"{'/'.join(parts[:-1])}.py"):
         path = Path(text)
-        if path.suffix == ".py" and os.path.isfile(path):  # of a name that is too long, too
+        if path.suffix == ".py" and os.path.isfile(path):  # also False for a name that is too long
             break
     else:
         return ""

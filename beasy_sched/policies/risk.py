@@ -84,7 +84,7 @@ class CalibratedRisk:
         lacks_w = self._least_w - self.careful_w
         factor = np.where(lacks_w > 0.0, battery.drawn_per_delivered(), battery.charge_efficiency)
         until_end_j = np.append((lacks_w * factor)[::-1].cumsum()[::-1] * self._site.step_s, 0.0)
-        # The largest sum from a step on is that to the end, less the least one that begins later.
+        # The largest sum from a step on is that to the end minus the least one that begins later.
         reserve_j: FloatArray = until_end_j - np.minimum.accumulate(until_end_j[::-1])[::-1]
         return reserve_j[1:]
 

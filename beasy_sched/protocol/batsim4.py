@@ -41,7 +41,7 @@ _ENVELOPE = Envelope()
 _MOST_HOSTS = 2**31 - 1
 
 
-# --- events: what the simulator tells the scheduler ---
+# --- events: from the simulator to the scheduler ---
 
 
 @refuses_depth
@@ -261,7 +261,7 @@ _EVENT_WRITERS: dict[type[e.Event], Callable[[Any], tuple[str, Any]]] = {
 }
 
 
-# --- decisions: what the scheduler answers ---
+# --- decisions: from the scheduler to the simulator ---
 
 
 def encode_reply(reply: d.Reply) -> bytes:
@@ -342,7 +342,7 @@ def _read_scheduler_notify(timestamp: float, data: Any, path: str) -> d.Decision
 
 
 def _plain_writer(name: str, kind: type[d.Decision]) -> Callable[[d.Decision], tuple[str, dict[str, Any]]]:
-    fields = kind.__struct_fields__[1:]  # the timestamp is the event's
+    fields = kind.__struct_fields__[1:]  # the timestamp is that of the event
     return lambda x: (name, {field: getattr(x, field) for field in fields})
 
 
@@ -385,7 +385,7 @@ _DECISION_READERS: dict[str, ReadDecision] = {
 }
 
 
-# --- fields that are text on the wire ---
+# --- fields that are strings on the wire ---
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
 

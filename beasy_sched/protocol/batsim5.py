@@ -178,7 +178,7 @@ def decode_hello(raw: bytes) -> Hello:
     )
 
 
-# --- events: what the simulator tells the scheduler ---
+# --- events: from the simulator to the scheduler ---
 
 
 @refuses_depth

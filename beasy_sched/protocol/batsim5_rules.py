@@ -49,7 +49,7 @@ class Rules:
             d.FinishRegistration: lambda decision: decision,
         }
 
-    # --- what the simulator says ---
+    # --- messages of the simulator ---
 
     def hear(self, message: e.Message) -> e.Message:
         """Record a message; return it with corrected event times.
@@ -109,7 +109,7 @@ class Rules:
                     if 0 <= pstate < pstates:
                         self._sorts[row, pstate] = sort
 
-    # --- what the scheduler answers ---
+    # --- replies of the scheduler ---
 
     def allow(self, reply: d.Reply) -> d.Reply:
         """Return the reply in the form for Batsim 5.
@@ -198,7 +198,7 @@ class Rules:
             raise _refusal(f"a call was requested for {decision.at:g} s, at {decision.timestamp:g} s")
         return decision
 
-    # --- words ---
+    # --- errors ---
 
     def _known(self, hosts: HostSet, what: str) -> HostIds:
         """Return the ids of hosts that must exist."""
@@ -219,7 +219,7 @@ class Rules:
 def _sleeps(text: str) -> list[tuple[int, int, int]]:
     try:
         return [sleep.pstates for sleep in parse_sleep_states(text)]
-    except ConfigError:  # reported, with the host's name, where the platform is read
+    except ConfigError:  # reported, with the host's name, when the platform is read
         return []
 
 

@@ -219,7 +219,7 @@ def write_progress(progress: Mapping[str, Any], workload: str) -> dict[str, Any]
     return {"kill_progress_type": kind, "kill_progress": data}
 
 
-# --- texts in which users write JSON ---
+# --- strings in which users write JSON ---
 
 NO_MORE = {
     "no_more_static_job_to_submit": "AllStaticJobsHaveBeenSubmittedEvent",

@@ -132,7 +132,7 @@ class Peers:
         if len(raw) > MOST_START_BYTES:
             raise ProtocolError("$", f"the init string has more than {MOST_START_BYTES:,} bytes")
         if len(self._candidates) >= MOST_CANDIDATES:
-            del self._candidates[next(iter(self._candidates))]  # most likely it has gone
+            del self._candidates[next(iter(self._candidates))]  # it has probably disconnected
         self._candidates[sender] = _Candidate(talk, (raw, greeting))
         return _framed(sender, greeting)
 

@@ -91,7 +91,7 @@ def figure_bytes(figure: Any, suffix: str, *, dpi: int = 120) -> bytes:
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "beasy-sched"}):  # ids that are the same every time
+    with rc_context({"svg.hashsalt": "beasy-sched"}):  # reproducible ids
         figure.savefig(buffer, format=_kind(suffix), dpi=dpi, metadata=_FORMATS[_kind(suffix)])
     return _with_steady_ids(buffer.getvalue()) if _kind(suffix) == "svg" else buffer.getvalue()
 

@@ -66,7 +66,7 @@ def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Ch
     charts: list[Chart | Absent] = []
     if (
         run.has_battery or tank or run.grid is None
-    ):  # the chart of green and brown power has all of it otherwise
+    ):  # otherwise the chart of green and brown power contains it
         charts.append(power_balance(run, prefix))
     if run.has_battery:
         charts.append(state_of_charge(run, plans, prefix))
@@ -214,7 +214,7 @@ def _same_scale_both_ways(most: float) -> dict[str, Any]:
             "ticktext": [f"{abs(tick):g}" for tick in ticks]}  # fmt: skip
 
 
-# --- the flow of energy -------------------------------------------------------------------------------------
+# --- energy flows -------------------------------------------------------------------------------------------
 
 SITE: Final = "site"
 SERVERS: Final = "demand_w"

@@ -182,7 +182,7 @@ def _depends_on(predecessors: Sequence[DeadlineRow]) -> str:
 def _waiting(life: Life) -> list[Entry]:
     postponed = [each for each in life.own if each.kind == "postpone"]
     entries = entries_of(postponed[:1], life.teller)
-    for line in postponed[1:]:  # the deadline was told, and does not change much
+    for line in postponed[1:]:  # the deadline was stated, and does not change much
         facts = {name: value for name, value in line.facts.items() if name != "deadline_s"}
         entries.append(Entry(because(msgspec.structs.replace(line, facts=facts), life.teller), line.time))
     if not entries and life.start is not None and life.start.time - life.came_s <= AT_ONCE_S:
@@ -208,7 +208,7 @@ def _later(later: int | None, others: int) -> str:
     if others == 1:
         return f"; it was {'' if later else 'not '}submitted later"
     which = {0: "none", others: "all"}.get(later, f"{later:,}")
-    return f"; {which} of them were submitted later"
+    return f"; {which} of them {'was' if later == 1 else 'were'} submitted later"
 
 
 def _start(life: Life) -> list[Entry]:

@@ -86,7 +86,7 @@ def _step_at(prefix: str, time_s: float) -> _Step:
         if time_s < step.end_s - TIME_TOLERANCE_S:
             if step.start_s <= time_s + TIME_TOLERANCE_S:
                 return step
-            break  # without a site, and nothing was decided in these five minutes
+            break  # without a site, and without a decision in these five minutes
         last = step
     else:
         if last is not None and last.row is not None:

@@ -187,7 +187,7 @@ class Metrics(Observer):
         """Return all metrics in Prometheus' text format; any thread may call it."""
         return bytes(self._client.generate_latest(self._registry))
 
-    # --- what the run's thread calls ---------------------------------------------------------------
+    # --- called by the run's thread ----------------------------------------------------------------
 
     def begin(self, session: Session) -> None:
         """Follow ``session`` from now on; counters continue from those of the sessions before."""
@@ -243,7 +243,7 @@ class Metrics(Observer):
             power,
         )
 
-    # --- what a scrape calls -----------------------------------------------------------------------
+    # --- called by a scrape ------------------------------------------------------------------------
 
     def collect(self) -> Iterator[Any]:
         """Yield all metrics for a registry of prometheus-client; any thread may call it."""

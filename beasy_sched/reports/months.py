@@ -154,7 +154,7 @@ def _block(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.rjust(n) for cell, n in zip(row, widths, strict=True)) for row in rows]
 
 
-# --- the picture --------------------------------------------------------------------------------------------
+# --- the figure ---------------------------------------------------------------------------------------------
 
 _PRODUCTION: Final = "#bbbbbb"
 _SMALL: Final = 0.25
@@ -168,7 +168,7 @@ def draw_year(runs: Sequence[RunData], title: str) -> bytes:
     Raises ConfigError for a run without an energy trace, and where matplotlib is not installed.
     """
     for run in runs:
-        months_of(run)  # refuses what cannot be drawn
+        months_of(run)  # raises if the run cannot be drawn
     draws = [(_draw_energy, 1.0)]
     if any(run.has_battery for run in runs):
         draws.append((_draw_soc, 1.0))
@@ -221,7 +221,7 @@ class _Stretches:
 
     def _joules(self, column: str) -> FloatArray:
         sums = np.bincount(self._place, self._trace[column] * self._duration_s)
-        return np.asarray(sums[: len(self.edges) - 1])  # a last step of a moment may stand alone
+        return np.asarray(sums[: len(self.edges) - 1])  # a very short last step may form its own period
 
 
 def _draw_energy(panel: Any, runs: Sequence[RunData]) -> None:
@@ -261,7 +261,7 @@ def _draw_hydrogen(panel: Any, runs: Sequence[RunData]) -> None:
     lowest_kg, highest_kg = _hydrogen_span_kg(runs)
     near = (
         highest_kg - lowest_kg < _SMALL * highest_kg
-    )  # little of the tank was used: from 0 it is a flat line
+    )  # little of the tank was used: an axis from 0 would show a flat line
     span_kg = highest_kg - lowest_kg if near else highest_kg
     panel.set_ylim(lowest_kg - 0.08 * span_kg if near else 0.0, highest_kg + 0.08 * span_kg)
     panel.locator_params(axis="y", nbins=5, min_n_ticks=2)

@@ -324,7 +324,7 @@ def _packed(array: Any) -> dict[str, str]:
 def _narrowed(array: Any) -> Any:
     """Return the same numbers in the smallest type of the page's scripts that can hold them."""
     if array.size:
-        least, most = array.min(), array.max()  # NaN where there is one
+        least, most = array.min(), array.max()  # NaN if any value is NaN
         for kind in (np.int8, np.int16, np.int32):
             limits = np.iinfo(kind)
             if limits.min <= least and most <= limits.max:

@@ -69,7 +69,7 @@ def draw_differences(
                 title, (0, 1), (0, 17), xycoords="axes fraction", textcoords="offset points",
                 fontweight="bold", annotation_clip=False,
             )  # fmt: skip
-            heading.set_in_layout(False)  # it goes over the panels beside
+            heading.set_in_layout(False)  # it extends over the panels next to it
         for panel, measure in zip(grid[-1], chosen, strict=True):
             panel.set_xlabel(_axis_title(measure))
         grid[0][0].set_yticks(range(len(policies)), policies)
@@ -101,7 +101,7 @@ def _draw_panel(
         mean = float(sample.mean(measure, against)[0])
         unit = f" {COMPARED[measure].unit}" if COMPARED[measure].unit else ""
         text = f"{against}: {number_text(mean, COMPARED[measure].form)}{unit}"
-        panel.set_title(f"\n{text}", loc="left", color="#555555")  # a line is left for the heading
+        panel.set_title(f"\n{text}", loc="left", color="#555555")  # leaves a line for the heading
     panel.xaxis.set_major_locator(_ticks())
     panel.grid(axis="x", alpha=0.3, linewidth=0.4)
     panel.set_axisbelow(True)

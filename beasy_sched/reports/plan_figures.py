@@ -71,7 +71,7 @@ def _draw_powers(panel: Any, plans: PlanStore) -> None:
     thinner = min(1.0, max(0.4, 1000.0 / sum(plan.steps for plan in plans)))
     wide, thin = 2.6 * thinner, 1.2 * thinner
     for window, plan in enumerate(plans):
-        hide = "_" if window else ""  # matplotlib leaves such labels out: one window's are enough
+        hide = "_" if window else ""  # matplotlib omits such labels: those of one window are enough
         hours, power, envelope_kw = _hours(plan), plan.power, plan.power.envelope_w / 1e3
         name = f"{hide}envelope of the servers"
         panel.stairs(envelope_kw, hours, color=_ENVELOPE, linewidth=wide, label=name, baseline=None)
@@ -130,7 +130,7 @@ def _draw_soc(panel: Any, plans: PlanStore) -> None:
 
 
 def _draw_hydrogen(panel: Any, plans: PlanStore) -> None:
-    tank: Any = plans[len(plans) - 1].storage.hydrogen  # there is one: `draw_plan` has looked
+    tank: Any = plans[len(plans) - 1].storage.hydrogen  # exists: checked by `draw_plan`
     for plan in plans:
         draw_level(panel, _hours(plan), plan.power.hydrogen_kg, HYDROGEN)
     _mark_target(panel, plans, tank.level_target_kg)

@@ -100,7 +100,7 @@ def state_bars(changes: RunTable, end_s: float) -> Rectangles:
     columns: list[Any] = [column[lasts] for column in (times_s, until_s, state, pstate, hosts)]
     order = np.lexsort(tuple(reversed(columns)))
     columns = [column[order] for column in columns]
-    new = np.ones(len(order), dtype=bool)  # neighbouring servers alike for the same time are one rectangle
+    new = np.ones(len(order), dtype=bool)  # equal adjacent servers form one rectangle
     new[1:] = np.any([c[1:] != c[:-1] for c in columns[:-1]], axis=0) | (np.diff(columns[-1]) != 1)
     start_s, ends_s, state, pstate, low = (column[new] for column in columns)
     return Rectangles(start_s, ends_s, low, columns[-1][np.roll(new, -1)], state, pstate)
@@ -311,7 +311,7 @@ def mean_counts(changes: Changes, rows: int, edges_s: FloatArray) -> FloatArray:
 
     All counts begin with 0.
     """
-    places = np.searchsorted(edges_s, changes.time_s)  # the first edge that comes at the change, or after it
+    places = np.searchsorted(edges_s, changes.time_s)  # the first edge at or after the change
     within = places < len(edges_s)
     cells = (changes.row * len(edges_s) + places)[within]
     size = rows * len(edges_s)

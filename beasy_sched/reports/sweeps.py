@@ -245,7 +245,7 @@ def _lines(curves: dict[str, Curve], figure: Figure, axis: SweptAxis, key: str) 
     return Chart(key, figure.title, spec, note)
 
 
-# --- the picture --------------------------------------------------------------------------------------------
+# --- the figure ---------------------------------------------------------------------------------------------
 
 
 _STYLES: Final = ("-", "--", ":")

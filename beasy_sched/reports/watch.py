@@ -87,7 +87,7 @@ class Watch(Observer):
         live = Live(
             console=self._console,
             auto_refresh=False,
-            redirect_stdout=sys.stdout.isatty(),  # what a policy prints goes above the picture
+            redirect_stdout=sys.stdout.isatty(),  # output of a policy goes above the view
             vertical_overflow="crop",
         )
         with live:

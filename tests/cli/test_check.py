@@ -298,7 +298,7 @@ def test_a_budget_that_idle_servers_exceed(place: Path, capsys: pytest.CaptureFi
     assert codes(place, capsys, *low, site="") == ["budget-low"]
     (told,) = simulated(place, capsys, *low)
     assert "the energy budget of 2 kWh from 0 h to 12 h is infeasible" in told
-    assert "the servers draw 248 W and use 2.976 kWh in that time" in told
+    assert "idle servers alone draw 248 W and use 2.976 kWh in that time" in told
     assert told.endswith('with shutdown = "opportunistic" they would use at least 0.216 kWh')
     asleep = (*low, "--shutdown", "opportunistic")
     assert codes(place, capsys, *asleep, site="") == []
@@ -315,7 +315,7 @@ def test_deadlines_that_slots_are_too_long_for(place: Path, capsys: pytest.Captu
     green = ("--policy", "greenslot", "--option", "slot_s=3600", "--site", str(place / "site.toml"))
     assert codes(place, capsys, *green, site="") == ["slots-long"]
     (told,) = simulated(place, capsys, *green)
-    assert "20 of 24 deadlines are too tight: the walltime and the wait for the next walltime" in told
+    assert "20 of 24 deadlines are too tight: the walltime and the wait for the next slot" in told
     assert "'greenslot' starts jobs only at the starts of slots of 3600 s" in told
     assert codes(place, capsys, "--policy", "easy") == []
     assert codes(place, capsys, "--policy", "conventional", "--option", "slot_s=0") == []

@@ -88,7 +88,7 @@ def test_two_windows_and_every_output(inputs: Path) -> None:
         "window 0",
         "window 1",
         "relax factor rf",
-        "from sun and wind",
+        "from solar and wind",
         "servers on, mean",
         "power  ",
     ):
@@ -349,7 +349,7 @@ class TestSeason:
         assert not (site / "plan.msgpack").exists()
 
     def test_a_site_without_hydrogen(self, inputs: Path) -> None:
-        assert "no hydrogen, so there is nothing to keep" in str(run(*files(inputs), "--season").exception)
+        assert "so a seasonal plan is not possible" in str(run(*files(inputs), "--season").exception)
 
     def test_more_windows_than_the_season(self, site: Path) -> None:
         season = self.made(site, "-q")

@@ -124,7 +124,7 @@ def test_a_window_s_end_changes_no_byte_of_the_results(
 def test_nothing_to_recover(inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     prefix = tmp_path / "run"
     assert call("recover", prefix) == 2
-    assert "nothing can be recovered: there is no .part file of such a run" in capsys.readouterr().err
+    assert "nothing can be recovered: no .part files with this prefix" in capsys.readouterr().err
     part = tmp_path / ".run_summary.json.part"
     part.touch()
     assert call("recover", prefix) == 2

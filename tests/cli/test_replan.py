@@ -177,7 +177,7 @@ def test_check_says_that_a_run_has_no_plan_to_begin_with(
     at_least.site.write_text(weak)
     files = ("-p", str(at_least.platform), "-w", str(at_least.workload), "--site", str(at_least.site))
     assert exit_code("check", *files, "--events", str(at_least.events), "--replan", "window", "-q") == 2
-    told = "no plan to begin the run with: window 0: the sleeping servers alone need"
+    told = "no initial plan for the run: window 0: the sleeping servers alone need"
     assert f"error: {told}" in capsys.readouterr().err
     assert simulate(at_least, at_least.site.parent / "c", "--replan", "window") == 1
     assert told in capsys.readouterr().err
@@ -213,7 +213,7 @@ def test_what_a_run_leaves_of_its_plans(ran: Path, capsys: pytest.CaptureFixture
     assert [plan.start_s for plan in second] == [28_800.0, 57_600.0]
     assert float(rows[0]["battery_j"]) == second[0].provenance.rolled.battery_j
     assert exit_code("plan", "show", f"{ran}_plan.msgpack") == 0
-    assert "plan 2, asked for at 15.9167 h" in capsys.readouterr().out
+    assert "plan 2, requested at 15.9167 h" in capsys.readouterr().out
     assert exit_code("explain", str(ran), "--at", "10h") == 0
     assert "Plan 1 counts from 08:00:00 on." in " ".join(capsys.readouterr().out.split())
 

@@ -239,7 +239,9 @@ def test_a_plan_for_other_servers_is_refused_at_once(tmp_path: Path, capfd: Capt
     capfd.readouterr()
     planned = ["--policy", "follow-plan", "--site", str(made.site), "--plan", str(plan)]
     line = refused(capfd, "-p", str(fewer), *planned)
-    assert "the plan does not fit this run: window 0: the plan is for 16 servers, the platform has 4" in line
+    assert (
+        "the plan does not fit this run: window 0: the plan is for 16 servers, but the platform has 4" in line
+    )
     # Batsim may be told to use only the first hosts of its file, so it is asked
     assert exit_code("serve", "--timeout", "0.01", "-s", "tcp://127.0.0.1:0", "-p", str(more), *planned) == 1
     assert "no simulator sent a first message" in capfd.readouterr().err

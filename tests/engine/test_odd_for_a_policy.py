@@ -57,7 +57,7 @@ def test_deadlines_that_slots_are_too_long_for() -> None:
         talk.at(5.0, e.JobSubmitted(5.0, request))
     assert talk.session.warnings == []
     (told,) = ended(talk, 20.0)
-    assert told.startswith("1 of 3 deadlines leave less time")  # too early by itself, the third
+    assert told.startswith("1 of 3 deadlines is too tight")  # too early by itself, the third
 
 
 class Picky(Scripted):

@@ -86,13 +86,13 @@ def test_more_cloud_is_never_a_sunnier_class(values):
 
 @pytest.mark.parametrize("value", [-0.01, 1.01, 8.0])
 def test_a_cloud_cover_beyond_0_to_1_is_refused(value):
-    with pytest.raises(ConfigError, match=r"cloud cover is .*expected a number from 0 to 1"):
+    with pytest.raises(ConfigError, match=r"cloud cover: found .*expected a number from 0 to 1"):
         CLOUD_COVER.classes([0.5, value])
 
 
 @pytest.mark.parametrize("scheme", [WORDS, NO_CONDITIONS])
 def test_a_scheme_without_numbers_refuses_them(scheme):
-    with pytest.raises(ConfigError, match="not made from numbers"):
+    with pytest.raises(ConfigError, match="found numbers, expected texts"):
         scheme.classes([0.5])
 
 

@@ -58,8 +58,8 @@ def test_a_higher_level_never_has_less_power(
 @pytest.mark.parametrize(
     ("levels", "power_w", "said"),
     [
-        ([0.5, 0.1], [[1.0], [2.0]], "rising shares"),
-        ([0.1, 1.5], [[1.0], [2.0]], "rising shares"),
+        ([0.5, 0.1], [[1.0], [2.0]], "increasing shares"),
+        ([0.1, 1.5], [[1.0], [2.0]], "increasing shares"),
         ([0.1, 0.5], [[2.0], [1.0]], "quantiles cross"),
         ([0.1], [[1.0], [2.0]], "one row of powers for each level"),
     ],

@@ -359,7 +359,7 @@ def test_predictions_lie_between_nothing_and_the_ideal(case):
 
 
 def test_less_than_a_month_is_refused():
-    with pytest.raises(ConfigError, match="has 27 days of production, expected at least a month"):
+    with pytest.raises(ConfigError, match="found 27 days of production, expected at least a month"):
         history([(SUN, 1.0)] * 27)
     assert len(history([(SUN, 1.0)] * 28)) == 28 * 24
 

@@ -94,7 +94,7 @@ def test_issued_conditions_by_hour():
 
 
 def test_a_table_of_power_is_no_weather():
-    with pytest.raises(ConfigError, match="expected one of conditions"):
+    with pytest.raises(ConfigError, match="expected conditions"):
         IssuedWeather(table([(0, 0, 1)]), LocalHours(START))
 
 

@@ -92,7 +92,7 @@ def test_quantiles_of_the_demand_in_exports() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"power_w": np.zeros((2, 2))}, "load_quantiles.power_w is an array of float64 of shape"),
+        ({"power_w": np.zeros((2, 2))}, "load_quantiles.power_w: found an array of float64 of shape"),
         ({"power_w": np.full((2, FIRST.steps), np.nan)}, "the demand is nan W at step 0"),
         ({"power_w": np.full((2, FIRST.steps), -1.0)}, "the demand is -1.0 W at step 0"),
         ({"power_w": np.full((2, FIRST.steps), 1e15)}, "more than 1e12 W, check the unit"),

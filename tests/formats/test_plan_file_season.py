@@ -70,9 +70,9 @@ def test_neither_kind_is_taken_for_the_other(file: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("unmet_w", np.full(4, 5.0), "the balance of power is broken at step 0"),
+        ("unmet_w", np.full(4, 5.0), "the balance of power is violated at step 0"),
         ("hydrogen_kg", np.array([0.0, 1.0, 1.0, 1.0, np.nan]), "the development of the tank"),
-        ("fuel_cell_w", np.zeros(3), r"fuel_cell_w is an array of float64 of shape \(3,\), expected 4"),
+        ("fuel_cell_w", np.zeros(3), r"fuel_cell_w: found an array of float64 of shape \(3,\), expected 4"),
     ],
 )
 def test_what_does_not_add_up(tmp_path: Path, name: str, values: np.ndarray, message: str) -> None:

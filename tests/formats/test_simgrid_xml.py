@@ -242,7 +242,7 @@ SLEEPING = '<host id="n" speed="1f,1f,1f,1f"><prop id="sleep_pstates" value="{}"
         (MASTER + '<host id="n" speed="1f" core="0"/>', "core: found '0', expected an integer"),
         (MASTER + '<host id="n" speed="1f" pstate="1"/>', "expected 0 to 0"),
         (MASTER + '<host id="n" speed="1f"/><host id="n" speed="1f"/>', "two hosts have the name 'n'"),
-        (MASTER + SLEEPING.format("1:2"), "not three P-state numbers"),
+        (MASTER + SLEEPING.format("1:2"), "not a triple of P-state numbers"),
         (MASTER + SLEEPING.format("1:2:9"), "names P-state 9"),
         (MASTER + SLEEPING.format("1:1:2"), "three different P-states"),
         (

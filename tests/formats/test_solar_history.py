@@ -208,7 +208,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path, header, row, options, message
 
 def test_less_than_a_month_is_refused(tmp_path):
     path = write(tmp_path, "time,a_w", lambda h: f"{stamp(h)},1", 24 * 27)
-    with pytest.raises(InputError, match=r"past.csv: training data has 27 days .* at least a month"):
+    with pytest.raises(InputError, match=r"past.csv: training data: found 27 days .* at least a month"):
         read_solar_history(path)
 
 

@@ -182,7 +182,7 @@ def with_results(results: Any) -> Session:
         ({"mine": {"x": math.nan, "y": 1}}, "mine.x: found nan, expected a finite", {"x": None, "y": 1}),
         ({"mine": {"x": {1, 2}}}, r"mine.x: found \{1, 2\}, expected numbers", {"x": None}),
         ({"mine": {"x": [b"1"]}}, "mine.x.0: found b'1'", {"x": [None]}),
-        ({"jobs": {}, "mine": {"x": 1}}, "'jobs', which is the summary's own", {"x": 1}),
+        ({"jobs": {}, "mine": {"x": 1}}, "'jobs', a name reserved for the summary", {"x": 1}),
     ],
 )
 def test_results_of_a_policy_that_cannot_be_written_cost_nothing_else(

@@ -43,7 +43,7 @@ def test_hosts_in_a_reason(hosts: int | None, text: str) -> None:
         (0, 1, "; it was not submitted later"),
         (1, 1, "; it was submitted later"),
         (0, 4, "; none of them were submitted later"),
-        (1, 4, "; 1 of them were submitted later"),
+        (1, 4, "; 1 of them was submitted later"),
         (4, 4, "; all of them were submitted later"),
     ],
 )

@@ -63,7 +63,7 @@ def test_cut_off_anywhere(tmp_path: Path) -> None:
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
         with pytest.raises(
-            InputError, match=r"is not a beasy-sched recording|is cut off after exchange [0-3]"
+            InputError, match=r"is not a beasy-sched recording|is truncated after exchange [0-3]"
         ) as caught:
             exchanges_in(path)
         assert str(path) in str(caught.value)
@@ -105,9 +105,7 @@ def test_not_a_recording(tmp_path: Path, content: bytes) -> None:
 def test_another_version(tmp_path: Path, version: object) -> None:
     path = tmp_path / "a.rec"
     path.write_bytes(msgpack.packb({"format": "beasy-sched recording", "version": version}))
-    with pytest.raises(
-        InputError, match=f"has format version {version}; this program reads 1: use the version"
-    ):
+    with pytest.raises(InputError, match=f"found format version {version}, expected 1: use the version"):
         exchanges_in(path)
 
 
@@ -161,7 +159,7 @@ def test_a_recording_alone_has_no_code_imported(
     assert exit_code("replay", str(tmp_path / "a.rec")) == 2
     said = capsys.readouterr()
     assert "imported" not in said.out
-    assert "a.rec: policy 'recorded:Easy' is named in a data file" in said.err
+    assert "a.rec: policy 'recorded:Easy' comes from a data file" in said.err
     assert "name it with --policy recorded:Easy" in said.err
     assert exit_code("replay", str(tmp_path / "a.rec"), "--policy", "recorded:Easy") == 0
     assert "imported" in capsys.readouterr().out

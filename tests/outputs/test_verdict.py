@@ -87,7 +87,7 @@ def test_jobs(contenders: list[Contender], said: list[str]) -> None:
     assert verdict(contenders) == said
 
 
-REACHED = "The battery ended at its target charge or above with every policy."
+REACHED = "The battery ended at or above its target with every policy."
 
 
 @pytest.mark.parametrize(
@@ -98,19 +98,19 @@ REACHED = "The battery ended at its target charge or above with every policy."
         ([battery(3.0), battery(-2.06)], ["b left the battery below its target, by 2.1 points."]),
         ([battery(-1.0), battery(-5.0)],
          ["Every policy left the battery below its target, by up to 5.0 points (b)."]),
-        ([battery(3.0), battery(3.0, 1.25)], ["b drew energy that was not there: 1.2 kWh."]),
+        ([battery(3.0), battery(3.0, 1.25)], ["b had unserved demand: 1.2 kWh."]),
         ([battery(-3.0, 2.0), battery(3.0, 1.0)],
-         ["Every policy drew energy that was not there: up to 2.0 kWh (a)."]),
+         ["Every policy had unserved demand: up to 2.0 kWh (a)."]),
         ([on_grid(4.349), on_grid(6.88)],
-         ["Every policy kept all 10 deadlines.",
+         ["Every policy met all 10 deadlines.",
           "Energy from the grid cost 4.35 USD with a, the least, and 6.88 USD with b, the most."]),
         ([on_grid(-1.0, 10), on_grid(2.0, 7)],
-         ["a kept all 10 deadlines; b the fewest, 7.",
+         ["a met all 10 deadlines; b the fewest, 7.",
           "Energy from the grid cost -1.00 USD with a, the least, and 2.00 USD with b, the most."]),
         ([on_grid(2.0, 7), on_grid(2.0, 7)],
-         ["Every policy kept 7 of 10 deadlines.", "Energy from the grid cost 2.00 USD with every policy."]),
+         ["Every policy met 7 of 10 deadlines.", "Energy from the grid cost 2.00 USD with every policy."]),
         ([on_grid(0.0, 9, 2.0), on_grid(0.0, 8, 4.0)],
-         ["a kept the most deadlines, 9 of 10; b the fewest, 8.",
+         ["a met the most deadlines, 9 of 10; b the fewest, 8.",
           "Energy from the grid: 2.0 kWh with a, the least, and 4.0 kWh with b, the most."]),
         ([{}, {}], []),
     ],
@@ -123,7 +123,10 @@ def test_energy_and_deadlines(sections: list[dict[str, Any]], said: list[str]) -
 def test_runs_that_are_not_complete_are_named_and_do_not_count() -> None:
     broken = [Contender("c", None, "it failed"), ran("d", 1, 99, complete=False)]
     said = verdict([ran("a"), ran("b"), *broken])
-    assert said == [*verdict([ran("a"), ran("b")]), "Not compared, for want of a complete run: c and d."]
+    assert said == [
+        *verdict([ran("a"), ran("b")]),
+        "Not compared, because their runs are incomplete: c and d.",
+    ]
     assert verdict(broken) == verdict([]) == []
 
 

@@ -32,7 +32,7 @@ def test_band() -> None:
     ("values", "shares", "message"),
     [
         ([1.0, -1.0], [0.1, 0.1], "the forecast is -1.0 W at step 1"),
-        ([1.0], [0.1, 0.1], "1 forecast values, but uncertainties of shape"),
+        ([1.0], [0.1, 0.1], "uncertainties: found shape"),
         ([1.0, 1.0], [0.1, np.nan], "the uncertainty is nan at step 1"),
         ([1.0], [5.0], "the uncertainty is 5.0 at step 0, expected a share from 0 to 1"),
     ],

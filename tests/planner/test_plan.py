@@ -41,15 +41,19 @@ class TestOnePlan:
     @pytest.mark.parametrize(
         ("part", "changes", "message"),
         [
-            ("power", {"charge_w": np.zeros(2)}, "charge_w is an array of float64 of shape (2,), expected 3"),
+            (
+                "power",
+                {"charge_w": np.zeros(2)},
+                "found an array of float64 of shape (2,), expected 3",
+            ),
             (
                 "power",
                 {"battery_j": np.zeros(3)},
-                "battery_j is an array of float64 of shape (3,), expected 4",
+                "battery_j: found an array of float64 of shape (3,), expected 4",
             ),
-            ("power", {"charge_w": np.zeros(3, int)}, "charge_w is an array of int64"),
+            ("power", {"charge_w": np.zeros(3, int)}, "charge_w: found an array of int64"),
             ("power", {"fuel_cell_w": np.full(3, np.nan)}, "fuel_cell_w is not finite at step 0"),
-            ("power", {"charge_w": np.array([1e3, 0, 0])}, "battery development (2.3): broken by"),
+            ("power", {"charge_w": np.array([1e3, 0, 0])}, "battery development (2.3): violated by"),
             ("servers", {"states": np.zeros((3, 2), np.int8)}, "of shape (3, 2), expected int8 of (3, 3)"),
             (
                 "servers",
@@ -71,7 +75,7 @@ class TestOnePlan:
         ("changes", "message"),
         [
             ({"load_uncertainty": np.array([0.1, 1.5, 0.1])}, "the uncertainty is 1.5 at step 1"),
-            ({"renew_uncertainty": np.zeros(1)}, "renew_uncertainty is an array"),
+            ({"renew_uncertainty": np.zeros(1)}, "renew_uncertainty: found an array"),
             ({"step_s": 0.0}, "has steps of 0.0 s"),
         ],
     )
@@ -85,7 +89,7 @@ class TestWrongPlace:
     @pytest.mark.parametrize(
         ("platform", "message"),
         [
-            (two_kinds(count=4), "the plan is for 3 servers, the platform has 4"),
+            (two_kinds(count=4), "the plan is for 3 servers, but the platform has 4"),
             (
                 two_kinds(full_w=(120.0, 105.0, 5.0, 101.0, 125.0)),
                 "server 0 (n0): idle power of P-state 1 is 100",
@@ -108,7 +112,7 @@ class TestWrongPlace:
     @pytest.mark.parametrize(
         ("site", "message"),
         [
-            (Site(PLAN.storage), "the plan has steps of 3600 s, the site of 300 s"),
+            (Site(PLAN.storage), "the plan has steps of 3600 s, but the site 300 s"),
             (
                 Site(Storage(battery(11.0)), 3600.0),
                 "battery.capacity_j is 36000000.0 in the plan, 39600000.0 at the site",
@@ -204,7 +208,7 @@ class TestChain:
 
     def test_another_site_than_the_plan_is_for(self) -> None:
         site = Site(Storage(replace(PLAN.storage.battery, capacity_j=1.0)), 3600.0)
-        with pytest.raises(ConfigError, match=r"window 0: battery.capacity_j .*: give the .* or plan again"):
+        with pytest.raises(ConfigError, match=r"window 0: battery.capacity_j .*: pass the .* or plan again"):
             PlanStore([PLAN]).check_fits(two_kinds(), site)
 
     def test_first_window_starts_elsewhere(self) -> None:

@@ -268,7 +268,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"storage": Storage(battery())}, "no hydrogen, so there is nothing to keep"),
+            ({"storage": Storage(battery())}, "no hydrogen, so a seasonal plan is not possible"),
             ({"window_s": 3 * DAY_S}, "at least two windows of 72 h"),
             (
                 {"window_s": 1.5 * DAY_S},
@@ -453,5 +453,5 @@ class TestWindowsWithTargets:
         assert 0.0 < levels[2] < levels[1] < levels[0] < 1.0
 
     def test_fewer_targets_than_windows(self) -> None:
-        with pytest.raises(ConfigError, match="targets for 2 windows, 3 are to be planned"):
+        with pytest.raises(ConfigError, match="targets for 2 windows, expected 3"):
             self.levels(300.0, (1.0, 1.0))

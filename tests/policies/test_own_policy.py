@@ -94,7 +94,7 @@ def test_a_policy_that_crashes_is_named(folder: Path) -> None:
         ("sys.exit(0)", "SystemExit: 0"),
         ("return None", "found None, expected a dictionary"),
         ("return {'mine': float('nan')}", "mine: found nan, expected a finite number"),
-        ("return {'jobs': {}}", "found a section 'jobs', which is the summary's own"),
+        ("return {'jobs': {}}", "found a section 'jobs', a name reserved for the summary"),
     ],
 )
 def test_results_that_cannot_be_had(folder: Path, results: str, told: str) -> None:

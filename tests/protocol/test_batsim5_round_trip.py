@@ -191,7 +191,7 @@ def test_the_extra_data_of_a_job(text: str, extras: dict[str, object] | None) ->
     ],
 )
 def test_what_batsim5_does_not_have_is_never_written(decision: d.Decision) -> None:
-    with pytest.raises(ValueError, match=r"Batsim 5 has no|must tell"):
+    with pytest.raises(ValueError, match=r"Batsim 5 has no|must state"):
         batsim5.encode_reply(d.Reply(1.0, [decision]))
     with pytest.raises(ValueError, match="Batsim 5 has no"):
         batsim5.encode_message(e.Message(1.0, [e.EnergyAnswer(1.0, 3.0)]))

@@ -55,42 +55,45 @@ class Heard:
 
 
 REFUSED = {
-    "too few hosts": ([run("b", "1")], "1 hosts, but asks for 2"),
-    "too many hosts": ([run("a", "0-2")], "3 hosts, but asks for 1"),
+    "too few hosts": ([run("b", "1")], "1 hosts: it requests 2"),
+    "too many hosts": ([run("a", "0-2")], "3 hosts: it requests 1"),
     "a busy host": ([run("a", "0"), run("b", "0-1")], "host 0, which is busy"),
     "an unknown host": ([run("b", "4-5")], "only 0 to 4"),
     "no host": ([d.ExecuteJob(1.0, "w0!a", NO_HOSTS)], "no host"),
     "a sleeping host": ([run("b", "2-3")], "host 3, which is not in a computing P-state"),
     "a host that is being switched": ([state("1", SLEEP), run("b", "0-1")], "host 1, which is switching"),
     "an unknown job": ([run("x", "0")], "was not submitted"),
-    "a job twice": ([run("a", "0"), run("a", "1")], "runs already"),
+    "a job twice": ([run("a", "0"), run("a", "1")], "already running"),
     "a rejected job": ([d.RejectJob(1.0, "w0!a"), run("a", "0")], "was not submitted, or has ended"),
-    "the rejection of a running job": ([run("a", "0"), d.RejectJob(1.0, "w0!a")], "runs already"),
+    "the rejection of a running job": ([run("a", "0"), d.RejectJob(1.0, "w0!a")], "already running"),
     "the rejection of an unknown job": ([d.RejectJob(1.0, "w0!x")], "was not submitted"),
-    "the kill of a waiting job": ([d.KillJobs(1.0, ("w0!a",))], "does not run"),
-    "the kill of no job": ([d.KillJobs(1.0, ())], "names no job"),
+    "the kill of a waiting job": ([d.KillJobs(1.0, ("w0!a",))], "is not running"),
+    "the kill of no job": ([d.KillJobs(1.0, ())], "does not name a job"),
     "two kills": ([run("a", "0"), *[d.KillJobs(1.0, ("w0!a",))] * 2], "a second time"),
     "the same job twice in a kill": ([run("a", "0"), d.KillJobs(1.0, ("w0!a", "w0!a"))], "a second time"),
     "off with a job": ([run("a", "0"), state("0-1", SLEEP)], "a job runs on host 0"),
     "off in transition": ([state("0", SLEEP), state("0", SLEEP)], "switching on or off"),
     "on in transition": ([state("0", SLEEP), state("0", 0)], "switching on or off"),
     "another speed in transition": ([state("3", 0), state("3", 1)], "switching on or off"),
-    "sleep in sleep": ([state("3", SLEEP)], "cannot go there from P-state 2"),
-    "a transition P-state": ([state("0", OFF)], "cannot go there"),
-    "a transition P-state from sleep": ([state("3", ON)], "cannot go there"),
-    "a P-state that there is not": ([state("0", 17)], "cannot go there"),
-    "a negative P-state": ([state("0", -1)], "cannot go there"),
-    "the sleep of one that cannot": ([state("4", SLEEP)], "cannot go there"),
-    "hosts of which some sleep": ([state("2-3", 0)], "not alike"),
-    "hosts for which it is not the same": ([d.SetResourceState(1.0, hosts("0 4"), SLEEP)], "not alike"),
+    "sleep in sleep": ([state("3", SLEEP)], "cannot change to it from P-state 2"),
+    "a transition P-state": ([state("0", OFF)], "cannot change to it"),
+    "a transition P-state from sleep": ([state("3", ON)], "cannot change to it"),
+    "a P-state that there is not": ([state("0", 17)], "cannot change to it"),
+    "a negative P-state": ([state("0", -1)], "cannot change to it"),
+    "the sleep of one that cannot": ([state("4", SLEEP)], "cannot change to it"),
+    "hosts of which some sleep": ([state("2-3", 0)], "in different P-states"),
+    "hosts for which it is not the same": (
+        [d.SetResourceState(1.0, hosts("0 4"), SLEEP)],
+        "in different P-states",
+    ),
     "a P-state of no host": ([d.SetResourceState(1.0, NO_HOSTS, 0)], "no host"),
     "a P-state of an unknown host": ([state("5", 0)], "only 0 to 4"),
-    "a call for now": ([d.CallMeLater(1.0, 1.0)], "a call is wanted for 1 s"),
-    "a call for never": ([d.CallMeLater(1.0, float("inf"))], "a call is wanted for inf"),
+    "a call for now": ([d.CallMeLater(1.0, 1.0)], "a call was requested for 1 s"),
+    "a call for never": ([d.CallMeLater(1.0, float("inf"))], "a call was requested for inf"),
     "a time after the reply's": ([d.RejectJob(2.0, "w0!a")], "for 2 s, in a reply for 1 s"),
-    "a time before the last": ([d.RejectJob(1.0, "w0!a"), d.RejectJob(0.5, "w0!b")], "in the order of time"),
-    "a query": ([d.QueryEnergy(1.0)], "no QueryEnergy"),
-    "metadata": ([d.SetJobMetadata(1.0, "w0!a", "x")], "no SetJobMetadata"),
+    "a time before the last": ([d.RejectJob(1.0, "w0!a"), d.RejectJob(0.5, "w0!b")], "in time order"),
+    "a query": ([d.QueryEnergy(1.0)], "a QueryEnergy"),
+    "metadata": ([d.SetJobMetadata(1.0, "w0!a", "x")], "a SetJobMetadata"),
 }
 
 
@@ -99,7 +102,7 @@ def test_refused(name: str) -> None:
     decisions, text = REFUSED[name]
     heard = Heard()
     heard.asleep("3")
-    with pytest.raises(DecisionRefused, match=f"not sent to Batsim 5.*{text}"):
+    with pytest.raises(DecisionRefused, match=f"decision blocked because Batsim 5.*{text}"):
         heard.say(*decisions)
 
 
@@ -119,7 +122,7 @@ def test_a_refusal_names_the_speed_that_was_asked_for_last() -> None:
     """A change of speed counts at once, before the simulator answers."""
     heard = Heard()
     heard.say(state("0", 1))
-    with pytest.raises(DecisionRefused, match="cannot go there from P-state 1"):
+    with pytest.raises(DecisionRefused, match="cannot change to it from P-state 1"):
         heard.say(state("0", 17))
 
 

@@ -96,7 +96,7 @@ def test_how_sets_of_hosts_are_written(version: str, hosts: HostsText | None, te
 
 def test_what_batsim5_would_abort_on_is_not_written() -> None:
     talk, _ = met()
-    with pytest.raises(DecisionRefused, match=r"not sent to Batsim 5.*it was not submitted"):
+    with pytest.raises(DecisionRefused, match=r"decision blocked because Batsim 5.*it was not submitted"):
         talk.encode(d.Reply(0.0, [d.RejectJob(0.0, "w0!1")]))
 
 

@@ -74,7 +74,7 @@ def test_notices_are_few_however_many_messages_come() -> None:
     assert peers.refused == 500
     assert len(peers.notices) == 3
     assert peers.notices[0].startswith(
-        "500 messages were refused before the simulation began; the last one: "
+        "500 messages were rejected before the simulation began; the last one: "
     )
 
 
@@ -101,7 +101,7 @@ def test_greetings_take_little_memory() -> None:
     assert len(peers._candidates) == MOST_CANDIDATES
     large = struct.pack("<I", MOST_START_BYTES) + bytes(MOST_START_BYTES)
     assert peers.hear([b"x", b"", large]) == [b"x", b"", NOT_A_BEGIN]
-    assert "the init text has more than" in peers.reason
+    assert "the init string has more than" in peers.reason
     assert isinstance(peers.hear([b"299", b"", BEGIN_5]), Heard)
 
 

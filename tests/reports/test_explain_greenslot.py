@@ -111,7 +111,7 @@ def test_a_job_that_is_late(tmp_path: Path) -> None:
     assert "It depends on w0!a, w0!b, w0!c; the last of them, w0!c, ended at 01:15:00." in told
     assert "It missed its deadline by 30 min." in told
     assert "It would be 30 min late; the costs include a penalty for this." in told
-    assert "To end by 02:00:00 it should have started 30 min ago." in told
+    assert "To meet its deadline 02:00:00, it should have started 30 min ago." in told
 
 
 def test_the_first_job_and_one_that_was_refused(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def test_several_runs_side_by_side(tmp_path: Path) -> None:
     assert rows["  cost"] == ["7.50 EUR", "5.00 EUR", ""]
     assert rows["  carbon"] == ["12.50 kg", "", ""]
     assert rows["green energy used"][1:] == ["40.00 kWh (40.00 % of the load)", ""]
-    assert rows["jobs that kept their deadline"] == ["3 of 5", "3 of 5", ""]
+    assert rows["jobs that met their deadline"] == ["3 of 5", "3 of 5", ""]
     assert rows["  refused"] == ["1", "1", ""]
     assert rows["  late by at most"] == ["2.50 h", "2.50 h", ""]
 

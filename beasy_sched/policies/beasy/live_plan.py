@@ -192,7 +192,7 @@ class EnergyTest:
         changes_j = cells.change_j(outlook.states[rows, hosts], columns, before, hosts, dt_s)
         return float(np.add.reduce(changes_j, axis=None))
 
-    # --- 2b: what idle servers would save -------------------------------------------------------------
+    # --- 2b: savings of idle servers ------------------------------------------------------------------
 
     def _pay(self, placement: Placement) -> Placement | None:
         """Put idle servers to sleep, from the current step on, until this saves enough for the job."""
@@ -203,7 +203,7 @@ class EnergyTest:
         limit, first = outlook.rows_to_limit, self._idle_from(placement)
         bound = SleepBound(self.savings, outlook.states, first, float(outlook.dt_s[-1]), self._kept)
         rows = bound.rows_to(least_j, limit)
-        rows = min(rows + rows // 8, limit)  # the bound is a little higher than what is saved
+        rows = min(rows + rows // 8, limit)  # the bound is slightly higher than the savings
         while rows:
             savings = self._savings(placement, first, rows, limit)
             enough = savings.total_j >= least_j
@@ -232,7 +232,7 @@ class EnergyTest:
         ``count``: number of servers requested by each of them.
         """
         savings, dt_s = self.savings, float(self.outlook.dt_s[-1])
-        whole = np.maximum(asleep - count, 0)  # the rest of the present step may be short
+        whole = np.maximum(asleep - count, 0)  # the rest of the current step may be short
         return np.asarray(whole * savings.least_waking_j(dt_s) - count * savings.most_switched_j)
 
     def _idle(self, hosts: HostIds, states: StateArray, first: IndexArray, end: int) -> BoolArray:

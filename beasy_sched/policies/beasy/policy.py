@@ -99,7 +99,7 @@ class BeasyPass(EasyPass):
             actions.sort(key=lambda action: isinstance(action, Start))
         return actions
 
-    # --- which jobs ---------------------------------------------------------------------------------------
+    # --- candidates ---------------------------------------------------------------------------------------
 
     def candidates(self) -> Places:
         """Exclude and postpone jobs that cannot end before the last known window does."""
@@ -264,7 +264,7 @@ class BeasyPass(EasyPass):
             return True
         if self.refused_by:
             return self.view.wants_reason(job, self.refused_by)
-        # The same is known of the plan, whether this is searched or not.
+        # The same holds for the plan, whether this is searched or not.
         self.live.plan.cover(self.step, self._until(job))
         return self.view.wants_facts and not (job.postponed_for == RESERVED and self._is_still_promised(job))
 
@@ -318,7 +318,7 @@ class BeasyPass(EasyPass):
         if last is None or last.job is not job:
             return False
         start_s = last.start_s + TIME_TOLERANCE_S
-        awake_s = start_s - live.longest_wake_s  # whoever is planned on then has woken by ``start_s``
+        awake_s = start_s - live.longest_wake_s  # servers planned on then are awake by ``start_s``
         first = math.floor((awake_s - plan.start_s) / plan.step_s)
         end = math.ceil((start_s + self._walltime_of_s(job) - plan.start_s) / plan.step_s)
         if (open_end := live.open_end(self.view, self.step, job)) is not None:

@@ -142,7 +142,7 @@ class Lowering:
         """Sleep in these runs of rows, except those that do not save energy with the waking after them."""
         rest, cells, dt_s = self.rest, self.cells, self.rest.dt_s[-1:]
         lengths = ends - starts
-        counts = lengths + (ends < len(rest.states))  # waking again falls into the row after the run
+        counts = lengths + (ends < len(rest.states))  # waking happens in the row after the run
         action, offset = _expand(counts)
         row, host = starts[action] + offset, hosts[action]
         old, asleep = rest.states[row, host], cells.sleep_pstate[host]

@@ -170,7 +170,7 @@ class BidPass(EasyPass):
         asleep = [(self.view.now + self._wake_s, self._asleep)] if self._asleep else []
         return heapq.merge(super()._releases(), asleep)
 
-    # --- what is done and said ------------------------------------------------------------------------------
+    # --- actions and facts ----------------------------------------------------------------------------------
 
     def give(self, job: Job, hosts: HostSet, rule: str, facts: Facts) -> None:
         """Start ``job``, and commit its energy."""

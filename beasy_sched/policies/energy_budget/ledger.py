@@ -207,7 +207,7 @@ class Ledger:
         rest_w = total((self._powers.rest_w * self._counts).ravel())
         idle_j, available_j = total(settling_j[:, IDLE]), self.counter.available_j
         available_j -= total(settling_j.ravel()) - idle_j
-        if now < self.period.start_s:  # hosts that come free by then are still on
+        if now < self.period.start_s:  # hosts that become free by then are still on
             idle_j += float((self._off_again_j * self._counts[:, BUSY]).sum())
         rate_w, tolerance_j, passing = self.counter.rate_w, self.counter.tolerance_j, self._passing(idle_j)
         return kind(self.period, rate_w, now, available_j, rest_w, self._jobs, passing, tolerance_j)

@@ -225,13 +225,13 @@ class BudgetPass(EasyPass):
     def _test_facts(self, test: BudgetTest) -> FactDict:
         return test.facts(self.reservation.reserved if self.reservation else 0.0)
 
-    # --- hosts that sleep -----------------------------------------------------------------------------------
+    # --- sleeping hosts -------------------------------------------------------------------------------------
 
     def start_woken(self) -> None:
         """Start the jobs whose hosts are all on; drop those with a host out of service."""
         if not self.fleet.claims:
             return
-        _ = self.test  # which counts the hosts as they are before
+        _ = self.test  # evaluated now, because it counts the hosts in their previous states
         view, fleet, free = self.view, self.fleet, self.view.free_mask()
         for job, hosts in [*fleet.claims.items()]:
             if not view.available[hosts].all():

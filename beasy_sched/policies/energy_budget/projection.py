@@ -235,11 +235,11 @@ class Projection(Lookahead):
         """Compute the maximum extra power up to each breakpoint, and the minimum balance from there on."""
         if self._ready:
             return
-        slope_w = np.full(len(self._t) + 1, np.inf)  # of no breakpoint first
+        slope_w = np.full(len(self._t) + 1, np.inf)  # first entry: no breakpoint
         later = self._t > self._start_s
         np.divide(self._y + self._tolerance_j, self._t - self._start_s, out=slope_w[1:], where=later)
         self._steepest_w = np.minimum.accumulate(slope_w)
-        counted_j = np.full(len(self._t) + 1, np.inf)  # of no breakpoint last
+        counted_j = np.full(len(self._t) + 1, np.inf)  # last entry: no breakpoint
         np.copyto(counted_j[:-1], self._y, where=self._t <= self._last_s)
         self._lowest_j = np.minimum.accumulate(counted_j[::-1])[::-1]
         self._ready = True

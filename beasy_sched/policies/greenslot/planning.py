@@ -182,7 +182,7 @@ def plan_round(
     return Round(planner.plans, taken_s, planner.left())
 
 
-# --- who waits for whom -------------------------------------------------------------------------------------
+# --- precedence ---------------------------------------------------------------------------------------------
 
 
 class _Queue:
@@ -336,7 +336,7 @@ class _Planner:
         """Whether the deadline lies within the window, including its end."""
         return task.deadline_s <= self._slots.end_s + TIME_TOLERANCE_S
 
-    # --- predecessors and refusal ---
+    # --- predecessors and rejection ---
 
     def _first(self, task: QueuedTask) -> int:
         """Return the first slot that predecessors and think time allow; H for none."""

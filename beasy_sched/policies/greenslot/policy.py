@@ -237,7 +237,7 @@ class GreenSlot(Policy):
             facts["earliest_cost"] = plan.earliest_cost
         return facts | self._deadlines.facts(job, self._clock.index * slot_s)
 
-    # --- what a round is told -------------------------------------------------------------------------------
+    # --- input of a round -----------------------------------------------------------------------------------
 
     def _slots(self, view: View) -> Slots:
         """Return the window: predicted production, known prices, nodes without a running job."""

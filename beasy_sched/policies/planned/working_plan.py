@@ -250,7 +250,7 @@ class WorkingPlan:
         self.renew_w[step] = renew_w
         self.version += 1
 
-    # --- what follows from the states ------------------------------------------------------------------
+    # --- derived values --------------------------------------------------------------------------------
 
     def server_energy_j(self, hosts: HostIds, first_step: int, end_step: int) -> FloatArray:
         """Return the planned worst-case energy of each of ``hosts`` in each step, J: (steps, hosts)."""
@@ -309,7 +309,7 @@ class WorkingPlan:
             sums = self._sums = _AsleepSums(before, np.zeros(count, np.intp), np.zeros(count, np.intp))
         stale = hosts[(sums.first[hosts] > first) | (sums.end[hosts] < end)]
         if len(stale):
-            end = min(end + (end - first) // 4, stop)  # the next questions reach a little further
+            end = min(end + (end - first) // 4, stop)  # the next requests extend slightly further
             asleep = self.states[first:end, stale] == self.sleep[stale]
             sums.before[stale, first - start] = 0
             sums.before[stale, first - start + 1 : end - start + 1] = asleep.T.cumsum(axis=1, dtype=np.int32)
