@@ -35,7 +35,7 @@ html_show_copyright = False
 
 
 def lead_outside_links_to_the_repository(app: Sphinx, page: str, source: list[str]) -> None:
-    """Files beside the folder of the pages, such as the README, have no page: link to the repository."""
+    """Link files outside the folder of the pages, such as the README, to the repository."""
     folder = normpath(f"docs/{page}/..")
 
     def link(found: re.Match[str]) -> str:

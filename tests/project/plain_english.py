@@ -54,6 +54,11 @@ class Rule:
 
 BE = "(?:is|are|was|were|be|been)"
 END = r"(?=[.,;:)]|\s*\Z)"
+LAST_WORD = (
+    r"[.,;:)\]|]| \||\s*\Z| (?:is|are|may|can|must|will|has|have|had|and|or|on|in|for|with|at|to|by|from|as|that"
+    r"|which|such|where|when|if|not|gets?|means|first|only)\b"
+)
+"""What follows a noun phrase that has ended."""
 
 PHRASES = (
     Rule(r"\b(tell|tells|told|telling)\b", "report, print, show, return, notify; told apart: distinguished"),
@@ -69,7 +74,10 @@ PHRASES = (
     Rule(r"\banew\b", "again, recomputed, from scratch"),
     Rule(r"\b(go|goes|going|went|gone) on\b", "continues, resumes"),
     Rule(r"\b(go|goes|went|gone) wrong\b", "failed; of a window: violated"),
-    Rule(r"\bof (its|their|your|one's|my|our|his|her) own\b", "its own X, a separate X"),
+    Rule(
+        rf"\bof (its|their|your|one's|my|our|his|her) own(?={LAST_WORD})",
+        "its own X, a separate X",
+    ),
     Rule(
         rf"(?<!there\s)\b{BE} no (?!(longer|more|less|later|earlier|other|\w+er) )[a-z]",
         "is not a X, is not X",
@@ -98,7 +106,7 @@ PHRASES = (
     Rule(r"\bto be had\b", "available, possible"),
     Rule(r"\b(none|nothing) to (tell|say)\b|\bwithout a word\b", "no output"),
     Rule(r"(?<!fast\sas\s)\breal time\b", "wall-clock time"),
-    Rule(r"\bstandard (error|output)\b", "stderr, stdout"),
+    Rule(r"\b(the|on|to|from|closed|redirected) standard (error|output)\b", "stderr, stdout"),
     Rule(
         r"(?:\A|[.:] )(?:Not )?(?:expected|compared|read|given|written|allowed|needed|required|known|meant"
         r"|measured|counted|shown|left|included|excluded) (?:is|are|was|were)\b",
