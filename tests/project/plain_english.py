@@ -26,13 +26,7 @@ CHECKED = (
 )
 NOT_YET = (
     "beasy_sched",
-    "docs",
-    "scripts",
-    "platforms",
-    "workloads",
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
+    *("docs/guides/own-data.md", "docs/guides/looking.md", "docs/decisions/greenslot-and-grid.md"),
 )
 """Files and folders of `CHECKED` whose texts the tests do not check yet."""
 
@@ -55,8 +49,8 @@ class Rule:
 BE = "(?:is|are|was|were|be|been)"
 END = r"(?=[.,;:)]|\s*\Z)"
 LAST_WORD = (
-    r"[.,;:)\]|]| \||\s*\Z| (?:is|are|may|can|must|will|has|have|had|and|or|on|in|for|with|at|to|by|from|as|that"
-    r"|which|such|where|when|if|not|gets?|means|first|only)\b"
+    r"[.,;:)\]|]| \||\s*\Z| (?:is|are|may|can|must|will|has|have|had|and|or|on|in|for|with|at|to|by|from|as"
+    r"|that|which|such|where|when|if|not|gets?|means|first|only)\b"
 )
 """What follows a noun phrase that has ended."""
 

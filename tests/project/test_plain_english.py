@@ -42,8 +42,8 @@ WRONG = {
 }
 RIGHT = """
     The value comes from the file. | first come, first served | There is no plan. | It is no longer used.
-    odd numbers | the connection is refused | a noise seed | with files of your own trace | half a standard error |
-     twice as fast as real time | It knows the plan.
+    odd numbers | the connection is refused | a noise seed | with files of your own trace
+    half a standard error | twice as fast as real time | It knows the plan.
     Jobs too wide for it. | at all steps | a text file | It is less than the limit. | known in advance
 """
 
