@@ -59,7 +59,7 @@ PHRASES = (
     Rule(r"\b(says?|said|saying)\b", "states, specifies, shows; what a file says: the content of the file"),
     Rule(
         r"(?<!first\s)\b(come|comes|came)\b"
-        r"(?! (only |all |partly )?(from|before|after|first|last|next|close)\b)",
+        r"(?! (only |all |partly )?(from|before|after|first|last|later|next|close)\b)",
         "arrive, be submitted, occur, follow; did not come: failed to wake",
     ),
     Rule(r"\b(stands?|stood) (for|in|by|there|below|beside|behind)\b", "means, represents, replaces, is"),
@@ -73,18 +73,19 @@ PHRASES = (
         "its own X, a separate X",
     ),
     Rule(
-        rf"(?<!there\s)\b{BE} no (?!(longer|more|less|later|earlier|other|\w+er) )[a-z]",
+        rf"(?<!there\s)\b{BE} no (?!(longer|more|less|later|earlier|other|\w+er|reason) )[a-z]",
         "is not a X, is not X",
     ),
     Rule(r"\b(left|leave|leaves|leaving)( \w+){0,2} out\b", "omitted, skipped, excluded"),
     Rule(rf"(?<!connection\s)\b{BE} refused\b", "rejected, not supported, invalid"),
     Rule(r"\bodd\b(?! (number|index|position)s?)", "a warning; suspicious, unusual"),
     Rule(
-        r"\bnoises\b|\b(a|each|every|one|per|another|which|this) noise\b(?!-| (seed|level|factor)s?)",
+        r"\bnoises\b|\b(a|each|every|one|per|another|which|this) noise\b"
+        r"(?!-| (seed|level|factor|realization)s?)",
         "noise seed, realization",
     ),
-    Rule(r"\ba text\b(?! (file|editor|column|block))", "a string"),
-    Rule(r"\bwhole numbers?\b", "an integer"),
+    Rule(r"\ba text\b(?! (file|editor|column|block|table))", "a string"),
+    Rule(r"\bwhole numbers?\b(?! of\b)", "an integer"),
     Rule(r"\bpictures?\b", "figure, chart, plot"),
     Rule(r"\bprocessor time\b", "CPU time"),
     Rule(r"\bbeside\b", "next to, along with, in addition to"),
@@ -99,8 +100,8 @@ PHRASES = (
     Rule(rf"\bas (it|they) (is|are){END}", "unchanged"),
     Rule(r"\bto be had\b", "available, possible"),
     Rule(r"\b(none|nothing) to (tell|say)\b|\bwithout a word\b", "no output"),
-    Rule(r"(?<!fast\sas\s)\breal time\b", "wall-clock time"),
-    Rule(r"\b(the|on|to|from|closed|redirected) standard (error|output)\b", "stderr, stdout"),
+    Rule(r"(?<!fast\sas\s)(?<!times\s)\breal time\b", "wall-clock time"),
+    Rule(r"\b(the|on|to|from|closed|redirected) standard error\b(?! (of|stream)\b)", "stderr"),
     Rule(
         r"(?:\A|[.:] )(?:Not )?(?:expected|compared|read|given|written|allowed|needed|required|known|meant"
         r"|measured|counted|shown|left|included|excluded) (?:is|are|was|were)\b",
@@ -119,7 +120,8 @@ PHRASES = (
 
 DOCSTRINGS = (
     Rule(
-        r"\A(What|How|Where|Which|Who|Whose|Whoever|Those|As|Of|Such|That|Not|None|When|If)\b",
+        r"\A(What|How|Where|Which|Who|Whose|Whoever|Those|As|Of|Such|That|Not(?! enough)|None(?!:)|When"
+        r"|If)\b",
         "begin with a noun (classes, modules, fields) or a verb (functions)",
     ),
 )
@@ -213,7 +215,8 @@ def page_texts(source: str) -> Iterator[Text]:
 
 
 def without_names(text: str) -> str:
-    """The text with its code in backquotes emptied."""
+    """The text with its code in backquotes emptied, and without classes of HTML."""
+    text = re.sub(r'\b(class|id)="[^"]*"', "", text)
     return re.sub(r"(``?)[^`]+\1", lambda code: "``" + "\n" * code[0].count("\n"), text)
 
 

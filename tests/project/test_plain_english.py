@@ -44,6 +44,8 @@ RIGHT = """
     The value comes from the file. | first come, first served | There is no plan. | It is no longer used.
     odd numbers | the connection is refused | a noise seed | with files of your own trace
     half a standard error | twice as fast as real time | It knows the plan.
+    each noise realization | a whole number of steps | the standard error of the mean
+    It is no reason to stop. | it comes later | 20 times real time
     Jobs too wide for it. | at all steps | a text file | It is less than the limit. | known in advance
 """
 
