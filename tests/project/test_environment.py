@@ -126,8 +126,8 @@ def test_a_failed_installation_is_told_and_tried_again(project: Project):
     assert failed.returncode == 1
     told = " ".join(failed.stderr.splitlines()[-3:])
     assert told.startswith("test: installation failed, see pip's message above. If the package index")
-    assert "BEASY_CONSTRAINTS= (empty) installs the newest" in told
-    assert "BEASY_VENV=DIR uses an environment that is there" in told
+    assert "install the newest versions with BEASY_CONSTRAINTS= (empty)" in told
+    assert "use an existing environment with BEASY_VENV=DIR" in told
     assert project.use().returncode == 0
     assert project.installs() == ["project[dev]"]
 
