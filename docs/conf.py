@@ -35,7 +35,7 @@ html_show_copyright = False
 
 
 def lead_outside_links_to_the_repository(app: Sphinx, page: str, source: list[str]) -> None:
-    """Files beside the folder of the pages, such as the README, have no page: link to the repository."""
+    """Link files outside the folder of the pages, such as the README, to the repository."""
     folder = normpath(f"docs/{page}/..")
 
     def link(found: re.Match[str]) -> str:
@@ -50,12 +50,12 @@ def lead_outside_links_to_the_repository(app: Sphinx, page: str, source: list[st
 
 
 def insert_tables(app: Sphinx, page: str, source: list[str]) -> None:
-    """Put the tables that the program knows itself in the places that a page has for them."""
+    """Insert the tables generated from the program into a page."""
     source[0] = re.sub("<!-- table: ([a-z-]+) -->", lambda found: TABLES[found[1]](), source[0])
 
 
 def setup(app: Sphinx) -> None:
-    """Register what pages go through, and a lexer for blocks of CSV, which Pygments does not have."""
+    """Register the processing of pages, and a lexer for blocks of CSV, which Pygments does not have."""
     app.add_lexer("csv", TextLexer)
     app.connect("source-read", lead_outside_links_to_the_repository)
     app.connect("source-read", insert_tables)

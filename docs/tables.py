@@ -1,4 +1,4 @@
-"""Tables of pages, made of the program's own declarations; ``python docs/tables.py NAME`` prints one."""
+"""Tables of pages, generated from the program's declarations; ``python docs/tables.py NAME`` prints one."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "timing-columns": partial(columns, TIMING_COLUMNS),
     "bid-price-options": partial(options, "bid-price"),
 }
-"""What stands for ``<!-- table: NAME -->`` in a page, by name."""
+"""Text that replaces ``<!-- table: NAME -->`` in a page, by name."""
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or sys.argv[1] not in TABLES:

@@ -1,9 +1,9 @@
-"""The daemon's time a message beside pybatsim's easyBackfill, on the same messages.
+"""Time of the daemon per message, compared with pybatsim's easyBackfill on the same messages.
 
     python scripts/bench_pybatsim.py --traces FOLDER [--limit MESSAGES] [TRACE.swf ...]
 
-Each trace is turned into a platform of one host a processor (as many as the trace's header says) and a
-workload for it. tests/pybatsim_timing.py tells how both are given the same messages, and what is timed.
+Each trace is converted to a workload and a platform with one host per processor (counted in the trace's
+header). tests/pybatsim_timing.py describes how both receive the same messages, and what is timed.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("traces", nargs="*", metavar="TRACE.swf", default=WEEKS, help=f"default: {', '.join(WEEKS)}")
-    add("--traces", dest="folder", type=Path, required=True, metavar="FOLDER", help="where the traces are")
+    add("--traces", dest="folder", type=Path, required=True, metavar="FOLDER", help="folder of the traces")
     add("--limit", type=count(1, 2**31), metavar="MESSAGES", help="stop each run after so many messages")
     return parser.parse_args()
 
 
 def processors(trace: Path) -> int:
-    """Return what the trace's header says."""
+    """Return the values of the trace's header."""
     found = re.search(r"^;\s*MaxProcs:\s*(\d+)", trace.read_text("utf-8", "replace"), re.MULTILINE)
     if found is None:
         raise SystemExit(f"{trace}: its header has no MaxProcs")
@@ -88,7 +88,7 @@ def measure(inputs: Inputs, limit: int | None) -> None:
         return simulation_from_files(inputs, SimulationOptions())
 
     print(Path(inputs.workloads[0]).stem)
-    print(" ", own_run(make, limit).row("easy, a run of its own"), flush=True)
+    print(" ", own_run(make, limit).row("easy, in a separate run"), flush=True)
     theirs, ours = compare(make, load_example("easyBackfill"), limit)
     print(" ", theirs.row("pybatsim easyBackfill"))
     print(" ", ours.row("easy on the same messages"))

@@ -33,7 +33,7 @@ class Number:
     allowed: Range
 
     def __call__(self, text: str) -> Any:
-        """Return the number that a text holds."""
+        """Return the number that a string contains."""
         try:
             return self.allowed.read(text)
         except ValueError as error:
@@ -41,7 +41,7 @@ class Number:
 
 
 def count(least: int, most: int = MOST) -> Number:
-    """Return the type of whole numbers from ``least`` to ``most``."""
+    """Return the type of integers from ``least`` to ``most``."""
     return Number(Range(least, most, whole=True))
 
 
@@ -57,7 +57,7 @@ def readable(text: str) -> Path:
 
 
 def exit_code_of(name: str, work: Callable[[], int], *, stopped: str | None = None) -> int:
-    """Run a program; report what ends it early in one line on standard error, and return the exit code.
+    """Run a program; report an error or a signal in one line on stderr, and return the exit code.
 
     ``stopped`` is the message if a signal ends it: the signal's name by default, none if empty.
     """

@@ -43,14 +43,14 @@ find_python() {
   read -r first < <(find_pythons "$@") && echo "$first"
 }
 
-# Those that a machine may have, the first choice first.
+# Names of Pythons in order of preference.
 DEFAULT_PYTHONS=(python3 3.13 3.12 3.11 3.10)
 
 use_environment() {
   local extra=$1 wanted=${2:-} python venv
-  if [ -n "${BEASY_VENV:-}" ]; then # somebody else's environment: taken as it is
+  if [ -n "${BEASY_VENV:-}" ]; then # an environment of the user, which is not changed
     BIN=$BEASY_VENV/bin
-    is_python "$BIN/python" || fail "BEASY_VENV=$BEASY_VENV is no environment with Python 3.10 or newer"
+    is_python "$BIN/python" || fail "BEASY_VENV=$BEASY_VENV is not an environment with Python 3.10 or newer"
     return
   fi
   venv=$ROOT/.venv
@@ -65,23 +65,23 @@ use_environment() {
 
 # Make the environment $1 with the first Python that can: of those that $2 names, or of all.
 make_venv() {
-  local venv=$1 wanted=$2 python said="" tried=() names=("${DEFAULT_PYTHONS[@]}")
+  local venv=$1 wanted=$2 python output="" tried=() names=("${DEFAULT_PYTHONS[@]}")
   [ -z "$wanted" ] || names=("$wanted")
   is_python "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1 && return
   while read -r python; do
     echo "Making $venv with $("$python" --version) ..." >&2
-    # Where Debian has no python3-venv, this fails for want of ensurepip.
-    said+=$("$python" -m venv --clear "$venv" 2>&1) && return
+    # Where Debian has no python3-venv, this fails because ensurepip is missing.
+    output+=$("$python" -m venv --clear "$venv" 2>&1) && return
     tried+=("$python")
   done < <(find_pythons "${names[@]}")
   [ ${#tried[@]} -gt 0 ] || fail "found no Python 3.10 or newer; name one: PYTHON=/path/to/python $0"
-  echo "$said" >&2
+  echo "$output" >&2
   fail "${tried[*]}: cannot make a virtual environment (on Debian and Ubuntu: install python3-venv)"
 }
 
 install_project() {
   local venv=$1 extra=$2 stamp=$1/beasy-sched-installed now
-  [ -z "$CONSTRAINTS" ] || [ -f "$CONSTRAINTS" ] || fail "BEASY_CONSTRAINTS=$CONSTRAINTS is no file"
+  [ -z "$CONSTRAINTS" ] || [ -f "$CONSTRAINTS" ] || fail "BEASY_CONSTRAINTS=$CONSTRAINTS is not a file"
   now="$ROOT $(cat "$ROOT/pyproject.toml" ${CONSTRAINTS:+"$CONSTRAINTS"} | cksum)"
   if [ -f "$stamp" ]; then
     case $(cat "$stamp") in
@@ -89,17 +89,17 @@ install_project() {
       *" dev") extra=dev ;; # an environment that had the tools keeps them
     esac
   fi
-  echo "Installing the project and what it needs into $venv (once) ..." >&2
-  # --use-pep517: pip before 23.1 cannot build pybatsim in the old way without the package wheel
+  echo "Installing the project and its dependencies into $venv (once) ..." >&2
+  # --use-pep517: without it, pip before 23.1 needs the package wheel to build pybatsim
   "$venv/bin/python" -m pip install -q --disable-pip-version-check --use-pep517 \
     ${CONSTRAINTS:+-c "$CONSTRAINTS"} -e "$ROOT${extra:+[$extra]}" || installing_failed
   echo "$now $extra" >"$stamp"
 }
 
 installing_failed() {
-  echo "$(basename "$0"): installing failed, see pip's message above. Without a network, or a package index that it" >&2
-  echo "can reach, nothing can be installed: BEASY_VENV=DIR uses an environment that is there. Where a version of" >&2
-  fail "constraints.txt cannot be had, BEASY_CONSTRAINTS= (empty) installs the newest ones. Then run this again"
+  echo "$(basename "$0"): installation failed, see pip's message above. If the package index cannot be reached," >&2
+  echo "use an existing environment with BEASY_VENV=DIR. If a version of constraints.txt is not available," >&2
+  fail "install the newest versions with BEASY_CONSTRAINTS= (empty). Then run this again"
 }
 
 # Make the environment, and hand over to a command of the program in it: hand_over COMMAND [ARGUMENT ...]
@@ -110,7 +110,7 @@ hand_over() {
   for word in "$@"; do
     if [ "$word" = --help ] || [ "$word" = -h ]; then
       "$BIN/python" -m beasy_sched "$1" --help
-      printf '\n%s\n' "$(basename "$0") is 'beasy-sched $1' in an environment of its own. Variables: PYTHON names the Python for it;" \
+      printf '\n%s\n' "$(basename "$0") is 'beasy-sched $1' in its own environment. Variables: PYTHON names the Python for it;" \
         "BEASY_VENV=DIR uses a ready environment and installs nothing; BEASY_CONSTRAINTS=FILE names the versions" \
         "to install (default: scripts/constraints.txt; empty: the newest)."
       exit

@@ -1,4 +1,4 @@
-"""What an installed beasy-sched can do with its extras, and what it says of those that it lacks.
+"""Features of an installed beasy-sched with its extras, and its messages about missing extras.
 
 ``python extras_smoke.py [EXTRA ...]`` runs in the environment of that Python, which has these extras and no
 others, in a temporary folder: each extra's commands must work, and those of all others must name the extra
@@ -110,7 +110,7 @@ def beasy(*arguments: str) -> list[str]:
 
 
 def python(script: str, *arguments: str) -> list[str]:
-    """A script in a file of its own, with arguments."""
+    """A script in a separate file, with arguments."""
     path = Path(f"script{abs(hash(script))}.py")
     path.write_text(script)
     return [sys.executable, str(path), *arguments]
@@ -137,7 +137,7 @@ def data() -> None:
 
 
 def plan() -> None:
-    """A plan, a run that follows it, and one whose plans are made while it goes on."""
+    """Make a plan, a run that follows it, and a run with plans made during the run."""
     done(beasy(*PLAN))
     done(beasy("simulate", *RUN, "--policy", "beasy", "--plan", "plan.msgpack", "-e", "beasy", "-q"))
     replan = ("--windows", "2", "--replan", "window", "-e", "replanned", "-q")

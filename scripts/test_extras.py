@@ -1,4 +1,4 @@
-"""Tries each extra of the project in an environment of its own; "scripts/test_extras --help" tells more."""
+"""Test each extra in a separate environment; "scripts/test_extras --help" prints the details."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = ("none", "data", "plan", "plot", "report", "dask", "metrics", "pybatsim", "learn", "life", "bundle")
 PIP = ("-m", "pip", "install", "-q", "--disable-pip-version-check", "--use-pep517", "--no-compile")
-# --use-pep517: pip before 23.1 cannot build pybatsim in the old way without the package wheel
+# --use-pep517: without it, pip before 23.1 needs the package wheel to build pybatsim
 HELP = """\
-For each extra: makes a new environment, installs the project with this extra alone, and tries what it is for
-(a plan, a figure, a report, a campaign, ...); of every other extra, checks that its commands name it.
+For each extra: makes a new environment, installs the project with this extra alone, and tests its features
+(a plan, a figure, a report, a campaign, ...); checks that the commands of every other extra
+name that extra.
 Environments are removed at the end. pip's cache saves most of the downloads."""
 
 
@@ -32,7 +33,7 @@ def main() -> int:
     parser.add_argument("-j", "--jobs", type=int, default=min(os.cpu_count() or 1, 4), help="at a time")
     given = parser.parse_args()
     if not 1 <= given.jobs <= 1000:
-        parser.error(f"--jobs: found {given.jobs}, expected a whole number from 1 to 1000")
+        parser.error(f"--jobs: found {given.jobs}, expected an integer from 1 to 1000")
     unknown = [extra for extra in given.extras if extra not in EXTRAS]
     if unknown:
         parser.error(f"unknown extra {unknown[0]!r}; there are {', '.join(EXTRAS)}")

@@ -1,10 +1,10 @@
-"""What a paper claims, as data, and whether our runs bear it out: a `Sample` of them, which is resampled.
+"""Claims of a paper as data, and their verification with a `Sample` of our runs, which is resampled.
 
-A `Statement` is true or false of our executions, and of each resample. A claim *holds* where its statement
-is true of ours and of 95 % of the resamples, *does not hold* where it is false of ours and of 95 % of them;
+A `Statement` is true or false of our executions, and of each resample. A claim *holds* if its statement
+is true of ours and of 95 % of the resamples, *does not hold* if it is false of ours and of 95 % of them;
 otherwise it is *undecided*.
 
-A study of a further paper needs its claims, quantities and figures; all else is here and in `figures`.
+A study of a further paper needs its claims, quantities and figures; the rest is here and in `figures`.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def every(statements: Iterable[Statement]) -> Several:
 
 
 def _named(statement: Statement) -> str:
-    """Where a statement is about one scenario, policy and measure: which."""
+    """Scenario, policy and measure of a statement about a single one of each."""
     source = getattr(statement, "quantity", statement)
     parts = [getattr(source, name, None) for name in ("scenario", "policy", "measure")]
     words = [str(part) for part in parts if part]
@@ -167,13 +167,13 @@ class Claim:
 
     name: str
     part: str
-    """Part of the paper that the claim stands in, or scenario that it is about."""
+    """Part of the paper that contains the claim, or scenario that it is about."""
     text: str
     statement: Statement
     paper: str = ""
     number: float | None = None
     universal: bool = False
-    """Whether the claim is about every execution: one against it refutes it, and resamples say nothing."""
+    """Whether the claim is about every execution: one counterexample refutes it, without resamples."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def claim_table(
 
 
 def tally(verdicts: Iterable[Verdict]) -> str:
-    """How many claims hold, do not hold, and so on, of those that could be judged."""
+    """Numbers of claims that hold, do not hold, and so on, of those that could be judged."""
     counts = Counter(verdict.ruling for verdict in verdicts)
     judged = (ruling for ruling in Ruling if ruling is not Ruling.NOT_RUN and counts[ruling])
     return ", ".join(f"{counts[ruling]} {ruling.value}" for ruling in judged)

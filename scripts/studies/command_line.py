@@ -32,7 +32,7 @@ STOPPED = "stopped; completed runs are kept, and the same command continues"
 def parser_of(
     name: str, description: str, *, quick: str, out: str, prog: str = ""
 ) -> argparse.ArgumentParser:
-    """Return a parser with the options of all studies; ``prog`` names one that is no reproduction."""
+    """Return a parser with the options of all studies; ``prog`` names one that is not a reproduction."""
     parser = argparse.ArgumentParser(
         prog=f"scripts/{prog or f'reproduce_{name}'}", description=description, epilog=ENVIRONMENT
     )
@@ -98,7 +98,7 @@ def present(
 
 
 def page_of(title: str, origin: str, tables: Iterable[TextTable], figures: Iterable[Path]) -> str:
-    """Return a page in Markdown: where the numbers come from, the tables, and the figures beside it."""
+    """Return a page in Markdown: the source of the numbers, the tables, and links to the figures."""
     items = "\n".join(f"- {line}" for line in origin.splitlines())
     pictures = [f"![{path.stem}](figures/{path.name})\n" for path in figures if path.suffix == ".png"]
     parts = [f"# {title}\n", f"{items}\n", "## Tables\n", markdown_of(tables)]
@@ -106,19 +106,19 @@ def page_of(title: str, origin: str, tables: Iterable[TextTable], figures: Itera
 
 
 def stamp(command: str) -> str:
-    """Return the line that tells by which command, when, by which version and where results were made."""
+    """Return the line with the command, date, version and machine of the results."""
     return f"Written by `{command}` on {datetime.now(timezone.utc):%Y-%m-%d}; {program()}."
 
 
 def cautions(extent: Extent, trial: str) -> list[str]:
-    """Return lines that tell what speaks against the results; ``trial`` names a small evaluation."""
+    """Return warnings about the validity of the results; ``trial`` names a small evaluation."""
     lines = []
     if min(extent.seeds.start, extent.days.start) < TUNING_BELOW:
         lines.append(
-            f"Seeds below {TUNING_BELOW} may have been used to tune policies: the results are not fresh."
+            f"Seeds below {TUNING_BELOW} may have been used to tune policies: results are not independent."
         )
     if extent.small:
-        lines.append(f"{trial}: one day, one noise. It proves nothing.")
+        lines.append(f"{trial}: one day, one noise seed. It is not conclusive.")
     return lines
 
 

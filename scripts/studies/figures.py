@@ -1,7 +1,7 @@
-"""Figures as the papers print them: one style in colours that the colour-blind can tell apart.
+"""Figures in the style of the papers, in colours that the colour-blind can distinguish.
 
-Over time: states of charge, predictions, demand and production. Of results: what became of the jobs, how
-far the battery ends from its target, waste, and boxes over executions.
+Over time: states of charge, predictions, demand and production. Of results: outcomes of jobs, distance
+of the battery from its target at the end, waste, and boxes over executions.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def prediction_figure(hours: FloatArray, production: Forecast, demand: Forecast 
 
 @dataclass(frozen=True)
 class PowerCurves:
-    """Powers as forecast (W per step), and as they really came in some cases."""
+    """Powers as forecast (W per step), and actual powers in some cases."""
 
     title: str
     foreseen_w: FloatArray
@@ -242,7 +242,7 @@ OUTCOMES: Final = (
     ("not_completely_finished_pct", "not completely finished", PURPLE, "xxxx"),
     ("killed_pct", "killed", VERMILLION, "////"),
 )
-"""Column, name, colour and hatch of what may become of a job, in the order of the paper's Fig. 9."""
+"""Column, name, colour and hatch of each outcome of a job, in the order of the paper's Fig. 9."""
 _HEIGHT: Final = 0.72
 
 
@@ -258,7 +258,7 @@ class MeanBars:
 def outcome_figure(
     policies: Sequence[str], outcomes: Mapping[str, FloatArray], distance: MeanBars, wasted: MeanBars
 ) -> Any:
-    """Draw what became of the jobs, how far the battery ends from its target, and the energy wasted."""
+    """Draw the outcomes of jobs, the battery's distance from its target at the end, and the energy wasted."""
     figure, (jobs, soc, waste) = new_figure(TWO_COLUMNS_IN, 2.35, 1, 3, sharey=True, width_ratios=[1.5, 1, 1])
     places = np.arange(len(policies))
     left = np.zeros(len(policies))
@@ -284,9 +284,9 @@ def outcome_figure(
 
 
 def _draw_bars(panel: Any, places: Any, bars: MeanBars, color: str, sign: str) -> None:
-    """Bars with intervals, each labelled with its mean, beside the end of the interval.
+    """Bars with intervals, each labelled with its mean, next to the end of the interval.
 
-    ``sign`` is "+" to write a plus, too.
+    ``sign`` is "+" to write positive values with a plus.
     """
     panel.barh(places, bars.mean, _HEIGHT, color=color, alpha=0.75)
     errors = np.maximum([bars.mean - bars.low, bars.high - bars.mean], 0.0)

@@ -1,7 +1,7 @@
-"""What the papers' studies share: runs in a folder, each executed once, despite interruptions.
+"""Common part of the papers' studies: runs in a folder, each executed once, despite interruptions.
 
 The folder holds ``study.json`` (what the study is), ``rows/`` (one small file for each run that has ended:
-the journal) and, once all have, ``runs.parquet``. What its runs are, and what they read, each study says.
+the journal) and, once all have, ``runs.parquet``. Each study defines its runs and their inputs.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Study(ABC, Generic[Run, Result]):
 
     @abstractmethod
     def _described(self, run: Run) -> Mapping[str, Any]:
-        """Return what the table says of a run, whatever its result."""
+        """Return the columns of a run that do not depend on its result."""
 
     def begin(self) -> None:
         """Make the folder, or check that it belongs to the same study. Raises ConfigError."""
@@ -158,5 +158,5 @@ class Study(ABC, Generic[Run, Result]):
         return pandas.DataFrame(list(self._rows()))
 
     def cpu_s(self) -> float:
-        """Processor time of all runs, s."""
+        """CPU time of all runs, s."""
         return sum(result.cpu_s for _, result in self._results())

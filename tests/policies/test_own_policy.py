@@ -143,4 +143,4 @@ def test_easy_with_a_rule_of_ones_own(folder: Path) -> None:
     done = beasy(folder, "simulate", *files, "--policy", "sunny:Sunny", "-o", "out")
     assert done.returncode == 0, done.stderr
     log = (folder / "out_decisions.jsonl").read_text("utf-8")
-    assert "waits for the sun" in log
+    assert "waits for solar power" in log

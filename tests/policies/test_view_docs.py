@@ -18,9 +18,7 @@ from beasy_sched.model.cluster import Cluster
 
 PAGE = (Path(__file__).parents[2] / "docs/guides/own-policies.md").read_text("utf-8")
 SECTION, _, ENERGY = (
-    PAGE.partition("## What a policy sees")[2]
-    .partition("\n## ")[0]
-    .partition("### Energy of the current step")
+    PAGE.partition("## The view")[2].partition("\n## ")[0].partition("### Energy of the current step")
 )
 LISTS = SECTION.partition("A `Job` has")[0]
 

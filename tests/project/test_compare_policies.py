@@ -114,9 +114,9 @@ def test_a_comparison_and_once_more(
     assert compare(chosen) == 0
     out, told = capsys.readouterr()
     assert "2 runs, 2 executed" in told
-    for title in ("Means: tiny cases", "What could be had: tiny cases", "Differences from easy: tiny cases"):
+    for title in ("Means: tiny cases", "Upper bound: tiny cases", "Differences from easy: tiny cases"):
         assert title in out
-    assert "It proves nothing." in out
+    assert "It is not conclusive." in out
     tables, _, origin = out.partition("2 runs; noise: seed")
     assert origin
     assert max(map(len, tables.splitlines())) <= 120

@@ -121,4 +121,7 @@ def test_the_default_image_is_one_that_the_guide_says_is_known():
     assert image is not None
     assert f"The default image is `{image[1]}`." in GUIDE
     tag = image[1].rpartition(":")[2]
-    assert f"`{tag}`" in GUIDE.partition("public repositories use the tags")[2].partition(":")[0]
+    assert (
+        f"`{tag}`"
+        in GUIDE.partition("Public repositories use Batsim's images with the tags")[2].partition(":")[0]
+    )

@@ -100,7 +100,7 @@ def test_the_versions_are_those_of_the_constraints_and_installed_anew_when_they_
     assert (constraints(), project.installs()) == ([], ["project[dev]"])
     missing = project.use(BEASY_CONSTRAINTS="nowhere.txt")
     assert missing.returncode == 1
-    assert missing.stderr == "test: BEASY_CONSTRAINTS=nowhere.txt is no file\n"
+    assert missing.stderr == "test: BEASY_CONSTRAINTS=nowhere.txt is not a file\n"
 
 
 def test_the_tools_are_added_and_stay(project: Project):
@@ -125,9 +125,9 @@ def test_a_failed_installation_is_told_and_tried_again(project: Project):
     failed = project.use(PIP_EXIT_CODE="1")
     assert failed.returncode == 1
     told = " ".join(failed.stderr.splitlines()[-3:])
-    assert told.startswith("test: installing failed, see pip's message above. Without a network")
-    assert "BEASY_CONSTRAINTS= (empty) installs the newest" in told
-    assert "BEASY_VENV=DIR uses an environment that is there" in told
+    assert told.startswith("test: installation failed, see pip's message above. If the package index")
+    assert "install the newest versions with BEASY_CONSTRAINTS= (empty)" in told
+    assert "use an existing environment with BEASY_VENV=DIR" in told
     assert project.use().returncode == 0
     assert project.installs() == ["project[dev]"]
 

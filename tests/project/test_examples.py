@@ -65,7 +65,7 @@ def test_greenslot_prints_what_the_page_shows(played: Path):
 @pytest.mark.timeout(900)
 def test_all_outputs_are_listed(played: Path):
     table = r"\w+\.(?:csv|jsonl?)"
-    named = set(re.findall(f"`({table})`", EXAMPLES.partition("## What a run writes")[2]))
+    named = set(re.findall(f"`({table})`", EXAMPLES.partition("## Output files of a run")[2]))
     paths = [path for run in ("easy", "greenslot", "year/beasy/run") for path in played.glob(f"out/{run}_*")]
     written = {name for path in paths if re.fullmatch(table, name := path.name.partition("_")[2])}
     assert named == written

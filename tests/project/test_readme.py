@@ -62,7 +62,7 @@ def test_the_python_lines_run(place: Path):
 def test_the_policies_that_are_shown_exist():
     shown = re.findall(r"^\| `([\w-]+)` \|", README.partition("## Policies")[2].partition("\n## ")[0], re.M)
     done = run(sys.executable, "-m", "beasy_sched", "policies")
-    compared = re.findall(r"^([a-z-]+) +\d+\.\d ", README.partition("## See what")[0], re.M)
+    compared = re.findall(r"^([a-z-]+) +\d+\.\d ", README.partition("## Inspecting a run")[0], re.M)
     assert len(compared) == 9
     assert {*shown} >= {*compared, "easy", "greenslot"}
     assert {*shown} < {line.split()[0] for line in done.stdout.splitlines()}
@@ -71,7 +71,7 @@ def test_the_policies_that_are_shown_exist():
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_story_of_a_job_is_what_is_told(played: Path):
-    command, told = re.findall(r"`beasy-sched (explain [^`]+)` tells.*?```text\n(.*?)```", README, re.DOTALL)[
+    command, told = re.findall(r"`beasy-sched (explain [^`]+)` shows.*?```text\n(.*?)```", README, re.DOTALL)[
         0
     ]
     done = run(sys.executable, "-m", "beasy_sched", *command.split(), cwd=played)

@@ -32,7 +32,7 @@ def test_a_run_that_is_there(tmp_path: Path):
     [
         ("unknown", "expected one of"),
         ("learning=no-such-folder", "expected the folder of a run"),
-        ("greenslot-files", "requires files of your own"),
+        ("greenslot-files", "requires your own files"),
     ],
 )
 def test_mistakes_end_with_2(study: str, message: str, tmp_path: Path):

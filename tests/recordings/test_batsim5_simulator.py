@@ -173,7 +173,7 @@ def test_no_recording_is_left_out() -> None:
 
 
 def test_the_figures_in_the_docs_are_up_to_date() -> None:
-    text = DOCS.read_text().partition("### What was compared")[2].partition("\n## ")[0]
+    text = DOCS.read_text().partition("### Validation")[2].partition("\n## ")[0]
     alike = len(PLAYED) - len(OTHERWISE)
     for figure in (
         f"{alike} of the 105",

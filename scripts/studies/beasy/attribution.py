@@ -1,8 +1,8 @@
-"""Which reading of the BEASY paper makes which claims true: one reading changed at a time, and all together.
+"""Effect of readings of the BEASY paper on its claims: one reading changed at a time, and all together.
 
-The paper leaves open what its competitors do with running jobs and shortages, what its plans know of single
-jobs, what `power-reactive` counts, and the sizes of its site. A variant changes one of our answers; the runs
-of all policies that it can make a difference to are repeated, and judged together with the others' runs.
+The paper does not specify how its competitors treat running jobs and shortages, what its plans use of single
+jobs, what `power-reactive` counts, and the sizes of its site. A variant changes one of our readings; the runs
+of all policies that it affects are repeated, and judged together with the runs of the others.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def together(*changes: Change) -> Change:
 
 
 def with_production(factor: float) -> Change:
-    """Sun and wind ``factor`` times as strong."""
+    """Solar and wind power ``factor`` times as strong."""
 
     def change(scenario: Scenario) -> Scenario:
         tuples = []
@@ -122,8 +122,8 @@ READINGS: Final[tuple[Variant, ...]] = (
         (*_PLANNED, "power-reactive"),
     ),
     Variant("battery-half", "half the battery (100 kWh)", changed_battery(0.5), PAPER_POLICIES),
-    Variant("more-power", "a quarter more sun and wind", with_production(1.25), PAPER_POLICIES),
-    Variant("less-power", "15 % less sun and wind", with_production(0.85), PAPER_POLICIES),
+    Variant("more-power", "a quarter more solar and wind power", with_production(1.25), PAPER_POLICIES),
+    Variant("less-power", "15 % less solar and wind power", with_production(0.85), PAPER_POLICIES),
     Variant("jobs-to-the-end", "jobs arrive up to the end", with_workload(quiet_end_h=0.0), PAPER_POLICIES),
     Variant("jobs-900", "900 jobs in both workloads", with_workload(jobs=900), PAPER_POLICIES),
     Variant("spend-all", "BEASY spends all of a surplus", with_options(("beasy",), spend="all"), ("beasy",)),
@@ -134,7 +134,7 @@ READINGS: Final[tuple[Variant, ...]] = (
         ("beasy",),
     ),
 )
-"""Readings of the paper: each changes one of our answers, or several, as the table's first column says."""
+"""Readings of the paper: each changes one or several of our readings, named in the table's first column."""
 
 
 @dataclass(frozen=True)
@@ -242,10 +242,10 @@ def study_in_variant(runs: pd.DataFrame, varied: pd.DataFrame, variant: Variant)
 def attribution_table(
     runs: pd.DataFrame, varied: pd.DataFrame, variants: Sequence[Variant], *, title: str = "Readings"
 ) -> TextTable:
-    """How far each variant agrees with the paper: of all days together, and of each alone on average."""
+    """Agreement of each variant with the paper: of all days together, and of single days on average."""
     same, studies = _studies(runs, varied, variants)
     days = _days(same)
-    body = [_agreement_row("as they are", study_of(same), map(study_of, days))]
+    body = [_agreement_row("unchanged", study_of(same), map(study_of, days))]
     for variant, study in studies:
         body.append(
             _agreement_row(variant.title, study, (study_in_variant(day, varied, variant) for day in days))
@@ -269,7 +269,7 @@ def unmet_table(runs: pd.DataFrame, varied: pd.DataFrame, variants: Sequence[Var
         claim = verdict.claim
         found = "; ".join(title for title, those in truths if those[claim.name])
         body.append((claim.name, claim.text, claim.paper, verdict.ours, found or "none"))
-    head = ("Claim", "What the paper says", "Paper", "Ours", "True where")
+    head = ("Claim", "Statement of the paper", "Paper", "Ours", "True where")
     return TextTable("Claims that are false, and the readings in which they are true", head, body)
 
 

@@ -1,8 +1,8 @@
-"""What Sections V-A and V-B of the BEASY paper say of its results, claim by claim, in our words.
+"""Claims of Sections V-A and V-B of the BEASY paper about its results, in our words.
 
-"Killed" is Table I's count (killed, reached the walltime, still running) where ranks are meant, and ``shot`` (killed
-for lack of energy) where the text gives a share of killed jobs. Where the text is vague, the limit is ours and stands in the
-claim's text. A printed number counts as found within the tolerances below: our site is not the paper's.
+"Killed" is Table I's count (killed, reached the walltime, still running) in claims about ranks, and ``shot`` (killed
+for lack of energy) in claims about a share of killed jobs. Where the text is vague, the limit is ours and part of the
+claim's text. A printed number is reproduced within the tolerances below: our site is not the paper's.
 """
 
 # ruff: noqa: E501
@@ -30,7 +30,7 @@ class PolicyQuantity:
 
     @property
     def unit(self) -> str:
-        """The measure's, unless said otherwise."""
+        """Unit of the measure, unless given."""
         return MEASURES[self.measure].unit
 
     def values(self, study: Study) -> FloatArray:
@@ -92,7 +92,7 @@ class WhereWorst(PolicyQuantity):
 
 
 class LeadOfWorst(PolicyQuantity):
-    """How far the second largest value of a policy lies above the largest of all others."""
+    """Difference of the second largest value of a policy and the largest of all others."""
 
     def _of(self, sample: PolicySample) -> FloatArray:
         own = np.where(sample.weights > 0, sample.of(self.measure, self.policy), -np.inf)

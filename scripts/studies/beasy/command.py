@@ -63,7 +63,7 @@ SCENARIOS = {
 }
 WHAT = {
     "critical": "the four critical scenarios of the BEASY paper (Section V-A)",
-    "average": "the average cases of the BEASY paper (Section V-B): ten plans, ten noises each",
+    "average": "the average cases of the BEASY paper (Section V-B): ten plans, ten noise seeds each",
 }
 SEEDS = {"critical": 2, "average": 10}
 """Number of seeds for each pair of workload and production, of which there are five and ten."""
@@ -90,7 +90,7 @@ def _parser(headline: str) -> argparse.ArgumentParser:
         headline,
         f"Reproduce {WHAT[headline]}: run the eight policies, compare the paper's Table I, numbers and "
         "claims with ours, and draw its figures. Completed runs are not repeated.",
-        quick="one day, fewer jobs, one seed; the results prove nothing",
+        quick="one day, fewer jobs, one seed; the results are not conclusive",
         out="out/reproduction",
     )
     add = parser.add_argument
@@ -100,13 +100,13 @@ def _parser(headline: str) -> argparse.ArgumentParser:
         metavar="N",
         help=f"seeds under the papers' guard (default: {SEEDS[headline]})",
     )
-    add("--shed-seeds", type=count(0), metavar="N", help="how many of them to run under our guard, too "
+    add("--shed-seeds", type=count(0), metavar="N", help="number of these seeds also run under our guard "
         f"(shed with veto; default: {SHED_SEEDS}; 0 for none)")  # fmt: skip
     if headline == "critical":
-        add("--ablation-seeds", type=count(0), default=0, metavar="N", help="how many of them to run in each "
-            "variant of the ablation (default: 0 for none)")  # fmt: skip
-    add("--readings-seeds", type=count(0), default=0, metavar="N", help="how many of them to run in each "
-        "reading of what the paper leaves open (default: 0 for none)")  # fmt: skip
+        add("--ablation-seeds", type=count(0), default=0, metavar="N", help="number of these seeds run in "
+            "each variant of the ablation (default: 0 for none)")  # fmt: skip
+    add("--readings-seeds", type=count(0), default=0, metavar="N", help="number of these seeds run in each "
+        "reading of the paper (default: 0 for none)")  # fmt: skip
     add("--scenario", type=Path, action="append", metavar="NAME|FILE", help="use this scenario (may be "
         "repeated); its guards are replaced by those of this command, and its seeds are counted from its "
         "first one")  # fmt: skip
@@ -201,13 +201,13 @@ def readings_tables(chosen: argparse.Namespace) -> Iterator[TextTable]:
 
 
 def provenance(campaign: Campaign) -> str:
-    """Return where the numbers come from, in a few lines."""
+    """Return the source of the numbers, in a few lines."""
     runs, timings = campaign.runs, campaign.timings
     seeds = sorted(runs["seed"].unique())
     missing = left_out(runs)
     lines = [
         f"{len(runs)} runs: {', '.join(runs['scenario'].unique())}; noise seeds {seeds[0]} to {seeds[-1]}; "
-        f"{timings['cpu_s'].sum():.0f} s of processor time, {timings['cpu_s'].mean():.2f} s per run.",
+        f"{timings['cpu_s'].sum():.0f} s of CPU time, {timings['cpu_s'].mean():.2f} s per run.",
         "Intervals: 95 %, bootstrap over executions (plans first, where there are several), seed 1.",
     ]
     if missing:

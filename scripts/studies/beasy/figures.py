@@ -98,7 +98,7 @@ def make_closeups(campaign: Campaign, runs: Iterable[str], out: Path, *, jobs: i
 OUTCOME_NUMBERS: Final = {"best-begin": 9, "best-end": 11, "worst-begin": 12, "worst-end": 13}
 """The paper's figure of each critical scenario."""
 COMPARED: Final = ("workload-reactive", "beasy")
-"""Whose states of charge Figures 10 and 15 compare."""
+"""Policies whose states of charge Figures 10 and 15 compare."""
 
 
 def critical_figures(

@@ -151,7 +151,7 @@ HEADLINES: Final = ("critical", "average")
 
 @dataclass(frozen=True)
 class Size:
-    """Number of seeds of each part; 0 leaves the part out."""
+    """Number of seeds of each part; 0 omits the part."""
 
     headline: int
     shed: int
@@ -212,7 +212,7 @@ best where it is highest, as in the paper."""
 TABLE_MEASURES: Final = ("finished", "killed", "soc", "wasted")
 """Measures of Table I."""
 MEAN_MEASURES: Final = (*TABLE_MEASURES, "slowdown")
-"""Measures whose means are told: the slowdown is in no table of the paper."""
+"""Measures whose means are reported: the slowdown is in no table of the paper."""
 
 
 SCENARIO_TITLES: Final[Mapping[str, str]] = {
@@ -350,7 +350,7 @@ def verdict_tables(verdicts: Sequence[Verdict]) -> list[TextTable]:
     """The numbers that the paper prints, and ours; and all claims that could be judged."""
     printed = [verdict for verdict in verdicts if verdict.claim.number is not None]
     name = {"Claim": "claim.name"}
-    both = {"What the paper says": "claim.text", "Paper": "claim.paper", "Ours": "ours"}
+    both = {"Statement of the paper": "claim.text", "Paper": "claim.paper", "Ours": "ours"}
     columns = {**name, "Verdict": "ruling.value", **both, "True in": "true_in"}
     title = f"Claims: {tally(verdicts)}"
     return [

@@ -1,1 +1,1 @@
-"""All policies on the same executions, and what they could have done at best."""
+"""All policies on the same executions, and an upper bound."""

@@ -1,9 +1,9 @@
-"""How many jobs could be finished at best: a linear program that knows everything in advance.
+"""Upper bound on the number of finished jobs: a linear program with perfect information.
 
-It knows the exact production and run times. Its jobs are fluid: they may be interrupted, and finished in
-part; they take the least energy per flop that a server can have, and servers are asleep whenever they do not
-compute, at once and for nothing. The battery must never be below its minimum, and be at its target at the
-end, unless not even a sleeping site could do that. No run that keeps both can finish more.
+It uses the actual production and run times. Its jobs are fluid: they may be interrupted, and finished in
+part; they take the least energy per flop of any server, and servers sleep whenever they do not
+compute, immediately and without cost. The battery must never be below its minimum, and be at its target at
+the end, unless not even a sleeping site could reach it. No run that keeps both can finish more.
 
 Let f_j be the part of job j that is finished, W_j its work, r_j its hosts, a_j its arrival and T the end. The
 work C(t) that is done by t lies between two sums of what each job must, and can, have done by then at full
@@ -54,7 +54,7 @@ class ClairvoyantBound(msgspec.Struct, frozen=True):
     work_pct: float
     """Most work that can be finished, % of that submitted (flops); its optimum is not that of the jobs."""
     in_time_pct: float
-    """Share of jobs, %, that arrive early enough to end at all, at full speed and with any amount of
+    """Share of jobs, %, that arrive early enough to end, at full speed and with any amount of
     energy."""
 
 
@@ -135,7 +135,7 @@ def clairvoyant_bound(
     powers, and where highspy is missing; BeasyError where the solver fails.
     """
     if site.storage.hydrogen is not None or site.metered:
-        raise ConfigError("the bound is for sites with sun, wind and a battery, without hydrogen and grid")
+        raise ConfigError("the bound is for sites with solar, wind and a battery, without hydrogen and grid")
     servers = fluid_servers(platform)
     end_h = len(renew_w) * site.step_s / SECONDS_PER_HOUR
     jobs = fluid_jobs(workload, servers.speed_flops, end_h)

@@ -1,4 +1,4 @@
-"""Compare policies on the same executions: means, paired differences, and what could be had at best.
+"""Compare policies on the same executions: means, paired differences, and an upper bound.
 
 Started by scripts/compare_policies, which makes the environment.
 """
@@ -79,10 +79,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = parser_of(
         "",
         "Compare policies on the same executions: the critical and the average cases of the BEASY paper, on "
-        "days and noises of your choice, and average cases in which a forecast is wrong. Prints means and "
-        "paired differences. Completed runs are not repeated.",
+        "days and noise seeds of your choice, and average cases in which a forecast is wrong. Prints means "
+        "and paired differences. Completed runs are not repeated.",
         prog="compare_policies",
-        quick="one day, fewer jobs, one noise, fewer cases and policies; the results prove nothing",
+        quick="one day, fewer jobs, one noise seed, fewer cases and policies; the results are not conclusive",
         out="out/comparison",
     )
     add = parser.add_argument
@@ -92,14 +92,14 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add("--against", default="beasy", metavar="POLICY",
         help="the policy that the others are compared with (default: %(default)s)")  # fmt: skip
     add("--cases", type=names, metavar="A,B,...",
-        help=f"of {', '.join(case.name for case in CASES)}; '{REAL}' alone for nothing but files of your own "
+        help=f"of {', '.join(case.name for case in CASES)}; '{REAL}' alone for only your own files "
         f"(default: {','.join(DEFAULT_CASES)})")  # fmt: skip
     add("--seeds", type=seeds, metavar="A:B", help="seeds of the noise, from A to before B "
         f"(default: {SEEDS.start}:{SEEDS.stop}); tuning uses seeds below {TUNING_BELOW}")  # fmt: skip
     add("--days", type=seeds, metavar="A:B", help="seeds of the days, a pair of workload and "
         f"sky each, in all cases but 'critical' (default: {DAYS.start}:{DAYS.stop})")  # fmt: skip
     add("--seeds-per-day", type=count(1), default=3, metavar="N",
-        help="how many of the noise's seeds each pair of days gets (default: %(default)s; one where a "
+        help="noise seeds of each pair of days (default: %(default)s; one if a "
         "forecast is wrong)")  # fmt: skip
     add("--guard", choices=["both", *(guard.mode.value for guard in PAPER_GUARDS)], default="both",
         help="kill-all without veto, as in the papers; shed with veto; or both (default), but the first only "
@@ -191,7 +191,7 @@ def _figures(
 
 
 def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:
-    """Return where the numbers come from, in a few lines."""
+    """Return the source of the numbers, in a few lines."""
     runs, timings, extent = campaign.runs, campaign.timings, chosen.extent
     cpu_s = timings.set_index("run")["cpu_s"].reindex(runs["run"]).to_numpy()
     per_policy = runs.assign(cpu_s=cpu_s).groupby("policy", sort=False)["cpu_s"].mean()
@@ -199,7 +199,7 @@ def provenance(chosen: argparse.Namespace, campaign: Campaign) -> str:
         f"{len(runs)} runs; noise: seeds {', '.join(map(str, extent.day_seeds))} for each pair of days (the"
         f" first where a forecast is wrong); days: seeds {span(extent.days)}, in critical those of the"
         " scenario files.",
-        f"{timings['cpu_s'].sum():.0f} s of processor time; per run: "
+        f"{timings['cpu_s'].sum():.0f} s of CPU time; per run: "
         + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in per_policy.items())
         + ".",
         *cautions(extent, "A quick comparison"),

@@ -110,7 +110,7 @@ def finished_jobs(folder: Path) -> set[str]:
 def finished_by_size(workload: Path, finished: set[str], parts: int = _PARTS) -> FloatArray:
     """Return the share (%) of jobs that finished in each of ``parts`` equal groups, the least work first.
 
-    Jobs of the same work stand in the order of the workload. Raises InputError.
+    Jobs of the same work have the order of the workload. Raises InputError.
     """
     known = read_workload(workload)
     work = [job.res * profile_run_s(job.profile, known.profiles, job.res, 1.0) for job in known.jobs]

@@ -1,6 +1,6 @@
 """Results of a comparison of policies: the tables of `beasy_sched.reports.paired`, and two more.
 
-A case has one scenario, or several: its means are also told scenario by scenario, and what could be had.
+A case has one scenario, or several: its means are also reported by scenario, with the upper bound.
 """
 
 from __future__ import annotations
@@ -101,14 +101,14 @@ def bound_table(title: str, sample: ComparedPolicies, bounds: Bounds, against: s
         rows.append((policy, *jobs, *flops, f"{100.0 * kept:.0f}"))
     numbers = ("fin. %", "of bound", f"gap of {against} closed %", "work %", "of bound ", "target kept %")
     note = (
-        f"{executions_text(sample)}. The bound knows production and run times beforehand and keeps the "
-        "target; a policy that ends below it may finish more. Jobs and work have bounds of their own."
+        f"{executions_text(sample)}. The bound uses the actual production and run times and keeps the "
+        "target; a policy that ends below it may finish more. Jobs and work have separate bounds."
     )
-    return TextTable(f"What could be had: {title}", ("", *numbers), rows, numbers, note)
+    return TextTable(f"Upper bound: {title}", ("", *numbers), rows, numbers, note)
 
 
 def _gap_closed(gained: FloatArray, missing: FloatArray) -> str:
-    """How much of what is missing was gained, %, with its interval; "–" where nothing is missing."""
+    """Return the closed part of the gap to the bound, %, with its interval; "–" if there is no gap."""
     if not (missing > TIE).all():
         return "–"
     closed = 100.0 * gained / missing

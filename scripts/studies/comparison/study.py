@@ -1,8 +1,8 @@
 """All policies on the same executions, as one campaign: the cases that they are compared in.
 
 A case is one scenario or several: the four critical ones of the BEASY paper, or the average ones on days of
-our choice. Its name stands before theirs, with a dot between. Days and noises are given by their seeds, so
-that a policy can be measured on others than it was tuned on.
+our choice. Its name is the prefix of their names, with a dot between. Days and noise are given by seeds, so
+that a policy can be measured on other days than it was tuned on.
 
 On real weather and a real trace, days are spread evenly over the files of the user. Plants keep the
 scenario's proportions, and are scaled until production is as much over demand, on average, as in the
@@ -54,7 +54,7 @@ SEPARATOR: Final = "."
 """Separator between the name of a case and that of a scenario."""
 CRITICAL: Final = ("best-begin", "best-end", "worst-begin", "worst-end")
 OTHER_JOBS: Final = 500_000
-"""Number added to the seed of a day where other jobs come than were forecast."""
+"""Number added to the seed of a day whose actual jobs differ from the forecast."""
 _SHAPES: Final = tuple(ARRIVAL_SHAPES)
 """Shapes of a day's arrivals: the average cases take turns, as in the scenario file."""
 
@@ -103,7 +103,7 @@ def policy_part(text: str) -> PolicyPart:
 def comparison(
     cases: Sequence[ComparisonCase], policies: Sequence[str | PolicyPart], extent: Extent
 ) -> list[Scenario]:
-    """Return the scenarios of some cases. Raises ConfigError for a policy that is not there."""
+    """Return the scenarios of some cases. Raises ConfigError for an unknown policy."""
     parts = tuple(policy_part(policy) if isinstance(policy, str) else policy for policy in policies)
     found = []
     for case in cases:
@@ -162,7 +162,7 @@ Change = Callable[[Scenario], Scenario]
 
 
 def _surprising(name: str, title: str, change: Change) -> ComparisonCase:
-    """The average cases, each pair of days with one noise and the first guard, where a forecast is wrong."""
+    """The average cases, each pair of days with one noise seed and the first guard, with a wrong forecast."""
 
     def scenarios(extent: Extent) -> list[Scenario]:
         found = average_cases(replace(extent, seeds_per_day=1, guards=extent.guards[:1]))
@@ -172,7 +172,7 @@ def _surprising(name: str, title: str, change: Change) -> ComparisonCase:
 
 
 def _demand(factor: float) -> Change:
-    """The plan is made for ``factor`` times the demand that comes."""
+    """The plan is made for ``factor`` times the actual demand."""
     return lambda scenario: replaced(scenario, plan=replaced(scenario.plan, demand_factor=factor))
 
 
@@ -216,7 +216,7 @@ CASES: Final[tuple[ComparisonCase, ...]] = (
     _surprising("short-jobs", "jobs a third as long as forecast, three times as many", _sizes(1 / 3)),
     _surprising("long-jobs", "jobs three times as long as forecast, a third as many", _sizes(3.0)),
 )
-"""All cases, in the order of the tables; those where a forecast is wrong come last."""
+"""All cases, in the order of the tables; those with a wrong forecast are last."""
 SURPRISES: Final = tuple(case.name for case in CASES[3:])
 
 
@@ -233,7 +233,7 @@ REAL: Final = "real"
 
 
 def real_case(files: OwnFiles) -> ComparisonCase:
-    """Return the case of own files; up to as many pairs of days as the extent has, with its noises."""
+    """Return the case of own files; up to as many pairs of days as the extent has, with its noise seeds."""
 
     def scenarios(extent: Extent) -> list[Scenario]:
         return [replaced(on_own_days(each, files), name=REAL) for each in average_cases(extent)]

@@ -1,8 +1,8 @@
-"""What the energy-budget paper says in Sections V-E to V-H, claim by claim, and the results it is judged by.
+"""Claims of the energy-budget paper in Sections V-E to V-H, and the results that they are judged by.
 
 The paper removes the differences between traces: a week's mean over all conditions is replaced by the mean
-over all weeks (its reference [28]). That leaves the means over weeks as they are, and the comparisons of
-conditions within a week, too.
+over all weeks (its reference [28]). This changes neither the means over weeks nor the comparisons of
+conditions within a week.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Results(Sample[Setting]):
         return float(means[0]), *MEASURES[measure].cut(*interval(means))
 
     def normalized(self, measure: str, setting: Setting) -> FloatArray:
-        """Return a measure by week, less what the week is above the others on average."""
+        """Return a measure by week, minus the week's excess over the others on average."""
         values = self.values[measure]
         return np.asarray(self.of(measure, setting) - values.mean(axis=1) + values.mean())
 
@@ -67,7 +67,7 @@ class Results(Sample[Setting]):
     def change_pct(self, measure: str, algorithm: str, *, normalized: bool = True) -> FloatArray:
         """Average change by shutdown over all budgets and weeks, % (Table II: of normalized values).
 
-        Where weeks differ much, normalized values can come near zero, and their changes mean nothing.
+        If weeks differ much, normalized values can be close to zero, and their changes are meaningless.
         """
         values, changes = self.normalized if normalized else self.of, []
         for budget in self.budgets:
@@ -262,7 +262,7 @@ CLAIMS: Final = tuple(
 
 
 def energy_claim_table(verdicts: Sequence[Verdict]) -> TextTable:
-    """The paper's claims; those about conditions that were not run are left out."""
+    """The paper's claims; those about conditions that were not run are omitted."""
     note = "Means over the budgets below 100 % unless a budget is named."
     columns = {"section": "claim.part", "claim": "claim.text", "ours": "ours", "verdict": "ruling.value"}
     return claim_table(verdicts, columns, note=note)

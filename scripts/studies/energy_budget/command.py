@@ -47,8 +47,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add("--allocation", choices=get_args(Allocation), default=EnergyBudgetOptions().allocation,
         help="processors of a job: any, or only consecutive ones as in the paper (slower)")  # fmt: skip
     add("--reservation", choices=("stock", "strict"), default=EnergyBudgetOptions().reservation,
-        help="how energy is reserved for the first waiting job: as by the paper's program, or so that it"
-        " starts when it was told to")  # fmt: skip
+        help="reservation of energy for the first waiting job: as by the paper's program, or so that it"
+        " starts at the promised time")  # fmt: skip
     chosen = read_arguments(parser, arguments)
     if chosen.quick and chosen.week:
         parser.error("--quick uses synthetic weeks: omit --week")
@@ -89,18 +89,18 @@ def reproduce(chosen: argparse.Namespace) -> int:
 
 
 def provenance(chosen: argparse.Namespace, study: EnergyStudy, results: Results) -> str:
-    """Return where the numbers come from, in a few lines."""
+    """Return the source of the numbers, in a few lines."""
     lines = [
         f"{len(study.runs)} runs of {len(study.weeks)} weeks, {chosen.allocation} processors,"
         f' reservation "{chosen.reservation}";'
-        f" {study.cpu_s():.0f} s of processor time, {chosen.jobs} concurrent runs.",
+        f" {study.cpu_s():.0f} s of CPU time, {chosen.jobs} concurrent runs.",
         "Verdicts: 95 % of 2000 resamples of the weeks, seed 1.",
     ]
     if results.left_out:
         lines.append(f"{results.left_out} weeks are excluded because one of their runs failed.")
     if not chosen.week:
         lines.append(
-            "The weeks are synthetic: they show the method, but say little about the paper's traces."
+            "The weeks are synthetic: they show the method, but do not represent the paper's traces."
         )
     if len(results.executions) < 5:
         lines.append("Too few weeks to generalize.")

@@ -107,7 +107,8 @@ def _by_budget(results: Results, measure: str) -> Any:
             settings = [Setting(algorithm, budget, shutdown) for budget in budgets]
             means, lows, highs = np.transpose([results.interval(measure, setting) for setting in settings])
             all_means += means.tolist()
-            reach = np.maximum([means - lows, highs - means], 0.0)  # rounding; percentiles beside the mean
+            # above 0 despite rounding, or percentiles on one side of the mean
+            reach = np.maximum([means - lows, highs - means], 0.0)
             look = _look(algorithm, shutdown) | {"elinewidth": 0.7, "alpha": 0.9}
             panel.errorbar(places + shift, means, reach, label=NAMES[algorithm, shutdown], **look)
         if measure == "utilization":
@@ -169,11 +170,11 @@ def _trade_offs(results: Results) -> Any:
 
 
 _NAMED: Final = (30, 60, 80)
-"""Budgets, %, that are written beside their points."""
+"""Budgets, %, that are written next to their points."""
 
 
 def _beside(algorithm: str) -> dict[str, Any]:
-    """Where a point's budget is written: where the other algorithms' are not."""
+    """Return the position of a point's budget, different from that of other algorithms."""
     at = {"powercap": (-9, 2), "reducepc": (3, -7), "energybud": (3, 3)}[algorithm]
     colour = _LOOKS[algorithm]["color"]
     return {"fontsize": 5.5, "color": colour, "xytext": at, "textcoords": "offset points"}

@@ -1,7 +1,7 @@
-"""The energy-budget study: weeks of jobs x algorithms x budgets, each run once, whatever interrupts it.
+"""The energy-budget study: weeks of jobs x algorithms x budgets, each run once, despite interruptions.
 
-Weeks are traces in SWF, or synthetic ones that take their place. Beside the files of every `Study`, the
-folder holds ``weeks/`` (the workloads).
+Weeks are traces in SWF, or synthetic weeks. In addition to the files of every `Study`, the
+folder contains ``weeks/`` (the workloads).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PERIOD_DAYS: Final = (2, 5)
 """The three middle days, to which the budget applies."""
 _JOB_SIZES: Final = {1: 35, 2: 10, 4: 15, 8: 15, 16: 15, 32: 10}
 _SYNTHETIC: Final = ((128, 1900, 1), (192, 2900, 2), (256, 3900, 3))
-"""Servers, jobs and seed of the weeks that stand in where no trace is given."""
+"""Servers, jobs and seed of the synthetic weeks used without traces."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ POLICIES: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
 }
 """Policies of the study: the paper's name, ours, and options."""
 _BLIND: Final = ("slot_s", "sleep", "internal_deadlines")
-"""Options of GreenSlot's that `conventional` has, too."""
+"""Options of `greenslot` that `conventional` also has."""
 
 
 class Load(Struct, frozen=True):
@@ -39,9 +39,9 @@ class Load(Struct, frozen=True):
     """Whether jobs keep their internal deadlines, but do not wait for other jobs: the paper's program did so
     in its study of utilization."""
     only: str = ""
-    """Name of the one workload of the three that comes (``W1``: 19 % of the site's time); empty for all."""
+    """Name of the only workload of the three used (``W1``: 19 % of the site's time); empty for all."""
     trace: str = ""
-    """Name of a `TraceWeek`, whose jobs come in place of the paper's."""
+    """Name of a `TraceWeek`, whose jobs replace the paper's."""
     deadlines: str = ""
     """Rule by which the jobs of the trace are due, such as ``factor:3``."""
 
@@ -89,7 +89,7 @@ class Case(Struct, frozen=True):
 
     @property
     def reference(self) -> Case:
-        """Case that this one is compared with: Conventional, which knows no forecast and no prices."""
+        """Case that this one is compared with: Conventional, which uses neither forecasts nor prices."""
         options = tuple(option for option in self.options if option[0] in _BLIND)
         return replace(self, policy="conventional", forecast="none", options=options)
 
@@ -280,5 +280,5 @@ def trace_rows(traces: Iterable[TraceWeek], rules: Iterable[str]) -> list[Row]:
 
 
 def _compared(case: Case) -> Case:
-    """A case for a table that shows Conventional, too."""
+    """A case for a table that also shows Conventional."""
     return case.reference if case.policy == "conventional" else case

@@ -1,9 +1,9 @@
-"""What GreenSlot's paper says in Sections 2 and 5, claim by claim.
+"""Claims of GreenSlot's paper in Sections 2 and 5.
 
-A claim has one of three kinds of data. *A*: the week "Average", whose sun is the paper's own, measured in its
-figures: one week, so numbers are judged with a tolerance of 5 points. *S*: other weeks stand in for the
-paper's, so only directions and ranges are judged, over all weeks and their resamples. *N*: not checkable
-here; such claims are listed with the reason.
+A claim has one of three kinds of data. *A*: the week "Average", whose solar power is measured in the paper's
+figures: one week, so numbers are judged with a tolerance of 5 points. *S*: other weeks replace the
+paper's, so only directions and ranges are judged, over all weeks and their resamples. *N*: cannot be checked;
+such claims are listed with the reason.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Number = Callable[[GreenResults], float]
 
 
 def _once(true: Any) -> Truth:
-    """A truth about one week: resamples say nothing."""
+    """A truth about one week: resamples do not matter."""
     return np.array([bool(true)] * 2)
 
 
@@ -232,7 +232,7 @@ def _all_weeks(policy: str, which: int, low: float, high: float, results: GreenR
 
 
 def _both_positive(results: GreenResults) -> tuple[Truth, str]:
-    """Whether both gains are above 0 in every week; tells the least of them."""
+    """Whether both gains are above 0 in every week; reports the least of them."""
     green, cost = results.gains_of_weeks("greenonly")
     true = results.other_weeks.weights @ ((green <= 0) | (cost <= 0)) == 0
     return true, f"least: green {green.min():+.0f} %, cost saved {cost.min():+.0f} %"
@@ -258,7 +258,7 @@ def _areas(results: GreenResults) -> tuple[Truth, str]:
 
 
 def _payback(results: GreenResults) -> tuple[Truth, str]:
-    """What the panels save a year with GreenSlot over what they save with Conventional: 18 over 11 years.
+    """Yearly saving of the panels with GreenSlot divided by that with Conventional: 18 over 11 years.
 
     The cost of the panels cancels out. Both numbers of years are rounded, hence the range.
     """
@@ -375,7 +375,7 @@ def verdicts_of(results: GreenResults) -> list[Verdict]:
 
 
 def green_claim_table(verdicts: Sequence[Verdict]) -> TextTable:
-    """All claims; those that cannot be judged say why."""
+    """All claims; those that cannot be judged state the reason."""
     rows: list[tuple[str, ...]] = []
     for verdict in verdicts:
         claim = verdict.claim

@@ -78,7 +78,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     add("--study", choices=[*STUDIES, "all"], action="append", default=[], metavar="NAME",
         help=f"a study beyond the paper (may be repeated): {', '.join(STUDIES)}, or all")  # fmt: skip
     add("--seeds", type=count(1), default=SEEDS, metavar="N",
-        help="synthetic weeks that stand in for each of the paper's four (default: %(default)s)")  # fmt: skip
+        help="synthetic weeks that replace each of the paper's four (default: %(default)s)")  # fmt: skip
     add("--sun", type=readable, metavar="FILE", help="solar production with dates (such as a Renewables.ninja"
         f" export of a year); {WEEKS_OF_FILE} of its weeks replace the synthetic ones")  # fmt: skip
     add("--history", type=readable, metavar="FILE", help="a year of production and conditions: the"
@@ -100,14 +100,14 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 @dataclass(frozen=True)
 class Files:
-    """What the user's own files give."""
+    """Data from the user's own files."""
 
     weeks: Sequence[SunWeek]
     """The week "Average" with the prices or the carbon intensity of a file."""
     traces: Sequence[TraceWeek]
     rules: Sequence[str]
     predicted: Sequence[SunWeek] = ()
-    """Weeks whose sun the predictor tells."""
+    """Weeks whose solar power is predicted."""
 
     @property
     def price_rows(self) -> list[Row]:
@@ -157,7 +157,7 @@ def read_files(chosen: argparse.Namespace) -> Files:
 
 def _add_files(parser: argparse.ArgumentParser) -> None:
     """Add the options for the user's own files."""
-    add = parser.add_argument_group("with files of your own").add_argument
+    add = parser.add_argument_group("with your own files").add_argument
     add("--swf", type=readable, action="append", default=[], metavar="FILE", help="a trace in SWF (may be"
         " repeated): the week, Monday 9:00 to Friday 17:00, whose load is nearest to the paper's"
         )  # fmt: skip
@@ -242,9 +242,9 @@ def all_tables(chosen: argparse.Namespace, results: GreenResults, files: Files) 
 
 
 def provenance(chosen: argparse.Namespace, study: GreenSlotStudy, results: GreenResults) -> str:
-    """Return where the numbers come from, in a few lines."""
+    """Return the source of the numbers, in a few lines."""
     lines = [
-        f"{len(study.cases)} runs, {study.cpu_s():.0f} s of processor time, {chosen.jobs} concurrent"
+        f"{len(study.cases)} runs, {study.cpu_s():.0f} s of CPU time, {chosen.jobs} concurrent"
         f" runs. {tally(verdicts_of(results))}.",
         "Slots and steps of 900 s. Green and saved: against Conventional under the same conditions.",
     ]

@@ -35,7 +35,7 @@ _ONE_DAY: Final = slice(15, 39)
 
 
 def greenslot_figures(results: GreenResults, weeks: Iterable[SunWeek] = ()) -> Figures:
-    """Yield the figures whose runs there are; of ``weeks``, those with prices from a file."""
+    """Yield the figures whose runs exist; of ``weeks``, those with prices from a file."""
     yield "figure-05", _day_figure()
     for number, (case, *_) in READ_OFF.items():
         if case in results.runs:
@@ -65,7 +65,7 @@ def _day_figure() -> Any:
 
 
 def week_figure(results: GreenResults, case: Case) -> Any:
-    """Draw green and brown power stacked, the sun above them, the price, and when workflows are due."""
+    """Draw green and brown power stacked, solar power above them, the price, and deadlines of workflows."""
     curves = {name: np.array(values) for name, values in results.runs[case].curves.items()}
     figure, panel = new_figure(TWO_COLUMNS_IN, 2.3)
     steps = len(curves["green_w"])
@@ -96,7 +96,7 @@ def week_figure(results: GreenResults, case: Case) -> Any:
 
 
 def _draw_price(panel: Any, edges_h: FloatArray, price: FloatArray, *, of_paper: bool) -> None:
-    """The price on an axis of its own, on the right: the paper's two, or whatever a file has."""
+    """The price on a separate axis on the right: the paper's two prices, or those of a file."""
     right = panel.twinx()
     right.stairs(price, edges_h, baseline=None, color=BLUE, linewidth=0.9, linestyle="--")
     panel.plot([], [], color=BLUE, linestyle="--", linewidth=0.9, label="price")
@@ -125,7 +125,7 @@ def _week_axis(panel: Any) -> None:
 
 
 def _gain_figure(results: GreenResults, case: Case) -> Any:
-    """Bars of the paper's four weeks, beside ours of Average; points are the weeks that stand in."""
+    """Bars of the paper's four weeks, next to ours of Average; points are the synthetic weeks."""
     figure, panels = new_figure(TWO_COLUMNS_IN, 2.3, 1, 2)
     bars = READ_OFF_BARS[case.policy]
     places = np.arange(len(bars))

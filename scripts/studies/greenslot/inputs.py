@@ -1,12 +1,12 @@
-"""What GreenSlot's evaluation is run on: weeks of sun, predictions of it, prices, and the site's file.
+"""Inputs of GreenSlot's evaluation: weeks of solar power, predictions, prices, and the site's file.
 
 Goiri et al., "GreenSlot: Scheduling Energy Consumption in Green Datacenters", SC 2011, Section 5.1. A week is
 Monday 9:00 to Friday 17:00, 104 hours. The sun of the week "Average" was measured in the paper's figures;
 other weeks are synthetic, or cut out of a file of production.
 
-Files of prices and carbon intensities are of another year than the sun, and of another place. The site is
-thought to be there: its week begins at 9:00 of the file's own time zone, in that week of the file which is
-nearest in the year to the week of sun.
+Files of prices and carbon intensities are of another year and place than the solar power. The site is
+assumed to be there: its week begins at 9:00 in the file's time zone, in the week of the file that is
+nearest in the year to the week of solar power.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ IDEAL_DAY_KWH: Final = 14.8
 
 
 ZONE: Final = "Europe/Paris"
-"""Time zone of a file that is not said to be from elsewhere: Central European Time, as ENTSO-E's."""
+"""Default time zone of a file: Central European Time, as in ENTSO-E's files."""
 _DAYS_A_YEAR: Final = 365
 _LONG_AGO: Final = datetime(2000, 1, 3, 9)
 
@@ -113,14 +113,14 @@ class GridFile:
 
     @property
     def toml(self) -> str:
-        """The entry of a site file's section ``[grid]`` for a copy beside it."""
+        """The entry of a site file's section ``[grid]`` for a copy in the same folder."""
         fields = {"file": self.copy_name, **self.fields}
         inside = ", ".join(f"{name} = {json.dumps(value)}" for name, value in fields.items())
         return f"{self.quantity.name} = {{ {inside} }}\n"
 
 
 def grid_file(text: str, quantity: RateQuantity, near: datetime, hours: int) -> GridFile:
-    """Read what ``--prices`` or ``--carbon`` says: a file's name, or a table as in a site file's ``[grid]``.
+    """Read the value of ``--prices`` or ``--carbon``: a file's name, or a table as in a site's ``[grid]``.
 
     Such as ``{ file = "omie.csv", column = "Precio_DA", zone = "Europe/Madrid" }``. The week is ``hours``
     long; where the table has no ``week``, it is the one nearest to ``near`` in the year. Raises InputError.
@@ -173,7 +173,7 @@ def _weeks(first: datetime, last: datetime, hours: int) -> Iterator[datetime]:
 
 
 def _apart_days(week: datetime, near: datetime) -> int:
-    """How many days two moments are apart within the year."""
+    """Number of days between two times of the year."""
     apart = abs(week.timetuple().tm_yday - near.timetuple().tm_yday)
     return min(apart, _DAYS_A_YEAR - apart)
 
@@ -242,7 +242,7 @@ class SunWeek:
                 yield now * _HOUR_S, hour * _HOUR_S, power_w
 
     def _persisting_w(self, now: int) -> FloatArray:
-        """Return the forecast, W: the last 24 hours repeated; the first day knows only the present hour."""
+        """Return the forecast, W: the last 24 hours repeated; on the first day, the present hour."""
         hours = np.arange(now, self.hours)
         before = hours - 24 * ((hours - now) // 24 + 1)
         ahead_w = np.where(before >= 0, self.hourly_w[np.maximum(before, 0)], 0.0)
@@ -326,7 +326,7 @@ def weeks_of_file(path: Path, most: int) -> list[SunWeek]:
     """
     series = read_weather_file(path)
     if series.start_s is None:
-        raise InputError(path, "has no dates, so that its weeks cannot be told: expected a dated series")
+        raise InputError(path, "has no dates, so its weeks are unknown: expected a dated series")
     stated_w = None
     if POWER in series.columns:
         stated_w = float(np.nanmax(series.columns[POWER], initial=0.0)) * PANELS_W / _BEST_HOUR_W
@@ -360,9 +360,10 @@ _PER_KWH: Final = {"pseg": (0.13, 0.12, 0.08), "flat": (0.11, 0.11, 0.11), "stee
 
 
 def site_text(week: SunWeek, step_s: float, prices: str, carbon: str, base_kw: float = BASE_KW) -> str:
-    """Return the site file: no battery, a grid, and what runs beside the nodes.
+    """Return the site file: no battery, a grid, and the load in addition to the nodes.
 
-    Prices are those of the week's file, or else by one of `TARIFFS`; carbon, too, or else of file ``carbon``.
+    Prices are those of the week's file, or else of one of `TARIFFS`; carbon is that of the week's file, or
+    else of the file ``carbon``.
     """
     tariff = "" if week.price else "".join(_tariff_rows(*_PER_KWH[prices]))
     price_line = week.price.toml if week.price else ""

@@ -1,4 +1,4 @@
-"""Results of GreenSlot's evaluation: gains against Conventional, and tables beside the paper's numbers."""
+"""Results of GreenSlot's evaluation: gains over Conventional, and tables with the paper's numbers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def results_of(
     accuracy: AccuracyTable | None = None,
     round_s: Mapping[int, float] | None = None,
 ) -> GreenResults:
-    """Arrange the runs; of ``other_weeks``, which stand in for the paper's, incomplete ones are left out."""
+    """Arrange the runs; incomplete ``other_weeks``, which replace the paper's, are omitted."""
     others = {
         week: {case.policy: runs[case] for case in stand_in_cases([week]) if case in runs}
         for week in other_weeks

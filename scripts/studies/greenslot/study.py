@@ -1,8 +1,8 @@
-"""GreenSlot's evaluation: the cases of Section 5, each run once, whatever interrupts it; studies beyond it.
+"""GreenSlot's evaluation: the cases of Section 5, each run once despite interruptions, and further studies.
 
-Beside the files of every `Study`, the folder holds ``inputs/``: files of `greenslot_inputs`, with which
-``beasy-sched simulate`` repeats a run. The site's steps are the paper's slots of 900 s, the only times at
-which it decides.
+In addition to the files of every `Study`, the folder contains ``inputs/``: files of `greenslot_inputs`, with
+which ``beasy-sched simulate`` repeats a run. The site's steps are the paper's slots of 900 s, the only
+times at which it decides.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ MEASURES: Final = (
     RunColumn("workflows", "integer", "", "workflows of the week"),
     RunColumn("missed", "integer", "", "workflows that missed their deadline"),
     RunColumn("missed_jobs", "integer", "", "jobs that missed it"),
-    RunColumn("refused", "integer", "", "workflows that were refused"),
-    RunColumn("refused_jobs", "integer", "", "jobs that were refused"),
+    RunColumn("refused", "integer", "", "workflows that were rejected"),
+    RunColumn("refused_jobs", "integer", "", "jobs that were rejected"),
     RunColumn("latest_s", "number", "s", "largest lateness of a job that ended"),
     RunColumn("total_kwh", "number", "kWh", "energy used, servers and base load"),
     RunColumn("green_kwh", "number", "kWh", "of it, from the sun"),

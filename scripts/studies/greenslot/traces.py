@@ -32,7 +32,7 @@ MOST_NODES: Final = 144
 PAPERS_LOAD: Final = 0.468
 """Utilization by the paper's workloads (C08)."""
 LONG_WEEK: Final = AVERAGE.longer(HOURS + 14 * 24)
-"""The sun of traces: long enough for what is put off from the week's end to end, too."""
+"""Solar power for traces: long enough for jobs that are postponed beyond the week's end."""
 RULES: Final = ("factor:2", "factor:4", "factor:8", "hours:24")
 """Deadlines of a trace's jobs: a multiple of their walltime, or a day, after their submission."""
 _START_HOUR: Final = 9
@@ -88,7 +88,7 @@ class TraceWeek:
 def trace_week(path: Path, most_nodes: int = MOST_NODES) -> TraceWeek:
     """Cut the week out of a trace (SWF) whose load is nearest to the paper's.
 
-    So many processors share a node that at most ``most_nodes`` are needed. A trace whose header tells no date
+    Processors share nodes so that at most ``most_nodes`` are needed. A trace without a date in its header
     is cut from its first job on. Run times end at the walltime; jobs without one get twice their run time.
     Raises InputError.
     """

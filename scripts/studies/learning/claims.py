@@ -1,7 +1,7 @@
-"""What the thesis says of learned compensation, as claims, and the results that they are judged by.
+"""Claims of the thesis about learned compensation, and the results that they are judged by.
 
 A result is the sample of a case: of the average or the critical cases, or of the variations. As elsewhere,
-pairs of days are resampled first, then noises; all policies of an execution together.
+pairs of days are resampled first, then noise seeds; all policies of an execution together.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MORE: Final = 1e-6
 
 
 def results_of_cases(*runs: pd.DataFrame) -> dict[str, ComparedPolicies]:
-    """Arrange the runs of campaigns by case; executions in which a policy failed are left out."""
+    """Arrange the runs of campaigns by case; executions in which a policy failed are omitted."""
     return {case: sample for each in runs for (case, _), sample in blocks_by_case(each).items()}
 
 
@@ -95,11 +95,11 @@ CLAIMS: Final = (
         FinishesMore(VARIED, GREEDY, (FULL,), or_as_many=True),
     ),
 )
-"""C1 to C3: what the thesis says, of jobs that finish."""
+"""C1 to C3: claims of the thesis, about finished jobs."""
 
 
 def learning_claim_table(verdicts: Sequence[Verdict]) -> TextTable:
-    """The claims and what became of them."""
+    """The claims and their verdicts."""
     columns = {
         "": "claim.name",
         "cases": "claim.part",
@@ -133,7 +133,7 @@ def mean_table(title: str, sample: ComparedPolicies) -> TextTable:
     numbers = tuple(head for head, _ in MEASURED.values())
     note = f"{len(sample.executions)} executions. Target and off it: points of charge."
     if sample.left_out:
-        note += f" {sample.left_out} left out: a run failed."
+        note += f" {sample.left_out} omitted: a run failed."
     return TextTable(f"Means: {title}", ("policy", *numbers), rows, numbers, note)
 
 
@@ -146,7 +146,7 @@ def lead_table(title: str, sample: ComparedPolicies, against: str) -> TextTable:
             found = [paired_difference(sample, name, policy, against) for name in DIFFERING]
             rows.append((policy, *(f"{each.text} {p_text(each.p)}" for each in found)))
     unit, cluster = clusters_of(sample.executions)
-    kind = "pairs of days" if unit == "days" else "noises of the same days"
+    kind = "pairs of days" if unit == "days" else "noise seeds of the same days"
     note = (
         f"Mean, 95 % interval (bootstrap), p (permutation test over {int(cluster.max()) + 1} {kind}, each"
         " measure for itself)."

@@ -1,4 +1,4 @@
-"""Evaluate learned compensation: agents, chance and the fixed policies on executions that no training used.
+"""Evaluate learned compensation: agents, chance and the fixed policies on executions not used in training.
 
 Started by scripts/reproduce_learning, which makes the environment.
 """
@@ -46,24 +46,24 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = parser_of(
         "learning",
         "Evaluate learned compensation (Chapter 5 of the thesis): random, the four fixed policies, "
-        "q-learning and bandit on the average and the critical cases, on days and noises that no training "
-        "used; Q-learning trained without each feature, without shaping, and with gamma = 0; learning "
+        "q-learning and bandit on the average and the critical cases, on days and noise seeds not used in "
+        "training; Q-learning trained without each feature, without shaping, and with gamma = 0; learning "
         "curves, preferred actions, and three claims. Completed runs and trainings are not repeated.",
-        quick="one day, fewer jobs, one noise, three variations that hardly learn; the results prove nothing",
+        quick="one day, fewer jobs, one noise seed, three variations that hardly learn; not conclusive",
         out="out/learning",
     )
     add = parser.add_argument
     add("--pairs", type=count(1), default=PAIRS, metavar="N", help="pairs of workload and sky of the average "
         "cases, each with a plan (default: %(default)s)")  # fmt: skip
     add("--noises", type=count(1), default=NOISES, metavar="N",
-        help="noises of each pair, and of each critical case (default: %(default)s)")  # fmt: skip
+        help="noise seeds of each pair, and of each critical case (default: %(default)s)")  # fmt: skip
     add("--variation-noises", type=count(0), default=VARIATION_NOISES, metavar="N",
-        help="noises of each pair where variations of Q-learning are compared; 0: none "
+        help="noise seeds of each pair for the variations of Q-learning; 0: none "
         "(default: %(default)s)")  # fmt: skip
     add("--variation-episodes", type=count(1), default=VARIATION_EPISODES, metavar="N",
         help="episodes that they learn from (default: %(default)s)")  # fmt: skip
     add("--first-seed", type=SEED, metavar="N",
-        help=f"first seed of the pairs and of the noises (default: {FIRST_SEED})")  # fmt: skip
+        help=f"first seed of the pairs and of the noise (default: {FIRST_SEED})")  # fmt: skip
     add("--agent", type=Path, metavar="FILE",
         help="also evaluate an agent (PPO) of stable-baselines3, which must be installed")  # fmt: skip
     chosen = read_arguments(parser, arguments)
@@ -133,7 +133,7 @@ def run(chosen: argparse.Namespace, name: str, scenarios: Sequence[Scenario]) ->
 
 
 def _levels(chosen: argparse.Namespace, models: Mapping[str, Model]) -> dict[str, float]:
-    """The rewards of chance and of the fixed policies where training ended."""
+    """The rewards of `random` and of the fixed policies at the end of training."""
     model = next(iter(models.values()))
     with progress_bar("rewards of the fixed policies") as report:
         return reward_levels(chosen.out / "levels.json", model, Processes(chosen.jobs), report)
@@ -147,19 +147,18 @@ def tables(results: LearningResults, models: Mapping[str, Model]) -> Iterator[Te
 
 
 def provenance(chosen: argparse.Namespace, campaigns: Sequence[Campaign], models: Mapping[str, Model]) -> str:
-    """Return where the numbers come from, in a few lines."""
+    """Return the source of the numbers, in a few lines."""
     extent: Extent = chosen.evaluation.extent
     lines = [
-        f"{sum(len(campaign.runs) for campaign in campaigns)} runs; noises: seeds {span(extent.seeds)}; "
+        f"{sum(len(campaign.runs) for campaign in campaigns)} runs; noise: seeds {span(extent.seeds)}; "
         f"days of the average cases: seeds {span(extent.days)}; guard kill-all without veto.",
         f"Variations: {_trained(chosen.evaluation)}",
         *(
             f"{name}: {model.training.episodes} episodes on days of the seeds {model.training.days[0]} to "
-            f"{model.training.days[1]}, noises {model.training.noises[0]} to {model.training.noises[1]}."
+            f"{model.training.days[1]}, noise seeds {model.training.noises[0]} to {model.training.noises[1]}."
             for name, model in models.items()
         ),
-        f"{sum(campaign.timings['cpu_s'].sum() for campaign in campaigns):.0f} s of processor time for the "
-        "runs.",
+        f"{sum(campaign.timings['cpu_s'].sum() for campaign in campaigns):.0f} s of CPU time for the runs.",
         *cautions(extent, "A quick evaluation"),
     ]
     return "\n".join(lines)
@@ -170,7 +169,7 @@ def _trained(evaluation: Evaluation) -> str:
     if not names:
         return "none."
     lesson, _ = evaluation.lesson()
-    return f"{lesson.episodes} episodes; {evaluation.variation_noises} noises a pair of days."
+    return f"{lesson.episodes} episodes; {evaluation.variation_noises} noise seeds per pair of days."
 
 
 def main(arguments: Sequence[str]) -> int:

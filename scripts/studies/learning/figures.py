@@ -26,7 +26,7 @@ def learning_figures(
 
 
 def _curves(models: Mapping[str, Model], levels: Mapping[str, float]) -> Any:
-    """Draw the rewards of episodes, and the mean of ten, beside the rewards of others on the last ones."""
+    """Draw the rewards of episodes, and the mean of ten, next to the rewards of others on the last ones."""
     figure, panels = new_figure(TWO_COLUMNS_IN, 2.6, 1, len(models), sharey=True, squeeze=False)
     for panel, (name, model) in zip(panels[0], models.items(), strict=True):
         plot_curve(panel, model.curve, levels)

@@ -1,8 +1,8 @@
 """The evaluation of learned compensation: what is run, and what is trained for it.
 
-The agents that come with the program, chance, and the four policies that they choose from are one campaign,
-on executions that no training used. *Variations* are agents of Q-learning that learn from one training's
-episodes what it would have learned, but for one thing each; they are a campaign of their own.
+The built-in agents, `random`, and the four policies that they choose from are one campaign,
+on executions not used in training. *Variations* are agents of Q-learning that learn from one training's
+episodes with one change each; they are a separate campaign.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ _QUICK_EPISODES: Final = 8
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What is evaluated on which executions. ``extent.small``: a trial, with less of everything."""
+    """Agents, policies and executions of the evaluation. ``extent.small``: a trial with reduced numbers."""
 
     extent: Extent
     variation_noises: int
-    """Number of noises of each pair of days where variations are compared; 0: there are no variations."""
+    """Number of noise seeds of each pair of days where variations are compared; 0: no variations."""
     episodes: int = 40
     """Number of episodes that variations learn from."""
     others: tuple[PolicyPart, ...] = ()
@@ -108,7 +108,7 @@ class Evaluation:
         return [quick(found) if self.extent.small else found]
 
     def lesson(self) -> tuple[Lesson, list[Scenario]]:
-        """Return how the full variation learns, and on what: as the agent that comes with the program."""
+        """Return how the full variation learns, and on what: as the built-in agent."""
         shipped = read_model(shipped_model(_VARIED_LEARNER))
         lesson = lesson_of(shipped)
         scenarios = [find_scenario(name) for name in shipped.training.scenarios]
@@ -122,8 +122,8 @@ class Evaluation:
         """Train the full variation, or what is left of it, and let the others learn from its episodes.
 
         The files of the models, which are returned by variation, and the episodes are in a folder. ``report``
-        is told the share of the episodes. Raises InputError for files of another lesson, TrainingFailed and
-        MachineError; the executor is closed in any case.
+        is called with the share of the episodes. Raises InputError for another lesson's files, TrainingFailed
+        and MachineError; the executor is closed in any case.
         """
         lesson, scenarios = self.lesson()
         folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ class Evaluation:
 
 
 def _learned_again(folder: Path, lesson: Lesson, changes: Mapping[str, Any], full: Model) -> Model:
-    """What an agent of a changed lesson learns from the episodes of another one. Raises InputError."""
+    """Training of an agent with a changed lesson the episodes of another one. Raises InputError."""
     changed = replace(lesson, **changes)
     agent = changed.new_agent()
     for first in range(0, lesson.episodes, BATCH):
@@ -157,7 +157,7 @@ def _learned_again(folder: Path, lesson: Lesson, changes: Mapping[str, Any], ful
 
 
 def learned_models() -> dict[str, Model]:
-    """Return the models that come with the program, by learner."""
+    """Return the built-in models, by learner."""
     return {name: read_model(shipped_model(name)) for name in LEARNERS}
 
 

@@ -1,1 +1,1 @@
-"""Whether promised risks are kept: windows of real weather that nobody has seen, policies, and promises."""
+"""Evaluation of risk limits: windows of held-out real weather, policies, and limits."""

@@ -1,4 +1,4 @@
-"""Try whether promised risks are kept on weather that no run has seen, and what a promise costs.
+"""Test whether risk limits are met on held-out weather, and determine the cost of a limit.
 
 Started by scripts/calibrate_risk, which makes the environment.
 """
@@ -28,10 +28,10 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line; exits with code 2 if it is invalid."""
     parser = parser_of(
         "risk",
-        "Run beasy and bid-price on several sites without a promise, and with a promised share of windows"
-        " that may go wrong of 1, 5, 10 and 20 %; compare what was promised with what was seen, and count the"
-        " jobs that it costs. Completed runs are not repeated.",
-        quick="one synthetic site, four windows; it proves nothing",
+        "Run beasy and bid-price on several sites without a risk limit, and with limits of 1, 5, 10 and 20 %"
+        " of the windows; compare the limit with the observed share of violated windows, and count the jobs"
+        " that it costs. Completed runs are not repeated.",
+        quick="one synthetic site, four windows; it is not conclusive",
         out="out/risk",
         prog="calibrate_risk",
     )
@@ -41,8 +41,8 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="NAME=PV,WIND",
-        help="a site's files of sun and wind (either may be left out), as for 'generate power'; repeat it "
-        "(default: three synthetic skies)",
+        help="a site's files of PV and wind (either may be empty), as for 'generate power'; repeatable "
+        "(default: three sites with synthetic weather)",
     )
     add("--swf", default="", metavar="FILE", help="jobs of a trace, from its day 30 on (default: synthetic)")
     add(
@@ -90,9 +90,7 @@ def calibrate(chosen: argparse.Namespace) -> int:
     jobs = Path(swf).name if swf else "synthetic"
     origin = f"{len(study.weather)} sites ({sites}) x {study.windows} windows of three days; jobs: {jobs}."
     figures = ((name, draw(results)) for name, draw in (("risk-calibration", calibration_figure),))
-    present(
-        chosen, "Promised risks", [whole_table(results), site_table(results)], origin, figures, columns=120
-    )
+    present(chosen, "Risk limits", [whole_table(results), site_table(results)], origin, figures, columns=120)
     return int(failed > 0)
 
 
@@ -110,7 +108,7 @@ def _log_binomial(n: int, k: int) -> float:
 
 
 def whole_table(results: dict[Promise, Measured]) -> TextTable:
-    """All sites together: promised, seen, and what it costs."""
+    """All sites together: limit, observed share, and cost."""
     rows: list[tuple[str, ...]] = []
     for policy in POLICIES:
         for risk in (None, *PROMISES):
@@ -134,28 +132,28 @@ def whole_table(results: dict[Promise, Measured]) -> TextTable:
             ))  # fmt: skip
     head = (
         "policy",
-        "promised, %",
-        "gone wrong",
-        "seen, %",
+        "limit, %",
+        "violated",
+        "observed, %",
         "95 % band",
         "finished, %",
         "killed",
         "slowdown",
     )
-    note = "Band: of a binomial count with the promised share; a promise is kept up to its upper end."
-    return TextTable("Promised and seen, all sites", head, rows, head[1:], note)
+    note = "Band: of a binomial count with the share of the limit; a limit is met up to the band's upper end."
+    return TextTable("Limit and observed share, all sites", head, rows, head[1:], note)
 
 
 def site_table(results: dict[Promise, Measured]) -> TextTable:
-    """Windows that went wrong, and jobs finished, on each site."""
+    """Violated windows, and jobs finished, on each site."""
     sites = list(dict.fromkeys(run.site for run in results))
     rows: list[tuple[str, ...]] = [
         (policy, "none" if risk is None else f"{100 * risk:g}", *_cells(results, sites, policy, risk))
         for policy in POLICIES
         for risk in (None, *PROMISES)
     ]
-    head = ("policy", "promised, %", *sites)
-    return TextTable("Windows gone wrong (jobs finished, %) on each site", head, rows, head[1:])
+    head = ("policy", "limit, %", *sites)
+    return TextTable("Violated windows (jobs finished, %) on each site", head, rows, head[1:])
 
 
 def _cells(
@@ -172,7 +170,7 @@ def _cells(
 
 
 def calibration_figure(results: dict[Promise, Measured]) -> Any:
-    """Draw promised against seen, with the binomial band."""
+    """Draw the observed share over the limit, with the binomial band."""
     figure, axes = new_figure(ONE_COLUMN_IN, 2.8)
     windows = 0
     for color, policy in zip(PALETTE, POLICIES, strict=False):
@@ -190,8 +188,8 @@ def calibration_figure(results: dict[Promise, Measured]) -> Any:
     label = f"95 % of {windows} windows"
     axes.fill_between(100 * shares, low_pct, high_pct, color=GREY, alpha=0.18, linewidth=0, label=label)
     axes.plot([0, 21], [0, 21], color=GREY, linestyle=":")
-    axes.set_xlabel("promised share of windows [%]")
-    axes.set_ylabel("share that went wrong [%]")
+    axes.set_xlabel("limit: share of windows [%]")
+    axes.set_ylabel("violated windows [%]")
     axes.set_xlim(0, 21)
     axes.set_ylim(0, None)
     axes.legend(loc="upper left")

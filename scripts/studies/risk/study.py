@@ -1,4 +1,4 @@
-"""The study of promised risks: sites x policies x promises, each one run of many windows.
+"""The study of risk limits: sites x policies x limits, each one run of many windows.
 
 Every window is one that the run has not seen: its forecast and its margins come from what was before it.
 """
@@ -59,7 +59,7 @@ step_s = {STEP_S:g}
 window_h = {24 * WINDOW_DAYS}
 """
 _SYNTHETIC: Final = {"south": (37.0, 0.3, 5.0), "middle": (46.0, 0.5, 5.0), "north": (55.0, 0.7, 6.0)}
-"""Latitude, cloudiness and mean wind of the skies that stand in where no weather is given."""
+"""Latitude, cloudiness and mean wind of the synthetic weather used without files."""
 
 
 class Weather(Struct, frozen=True):
@@ -102,7 +102,7 @@ class Promise(Struct, frozen=True):
 
 
 class RiskTask(Struct, frozen=True):
-    """What a run needs."""
+    """Inputs of a run."""
 
     folder: str
     run: Promise
@@ -136,7 +136,7 @@ def _simulated(task: RiskTask, place: Path) -> Run:
 
 
 def measures(run: Run, windows: int) -> dict[str, float | int | None]:
-    """What became of the jobs, and how many windows went wrong: a job killed, or a step below SoC_min."""
+    """Return outcomes of jobs and the number of violated windows: a job killed, or a step below SoC_min."""
     window_s, jobs, trace = WINDOW_DAYS * SECONDS_PER_DAY, run.jobs, run.energy_trace
     killed_s = jobs.loc[jobs["final_state"] == "COMPLETED_KILLED", "finish_time"].to_numpy(np.float64)
     least_pct = float(run.summary["site"]["soc_min_pct"])
@@ -158,7 +158,7 @@ def measures(run: Run, windows: int) -> dict[str, float | int | None]:
 COLUMNS: Final = (
     RunColumn("site", "text", "", "where the weather is from"),
     RunColumn("policy", "text", "", "name of the policy"),
-    RunColumn("risk", "number", "", "promised share of windows that go wrong; empty: none promised"),
+    RunColumn("risk", "number", "", "risk limit: share of windows; empty: no limit"),
     RunColumn("windows", "integer", "", "windows of the run"),
     RunColumn("wrong", "integer", "", "windows with a job killed, or the battery below SoC_min"),
     RunColumn("submitted", "integer", "", "jobs submitted"),
