@@ -24,10 +24,7 @@ CHECKED = (
     *("docs", "scripts", "docker", "platforms", "workloads"),
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
 )
-NOT_YET = (
-    "beasy_sched",
-    *("docs/guides/own-data.md", "docs/guides/looking.md", "docs/decisions/greenslot-and-grid.md"),
-)
+NOT_YET: tuple[str, ...] = ()
 """Files and folders of `CHECKED` whose texts the tests do not check yet."""
 
 
