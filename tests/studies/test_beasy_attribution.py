@@ -82,7 +82,7 @@ def test_a_variant_of_a_day_has_the_runs_of_that_day_alone() -> None:
 def test_the_table_has_a_line_for_each_variant_that_ran() -> None:
     changed = frame("best-begin+spend-all", ("beasy",)).assign(finished_pct=1.0)
     table = attribution_table(frame(), changed, READINGS)
-    assert [row[0] for row in table.rows] == ["as they are", "BEASY spends all of a surplus"]
+    assert [row[0] for row in table.rows] == ["unchanged", "BEASY spends all of a surplus"]
     true = [int(row[1].split()[0]) for row in table.rows]
     assert true[0] > true[1]
 
