@@ -50,7 +50,7 @@ class ConditionScheme:
         if wrong.any():
             at = int(np.argmax(wrong))
             expected = f"a number from 0 to {self.most:g}" if self.most < np.inf else "a number of 0 or more"
-            raise ConfigError(f"{self.name}: found {numbers[at]:g}, expected {expected}")
+            raise ConfigError(f"found {numbers[at]:g}, expected {expected}")
         rank = np.searchsorted(self.upper, numbers, side="left").astype(np.int64)
         codes = len(self.upper) - rank if self.descending else rank
         return np.where(np.isnan(numbers), UNKNOWN, codes)
@@ -127,7 +127,7 @@ def class_of_text(text: str) -> int:
     while plain not in _CLASS_OF:
         shorter = _WITHOUT_EFFECT.sub("", plain).strip()
         if shorter == plain:
-            raise ConfigError(f"condition: found {text.strip()!r}, expected one of: {known_texts()}")
+            raise ConfigError(f"found {text.strip()!r}, expected one of: {known_texts()}")
         plain = shorter
     return _CLASS_OF[plain]
 

@@ -146,7 +146,7 @@ def test_a_file_alone_has_no_code_imported(tmp_path, capsys):
     (tmp_path / "s.toml").write_text(text)
     assert exit_code("campaign", "run", str(tmp_path / "s.toml"), "-o", str(tmp_path / "out"), "-q") == 2
     told = capsys.readouterr().err
-    assert "s.toml: policies[0]: policy 'never_imported:Policy' is named in a data file" in told
+    assert "s.toml: policies[0]: policy 'never_imported:Policy' comes from a data file" in told
     assert "--allow-policy never_imported:Policy" in told
     assert not (tmp_path / "out").exists()
 
@@ -154,7 +154,7 @@ def test_a_file_alone_has_no_code_imported(tmp_path, capsys):
 def test_nor_does_the_folder_of_a_campaign(tmp_path, capsys):
     begin([bad("raises", "Raises")], tmp_path)
     assert exit_code("campaign", "resume", str(tmp_path), "-q") == 2
-    assert "policies[0]: policy 'bad_policies:Raises' is named in a data file" in capsys.readouterr().err
+    assert "policies[0]: policy 'bad_policies:Raises' comes from a data file" in capsys.readouterr().err
     assert exit_code("campaign", "status", str(tmp_path)) == 0
 
 
@@ -337,7 +337,7 @@ def test_the_commands(tmp_path, capsys):
     assert exit_code("campaign", "status", out) == 0
     assert "6 of 6 runs are finished\n  small: 6 of 6\nthe table is" in capsys.readouterr().out
     assert exit_code("campaign", "resume", out) == 0
-    assert "nothing was left to run" in capsys.readouterr().err
+    assert "all runs were already finished" in capsys.readouterr().err
 
 
 def test_a_full_disk_stops_the_campaign_which_can_go_on(tmp_path, capsys):
@@ -352,7 +352,7 @@ def test_a_full_disk_stops_the_campaign_which_can_go_on(tmp_path, capsys):
     said = capsys.readouterr().err
     assert code == 1
     assert "out of resources" in said
-    assert "To go on: beasy-sched campaign resume" in said
+    assert "To continue: beasy-sched campaign resume" in said
     assert run_campaign(tmp_path / "out").failed == 0
 
 

@@ -58,7 +58,7 @@ def test_the_flags_become_options(place: Path) -> None:
     ("arguments", "told"),
     [
         ("--budget 60% --period 2d", "expected START:END"),
-        ("--budget 60% --period 2d:1d", "must end"),
+        ("--budget 60% --period 2d:1d", "expected more than period_start (172800 s)"),
         ("--budget 60% --period 2d:5y", "'5y' is not a duration"),
         (
             '--budget 60% --options {"budget":"50%"}',

@@ -219,7 +219,7 @@ CASES: list[Case] = [
         "training data of under a month",
         lambda f: f.training(20),
         (*GREENSLOT, PREDICTOR),
-        ("training.csv", "has 20 days of production, expected at least a month"),
+        ("training.csv", "found 20 days of production, expected at least a month"),
     ),
     (
         "a forecast for a time before it was issued",

@@ -240,7 +240,7 @@ def test_a_forecast_without_production_is_warned_of(inputs: Path) -> None:
     (inputs / "site.toml").write_text(SITE.replace("[time]", "soc_target_pct = 20.0\n[time]"))
     result = forecast_plan(inputs, f"{inputs}/f.csv")
     assert result.exit_code == 0
-    assert "the forecast has no production at all, as it stands at time 0" in result.stderr
+    assert "the forecast has no production as issued at time 0" in result.stderr
     assert "warning: the forecast" not in forecast_plan(inputs, "none").stderr
 
 

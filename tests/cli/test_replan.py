@@ -337,7 +337,7 @@ def test_a_recording_is_replayed_with_its_plans(site: SmallSite, tmp_path: Path)
         (("--replan-limit", "5"), "--replan-limit requires --replan"),
         (("--replan-season", "W"), "--replan-season requires --replan"),
         (("--replan", "window", "--replan-season", "none"), "none: "),
-        (("--replan", "window", "--replan-workload", "W", "--replan-demand", "E"), "one place"),
+        (("--replan", "window", "--replan-workload", "W", "--replan-demand", "E"), "give only one of"),
     ],
 )
 def test_wrong_options(

@@ -52,7 +52,7 @@ Capture = pytest.CaptureFixture[str]
 def test_first_messages(tmp_path: Path, capfd: Capture, message: bytes, error: str) -> None:
     """Nobody has begun: the sender is turned away, and the daemon waits as long as it was told to."""
     served = Served(tmp_path, capfd, [message], "--timeout", "1.5")
-    said = "no simulator sent a first message within 1.5 s; a message was refused"
+    said = "no simulator sent a first message within 1.5 s; a message was rejected"
     served.failed(said, begun=False)
     assert error in served.stderr.splitlines()[-1]
 

@@ -139,7 +139,7 @@ def test_peers_that_do_not_begin(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], messages: list[bytes], error: str
 ) -> None:
     served = Served(tmp_path, capfd, messages, "--timeout", "1")
-    served.failed("no simulator sent a first message within 1 s; a message was refused", begun=False)
+    served.failed("no simulator sent a first message within 1 s; a message was rejected", begun=False)
     assert error in served.stderr.splitlines()[-1]
 
 

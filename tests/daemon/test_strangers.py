@@ -209,7 +209,7 @@ def test_a_refusal_is_told_at_once_and_not_again_and_again(tmp_path: Path) -> No
             complete(daemon)
     said = [line for line in daemon.stderr.splitlines() if "refused" in line or "rejected" in line]
     assert said[0].startswith("a message was rejected; still waiting for Batsim: malformed message: not JSON")
-    assert said[1].startswith("warning: 50 messages were refused before the simulation began")
+    assert said[1].startswith("warning: 50 messages were rejected before the simulation began")
     assert len(said) == 2
 
 

@@ -162,7 +162,7 @@ def test_training_data_of_under_a_month(tmp_path: Path) -> None:
     path = training(tmp_path, days=20)
     told = refused(f"predictor:{path}")
     assert told.startswith(str(path))
-    assert "has 20 days of production, expected at least a month" in told
+    assert "found 20 days of production, expected at least a month" in told
 
 
 def test_a_forecast_that_is_valid_before_it_was_issued(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_dates_without_the_moment_of_time_0(tmp_path: Path) -> None:
         ("noise = 1.5", "noise: found 1.5, expected a chance from 0 to 1"),
         ("capacity_kw = 0", "capacity_kw: found 0"),
         ("noise_seed = -1", "noise_seed: found -1"),
-        ('weather = "power.csv"', "expected one of conditions"),
+        ('weather = "power.csv"', "found power, expected conditions"),
     ],
 )
 def test_a_predictors_file_that_is_wrong(tmp_path: Path, line: str, expected: str) -> None:

@@ -67,12 +67,12 @@ def test_conditions(tmp_path, name, cell, scheme, code):
         (["issued,valid,W", "0,0,1", "0,3600,"], r":3: W: the value is missing"),
         (
             ["issued,valid,condition", "0,0,Sunny", "0,3600,Murky"],
-            r":3: condition: .*'Murky' is not known.*fair",
+            r":3: condition: found 'Murky', expected one of: .*fair",
         ),
         (["issued,valid,condition", "0,0,Sunny", "0,3600,"], r":3: condition: the value is missing"),
         (
             ["issued,valid,cloud_cover", "0,0,3"],
-            ":2: cloud_cover: cloud cover is 3, expected",
+            ":2: cloud_cover: found 3, expected",
         ),
         (["issued,valid,W", "0,0,1", "0,0,2"], r":3: repeats the times of line 2 with a different value"),
         (

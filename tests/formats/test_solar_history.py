@@ -114,7 +114,9 @@ def test_a_plain_csv_of_words(tmp_path):
 
 def test_an_unknown_word_is_refused_by_line_with_the_list(tmp_path):
     path = write(tmp_path, "time,pv_kw,condition", lambda h: f"{stamp(h)},1,{'Murky' if h == 7 else 'Sunny'}")
-    with pytest.raises(InputError, match=r"past.csv:9: condition: condition 'Murky' is not known.*blizzard"):
+    with pytest.raises(
+        InputError, match=r"past.csv:9: condition: found 'Murky', expected one of: .*blizzard"
+    ):
         read_solar_history(path)
 
 
@@ -192,9 +194,9 @@ def test_gaps_are_left_out_and_noted(tmp_path):
             "time,a_w,cloud_cover",
             "{},1,8",
             {},
-            "past.csv:2: cloud_cover: cloud cover is 8, expected",
+            "past.csv:2: cloud_cover: found 8, expected",
         ),
-        ("time,a_w,clearness", "{},1,-1", {}, "past.csv:2: clearness: clearness is -1, expected"),
+        ("time,a_w,clearness", "{},1,-1", {}, "past.csv:2: clearness: found -1, expected"),
         ("time,a_w", "{},-1", {}, "must not be negative"),
         ("time,a_w", "{},0", {}, "no production above 0"),
     ],
@@ -248,7 +250,7 @@ def test_real_files(name, options, scheme, offset_h, capacity_w):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nasa_power/EXCERPT", "has 3 days of production, expected at least a month"),
+        ("nasa_power/EXCERPT", "found 3 days of production, expected at least a month"),
         ("nasa_power/barcelona2", "found RH2M, T2M; add ALLSKY_SFC_SW_DWN"),
         ("ninja/uk2019_ninja_wind", "has no solar production"),
     ],

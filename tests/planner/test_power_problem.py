@@ -21,7 +21,7 @@ from beasy_sched.units import kwh_to_j
         ([1, 1], [1, -2], {}, "the production is -2000.0 W at step 1, expected a finite number >= 0"),
         ([1, np.inf], [1, 1], {}, "the demand is inf W at step 1"),
         ([1, 1], [1, 1, 1], {}, "the demand has 2 steps and the production 3"),
-        ([], [], {}, "the demand needs one value per step"),
+        ([], [], {}, "expected one value per step"),
         ([[1, 1]], [1, 1], {}, "found an array of shape (1, 2)"),
         ([1e10], [1], {}, "more than 1e12 W, check the unit"),
         ([1], [1], {"floor_w": -1.0}, "the sleep floor is -1.0 W at step 0"),

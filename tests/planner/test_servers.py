@@ -209,7 +209,7 @@ def test_a_time_limit_still_gives_a_plan_and_says_so() -> None:
     plan = plan_servers(platform, envelope_w, STEP_S, rules=ServerRules(time_s=1e-9))
     assert plan.outcome.status is SolverStatus.FEASIBLE
     assert "unknown distance" in plan.outcome.message
-    assert "cut short by the time limit" in plan.outcome.message
+    assert "stopped by the time limit" in plan.outcome.message
     assert (plan.energy_j <= envelope_w * STEP_S * (1 + 1e-9)).all()
 
 

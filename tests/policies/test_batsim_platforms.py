@@ -229,9 +229,9 @@ def test_check_tells_that_the_daemon_needs_the_file(
     )
     (tmp_path / "own.xml").write_text(IN_BATSIMS_STYLE.replace("</zone>", route))
     assert exit_code("check", "-p", str(tmp_path / "own.xml"), "-m", "none") == 0
-    assert "serve needs" in capsys.readouterr().out
+    assert "serve options" in capsys.readouterr().out
     assert exit_code("check", "-p", str(small_site(tmp_path).platform)) == 0
-    assert "serve needs" not in capsys.readouterr().out
+    assert "serve options" not in capsys.readouterr().out
 
 
 def test_no_warning_where_speeds_make_no_difference() -> None:

@@ -137,7 +137,7 @@ def test_what_cannot_be_loaded_is_told_in_one_message(name: str, told: str) -> N
             r"objective\.cost: no such field, expected one of",
         ),
         ("easy", {"priority": 3}, "priority"),
-        ("fcfs", {"priority": "arrival"}, r"priority: no such field, expected no field at all"),
+        ("fcfs", {"priority": "arrival"}, r"priority: no such field, expected no fields"),
     ],
 )
 def test_bad_options_name_the_option_and_the_known_ones(

@@ -41,7 +41,7 @@ REFUSED = {
     "call_fraction": "Expected `int`, got `float`",
     "call_incompatible": "Period inconsistency found",
     "call_offset": "non-zero offset",
-    "empty_alloc": "no hosts are given",
+    "empty_alloc": "found no hosts, expected intervals",
     "exec_no_placement": "required field `executor_placement_type`",
     "exec_oob": "Cannot get machine 99: it does not exist",
     "exec_sleeping": "(hostname='n0') cannot compute jobs now",

@@ -15,12 +15,12 @@ REFUSED_LATENCY = {"14": "You asked to be awaken in the past! (you ask: 0.001000
 """What our refusal says, for every run with latency that Batsim aborted."""
 
 REFUSALS = {
-    "bad_empty_resources": "no hosts are given",
+    "bad_empty_resources": "found no hosts, expected intervals",
     "bad_exec_busy": "currently computing jobs (these ones: {w0!a})",
     "bad_exec_busy_later": "currently computing jobs (these ones: {w0!a})",
     "bad_exec_completed": "Cannot get job 'w0!a': it does not exist",
     "bad_exec_dup_ids": "The job requires 2 machines but 1 were given",
-    "bad_exec_empty_alloc": "no hosts are given",
+    "bad_exec_empty_alloc": "found no hosts, expected intervals",
     "bad_exec_fewer": "The job requires 2 machines but 1 were given",
     "bad_exec_machine_oob": "Cannot get machine 9: it does not exist",
     "bad_exec_more": "The job requires 2 machines but 3 were given",

@@ -118,7 +118,7 @@ def test_the_story_of_a_host(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
     assert exit_code("explain", run, "--host", "2") == 2
     assert "host 2: no such host in this run; it has 2 hosts, 0 to 1" in capfd.readouterr().err
     assert exit_code("explain", run, "--host", "1", "--killed") == 2
-    with pytest.raises(ConfigError, match="give one of"):
+    with pytest.raises(ConfigError, match="give only one of"):
         explain(run, host=1, job="a")
 
 

@@ -55,8 +55,8 @@ def test_quiet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["nothing"], "nothing: is not a run"),
         (["bad"], "bad_jobs.csv: final_state: found 'EATEN'"),
         (["a", "--plan", "a_jobs.csv"], "a_jobs.csv: is not a beasy-sched plan"),
-        (["a", "campaign"], "campaign is a campaign: it cannot be shown together"),
-        (["campaign", "--plan", "p"], "a plan is for single runs"),
+        (["a", "campaign"], "campaign is a campaign, which cannot be combined with runs"),
+        (["campaign", "--plan", "p"], "a plan applies only to single runs"),
         (["campaign"], "campaign.json"),
     ],
 )

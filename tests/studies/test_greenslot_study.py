@@ -226,7 +226,7 @@ def test_without_precedence_jobs_are_due_by_their_internal_deadlines() -> None:
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(ConfigError, match="neither empty"):
+    with pytest.raises(ConfigError, match="is not empty and does not contain a study"):
         GreenSlotStudy(tmp_path, [AVERAGE], []).begin()
     other = tmp_path / "other"
     other.mkdir()
