@@ -343,6 +343,7 @@ def test_the_commands(tmp_path, capsys):
 def test_a_full_disk_stops_the_campaign_which_can_go_on(tmp_path, capsys):
     resource = pytest.importorskip("resource")
     begin([scenario()], tmp_path / "out")
+    run_campaign(tmp_path / "other", scenario())  # begins the server of processes, which keeps its limits
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, before[1]))  # EFBIG, as a quota would
     try:
