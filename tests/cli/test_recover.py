@@ -69,11 +69,11 @@ SLOW = """
 import sys, time
 from beasy_sched.cli import main
 from beasy_sched.outputs.files import RunFiles
-keep = RunFiles._keep_so_far
+keep = RunFiles.keep_so_far
 def keep_and_wait(*arguments):
     keep(*arguments)
     time.sleep(60)
-RunFiles._keep_so_far = keep_and_wait
+RunFiles.keep_so_far = keep_and_wait
 main(sys.argv[1:])
 """
 
@@ -111,7 +111,7 @@ def test_a_window_s_end_changes_no_byte_of_the_results(
     inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     assert call(*simulation(inputs, tmp_path / "kept/run")) == 0
-    monkeypatch.setattr("beasy_sched.outputs.files.RunFiles._keep_so_far", lambda *_: None)
+    monkeypatch.setattr("beasy_sched.outputs.files.RunFiles.keep_so_far", lambda *_: None)
     assert call(*simulation(inputs, tmp_path / "not/run")) == 0
     kept, not_kept = (
         {path.name: path.read_bytes() for path in (tmp_path / name).iterdir() if "schedule" not in path.name}

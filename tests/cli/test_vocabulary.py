@@ -114,7 +114,7 @@ def test_the_policies_and_their_options(capfd: Capture) -> None:
     out = capfd.readouterr().out
     assert "  prices              flat or real (default: real)\n" in out
     assert "  price_floor         a number (default: null)\n" in out
-    assert "                      Lowest price that counts; null: none.\n" in out
+    assert "                      Minimum price used; null: none.\n" in out
     assert exit_code("policies", "nonsense") == 2
 
 

@@ -77,6 +77,7 @@ def test_all_outputs_are_listed(played: Path):
     ("command", "written"),
     [*zip(SHORTER, ("year/bid-price/run_summary.json", "campaign/runs.parquet"), strict=True)],
 )
-def test_as_the_page_has_it(place: Path, command: str, written: str):
+def test_as_the_page_has_it(tmp_path: Path, command: str, written: str):
+    place = make_place(tmp_path)
     play(place, command, timeout_s=850)
     assert (place / "out" / written).stat().st_size > 100

@@ -93,7 +93,8 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, small: Path):
     done = run(str(CRITICAL), "--scenario", str(small), "--out", "out", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.strip() == (
-        "reproduce_critical: out is not empty and does not contain an earlier reproduction: choose another"
+        "reproduce_critical: out is not empty and does not contain an earlier reproduction:"
+        " choose another folder"
     )
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
 

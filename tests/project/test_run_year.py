@@ -38,7 +38,7 @@ def test_a_table_by_month_a_picture_and_all_results(tmp_path: Path):
     for kind in ("workload.json", "power.txt"):
         assert (out / kind).read_bytes() != (out / f"forecast_{kind}").read_bytes()
     assert max(map(len, done.stdout.splitlines())) <= 100
-    hint = shlex.split(done.stdout.partition("To see why at a moment: beasy-sched ")[2])
+    hint = shlex.split(done.stdout.partition("To explain a step: beasy-sched ")[2])
     assert hint == ["explain", "out/year/power-reactive", "--at", "1d12h"]
     explained = run(Path(sys.executable).parent / "beasy-sched", *hint, cwd=tmp_path)
     assert explained.returncode == 0, explained.stderr

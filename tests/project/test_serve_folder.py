@@ -91,7 +91,7 @@ def test_a_plan_that_is_there_is_used_by_every_policy(folder: Path) -> None:
     said = serve(folder)
     assert "making" not in said
     assert (folder / "plan.msgpack").read_bytes() == made
-    assert "planned / real" in said
+    assert "planned / actual" in said
     assert (folder / "run_jobs.csv").read_bytes() == simulated(folder, "--plan", folder / "plan.msgpack")
 
 

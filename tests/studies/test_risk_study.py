@@ -67,6 +67,6 @@ def test_a_trial_from_end_to_end(tmp_path: Path) -> None:
     arguments = ("--quick", "--windows", "2", "--out", tmp_path / "out", "--jobs", "2")
     done = run_study("risk", *arguments)
     assert done.returncode == 0, done.stderr
-    assert "Promised and seen" in (tmp_path / "out/tables.md").read_text()
+    assert "# Risk limits" in (tmp_path / "out/tables.md").read_text()
     assert (tmp_path / "out/figures/risk-calibration.png").exists()
     assert run_study("risk", *arguments).returncode == 0
