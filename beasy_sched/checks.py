@@ -17,7 +17,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
-from beasy_sched.engine.findings import (
+from beasy_sched.engine.run_findings import (
     SHORT_RUN_SHARE,
     DueJob,
     KnownInputs,

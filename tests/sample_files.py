@@ -25,7 +25,7 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site
 from beasy_sched.formats.solar_history import read_solar_history
 from beasy_sched.formats.swf import SwfReader
-from beasy_sched.generate.platform import load_server
+from beasy_sched.generate.platform_file import load_server
 from beasy_sched.policies.learned.model import read_model, shipped_model
 from beasy_sched.reports.run_data import read_run_data
 from beasy_sched.run.results import RunTables, read_jobs, read_log, read_trace

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from beasy_sched.formats.batsim_events import power_event_lines
-from beasy_sched.generate.platform import preset_platform, write_platform
+from beasy_sched.generate.platform_file import preset_platform, write_platform
 from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
 from beasy_sched.simulator import Inputs, Simulation, SimulationOptions, simulation_from_files
 

@@ -11,7 +11,7 @@ from beasy_sched.energy.storage import BatterySpec, Storage
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action, Start
 from beasy_sched.engine.policy import Policy, View
-from beasy_sched.generate.platform import host_properties
+from beasy_sched.generate.platform_file import host_properties
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet

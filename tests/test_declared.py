@@ -24,12 +24,12 @@ from beasy_sched.cli.generate_workload import workload
 from beasy_sched.cli.plan import plan
 from beasy_sched.cli.year import year
 from beasy_sched.comparisons.days import GeneratedDays
-from beasy_sched.comparisons.year import Year
+from beasy_sched.comparisons.year_run import Year
 from beasy_sched.declared import AT_LEAST_1, Means, check, default_of, help_of, made_of, meaning_of
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.greenslot_week import WorkflowOptions
-from beasy_sched.generate.power import FileOptions, PowerOptions, SyntheticWeather
-from beasy_sched.generate.site import SiteSizes
+from beasy_sched.generate.power_events import FileOptions, PowerOptions, SyntheticWeather
+from beasy_sched.generate.site_template import SiteSizes
 from beasy_sched.generate.workload import SwfOptions, SyntheticOptions
 from beasy_sched.numbers import Range
 from beasy_sched.planner.offline import PlanOptions

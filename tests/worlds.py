@@ -8,10 +8,10 @@ import numpy as np
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.policy import Policy
-from beasy_sched.policies.greenslot.policy import Mix
+from beasy_sched.policies.greenslot.greenslot_policy import Mix
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.testing import worlds
-from beasy_sched.testing.plans import plans_of, world_plans
+from beasy_sched.testing.random_plans import plans_of, world_plans
 from beasy_sched.testing.witness import Witness
 from beasy_sched.testing.worlds import (
     FAST,

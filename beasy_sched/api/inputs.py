@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from beasy_sched.api.options import generator
+from beasy_sched.api.declared_parameters import generator
 from beasy_sched.declared import Means
 from beasy_sched.errors import ConfigError, PathLike
-from beasy_sched.generate.deadlines import DEADLINES
-from beasy_sched.generate.power import PowerOptions, SyntheticWeather
+from beasy_sched.generate.job_deadlines import DEADLINES
+from beasy_sched.generate.power_events import PowerOptions, SyntheticWeather
 from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions
 
 _STEP_S: Final = 300.0
@@ -28,7 +28,7 @@ def generate_platform(servers: Mapping[str, int], path: PathLike, *, one_pstate:
 
     Raises ConfigError and InputError.
     """
-    from beasy_sched.generate.platform import preset_platform, write_platform
+    from beasy_sched.generate.platform_file import preset_platform, write_platform
 
     write_platform(preset_platform(servers, one_pstate=one_pstate), path)
     return Path(path)
@@ -95,7 +95,7 @@ def generate_workload(path: PathLike, options: _Trace | _Drawn) -> Path:
 
 
 def _with_deadlines(workload: GeneratedWorkload, deadlines: str, seed: int) -> GeneratedWorkload:
-    from beasy_sched.generate.deadlines import parse_deadlines, with_deadlines
+    from beasy_sched.generate.job_deadlines import parse_deadlines, with_deadlines
 
     try:
         rule = parse_deadlines(deadlines)
@@ -155,7 +155,7 @@ def generate_power(path: PathLike, options: _Measured | _Sky) -> Path:
     from beasy_sched.formats.batsim_events import power_event_lines
     from beasy_sched.formats.power_series import read_weather_file
     from beasy_sched.formats.table import parse_moment
-    from beasy_sched.generate import power
+    from beasy_sched.generate import power_events as power
     from beasy_sched.protocol.notices import SUN_FIELD
     from beasy_sched.units import SECONDS_PER_DAY, kw_to_w
 

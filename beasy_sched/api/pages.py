@@ -68,7 +68,7 @@ def report_pieces(
 
 
 def _campaign_pieces(folder: str, title: str | None) -> Iterator[str]:
-    from beasy_sched.campaigns.table import read_campaign
+    from beasy_sched.campaigns.campaign_table import read_campaign
     from beasy_sched.reports.campaign_html import campaign_html
     from beasy_sched.reports.page import check_installed
 

@@ -124,7 +124,7 @@ def simulate(
     from beasy_sched.formats.forecast_source import with_own_events
     from beasy_sched.formats.site_file import read_site_text
     from beasy_sched.outputs.files import RunFiles
-    from beasy_sched.planner.rolling import with_own_inputs
+    from beasy_sched.planner.replanner import with_own_inputs
     from beasy_sched.run.in_process import run_in_process
     from beasy_sched.run.settings import ReplanSettings, RunSettings
     from beasy_sched.simulator import Inputs
@@ -257,8 +257,8 @@ def campaign(
     their rows give the reasons. Raises ConfigError, InputError and MachineError.
     """
     from beasy_sched.campaigns.campaign import begin, go_on
+    from beasy_sched.campaigns.campaign_table import read_campaign
     from beasy_sched.campaigns.scenario_file import find_scenario
-    from beasy_sched.campaigns.table import read_campaign
     from beasy_sched.campaigns.tasks import Keep
     from beasy_sched.campaigns.workers import TIME_LIMIT_S, Processes, processors
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 from beasy_sched._version import __version__
 from beasy_sched.bundles import layout
 from beasy_sched.bundles.writing import table_csv
+from beasy_sched.campaigns.campaign_table import Campaign, read_campaign, read_table
 from beasy_sched.campaigns.folder import named_files
 from beasy_sched.campaigns.scenario import Scenario
-from beasy_sched.campaigns.table import Campaign, read_campaign, read_table
 from beasy_sched.errors import InputError
 from beasy_sched.formats.decoding import Malformed, decode_json
 from beasy_sched.formats.reading import read_bytes

@@ -18,12 +18,12 @@ import msgspec
 
 from beasy_sched._version import __version__
 from beasy_sched.bundles import layout
+from beasy_sched.bundles.bundled_scenarios import write_scenarios
 from beasy_sched.bundles.crate import BundleStory, metadata_json
 from beasy_sched.bundles.readme import readme_text
-from beasy_sched.bundles.scenarios import write_scenarios
 from beasy_sched.bundles.software import EXTRA, extras_of, policy_files, versions_of, wheel
+from beasy_sched.campaigns.campaign_table import Campaign, read_campaign, result_lines
 from beasy_sched.campaigns.scenario import Scenario
-from beasy_sched.campaigns.table import Campaign, read_campaign, result_lines
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import write_inside

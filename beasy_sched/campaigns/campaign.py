@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
+from beasy_sched.campaigns.campaign_table import check_installed, failed_of, row_of, write_tables
 from beasy_sched.campaigns.folder import (
     Folder,
     check_same,
@@ -24,7 +25,8 @@ from beasy_sched.campaigns.folder import (
     read_manifest,
     scenario_hash,
 )
-from beasy_sched.campaigns.inputs import (
+from beasy_sched.campaigns.parts import CampaignPart
+from beasy_sched.campaigns.run_inputs import (
     ForecastInputs,
     RealInputs,
     forecast_csv,
@@ -35,18 +37,16 @@ from beasy_sched.campaigns.inputs import (
     make_real_power,
     make_real_workload,
 )
-from beasy_sched.campaigns.parts import CampaignPart
 from beasy_sched.campaigns.scenario import Scenario, quick
 from beasy_sched.campaigns.scenario_file import check_code
 from beasy_sched.campaigns.shared_plans import MadePlan, SharedPlans, solve
 from beasy_sched.campaigns.sweep import Point, RunSpec, Shaped, expand, shaping
-from beasy_sched.campaigns.table import check_installed, failed_of, row_of, write_tables
 from beasy_sched.campaigns.tasks import Keep, RunResult, RunTask, execute
 from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, machine_error, why
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_bytes
-from beasy_sched.generate.power import SitePower
+from beasy_sched.generate.power_events import SitePower
 from beasy_sched.generate.workload import GeneratedWorkload
 
 Value = TypeVar("Value")

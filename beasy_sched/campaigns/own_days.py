@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace as replaced
 
-from beasy_sched.campaigns.inputs import forecast_production, forecast_workload, total_s
+from beasy_sched.campaigns.run_inputs import forecast_production, forecast_workload, total_s
 from beasy_sched.campaigns.scenario import (
     FileProduction,
     ProductionPart,
@@ -30,7 +30,7 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.swf import SWF_FIELDS, SwfReader
 from beasy_sched.formats.table import TimeSeries, time_text
-from beasy_sched.generate.platform import preset_platform
+from beasy_sched.generate.platform_file import preset_platform
 from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.units import SECONDS_PER_DAY
 

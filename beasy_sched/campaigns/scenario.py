@@ -14,13 +14,13 @@ from typing import Any, Final, Literal
 import msgspec
 
 from beasy_sched.declared import default_of, made_of
+from beasy_sched.energy.production_sources import Interpolation
 from beasy_sched.energy.site import GuardMode, Site
-from beasy_sched.energy.sources import Interpolation
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.reading import package_text
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
-from beasy_sched.generate.power import (
+from beasy_sched.generate.power_events import (
     SYNTHETIC_START,
     FileOptions,
     Gaps,
@@ -127,7 +127,7 @@ class ProductionSource(Part, frozen=True, kw_only=True):
 
 
 class SyntheticProduction(ProductionSource, frozen=True, kw_only=True, tag_field="source", tag="synthetic"):
-    """Generated weather; see `generate.power`."""
+    """Generated weather; see `generate.power_events`."""
 
     seed: int
     start: str = SYNTHETIC_START

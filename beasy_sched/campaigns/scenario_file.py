@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from beasy_sched.campaigns.inputs import start_in_trace_s, swf_options, synthetic_options
+from beasy_sched.campaigns.run_inputs import start_in_trace_s, swf_options, synthetic_options
 from beasy_sched.campaigns.scenario import (
     NAMES,
     RATES,
@@ -34,18 +34,18 @@ from beasy_sched.campaigns.scenario import (
 from beasy_sched.campaigns.sweep import check_sweep
 from beasy_sched.declared import HOSTS, WINDOWS
 from beasy_sched.energy.storage import require
-from beasy_sched.engine.findings import rates_too_short
+from beasy_sched.engine.run_findings import rates_too_short
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.formats.forecast_source import read_forecast
 from beasy_sched.formats.reading import parse_toml, read_text
 from beasy_sched.formats.site_file import DEFAULT_SITE, parse_site, read_site_text
 from beasy_sched.formats.table import parse_moment
-from beasy_sched.generate.deadlines import parse_deadlines
+from beasy_sched.generate.job_deadlines import parse_deadlines
 from beasy_sched.generate.noise import gaussian_factors
-from beasy_sched.generate.platform import load_server
+from beasy_sched.generate.platform_file import load_server
 from beasy_sched.limits import shortened
+from beasy_sched.planner.replan_sources import every_steps
 from beasy_sched.planner.season import season_steps
-from beasy_sched.planner.sources import every_steps
 from beasy_sched.policies.registry import check_named_in_data, make_policy, policy_class
 from beasy_sched.structs import as_type, check_numbers
 from beasy_sched.units import parse_duration

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from beasy_sched import _version
-from beasy_sched.campaigns.inputs import PlanTask, make_plan
+from beasy_sched.campaigns.run_inputs import PlanTask, make_plan
 from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import hold_folder, write_atomic
 from beasy_sched.formats.reading import read_bytes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.campaigns.inputs import (
+from beasy_sched.campaigns.run_inputs import (
     forecast_inputs,
     forecast_production,
     forecast_workload,
@@ -17,12 +17,12 @@ from beasy_sched.campaigns.inputs import (
     real_production_w,
 )
 from beasy_sched.campaigns.scenario import Scenario
-from beasy_sched.campaigns.size import Found, SizeQuestion, found_by
+from beasy_sched.campaigns.sizing import Found, SizeQuestion, found_by
 from beasy_sched.campaigns.sweep import at_point
 from beasy_sched.energy.hourly_balance import balance_hours
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.power import SitePower
+from beasy_sched.generate.power_events import SitePower
 from beasy_sched.planner.forecast import draw_by_busy_w
 from beasy_sched.units import SECONDS_PER_HOUR
 

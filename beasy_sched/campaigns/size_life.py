@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from beasy_sched.campaigns.size import NoiseAnswer, PolicyAnswer, SizeQuestion
+from beasy_sched.campaigns.sizing import NoiseAnswer, PolicyAnswer, SizeQuestion
 from beasy_sched.energy.battery_life import END_OF_LIFE, CellModel
 from beasy_sched.errors import ConfigError
 

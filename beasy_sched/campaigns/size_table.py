@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from beasy_sched.campaigns.size import NoiseAnswer, PolicyAnswer, Row, SizeAnswer, SizeQuestion
 from beasy_sched.campaigns.size_balance import BalanceAnswer
 from beasy_sched.campaigns.size_life import cells_of, new_sizes, years_text
+from beasy_sched.campaigns.sizing import NoiseAnswer, PolicyAnswer, Row, SizeAnswer, SizeQuestion
 from beasy_sched.outputs.tables import aligned, widths_of
 from beasy_sched.units import counted
 

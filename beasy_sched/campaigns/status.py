@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from beasy_sched.campaigns.table import read_campaign
+from beasy_sched.campaigns.campaign_table import read_campaign
 from beasy_sched.units import SECONDS_PER_MINUTE, format_duration
 
 _MOST_FAILURES = 10

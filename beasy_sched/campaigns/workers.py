@@ -227,7 +227,7 @@ def _needed_by_runs() -> list[str]:
     from beasy_sched.policies.registry import OURS
 
     policies = {target.partition(":")[0] for target in OURS.values()}
-    return ["beasy_sched.campaigns.tasks", "beasy_sched.campaigns.inputs", *sorted(policies)]
+    return ["beasy_sched.campaigns.tasks", "beasy_sched.campaigns.run_inputs", *sorted(policies)]
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ from beasy_sched.units import counted, parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.campaigns.campaign import Outcome
-    from beasy_sched.campaigns.size import SizeAnswer
+    from beasy_sched.campaigns.sizing import SizeAnswer
     from beasy_sched.campaigns.tasks import Keep
     from beasy_sched.campaigns.workers import Executor
     from beasy_sched.comparisons.scenarios import PairedResults
@@ -300,7 +300,7 @@ def figure(given: _FigureOptions, folder: Path) -> None:
 def _sweep_picture(given: _FigureOptions, folder: Path) -> bytes:
     """Return the content of the figure file. Raises ConfigError and InputError."""
     from beasy_sched.api.pages import swept_axes
-    from beasy_sched.campaigns.table import read_campaign
+    from beasy_sched.campaigns.campaign_table import read_campaign
     from beasy_sched.reports.sweeps import draw_sweep
 
     table = read_campaign(folder)
@@ -348,7 +348,7 @@ def _one_of(option: str, given: str | None, known: Sequence[str]) -> str:
 
 def _figures(measures: Sequence[str]) -> Sequence[Figure]:
     """Return the measure for each column. Raises ConfigError for a column without numbers."""
-    from beasy_sched.campaigns.table import COLUMNS
+    from beasy_sched.campaigns.campaign_table import COLUMNS
     from beasy_sched.reports.comparison import MEASURES, Figure
     from beasy_sched.reports.sweeps import SWEEP_FIGURES
 
@@ -438,7 +438,7 @@ def left_text(runs: int) -> str:
 
 
 def _tell(outcome: Outcome, quiet: bool) -> None:
-    from beasy_sched.campaigns.table import result_lines
+    from beasy_sched.campaigns.campaign_table import result_lines
 
     if not quiet:
         print_warnings(outcome)

@@ -21,8 +21,8 @@ from beasy_sched.cli.options import (
     with_options,
 )
 from beasy_sched.energy.site import Site
-from beasy_sched.engine.findings import sleep_short
 from beasy_sched.engine.policy import PolicyCaller
+from beasy_sched.engine.run_findings import sleep_short
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.findings import Finding, fails, odd
 from beasy_sched.forecast.outlook import ForecastSource
@@ -32,8 +32,8 @@ from beasy_sched.formats.forecast_source import read_forecast, with_own_events
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site, read_site_text
-from beasy_sched.planner.rolling import with_own_inputs
-from beasy_sched.planner.sources import first_plan_shortage, replan_rule
+from beasy_sched.planner.replan_sources import first_plan_shortage, replan_rule
+from beasy_sched.planner.replanner import with_own_inputs
 from beasy_sched.planner.windows import NoPlan
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.run.settings import RunSettings, check_needs

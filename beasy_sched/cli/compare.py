@@ -43,7 +43,6 @@ from beasy_sched.cli.options import (
     with_options,
 )
 from beasy_sched.cli.progress import Bars, ProgressOptions, counting, progress_bar
-from beasy_sched.comparisons.commands import Commands
 from beasy_sched.comparisons.days import (
     HOSTS,
     PV_KW,
@@ -56,6 +55,7 @@ from beasy_sched.comparisons.days import (
     Production,
 )
 from beasy_sched.comparisons.greenslot_days import GREENSLOT_RUNS, GreenslotDays
+from beasy_sched.comparisons.repeated_command import Commands
 from beasy_sched.comparisons.side_by_side import (
     PATIENCE_S,
     TABLE_NAME,

@@ -27,7 +27,7 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.declared import HOSTS, default_of, made_of
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.platform import (
+from beasy_sched.generate.platform_file import (
     ONE_PSTATE,
     ServerSpec,
     build_platform,
@@ -35,7 +35,7 @@ from beasy_sched.generate.platform import (
     platform_xml,
     preset_names,
 )
-from beasy_sched.generate.site import SiteSizes, site_text
+from beasy_sched.generate.site_template import SiteSizes, site_text
 from beasy_sched.limits import MOST_HOSTS, shortened
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform
@@ -284,7 +284,7 @@ def scenario(given: _ScenarioOptions, name: str) -> None:
         write_output(given.output, [scenario_text(name)])
         print_written(given.output, quiet=given.quiet)
     if given.inputs is not None:
-        from beasy_sched.campaigns.inputs import materialize
+        from beasy_sched.campaigns.run_inputs import materialize
         from beasy_sched.campaigns.scenario_file import find_scenario
 
         found = find_scenario(name, allowed=given.allowed)
@@ -315,7 +315,7 @@ def policy(given: _TemplateOptions, name: str) -> None:
       beasy-sched simulate -p platform.xml -w workload.json --policy shortest_first:ShortestFirst
       python shortest_first_test.py          # or pytest shortest_first_test.py
     """  # fmt: skip
-    from beasy_sched.generate.policy import class_name, write_policy
+    from beasy_sched.generate.policy_template import class_name, write_policy
 
     print_written(*write_policy(name, given.output), quiet=given.quiet)
     if not given.quiet:

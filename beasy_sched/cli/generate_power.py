@@ -25,21 +25,21 @@ from beasy_sched.cli.options import (
     with_options,
     write_output,
 )
-from beasy_sched.energy.sources import Interpolation, PvPlant, WindTurbine
-from beasy_sched.engine.findings import rates_too_short
+from beasy_sched.energy.production_sources import Interpolation, PvPlant, WindTurbine
+from beasy_sched.engine.run_findings import rates_too_short
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.history import issue_quantiles
+from beasy_sched.forecast.production_history import issue_quantiles
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.formats.clock import named_zone
 from beasy_sched.formats.file_set import together
 from beasy_sched.formats.forecast_source import forecast_lines
+from beasy_sched.formats.local_time import named_zone
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.site_file import read_site
 from beasy_sched.formats.table import DateOrder, TimeSeries, parse_moment, time_text
 from beasy_sched.generate.noise import ProductionCase, real_production
-from beasy_sched.generate.power import (
+from beasy_sched.generate.power_events import (
     SYNTHETIC_START,
     FileOptions,
     Gaps,

@@ -28,11 +28,17 @@ from beasy_sched.cli.progress import ProgressOptions, counting, progress_bar
 from beasy_sched.declared import HOSTS, default_of, made_of, meaning_of
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.simgrid_xml import parse_speed
-from beasy_sched.generate.deadlines import DEADLINES, DeadlineRule, clock_s, parse_deadlines, with_deadlines
 from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
+from beasy_sched.generate.job_deadlines import (
+    DEADLINES,
+    DeadlineRule,
+    clock_s,
+    parse_deadlines,
+    with_deadlines,
+)
 from beasy_sched.generate.log_normal_fit import fit_log_normal
 from beasy_sched.generate.noise import WalltimeRule, noisy_workload
-from beasy_sched.generate.platform import load_server
+from beasy_sched.generate.platform_file import load_server
 from beasy_sched.generate.workload import (
     ARRIVAL_SHAPES,
     EXTRA_FIELDS,

@@ -18,7 +18,7 @@ from msgspec import UNSET
 from beasy_sched import declared
 from beasy_sched.declared import default_of, meaning_of
 from beasy_sched.engine.lost import RETRIES
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.earlier import will_replace

@@ -88,7 +88,7 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
     """
     from beasy_sched.daemon import Daemon
     from beasy_sched.outputs.files import RunFiles
-    from beasy_sched.planner.rolling import replanned
+    from beasy_sched.planner.replanner import replanned
     from beasy_sched.run.opening import open_run
 
     if given.quiet:

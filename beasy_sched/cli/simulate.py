@@ -19,7 +19,7 @@ from beasy_sched.cli.options import (
     with_options,
 )
 from beasy_sched.cli.progress import ProgressOptions, progress_bar
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import RunIncomplete
 from beasy_sched.formats.run_files import OF_BATSIM, OF_SCHEDULER
 
@@ -55,7 +55,7 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
     """  # fmt: skip
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.outputs.tables import print_summary
-    from beasy_sched.planner.rolling import with_own_inputs
+    from beasy_sched.planner.replanner import with_own_inputs
     from beasy_sched.run.in_process import run_in_process
     from beasy_sched.simulator import Inputs
 

@@ -30,7 +30,7 @@ from beasy_sched.units import counted
 
 if TYPE_CHECKING:
     from beasy_sched.campaigns.scenario import Scenario
-    from beasy_sched.campaigns.size import SizeAnswer, SizeQuestion
+    from beasy_sched.campaigns.sizing import SizeAnswer, SizeQuestion
 
 _FROM_OWN, _TO_OWN = 0.1, 10.0
 """Range of sizes tested by default, relative to the scenario's size."""
@@ -156,7 +156,7 @@ def size(given: _SizeOptions, how: WorkerOptions, scenario: str) -> None:
 
 
 def _search(question: SizeQuestion, folder: Path, how: WorkerOptions) -> SizeAnswer:
-    from beasy_sched.campaigns.size import find_sizes
+    from beasy_sched.campaigns.sizing import find_sizes
 
     with (
         unless_stopped("run the same command again"),
@@ -192,8 +192,8 @@ def _show(as_json: dict[str, object] | None, lines: list[str]) -> None:
 def _question(given: _SizeOptions, how: WorkerOptions, name: str) -> SizeQuestion:
     """Read the options. Raises ConfigError and InputError."""
     from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
-    from beasy_sched.campaigns.size import Goal, SizeQuestion, ladder
     from beasy_sched.campaigns.size_life import cells_of
+    from beasy_sched.campaigns.sizing import Goal, SizeQuestion, ladder
     from beasy_sched.campaigns.sweep import at_point
 
     axis = AXES[given.find]

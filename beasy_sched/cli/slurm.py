@@ -30,16 +30,16 @@ from beasy_sched.declared import made_of
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.reading import read_plain_bytes
 from beasy_sched.generate.workload import ProfileType
-from beasy_sched.slurm.check import cluster_facts, cluster_findings, hold_script, look_at_cluster
-from beasy_sched.slurm.commands import Slurm
-from beasy_sched.slurm.history import HistoryOptions, moment_s, read_history, workload_from_history
-from beasy_sched.slurm.platform import (
+from beasy_sched.slurm.cluster_check import cluster_facts, cluster_findings, hold_script, look_at_cluster
+from beasy_sched.slurm.job_history import HistoryOptions, moment_s, read_history, workload_from_history
+from beasy_sched.slurm.partition_platform import (
     ServerRule,
     cluster_platform,
     of_partition,
     parse_rule,
     read_nodes_file,
 )
+from beasy_sched.slurm.slurm_commands import Slurm
 
 _COMMANDS: Final = {
     "import": __name__,

@@ -30,14 +30,14 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.declared import made_of
 from beasy_sched.energy.site import Site
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.run_files import OF_SCHEDULER
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.signals import ENDING_SIGNALS
-from beasy_sched.slurm.settings import MODEL, LiveSettings, OnKill, OnReject
+from beasy_sched.slurm.live_settings import MODEL, LiveSettings, OnKill, OnReject
 from beasy_sched.units import parse_duration
 
 _DURATION: Final = parsed(parse_duration)
@@ -171,8 +171,8 @@ def stopped_by_signals() -> Iterator[list[int]]:
 @with_options(_Partition)
 def release(given: _Partition) -> None:
     """Return a partition to Slurm: release its held jobs, and power its nodes up."""
-    from beasy_sched.slurm.commands import Slurm
     from beasy_sched.slurm.service import release_partition
+    from beasy_sched.slurm.slurm_commands import Slurm
 
     count = release_partition(Slurm(), given.partition, print_line)
     print_line(f"{count} jobs of partition {given.partition!r} were released")

@@ -38,9 +38,9 @@ from beasy_sched.cli.options import (
     with_options,
 )
 from beasy_sched.cli.progress import Bars, ProgressOptions
-from beasy_sched.comparisons.commands import Commands
+from beasy_sched.comparisons.repeated_command import Commands
 from beasy_sched.comparisons.side_by_side import PATIENCE_S
-from beasy_sched.comparisons.year import (
+from beasy_sched.comparisons.year_run import (
     SHARE,
     YEAR_DAYS,
     YEAR_POLICIES,
@@ -63,7 +63,7 @@ _MOST_DAYS: Final = 3660
 """Ten years."""
 _TABLE: Final = "months.txt"
 _PICTURE: Final = "year.png"
-_PRELOADED: Final = ("beasy_sched.comparisons.year",)
+_PRELOADED: Final = ("beasy_sched.comparisons.year_run",)
 
 
 def _date(text: str) -> datetime:

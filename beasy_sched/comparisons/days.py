@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Protocol
 
 from beasy_sched import declared
-from beasy_sched.comparisons.commands import Commands, StepFailed
+from beasy_sched.comparisons.repeated_command import Commands, StepFailed
 from beasy_sched.declared import SEEDS, Means
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError

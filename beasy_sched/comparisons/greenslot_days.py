@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from beasy_sched.comparisons.commands import Commands
 from beasy_sched.comparisons.days import DayInputs, MadeFiles, files_in, look_at, make_folder, shipped_site
+from beasy_sched.comparisons.repeated_command import Commands
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic

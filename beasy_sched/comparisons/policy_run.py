@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
-from beasy_sched.comparisons.commands import Program, StepFailed, exit_code_of
+from beasy_sched.comparisons.repeated_command import Program, StepFailed, exit_code_of
 from beasy_sched.comparisons.two_processes import run_both
 from beasy_sched.errors import InputError
 from beasy_sched.formats.atomic import remove_old, write_atomic

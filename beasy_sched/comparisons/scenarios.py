@@ -14,12 +14,12 @@ from typing import Final
 import msgspec
 
 from beasy_sched.campaigns.campaign import Outcome, Progress, begin, go_on
+from beasy_sched.campaigns.campaign_table import check_installed, read_campaign
 from beasy_sched.campaigns.folder import must_be_empty
 from beasy_sched.campaigns.own_days import OwnFiles, on_own_days
 from beasy_sched.campaigns.parts import CampaignPart
 from beasy_sched.campaigns.scenario import PolicyPart, Scenario, quick
 from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
-from beasy_sched.campaigns.table import check_installed, read_campaign
 from beasy_sched.campaigns.workers import Executor
 from beasy_sched.comparisons.side_by_side import TABLE_NAME, ComparedPolicy, with_short_labels
 from beasy_sched.declared import check_choice

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from beasy_sched.campaigns.workers import Failure, Task, work_through
-from beasy_sched.comparisons.commands import Commands, StepFailed
 from beasy_sched.comparisons.days import ComparedDays, DayInputs
 from beasy_sched.comparisons.policy_run import FAILED_LOG_NAME, PolicyRun, RunEnd, contender, run_policy
+from beasy_sched.comparisons.repeated_command import Commands, StepFailed
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted
 from beasy_sched.formats.atomic import remove_old, write_atomic
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, Contender, comparison_markdown, conditions

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, TextIO
 
 from beasy_sched.campaigns.workers import how, uninterrupted
-from beasy_sched.comparisons.commands import StepFailed
+from beasy_sched.comparisons.repeated_command import StepFailed
 
 LISTENING: Final = "listening on "
 START_LIMIT_S = 60.0

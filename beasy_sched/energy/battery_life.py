@@ -1,7 +1,7 @@
 """Battery life: degradation caused by a trace of charge, by the model of Xu et al. (2018).
 
 B. Xu, A. Oudalov, A. Ulbig, G. Andersson and D. S. Kirschen, "Modeling of Lithium-Ion Battery Degradation for
-Cell Life Assessment", IEEE Transactions on Smart Grid 9(2), 2018, pp. 1131-1140. In its symbols: the
+Cell JobHistory Assessment", IEEE Transactions on Smart Grid 9(2), 2018, pp. 1131-1140. In its symbols: the
 linearised degradation f_d is that of time (calendar ageing, f_t) and the sum of those of the cycles (f_c),
 each a product of stress factors; the model of the SEI film (solid electrolyte interphase) turns f_d into a
 loss of capacity.

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.hosts import HostIds
-from beasy_sched.model.power import PowerModel
 
 _CELLS_A_PIECE = 1_000_000
 _TABLES_KEPT: Final = 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beasy_sched.engine.power import SessionOptions
+from beasy_sched.engine.power_side import SessionOptions
 from beasy_sched.engine.session import Session
 
 __all__ = ["Session", "SessionOptions"]

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from beasy_sched.engine.power import PowerSide
+from beasy_sched.engine.power_side import PowerSide
 from beasy_sched.model.jobs import Job, JobState, Outcomes
 
 if TYPE_CHECKING:
-    from beasy_sched.engine.rolling import Replanning
+    from beasy_sched.engine.replanning import Replanning
 
 
 @dataclass(frozen=True)

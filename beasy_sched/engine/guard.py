@@ -20,10 +20,10 @@ from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.energy.site import GuardMode, GuardSettings
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState
 from beasy_sched.model.cluster import Cluster
+from beasy_sched.model.host_power import PowerAccount
 from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.host_table import NOT_REQUESTED
 from beasy_sched.model.hosts import HostIds, HostSet
-from beasy_sched.model.power import PowerAccount
 
 ENERGY_TOLERANCE: Final = 1e-9
 """Energies that differ by this share of the largest of them are the same.

@@ -46,7 +46,7 @@ def retry_after_s(first_s: float, failures: int) -> float:
     return first_s * min(2.0 ** (failures - 1), LONGEST_RETRY)
 
 
-class Told(Struct, frozen=True):
+class HostLogLine(Struct, frozen=True):
     """Line to be logged of some hosts."""
 
     rule: str
@@ -78,7 +78,7 @@ class LostHosts:
         """Number of hosts that have been lost, or out of service, at least once."""
         return int(np.count_nonzero(self._ever_lost))
 
-    def fail(self, hosts: HostSet, now: float) -> list[Told]:
+    def fail(self, hosts: HostSet, now: float) -> list[HostLogLine]:
         """Lose hosts that were being woken; return what is to be logged, by their failures in a row."""
         ids = hosts.ids
         woken_s = now - self._cluster.state_since_s[ids]
@@ -94,7 +94,7 @@ class LostHosts:
             facts: FactDict = {"failures": failures, "waited_s": float(woken_s[alike].max())}
             if wait_s < math.inf:
                 facts["retry_after_s"] = wait_s
-            told.append(Told(NOT_COME if wait_s < math.inf else GIVEN_UP, HostSet(ids[alike]), facts))
+            told.append(HostLogLine(NOT_COME if wait_s < math.inf else GIVEN_UP, HostSet(ids[alike]), facts))
         self._look()
         return told
 
@@ -104,7 +104,7 @@ class LostHosts:
         state = self._cluster.state[ids]
         self._failures[ids[(state == IDLE) | (state == BUSY)]] = 0
 
-    def leave(self, hosts: HostSet) -> Told | None:
+    def leave(self, hosts: HostSet) -> HostLogLine | None:
         """Take hosts out of service; return what is to be logged, None where they were out of it before."""
         cluster, ids = self._cluster, hosts.ids
         left = ids[cluster.in_service[ids]]
@@ -114,23 +114,23 @@ class LostHosts:
         self._ever_lost[left] = True
         self.breakdowns += len(left)
         busy = int(np.count_nonzero(cluster.state[left] == BUSY))
-        return Told(OUT_OF_SERVICE, HostSet(left), {"hosts_busy": busy})
+        return HostLogLine(OUT_OF_SERVICE, HostSet(left), {"hosts_busy": busy})
 
-    def enter(self, hosts: HostSet) -> Told | None:
+    def enter(self, hosts: HostSet) -> HostLogLine | None:
         """Put hosts back into service, lost ones too; return what is to be logged."""
         cluster, ids = self._cluster, hosts.ids
         back = ids[~cluster.available[ids]]
         cluster.set_in_service(ids, True)
         self._failures[ids] = 0
         self._find(ids)
-        return Told(IN_SERVICE, HostSet(back), {}) if len(back) else None
+        return HostLogLine(IN_SERVICE, HostSet(back), {}) if len(back) else None
 
-    def retry(self, now: float) -> Told | None:
+    def retry(self, now: float) -> HostLogLine | None:
         """Find the hosts that may be asked on again at ``now`` (s); return what is to be logged."""
         due = (self._again_s <= now + TIME_TOLERANCE_S).nonzero()[0]
         self._find(due)
         back = due[self._cluster.available[due]]
-        return Told(MAY_BE_ASKED, HostSet(back), {}) if len(back) else None
+        return HostLogLine(MAY_BE_ASKED, HostSet(back), {}) if len(back) else None
 
     def _find(self, ids: HostIds) -> None:
         if any_of(self._cluster.lost[ids]):

@@ -31,11 +31,11 @@ from beasy_sched.engine.actions import (
     SetPState,
     Start,
 )
-from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.guard import StepBudget
-from beasy_sched.engine.power import SessionOptions
 from beasy_sched.engine.power_actions import sleep, wake
-from beasy_sched.engine.words import Sentences
+from beasy_sched.engine.power_side import SessionOptions
+from beasy_sched.engine.run_findings import KnownInputs
+from beasy_sched.engine.session_words import Sentences
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.findings import Finding
 from beasy_sched.limits import MOST_ACTIONS, shortened

@@ -32,22 +32,22 @@ from beasy_sched.engine.actions import (
     Start,
 )
 from beasy_sched.engine.call_lead import CallLead
-from beasy_sched.engine.commands import BusyLoop, Calls, Commander, Kills
-from beasy_sched.engine.findings import (
+from beasy_sched.engine.energy_queries import EnergyQueries
+from beasy_sched.engine.guard import StepBudget
+from beasy_sched.engine.intake import Intake
+from beasy_sched.engine.lost import HostLogLine, LostHosts
+from beasy_sched.engine.notes import Notes
+from beasy_sched.engine.policy import Policy, PolicyCaller, View
+from beasy_sched.engine.power_side import Asking, Open, Over, PowerSide, SessionOptions
+from beasy_sched.engine.pstate_commands import BusyLoop, Calls, Commander, Kills
+from beasy_sched.engine.run_findings import (
     SHORT_RUN_SHARE,
     KnownInputs,
     missing_powers,
     short_runs,
     unused_power,
 )
-from beasy_sched.engine.guard import StepBudget
-from beasy_sched.engine.intake import Intake
-from beasy_sched.engine.lost import LostHosts, Told
-from beasy_sched.engine.measuring import Measuring
-from beasy_sched.engine.notes import Notes
-from beasy_sched.engine.policy import Policy, PolicyCaller, View
-from beasy_sched.engine.power import Asking, Open, Over, PowerSide, SessionOptions
-from beasy_sched.engine.words import STILL_WAITING
+from beasy_sched.engine.session_words import STILL_WAITING
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model import decisions as d
@@ -62,7 +62,7 @@ from beasy_sched.protocol.notices import JOB_RUNS, MACHINES_LEAVE, MACHINES_RETU
 from beasy_sched.units import TIME_TOLERANCE_S
 
 if TYPE_CHECKING:
-    from beasy_sched.engine.rolling import PlanAnswer, Replanning
+    from beasy_sched.engine.replanning import PlanAnswer, Replanning
 
 _OVER = "the run is over"
 """The rule by which the run's end kills and rejects jobs."""
@@ -107,7 +107,7 @@ class Session:
         self._lead = CallLead(0.0)
         self._calls, self._kills = Calls(self._lead), Kills()
         self._busy_loop = BusyLoop(self._policy.name)
-        self._measuring = Measuring()
+        self._measuring = EnergyQueries()
         self._measured = False
         """Whether the daemon's own account has answered since the policy was last asked."""
         self._switching_told = False
@@ -118,7 +118,7 @@ class Session:
         """Jobs that have ended since the policy's `schedule` was last called."""
         self._ended_in_step: list[Job] = []
         """Jobs that have ended since the policy's `power_actions` was last called."""
-        self._apply_event, self._carry_out = self._handlers(), self._hands()
+        self._apply_event, self._carry_out = self._handlers(), self._action_handlers()
         self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
 
     def _handlers(self) -> dict[type[e.Event], Callable[[Any], None]]:
@@ -145,7 +145,7 @@ class Session:
             ),
         }
 
-    def _hands(self) -> dict[type[Action], Callable[[Any], None]]:
+    def _action_handlers(self) -> dict[type[Action], Callable[[Any], None]]:
         """What carries out each kind of action."""
         return {
             Start: self._start,
@@ -340,7 +340,7 @@ class Session:
             for note in setup.power_notes(options.site, options, event.answers_queries):
                 warn(note)
             if options.replan is not None and options.plans is not None:
-                from beasy_sched.engine.rolling import Replanning
+                from beasy_sched.engine.replanning import Replanning
 
                 rule, windows = options.replan, options.windows
                 self.replanning = Replanning(rule, options.plans, options.site, platform, windows)
@@ -477,7 +477,7 @@ class Session:
         elif self.lost.failed_wakes:
             self.lost.came(event.resources)
 
-    def _tell(self, what: str, told: Told | None) -> None:
+    def _tell(self, what: str, told: HostLogLine | None) -> None:
         """Log that hosts are lost, or back."""
         if told is not None:
             self._notes.log(self.now, what, told.rule, told.facts, hosts=told.hosts)

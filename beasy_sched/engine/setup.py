@@ -9,15 +9,15 @@ import numpy as np
 
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.call_lead import CallLead
-from beasy_sched.engine.findings import (
+from beasy_sched.engine.policy import Policy, PolicyCaller
+from beasy_sched.engine.power_side import EnergySource, PowerSide, SessionOptions
+from beasy_sched.engine.run_findings import (
     KnownInputs,
     look_at_start,
     plan_length,
     plan_start,
     unknown_speeds,
 )
-from beasy_sched.engine.policy import Policy, PolicyCaller
-from beasy_sched.engine.power import EnergySource, PowerSide, SessionOptions
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import SimulationBegins

@@ -18,7 +18,7 @@ from beasy_sched.energy.storage import require, require_not_negative, require_po
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import HORIZONS_H, error_quantiles
 from beasy_sched.forecast.conditions import day_rows, running_most
-from beasy_sched.forecast.history import LEVELS
+from beasy_sched.forecast.production_history import LEVELS
 from beasy_sched.forecast.quantiles import PowerBand, Quantiles, Uncertainty
 from beasy_sched.forecast.solar import SEASON_DAYS, SolarModel
 from beasy_sched.forecast.weather import IssuedTable, LocalHours, WeatherForecast

@@ -17,10 +17,10 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, IntArray
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.clock import CentralEurope, to_utc
+from beasy_sched.formats.local_time import CentralEurope, to_utc
 from beasy_sched.formats.table import POWER, Table, TimeSeries, equal_row_s, on_grid, parse_table
 from beasy_sched.formats.time_columns import choose_column, existing_rows
-from beasy_sched.formats.units import UnitError, power_unit, unit_in_name
+from beasy_sched.formats.unit_table import UnitError, power_unit, unit_in_name
 from beasy_sched.limits import listed, shortened
 
 _INTERVAL: Final = re.compile(

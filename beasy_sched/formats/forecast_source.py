@@ -21,7 +21,6 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import require, require_not_negative, require_positive
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.forecast.conditions import WORDS, ConditionScheme
-from beasy_sched.forecast.history import LEVELS, IssuedQuantiles
 from beasy_sched.forecast.outlook import (
     FileForecast,
     ForecastSource,
@@ -29,6 +28,7 @@ from beasy_sched.forecast.outlook import (
     PerfectForecast,
     SolarForecast,
 )
+from beasy_sched.forecast.production_history import LEVELS, IssuedQuantiles
 from beasy_sched.forecast.solar import SolarHistory, SolarModel, choose_leave_out
 from beasy_sched.forecast.weather import (
     ActualWeather,
@@ -49,7 +49,7 @@ from beasy_sched.formats.solar_history import (
 )
 from beasy_sched.formats.table import Table, parse_table, read_table_text
 from beasy_sched.formats.time_columns import column_times
-from beasy_sched.formats.units import UnitError, power_unit, unit_in_name
+from beasy_sched.formats.unit_table import UnitError, power_unit, unit_in_name
 from beasy_sched.limits import listed
 from beasy_sched.structs import as_type
 from beasy_sched.units import SECONDS_PER_HOUR, kw_to_w

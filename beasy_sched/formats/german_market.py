@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.clock import CentralEurope
+from beasy_sched.formats.local_time import CentralEurope
 from beasy_sched.formats.nested_tables import columns_table
 from beasy_sched.formats.table import (
     POWER,
@@ -25,7 +25,7 @@ from beasy_sched.formats.table import (
     parse_table,
 )
 from beasy_sched.formats.time_columns import choose_column, existing_rows
-from beasy_sched.formats.units import UnitError, power_unit, unit_in_name
+from beasy_sched.formats.unit_table import UnitError, power_unit, unit_in_name
 from beasy_sched.limits import listed, shortened
 
 _RESOLUTION: Final = re.compile(

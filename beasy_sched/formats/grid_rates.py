@@ -9,7 +9,7 @@
 - ``time,value``: times without an offset are in the zone that the column's name or the user states, or else
   UTC; those of a column ``time_s`` are simulated seconds.
 
-Units are those of `beasy_sched.formats.units`, in the column's name or stated beside the file.
+Units are those of `beasy_sched.formats.unit_table`, in the column's name or stated beside the file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from beasy_sched.formats.time_columns import (
     time_column,
     with_units_line,
 )
-from beasy_sched.formats.units import RateUnit, UnitError, carbon_unit, price_unit, rate_in_name
+from beasy_sched.formats.unit_table import RateUnit, UnitError, carbon_unit, price_unit, rate_in_name
 from beasy_sched.limits import listed, shortened
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, counted
 

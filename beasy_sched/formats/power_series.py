@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.energy.sources import Interpolation, resample
+from beasy_sched.energy.production_sources import Interpolation, resample
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.batsim_events import read_external_events
@@ -68,7 +68,7 @@ from beasy_sched.formats.time_columns import (
     time_column,
     value_columns,
 )
-from beasy_sched.formats.units import EXPECTED_POWER, PowerUnit, UnitError, power_unit, unit_in_name
+from beasy_sched.formats.unit_table import EXPECTED_POWER, PowerUnit, UnitError, power_unit, unit_in_name
 from beasy_sched.formats.weather_columns import is_weather, weather_series
 from beasy_sched.formats.weather_exports import (
     is_nasa,

@@ -13,7 +13,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.table import Table
-from beasy_sched.formats.units import unit_in_name
+from beasy_sched.formats.unit_table import unit_in_name
 from beasy_sched.limits import listed
 
 _SPREAD: Final = re.compile(

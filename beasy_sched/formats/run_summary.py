@@ -116,7 +116,7 @@ class LostServersPart(_Part):
 
 
 class DueJobsPart(_Part):
-    """Numbers of jobs and workflows that met their deadlines, and delays; see `outputs.deadlines`."""
+    """Numbers of jobs and workflows that met their deadlines, and delays; see `outputs.deadline_table`."""
 
     jobs: Annotated[Count, Meaning("jobs", "jobs with a deadline")]
     jobs_met: Annotated[Count, Meaning("jobs", "of these, met")]
@@ -387,7 +387,7 @@ class RunSummary(_Part, kw_only=True):
     planned: PlannedPart | None = None
     replanning: ReplanningPart | None = None
     words: dict[str, dict[str, tuple[str, ...]]] | None = None
-    """Words for the rules of a policy of one's own (`engine.words.Words`), by what was done and the rule."""
+    """Words for the rules of a user's policy (`engine.session_words.Words`), by action and rule."""
     warnings: list[str]
     by_policy: dict[str, Any] = {}
     """Sections that the policy added; they stand in the file after the other sections, before the

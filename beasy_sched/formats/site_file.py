@@ -372,7 +372,7 @@ def _zone(field: str, name: str | None) -> tzinfo | None:
     """Return the time zone of a field, or None. Raises ConfigError."""
     if name is None:
         return None
-    from beasy_sched.formats.clock import named_zone
+    from beasy_sched.formats.local_time import named_zone
 
     try:
         return named_zone(name)

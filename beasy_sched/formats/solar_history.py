@@ -57,7 +57,7 @@ from beasy_sched.formats.table import (
     read_table_text,
 )
 from beasy_sched.formats.time_columns import choose_column, find_header, plain_table, value_columns
-from beasy_sched.formats.units import cover_share, share_in_name
+from beasy_sched.formats.unit_table import cover_share, share_in_name
 from beasy_sched.formats.weather_exports import is_ninja_header
 from beasy_sched.units import SECONDS_PER_HOUR
 

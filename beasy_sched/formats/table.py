@@ -20,8 +20,8 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.clock import AMBIGUOUS, stated_zone, to_utc
 from beasy_sched.formats.decoding import csv_line, csv_rows
+from beasy_sched.formats.local_time import AMBIGUOUS, stated_zone, to_utc
 from beasy_sched.formats.reading import plain_bytes, read_bytes
 from beasy_sched.limits import LONGEST_NAME, MOST_TABLE_BYTES, listed, shortened
 from beasy_sched.numbers import ANY_NUMBER, number_in, plain

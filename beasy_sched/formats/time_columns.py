@@ -23,7 +23,7 @@ from beasy_sched.formats.table import (
     parse_table,
     without_zone,
 )
-from beasy_sched.formats.units import is_unit
+from beasy_sched.formats.unit_table import is_unit
 from beasy_sched.limits import LATEST_S, listed, shortened
 
 TIME_NAMES: Final = (

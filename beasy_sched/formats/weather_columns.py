@@ -21,7 +21,7 @@ from beasy_sched.formats.table import (
     equal_row_s,
     on_grid,
 )
-from beasy_sched.formats.units import UnitError, cover_share, irradiance_w_m2, speed_m_s, temperature_c
+from beasy_sched.formats.unit_table import UnitError, cover_share, irradiance_w_m2, speed_m_s, temperature_c
 from beasy_sched.limits import listed
 
 _USUAL: Final = {

@@ -42,7 +42,7 @@ from beasy_sched.formats.table import (
     parse_table,
     time_text,
 )
-from beasy_sched.formats.units import (
+from beasy_sched.formats.unit_table import (
     UnitError,
     cover_share,
     irradiance_w_m2,

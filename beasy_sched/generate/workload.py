@@ -26,7 +26,7 @@ from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_versions import BatsimFormat, job_for_batsim5, profile_for_batsim5
 from beasy_sched.formats.swf import FIELDS_A_ROW, SWF_FIELDS
-from beasy_sched.generate.platform import load_server
+from beasy_sched.generate.platform_file import load_server
 from beasy_sched.generate.random_streams import Stream, grouped_walltimes, log_normal, uniforms
 from beasy_sched.limits import LARGEST_INT
 from beasy_sched.numbers import Range

@@ -13,7 +13,7 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.swf import LINE_COLUMN, SWF_FIELDS, Progress, SwfFindings, SwfReader
-from beasy_sched.generate.deadlines import with_chains
+from beasy_sched.generate.job_deadlines import with_chains
 from beasy_sched.generate.random_streams import grouped_walltimes, to_microseconds
 from beasy_sched.generate.workload import EXTRA_FIELDS, GeneratedWorkload, Report, SwfOptions, plain_numbers
 from beasy_sched.limits import LARGEST_INT

@@ -9,8 +9,8 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.extras import load_optional
 from beasy_sched.policies.envelope import EnvelopeOptions
 from beasy_sched.policies.learned.features import Features, as_numbers
+from beasy_sched.policies.learned.learned_policy import Choice, ChoosingEnvelope
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS
-from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope
 
 
 class AgentOptions(EnvelopeOptions, frozen=True, kw_only=True):

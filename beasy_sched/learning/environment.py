@@ -36,8 +36,8 @@ from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.envelope import EndOfWindow
 from beasy_sched.policies.learned.agents import HALF_LIFE_GAMMA
 from beasy_sched.policies.learned.features import FEATURES, Features, RewardName, as_numbers
+from beasy_sched.policies.learned.learned_policy import Choice, ChoosingEnvelope, Trail
 from beasy_sched.policies.learned.model import ACTIONS, ALL_ACTIONS
-from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope, Trail
 from beasy_sched.run.in_process import run_in_process
 
 Observation = npt.NDArray[np.float32]

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from beasy_sched.campaigns.inputs import ForecastInputs, make_forecast, make_plan, make_real
+from beasy_sched.campaigns.run_inputs import ForecastInputs, make_forecast, make_plan, make_real
 from beasy_sched.campaigns.scenario import (
     PolicyPart,
     Scenario,

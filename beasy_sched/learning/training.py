@@ -35,6 +35,7 @@ from beasy_sched.policies.learned.agents import (
     Transition,
 )
 from beasy_sched.policies.learned.features import Features, RewardName, classes_of, state_of
+from beasy_sched.policies.learned.learned_policy import Choice, ChoosingEnvelope, Trail
 from beasy_sched.policies.learned.model import (
     ACTIONS,
     ALL_ACTIONS,
@@ -43,7 +44,6 @@ from beasy_sched.policies.learned.model import (
     read_model,
     write_model,
 )
-from beasy_sched.policies.learned.policy import Choice, ChoosingEnvelope, Trail
 from beasy_sched.run.in_process import run_in_process
 
 BATCH: Final = 8

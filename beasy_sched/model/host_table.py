@@ -13,10 +13,10 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, PStateArray, all_of, distinct, is_rising
 from beasy_sched.errors import PolicyError
+from beasy_sched.model.host_power import PowerAccount, PowerModel
 from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerAccount, PowerModel
 
 NOT_REQUESTED: Final = -1
 """Placeholder for a requested P-state if none is requested."""

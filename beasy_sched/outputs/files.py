@@ -19,7 +19,7 @@ import numpy.typing as npt
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import NO_FACTS, Facts
 from beasy_sched.engine.observed import Observer
-from beasy_sched.engine.power import PowerSide, TraceRow
+from beasy_sched.engine.power_side import PowerSide, TraceRow
 from beasy_sched.errors import ConfigError, Failures, InputError, PolicyError
 from beasy_sched.formats.atomic import (
     PartFile,
@@ -51,8 +51,8 @@ from beasy_sched.formats.run_files import (
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
-from beasy_sched.outputs.deadlines import deadlines_csv
-from beasy_sched.outputs.plans import PlansOfRun, publish_plans
+from beasy_sched.outputs.deadline_table import deadlines_csv
+from beasy_sched.outputs.plan_files import PlansOfRun, publish_plans
 from beasy_sched.outputs.recording import RecordingWriter
 from beasy_sched.outputs.summary import brief_summary, summarize
 from beasy_sched.planner.plan import Plan, PlanStore

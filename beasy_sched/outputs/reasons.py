@@ -1,7 +1,7 @@
 """Short reasons why jobs waited, were killed or never ran, by rule: for tables and overviews.
 
-The words are those of the policies and of the engine (`engine.words`), or, for a user's policy, those in
-the run's summary.
+The words are those of the policies and of the engine (`engine.session_words`), or, for a user's policy, those
+in the run's summary.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
-from beasy_sched.engine.words import Sentences, Words
+from beasy_sched.engine.session_words import Sentences, Words
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.policies.registry import words_for
 from beasy_sched.units import counted

@@ -13,8 +13,8 @@ import msgpack
 import msgspec
 
 from beasy_sched.engine import Session
-from beasy_sched.engine.findings import unknown_speeds
 from beasy_sched.engine.observed import ObservedSession, Observer
+from beasy_sched.engine.run_findings import unknown_speeds
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.atomic import PartFile
 from beasy_sched.formats.decoding import Malformed, convert_json
@@ -23,7 +23,7 @@ from beasy_sched.limits import shortened
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform
-from beasy_sched.planner.rolling import replanned
+from beasy_sched.planner.replanner import replanned
 from beasy_sched.policies.registry import check_named_in_data
 from beasy_sched.protocol.batsim4 import encode_message, encode_reply
 from beasy_sched.protocol.detection import Talk, meet

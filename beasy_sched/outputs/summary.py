@@ -16,7 +16,7 @@ from beasy_sched.energy.grid import Grid
 from beasy_sched.engine import Session
 from beasy_sched.engine.account import SessionAccount
 from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.power import PowerSide
+from beasy_sched.engine.power_side import PowerSide
 from beasy_sched.errors import BeasyError, Failures, PolicyError
 from beasy_sched.formats.run_summary import (
     SECTIONS,
@@ -34,8 +34,8 @@ from beasy_sched.formats.run_summary import (
 )
 from beasy_sched.model.host_states import USES
 from beasy_sched.model.jobs import JobState
-from beasy_sched.outputs.deadlines import deadlines_part
-from beasy_sched.outputs.plans import replanning_part
+from beasy_sched.outputs.deadline_table import deadlines_part
+from beasy_sched.outputs.plan_files import replanning_part
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.policies.registry import own_words
 from beasy_sched.run.settings import RunSettings

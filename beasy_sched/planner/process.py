@@ -28,7 +28,7 @@ from beasy_sched._version import __version__
 from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage
-from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome
+from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome
 from beasy_sched.errors import BeasyError, Interrupted, why
 from beasy_sched.formats.packed_file import array_decoder, encode_array
 from beasy_sched.limits import MOST_UNPACKED_BYTES

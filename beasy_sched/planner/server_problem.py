@@ -18,8 +18,8 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IndexArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 
 
 @dataclass(frozen=True)

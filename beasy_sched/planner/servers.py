@@ -14,8 +14,8 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 from beasy_sched.planner.requests import ServerStart
 from beasy_sched.planner.server_problem import KindCounts, KindTable, ServerProblem, kind_tables
 from beasy_sched.planner.server_search import (

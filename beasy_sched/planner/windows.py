@@ -28,7 +28,7 @@ from beasy_sched.planner.forecast import (
     mean_over,
 )
 from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance, Solved
-from beasy_sched.planner.power import plan_power, sleep_shortage
+from beasy_sched.planner.power_plan import plan_power, sleep_shortage
 from beasy_sched.planner.power_problem import PowerPlan, PowerProblem, Surplus
 from beasy_sched.planner.requests import DemandForecast, PlanRequest, ServerStart, WindowForecast
 from beasy_sched.planner.servers import ServerRules, least_power_w, plan_servers

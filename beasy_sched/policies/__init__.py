@@ -15,7 +15,7 @@ from beasy_sched.engine.actions import (
     Start,
 )
 from beasy_sched.engine.policy import Measurement, Options, Policy, View
-from beasy_sched.engine.words import Sentences, Words
+from beasy_sched.engine.session_words import Sentences, Words
 from beasy_sched.model.cluster import Progress
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobState

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from beasy_sched.engine.actions import Action, CallAt
-from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Policy, View
-from beasy_sched.engine.words import Sentences, Words
+from beasy_sched.engine.run_findings import KnownInputs
+from beasy_sched.engine.session_words import Sentences, Words
 from beasy_sched.findings import Finding
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.dispatch import (

@@ -14,10 +14,10 @@ from typing import Final, Literal
 import numpy as np
 
 from beasy_sched.engine.actions import Action, FactDict, Facts, Start
-from beasy_sched.engine.findings import DueJob
 from beasy_sched.engine.policy import Options, View
 from beasy_sched.engine.power_actions import headroom_j, sleep, spent_facts
-from beasy_sched.engine.words import Sentences, Words
+from beasy_sched.engine.run_findings import DueJob
+from beasy_sched.engine.session_words import Sentences, Words
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, odd
 from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON

@@ -20,12 +20,12 @@ from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import CellEnergies, shifted
 from beasy_sched.engine.actions import Action, Compensate, FactDict
 from beasy_sched.engine.policy import Options, View
-from beasy_sched.engine.words import Sentences, Words
+from beasy_sched.engine.session_words import Sentences, Words
 from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.policies.follow_plan import PLAN_WORDS, FollowPlan, latest_ends_s
 from beasy_sched.policies.planned.follower import battery_j
-from beasy_sched.policies.planned.rest import compensation_j
+from beasy_sched.policies.planned.rest_of_window import compensation_j
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 
 TOLERANCE_J = 1e-3

@@ -12,7 +12,7 @@ from beasy_sched.arrays import FloatArray, IndexArray, all_of, any_of
 from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.engine.actions import Action, FactDict, Kill, Start
 from beasy_sched.engine.policy import Policy, View
-from beasy_sched.engine.words import Sentences, Words
+from beasy_sched.engine.session_words import Sentences, Words
 from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job

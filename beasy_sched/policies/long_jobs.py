@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray
-from beasy_sched.engine.findings import KnownInputs, counted, hours
 from beasy_sched.engine.policy import View
+from beasy_sched.engine.run_findings import KnownInputs, counted, hours
 from beasy_sched.findings import Finding, odd
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.units import TIME_TOLERANCE_S

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from beasy_sched.engine.policy import Policy, own_mistakes
-from beasy_sched.engine.words import ENGINE_WORDS, Sentences, Words
+from beasy_sched.engine.session_words import ENGINE_WORDS, Sentences, Words
 from beasy_sched.errors import ConfigError, InputError, Interrupted
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
@@ -30,17 +30,17 @@ OURS: dict[str, str] = {
     "next": "beasy_sched.policies.envelope:Next",
     "last": "beasy_sched.policies.envelope:Last",
     "workload": "beasy_sched.policies.envelope:WorkloadEnvelope",
-    "random": "beasy_sched.policies.learned.policy:RandomChoice",
-    "q-learning": "beasy_sched.policies.learned.policy:QLearning",
-    "bandit": "beasy_sched.policies.learned.policy:Bandit",
-    "beasy": "beasy_sched.policies.beasy.policy:Beasy",
-    "bid-price": "beasy_sched.policies.bid_price.policy:BidPrice",
-    "greenslot": "beasy_sched.policies.greenslot.policy:GreenSlot",
+    "random": "beasy_sched.policies.learned.learned_policy:RandomChoice",
+    "q-learning": "beasy_sched.policies.learned.learned_policy:QLearning",
+    "bandit": "beasy_sched.policies.learned.learned_policy:Bandit",
+    "beasy": "beasy_sched.policies.beasy.beasy_policy:Beasy",
+    "bid-price": "beasy_sched.policies.bid_price.bid_price_policy:BidPrice",
+    "greenslot": "beasy_sched.policies.greenslot.greenslot_policy:GreenSlot",
     "conventional": "beasy_sched.policies.conventional:Conventional",
-    "lowest-window": "beasy_sched.policies.greenslot.policy:LowestWindow",
-    "energybud": "beasy_sched.policies.energy_budget.policy:EnergyBud",
-    "reducepc": "beasy_sched.policies.energy_budget.policy:ReducePC",
-    "powercap": "beasy_sched.policies.energy_budget.policy:PowerCap",
+    "lowest-window": "beasy_sched.policies.greenslot.greenslot_policy:LowestWindow",
+    "energybud": "beasy_sched.policies.energy_budget.energy_budget_policy:EnergyBud",
+    "reducepc": "beasy_sched.policies.energy_budget.energy_budget_policy:ReducePC",
+    "powercap": "beasy_sched.policies.energy_budget.energy_budget_policy:PowerCap",
 }
 
 
@@ -71,7 +71,7 @@ def policy_class(name: str) -> type[Policy]:
 
 
 def words_for(done: str, rule: str, *, loaded: bool = False) -> Iterator[Words]:
-    """Yield the words for a rule of the engine or of the built-in policies; see `engine.words`.
+    """Yield the words for a rule of the engine or of the built-in policies; see `engine.session_words`.
 
     Loaded modules come first, so that the end of a run does not load others for its own rules; with
     ``loaded`` only these are searched.

@@ -1,4 +1,4 @@
-"""Parts of sentences shared by the words of several policies, in the syntax of `engine.words`."""
+"""Parts of sentences shared by the words of several policies, in the syntax of `engine.session_words`."""
 
 from __future__ import annotations
 

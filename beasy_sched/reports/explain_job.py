@@ -86,7 +86,7 @@ def explain_jobs(prefix: str, chosen: Collection[str] | None = None) -> Iterator
         yield life.id, _chapters(life)
 
 
-def _chapters(life: Life) -> list[Chapter]:
+def _chapters(life: JobHistory) -> list[Chapter]:
     start, ended_s = life.start, None if life.row is None else life.row.end_s
     until_s = ended_s if start is None else start.time
     chapters = [
@@ -100,7 +100,7 @@ def _chapters(life: Life) -> list[Chapter]:
     return [chapter for chapter in chapters if chapter.entries]
 
 
-def _arrival(life: Life) -> str:
+def _arrival(life: JobHistory) -> str:
     if life.row is None and life.waits_on is not None:
         hosts, limit_s = (life.waits_on.facts.get(name) for name in ("hosts_asked", "walltime_s"))
         return _asked(float(hosts or 0), None if limit_s is None else float(limit_s))
@@ -117,7 +117,7 @@ def _asked(hosts: float, walltime_s: float | None) -> str:
     return f"It was submitted and requested {count(hosts, 'host')} {limit}."
 
 
-def _terms(life: Life) -> Iterator[Entry]:
+def _terms(life: JobHistory) -> Iterator[Entry]:
     """Dependencies and deadline of the job, and whether it met the deadline."""
     own = life.deadline
     if own is None:
@@ -133,12 +133,12 @@ def _terms(life: Life) -> Iterator[Entry]:
     yield Entry(f"{due}. {_kept(own)}")
 
 
-def _late_phases(life: Life) -> list[Entry]:
+def _late_phases(life: JobHistory) -> list[Entry]:
     """Jobs of lower phases that were submitted too late for it to wait for them."""
     return entries_of((each for each in life.own if each.kind == "queue"), life.teller)
 
 
-def _terms_data(life: Life) -> dict[str, object]:
+def _terms_data(life: JobHistory) -> dict[str, object]:
     """Return dependencies and deadline of the job as data; empty for a job without a deadline."""
     own = life.deadline
     if own is None:
@@ -179,7 +179,7 @@ def _depends_on(predecessors: Sequence[DeadlineRow]) -> str:
     return f"It depends on {names}{which} ended at {clock(last_s)}."
 
 
-def _waiting(life: Life) -> list[Entry]:
+def _waiting(life: JobHistory) -> list[Entry]:
     postponed = [each for each in life.own if each.kind == "postpone"]
     entries = entries_of(postponed[:1], life.teller)
     for line in postponed[1:]:  # the deadline was stated, and does not change much
@@ -211,14 +211,14 @@ def _later(later: int | None, others: int) -> str:
     return f"; {which} of them {'was' if later == 1 else 'were'} submitted later"
 
 
-def _start(life: Life) -> list[Entry]:
+def _start(life: JobHistory) -> list[Entry]:
     if (start := life.start) is not None:
         where = named_hosts(start.host_set())
         return [Entry(f"It started on {where}. {because(start, life.teller)}", start.time)]
     return []
 
 
-def _running(life: Life) -> list[Entry]:
+def _running(life: JobHistory) -> list[Entry]:
     """Changes of P-state; planned ones with their online changes and the reason for these."""
     entries = []
     res = 0 if life.start is None else len(life.start.host_set())
@@ -238,7 +238,7 @@ def _running(life: Life) -> list[Entry]:
     return entries
 
 
-def _end(life: Life) -> list[Entry]:
+def _end(life: JobHistory) -> list[Entry]:
     ends = (each for each in life.own if each.kind in ("kill", "reject", "waiting"))
     entries = entries_of(ends, life.teller)
     row = life.row
@@ -277,7 +277,7 @@ _ENDS_WITH_HOSTS = {
 
 
 @dataclass
-class Life:
+class JobHistory:
     """Records of a job, and events during its wait and its execution."""
 
     id: str
@@ -335,7 +335,7 @@ class Life:
         return np.inf if self.row is None or self.row.end_s is None else self.row.end_s
 
 
-def find_life(prefix: str, name: str) -> Life:
+def find_life(prefix: str, name: str) -> JobHistory:
     """Return a job, by its id with or without the workload's. Raises ConfigError and InputError."""
     rows = [row for row in read_jobs(prefix, name.partition("!")[2] or name) if _is_called(name, row.id)]
     lives = _Lives(prefix, rows, lambda job_id: job_id.endswith(name) and _is_called(name, job_id))
@@ -370,7 +370,7 @@ class _Lives:
     def __init__(self, prefix: str, rows: Iterable[JobRow], is_explained: Callable[[str], bool]) -> None:
         """``rows`` are their rows in ``jobs.csv``. Raises InputError."""
         teller = teller_of(prefix)
-        self.explained = {row.id: Life(row.id, row, [], teller=teller) for row in rows}
+        self.explained = {row.id: JobHistory(row.id, row, [], teller=teller) for row in rows}
         """The explained jobs, by their ids."""
         summary = found_summary(prefix)
         of_ours = summary is None or summary.settings.policy in OURS
@@ -379,7 +379,7 @@ class _Lives:
             job, kind = glance.job, glance.kind
             life = self.explained.get(job)
             if life is None and job and is_explained(job):
-                life = self.explained[job] = Life(job, None, [], teller=teller)
+                life = self.explained[job] = JobHistory(job, None, [], teller=teller)
             self._queue.take(number, kind, glance)
             if life is not None:
                 life.own.append(whole())
@@ -402,7 +402,7 @@ class _Lives:
             if life.deadline is not None and life.deadline.workflow:
                 life.workflow = workflows[life.deadline.workflow]
 
-    def __iter__(self) -> Iterator[Life]:
+    def __iter__(self) -> Iterator[JobHistory]:
         for life in self.explained.values():
             self._queue.tell(life)
             life.drop_changes_of_killed()
@@ -451,7 +451,7 @@ class _WaitingLine:
         self._since_s: FloatArray = np.array([*self._reserved.values()], dtype=np.float64)
         self._until_s = np.array([self._gone.get(job, np.inf) for job in self._names])
 
-    def tell(self, life: Life) -> None:
+    def tell(self, life: JobHistory) -> None:
         """Set the jobs that were before it in the queue, and the number that started while it waited."""
         first_s = min((line.time for line in life.own), default=np.inf)
         reserved = int(np.searchsorted(self._since_s, first_s, "right"))
@@ -473,7 +473,7 @@ class _Running:
     """Map from hosts to the explained jobs running on them, to assign P-state changes to jobs."""
 
     def __init__(self) -> None:
-        self._lives: list[Life] = []
+        self._lives: list[JobHistory] = []
         """Jobs that have started."""
         self._running: dict[str, int] = {}
         """Index in `_lives` of each running job, by its id."""
@@ -486,7 +486,7 @@ class _Running:
         """Whether a line of another job, or without a job, concerns the running ones."""
         return kind == "compensate" or (bool(self._running) and kind in ("start", "P-state", "lost"))
 
-    def take(self, kind: str, glance: Glance, life: Life | None, whole: Callable[[], LogLine]) -> None:
+    def take(self, kind: str, glance: Glance, life: JobHistory | None, whole: Callable[[], LogLine]) -> None:
         """Record a line; ``life`` is its job if that is explained, and ``whole`` reads all of it."""
         if kind == "compensate":
             self._compensation = glance.time, whole
@@ -497,7 +497,7 @@ class _Running:
         elif kind in ("P-state", "lost") and self._running:
             self._change(whole())
 
-    def _start(self, line: LogLine, life: Life | None) -> None:
+    def _start(self, line: LogLine, life: JobHistory | None) -> None:
         """Remove jobs whose host is given to another one: they have ended."""
         hosts = line.host_set().ids
         if len(hosts) and (most := int(hosts.max())) >= len(self._owner):

@@ -1,6 +1,6 @@
 """Sentences for the decision log, with the numbers behind each decision, and readable formats of numbers.
 
-The templates are those of the policies and of the engine; `engine.words` describes their syntax.
+The templates are those of the policies and of the engine; `engine.session_words` describes their syntax.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-from beasy_sched.engine.words import Sentences, Words
+from beasy_sched.engine.session_words import Sentences, Words
 from beasy_sched.policies.registry import words_for
 from beasy_sched.units import j_to_kwh, parse_duration, w_to_kw
 

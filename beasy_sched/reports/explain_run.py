@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from beasy_sched.engine.words import NO_REASON, QUEUED, STILL_WAITING
+from beasy_sched.engine.session_words import NO_REASON, QUEUED, STILL_WAITING
 from beasy_sched.errors import InputError
 from beasy_sched.formats.run_files import TRACE, path_of
 from beasy_sched.formats.run_summary import RunSummary, found_summary, value_at

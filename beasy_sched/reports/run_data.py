@@ -29,7 +29,7 @@ from beasy_sched.formats.run_summary import (
 from beasy_sched.limits import MOST_HOSTS
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.jobs import ENDS, JobState
-from beasy_sched.outputs.deadlines import OUTCOMES as DEADLINE_OUTCOMES
+from beasy_sched.outputs.deadline_table import OUTCOMES as DEADLINE_OUTCOMES
 from beasy_sched.reports.run_table import RunTable
 from beasy_sched.run.results import RUN_OVER, LogLine, check_starts, read_log
 

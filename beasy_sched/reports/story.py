@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from beasy_sched.engine.words import Sentences
+from beasy_sched.engine.session_words import Sentences
 from beasy_sched.formats.run_summary import found_summary
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.reasons import words_in

@@ -16,7 +16,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import DecisionLog, Facts
 from beasy_sched.engine.observed import Observer
-from beasy_sched.engine.power import PowerSide
+from beasy_sched.engine.power_side import PowerSide
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.host_states import HostState

@@ -14,7 +14,7 @@ from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
-from beasy_sched.planner.rolling import LIMIT_IN_PROCESS_S
+from beasy_sched.planner.replanner import LIMIT_IN_PROCESS_S
 from beasy_sched.run.opening import open_run
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 

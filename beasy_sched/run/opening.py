@@ -11,7 +11,7 @@ from beasy_sched.engine.policy import Policy
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.plan import PlanStore
-from beasy_sched.planner.rolling import LIMIT_SERVING_S, replanned
+from beasy_sched.planner.replanner import LIMIT_SERVING_S, replanned
 from beasy_sched.run.settings import build_session
 
 

@@ -10,10 +10,10 @@ from msgspec import UNSET, Struct, UnsetType
 from beasy_sched.declared import WINDOWS, Means, check
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import DecisionLog
-from beasy_sched.engine.findings import rates_too_short
 from beasy_sched.engine.lost import RETRIES, RETRY_S
 from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
+from beasy_sched.engine.run_findings import rates_too_short
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, decode_json
 from beasy_sched.formats.reading import read_text

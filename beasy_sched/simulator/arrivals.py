@@ -17,10 +17,10 @@ from beasy_sched.protocol.json_numbers import as_batsim_reads_all
 from beasy_sched.protocol.notices import notice
 from beasy_sched.simulator.clock import ARRIVAL
 from beasy_sched.simulator.execution import Execution
-from beasy_sched.simulator.failures import HostFailures
-from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import COMPUTING, IDLE, UNAVAILABLE
 from beasy_sched.simulator.mailbox import Item
+from beasy_sched.simulator.outages import HostFailures
+from beasy_sched.simulator.simulated_jobs import SimJob
 from beasy_sched.simulator.world import World
 
 

@@ -15,7 +15,8 @@ from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous, Pa
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import LEAF, Action
-from beasy_sched.simulator.jobs import (
+from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines
+from beasy_sched.simulator.simulated_jobs import (
     ENDED,
     NEVER,
     RUNNING,
@@ -26,7 +27,6 @@ from beasy_sched.simulator.jobs import (
     speed_limit,
     start_task,
 )
-from beasy_sched.simulator.machines import COMPUTING, IDLE, NOBODY, Machines
 from beasy_sched.simulator.world import World
 
 _TINY = 1e-12

@@ -16,8 +16,8 @@ from beasy_sched.formats.run_files import path_of
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import TIMING_PRECISION_S
-from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import STATE_NAMES, UNAVAILABLE, Machines
+from beasy_sched.simulator.simulated_jobs import SimJob
 
 BATSIM_VERSION = "v4.2.1"
 """The version whose behaviour is reproduced, as the schedule file names it."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from beasy_sched.checks import RunInputs, bad_power, bad_rate, look_at
 from beasy_sched.energy.site import Site
-from beasy_sched.engine.findings import ChecksInputs
+from beasy_sched.engine.run_findings import ChecksInputs
 from beasy_sched.errors import ConfigError, DecisionRefused, InputError, PathLike
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
 from beasy_sched.formats.batsim_versions import BatsimFormat
@@ -42,11 +42,11 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import ARRIVAL, CALL, LEAF, PROBE, REPLY, ROUTE, SWITCH, TRANSFER, Action
+from beasy_sched.simulator.decision_requests import Requests
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.machines import Fallible
 from beasy_sched.simulator.mailbox import ANSWERED, AT_ONCE, LAST, SWITCHED, Item
 from beasy_sched.simulator.outputs import Tracer, is_formula
-from beasy_sched.simulator.requests import Requests
 from beasy_sched.simulator.world import Dialect, SimulationOptions, World
 
 _SHARED_UNEVENLY = (

@@ -20,10 +20,10 @@ from beasy_sched.protocol.json_numbers import (
     as_batsim_reads,
 )
 from beasy_sched.simulator.clock import StepClock
-from beasy_sched.simulator.jobs import SimJob, powers
 from beasy_sched.simulator.machines import NOBODY, STATES, Fallible, Machines, Meter, ModeTable
 from beasy_sched.simulator.mailbox import Mailbox
 from beasy_sched.simulator.outputs import Tally, Tracer
+from beasy_sched.simulator.simulated_jobs import SimJob, powers
 
 
 @dataclass(frozen=True)

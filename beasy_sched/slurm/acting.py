@@ -14,10 +14,10 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.platform import Platform
 from beasy_sched.protocol.notices import JOB_RUNS
-from beasy_sched.slurm import actions as a
+from beasy_sched.slurm import cluster_actions as a
 from beasy_sched.slurm.bridge import Bridge, Phase, Tracked
+from beasy_sched.slurm.live_settings import OnKill, OnReject
 from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
-from beasy_sched.slurm.settings import OnKill, OnReject
 
 REJECTED: Final = f"{MARK}: rejected"
 """Administrator's comment on jobs that the scheduler has rejected and that remain held."""

@@ -31,7 +31,7 @@ from beasy_sched.protocol.notices import (
     MACHINES_RETURN,
     notice,
 )
-from beasy_sched.slurm import actions as a
+from beasy_sched.slurm import cluster_actions as a
 from beasy_sched.slurm.readings import Reading
 from beasy_sched.slurm.records import SlurmJob, SlurmNode
 

@@ -24,17 +24,17 @@ from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator.zmq_client import ZmqScheduler
 from beasy_sched.slurm.acting import Acting
 from beasy_sched.slurm.bridge import Bridge
-from beasy_sched.slurm.check import acting_findings, look_at_cluster
-from beasy_sched.slurm.commands import CommandFailed, Slurm
+from beasy_sched.slurm.cluster_check import acting_findings, look_at_cluster
 from beasy_sched.slurm.journal import Journal
+from beasy_sched.slurm.live_settings import LiveSettings
 from beasy_sched.slurm.meter import EnergyMeter, open_meter
-from beasy_sched.slurm.platform import of_partition
-from beasy_sched.slurm.pstates import frequency_setter
+from beasy_sched.slurm.node_pstates import frequency_setter
+from beasy_sched.slurm.partition_platform import of_partition
 from beasy_sched.slurm.readings import BATTERY, POWER
 from beasy_sched.slurm.service import Decide, Feed, Service, release_partition
-from beasy_sched.slurm.settings import LiveSettings
 from beasy_sched.slurm.shadow import Shadow, shadow_csv
-from beasy_sched.slurm.sources.opening import open_source
+from beasy_sched.slurm.slurm_commands import CommandFailed, Slurm
+from beasy_sched.slurm.sources.source_opening import open_source
 from beasy_sched.slurm.sources.watcher import Watcher
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ import math
 from typing import Final
 
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
-from beasy_sched.slurm.commands import CommandFailed, Slurm
+from beasy_sched.slurm.live_settings import MODEL
 from beasy_sched.slurm.readings import ENERGY_FIELD, METER, Reading
 from beasy_sched.slurm.records import FALLING, OFF, WAKING, SlurmAway
-from beasy_sched.slurm.settings import MODEL
+from beasy_sched.slurm.slurm_commands import CommandFailed, Slurm
 from beasy_sched.slurm.sources.base import Pause, Source
-from beasy_sched.slurm.sources.opening import open_source
+from beasy_sched.slurm.sources.source_opening import open_source
 
 _SLURM: Final = "slurm"
 _EXPECTED: Final = f"{MODEL}, {_SLURM}, command:PROGRAM ARGS or prometheus:URL?query=..."

@@ -16,7 +16,7 @@ from beasy_sched.formats.decoding import Malformed, csv_line, decode_json
 from beasy_sched.formats.reading import is_number, not_utf8
 from beasy_sched.formats.table import DELIMITERS, NOTHING, parse_moment
 from beasy_sched.formats.time_columns import EPOCH_FROM_S, TIME_NAMES, is_csv_header
-from beasy_sched.formats.units import UnitError, cover_share, power_unit, share_in_name, unit_in_name
+from beasy_sched.formats.unit_table import UnitError, cover_share, power_unit, share_in_name, unit_in_name
 from beasy_sched.limits import LARGEST_ENERGY_J, LARGEST_POWER_W, LATEST_S, shortened
 from beasy_sched.numbers import ANY_NUMBER, Range, found_text
 from beasy_sched.protocol.notices import (

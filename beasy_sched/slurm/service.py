@@ -12,13 +12,13 @@ import msgspec
 from beasy_sched.errors import PeerError
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
-from beasy_sched.slurm import actions as a
+from beasy_sched.slurm import cluster_actions as a
 from beasy_sched.slurm.bridge import Bridge
-from beasy_sched.slurm.commands import CommandFailed, Slurm
 from beasy_sched.slurm.journal import Journal
-from beasy_sched.slurm.platform import of_partition
+from beasy_sched.slurm.partition_platform import of_partition
 from beasy_sched.slurm.readings import Reading
 from beasy_sched.slurm.records import MARK, SlurmAway
+from beasy_sched.slurm.slurm_commands import CommandFailed, Slurm
 from beasy_sched.slurm.sources.watcher import Watcher
 
 Decide = Callable[[Message], Reply]

@@ -17,7 +17,7 @@ import numpy as np
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform
-from beasy_sched.slurm import actions as a
+from beasy_sched.slurm import cluster_actions as a
 from beasy_sched.slurm.bridge import Bridge, Phase, Tracked
 from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
 

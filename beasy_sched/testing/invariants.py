@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.energy.grid import Export
-from beasy_sched.engine.power import PowerSide, TraceRow
+from beasy_sched.engine.power_side import PowerSide, TraceRow
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.host_states import HostState
 from beasy_sched.model.jobs import JobState

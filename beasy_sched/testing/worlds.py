@@ -24,7 +24,7 @@ from beasy_sched.energy.storage import NO_BATTERY, BatterySpec, HydrogenSpec, St
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.lost import RETRY_S
 from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import BeasyError, DecisionRefused, InputError
 from beasy_sched.formats.batsim_events import ExternalEvent, order_of_play
 from beasy_sched.formats.batsim_jobs import JobColumns, WorkloadJob
@@ -33,13 +33,13 @@ from beasy_sched.formats.batsim_versions import event_for_batsim5
 from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.formats.failures import HostFailure, HostFailureKind
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
-from beasy_sched.generate.platform import host_properties
+from beasy_sched.generate.platform_file import host_properties
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.simulator import Simulation, SimulationOptions, SimulationResult
-from beasy_sched.simulator.batsim5 import Batsim5Simulation
+from beasy_sched.simulator.batsim5_peer import Batsim5Simulation
 from beasy_sched.testing.grids import (
     CALENDAR,
     FORECAST_S,
@@ -50,7 +50,7 @@ from beasy_sched.testing.grids import (
     small_grid,
     with_terms,
 )
-from beasy_sched.testing.plans import small_hydrogen, world_plans
+from beasy_sched.testing.random_plans import small_hydrogen, world_plans
 from beasy_sched.testing.witness import Witness
 
 STEP_S = 60.0

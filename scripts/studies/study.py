@@ -17,8 +17,8 @@ import msgspec
 
 from beasy_sched._version import __version__
 from beasy_sched.campaigns.campaign import Progress
+from beasy_sched.campaigns.campaign_table import RunColumn, parquet_of
 from beasy_sched.campaigns.folder import must_be_empty, read_ended
-from beasy_sched.campaigns.table import RunColumn, parquet_of
 from beasy_sched.campaigns.tasks import Attempt
 from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, InputError

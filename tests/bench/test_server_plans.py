@@ -7,7 +7,7 @@ import pytest
 from bench.traces import ROWS
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from beasy_sched.generate.platform import preset_platform
+from beasy_sched.generate.platform_file import preset_platform
 from beasy_sched.planner.servers import ServerPlan, plan_servers
 
 pytestmark = pytest.mark.bench

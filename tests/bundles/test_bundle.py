@@ -18,15 +18,15 @@ from command_line import exit_code
 from small_campaign import SMALL, Here
 
 from beasy_sched.bundles import comparing, layout, software
+from beasy_sched.bundles.bundled_scenarios import scenario_toml
 from beasy_sched.bundles.comparing import compare, verdict_lines
 from beasy_sched.bundles.rerun import run_again
-from beasy_sched.bundles.scenarios import scenario_toml
 from beasy_sched.bundles.writing import Credits, write_bundle
 from beasy_sched.campaigns.campaign import begin, go_on
+from beasy_sched.campaigns.campaign_table import read_campaign
 from beasy_sched.campaigns.folder import scenario_hash
 from beasy_sched.campaigns.scenario import NAMES
 from beasy_sched.campaigns.scenario_file import find_scenario, parse_scenario, scenario_as_written
-from beasy_sched.campaigns.table import read_campaign
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 
 pytest.importorskip("rocrate")

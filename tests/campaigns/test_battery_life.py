@@ -4,8 +4,8 @@ from pathlib import Path
 
 from small_campaign import SMALL, run_campaign
 
+from beasy_sched.campaigns.campaign_table import COLUMNS, LIFE_COLUMNS, read_campaign, result_lines
 from beasy_sched.campaigns.scenario_file import parse_scenario
-from beasy_sched.campaigns.table import COLUMNS, LIFE_COLUMNS, read_campaign, result_lines
 
 LIFE = """
 [site.battery.life]

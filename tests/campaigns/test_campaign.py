@@ -17,9 +17,9 @@ from small_campaign import BAD, SMALL, run_campaign, scenario
 
 from beasy_sched._version import __version__
 from beasy_sched.campaigns.campaign import begin
+from beasy_sched.campaigns.campaign_table import COLUMNS, read_campaign
 from beasy_sched.campaigns.folder import Folder
 from beasy_sched.campaigns.scenario_file import parse_scenario
-from beasy_sched.campaigns.table import COLUMNS, read_campaign
 from beasy_sched.campaigns.tasks import work_share_pct
 from beasy_sched.errors import ConfigError, InputError
 

@@ -8,7 +8,7 @@ from small_campaign import BAD, SMALL, run_campaign, scenario
 
 from beasy_sched.campaigns import campaign, workers
 from beasy_sched.campaigns.campaign import begin, go_on
-from beasy_sched.campaigns.table import read_campaign
+from beasy_sched.campaigns.campaign_table import read_campaign
 from beasy_sched.campaigns.workers import DaskCluster
 from beasy_sched.errors import ConfigError
 

@@ -7,10 +7,16 @@ import json
 import pytest
 from small_campaign import SMALL, run_campaign
 
+from beasy_sched.campaigns.campaign_table import (
+    COLUMNS,
+    DEADLINE_COLUMNS,
+    GRID_COLUMNS,
+    read_campaign,
+    result_lines,
+)
 from beasy_sched.campaigns.folder import plain_values, scenario_hash
-from beasy_sched.campaigns.inputs import forecast_workload, materialize, real_workload
+from beasy_sched.campaigns.run_inputs import forecast_workload, materialize, real_workload
 from beasy_sched.campaigns.scenario_file import parse_scenario, scenario_of
-from beasy_sched.campaigns.table import COLUMNS, DEADLINE_COLUMNS, GRID_COLUMNS, read_campaign, result_lines
 from beasy_sched.errors import InputError
 from beasy_sched.formats.site_file import parse_site
 

@@ -10,7 +10,8 @@ import pytest
 from command_line import exit_code
 from small_campaign import SMALL, run_campaign, scenario
 
-from beasy_sched.campaigns.inputs import (
+from beasy_sched.campaigns.campaign_table import read_campaign
+from beasy_sched.campaigns.run_inputs import (
     execution_seed,
     forecast_production,
     forecast_workload,
@@ -26,7 +27,6 @@ from beasy_sched.campaigns.inputs import (
 from beasy_sched.campaigns.scenario import quick
 from beasy_sched.campaigns.scenario_file import parse_scenario
 from beasy_sched.campaigns.sweep import at_point
-from beasy_sched.campaigns.table import read_campaign
 from beasy_sched.errors import InputError
 from beasy_sched.formats.plan_file import read_plans, read_season
 

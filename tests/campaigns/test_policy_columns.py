@@ -11,8 +11,8 @@ from small_campaign import scenario
 from summaries import made_up
 from worlds import green_world, session_of
 
+from beasy_sched.campaigns.campaign_table import COLUMNS, parquet_of, policy_columns, row_of
 from beasy_sched.campaigns.sweep import expand
-from beasy_sched.campaigns.table import COLUMNS, parquet_of, policy_columns, row_of
 from beasy_sched.formats.run_summary import SECTIONS
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.run.settings import RunSettings

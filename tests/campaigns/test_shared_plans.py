@@ -17,7 +17,7 @@ from small_campaign import Here, scenario
 from beasy_sched.campaigns import campaign, shared_plans
 from beasy_sched.campaigns.campaign import begin, go_on
 from beasy_sched.campaigns.folder import Folder
-from beasy_sched.campaigns.inputs import PlanTask, make_forecast
+from beasy_sched.campaigns.run_inputs import PlanTask, make_forecast
 from beasy_sched.campaigns.scenario import PlanPart
 from beasy_sched.campaigns.shared_plans import STORE, MadePlan, SharedPlans, planner_hash, solve
 from beasy_sched.formats.plan_file import read_plans

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from beasy_sched.campaigns.inputs import forecast_production, forecast_workload, make_forecast
+from beasy_sched.campaigns.run_inputs import forecast_production, forecast_workload, make_forecast
 from beasy_sched.campaigns.scenario import ABUNDANT, NAMES, PAPER, scenario_text
 from beasy_sched.campaigns.scenario_file import find_scenario
 from beasy_sched.campaigns.sweep import expand
 from beasy_sched.formats.batsim_workload import workload_demand_w
-from beasy_sched.generate.platform import preset_platform
+from beasy_sched.generate.platform_file import preset_platform
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "beasy_sched/campaigns/scenarios"
 STEP_KWH = 300 / 3.6e6

@@ -18,9 +18,9 @@ from small_campaign import SMALL, Here
 
 from beasy_sched.campaigns import campaign as campaign_module
 from beasy_sched.campaigns.scenario_file import parse_scenario
-from beasy_sched.campaigns.size import Goal, SizeQuestion, find_sizes, ladder
 from beasy_sched.campaigns.size_balance import balance_sizes
 from beasy_sched.campaigns.size_table import balance_lines, limits_text, size_json, size_lines
+from beasy_sched.campaigns.sizing import Goal, SizeQuestion, find_sizes, ladder
 from beasy_sched.campaigns.sweep import AXES
 from beasy_sched.campaigns.tasks import RunResult, RunTask, execute
 from beasy_sched.errors import ConfigError

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from small_campaign import SMALL, Here
 
 from beasy_sched.campaigns.scenario_file import parse_scenario
-from beasy_sched.campaigns.size import Goal, NoiseAnswer, PolicyAnswer, SizeQuestion
 from beasy_sched.campaigns.size_life import cells_of, new_sizes
+from beasy_sched.campaigns.sizing import Goal, NoiseAnswer, PolicyAnswer, SizeQuestion
 from beasy_sched.campaigns.sweep import AXES
 from beasy_sched.energy.battery_life import LMO
 

@@ -10,7 +10,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beasy_sched.campaigns.size import Found, found_by, ladder, next_rungs
+from beasy_sched.campaigns.sizing import Found, found_by, ladder, next_rungs
 from beasy_sched.errors import ConfigError
 
 

@@ -10,11 +10,11 @@ from small_campaign import SMALL, run_campaign, scenario
 
 from beasy_sched.campaigns import campaign as campaign_module
 from beasy_sched.campaigns.campaign import begin
+from beasy_sched.campaigns.campaign_table import read_campaign, result_lines
 from beasy_sched.campaigns.folder import plain_values, scenario_hash
 from beasy_sched.campaigns.scenario_file import parse_scenario, scenario_of
 from beasy_sched.campaigns.status import status_lines, status_of
 from beasy_sched.campaigns.sweep import AXES, at_point, expand, points_of
-from beasy_sched.campaigns.table import read_campaign, result_lines
 from beasy_sched.errors import ConfigError, InputError
 
 SWEPT = (

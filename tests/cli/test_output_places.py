@@ -23,7 +23,7 @@ from small_site import small_site
 
 from beasy_sched.policies.easy import Easy
 from beasy_sched.slurm import live
-from beasy_sched.slurm.commands import Slurm
+from beasy_sched.slurm.slurm_commands import Slurm
 
 Place = Callable[[Path], object]
 

@@ -13,7 +13,7 @@ from beasy_sched.cli import cli
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.plan_file import read_plans, read_season
-from beasy_sched.planner.rolling import replanned
+from beasy_sched.planner.replanner import replanned
 from beasy_sched.run.settings import ReplanSettings, RunSettings
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")

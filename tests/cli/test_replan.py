@@ -22,11 +22,11 @@ from small_campaign import SMALL
 from small_site import SmallSite, small_site
 
 from beasy_sched.campaigns.folder import plain_values, scenario_hash
-from beasy_sched.campaigns.inputs import make_forecast, make_real
+from beasy_sched.campaigns.run_inputs import make_forecast, make_real
 from beasy_sched.campaigns.scenario_file import parse_scenario
 from beasy_sched.campaigns.tasks import RunTask, execute
 from beasy_sched.energy.storage import StorageState
-from beasy_sched.engine.rolling import PlanOutcome
+from beasy_sched.engine.replanning import PlanOutcome
 from beasy_sched.errors import InputError, Interrupted
 from beasy_sched.formats.plan_file import read_plans, read_season
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -415,7 +415,7 @@ def test_a_campaign_may_plan_during_its_runs(tmp_path: Path):
     forecast = make_forecast(scenario, 0)
     assert forecast.plan.windows == 2
     real = make_real(scenario, forecast, 0, 1)
-    from beasy_sched.campaigns.inputs import make_plan
+    from beasy_sched.campaigns.run_inputs import make_plan
 
     task = RunTask(
         policy=next(policy for policy in scenario.policies if policy.name == "follow-plan"),

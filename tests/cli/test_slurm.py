@@ -126,7 +126,7 @@ def test_platform(programs: Path, tmp_path: Path, capfd: Capture):
 def test_check_is_odd_for_a_node_out_of_service(
     programs: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("beasy_sched.slurm.check._user", lambda: "root")
+    monkeypatch.setattr("beasy_sched.slurm.cluster_check._user", lambda: "root")
     assert exit_code("slurm", "check", "--partition", "main") == 1
     table = capfd.readouterr().out
     assert "partition main      4: n[1-4]\n" in table
@@ -137,7 +137,7 @@ def test_check_is_odd_for_a_node_out_of_service(
     assert report["verdict"] == "warnings"
     assert report["figures"]["held on submission"] == "JobSubmitPlugins=lua"
     assert [finding["code"] for finding in report["findings"]] == ["slurm-nodes-out"]
-    monkeypatch.setattr("beasy_sched.slurm.check._user", lambda: "ada")
+    monkeypatch.setattr("beasy_sched.slurm.cluster_check._user", lambda: "ada")
     assert exit_code("slurm", "check", "-q") == 2
     out, err = capfd.readouterr()
     assert out == ""

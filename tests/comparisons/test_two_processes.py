@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from beasy_sched.comparisons.commands import StepFailed
+from beasy_sched.comparisons.repeated_command import StepFailed
 from beasy_sched.comparisons.two_processes import run_both
 
 LISTENS = "import sys, time; print('listening on tcp://127.0.0.1:1', file=sys.stderr, flush=True);"

@@ -14,7 +14,7 @@ from tiny import resources
 from worlds import FAST
 
 from beasy_sched.errors import ProtocolError
-from beasy_sched.generate.platform import host_properties
+from beasy_sched.generate.platform_file import host_properties
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import NO_HOSTS, HostSet

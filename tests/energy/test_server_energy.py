@@ -8,7 +8,7 @@ from planner.server_cases import STEP_S, tiny_platform
 
 from beasy_sched.energy import server_energy
 from beasy_sched.energy.server_energy import CellEnergies
-from beasy_sched.model.power import PowerModel
+from beasy_sched.model.host_power import PowerModel
 
 SLEEP = 3  # QUICK's sleep state
 

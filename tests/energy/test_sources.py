@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from beasy_sched.energy.sources import PvPlant, WindTurbine
+from beasy_sched.energy.production_sources import PvPlant, WindTurbine
 from beasy_sched.energy.storage import FieldError
 
 

@@ -14,7 +14,7 @@ from talk import (
     small_battery,
 )
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import ServerKind
 

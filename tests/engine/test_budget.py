@@ -18,7 +18,7 @@ from talk import (
 )
 
 from beasy_sched.engine.actions import Kill, SetPState
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.policies.registry import make_policy

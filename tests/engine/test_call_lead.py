@@ -10,8 +10,8 @@ from worlds import FAST
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import CallAt, Kill
 from beasy_sched.engine.call_lead import MOMENT_S, CallLead
-from beasy_sched.engine.power import EnergySource
-from beasy_sched.generate.platform import host_properties
+from beasy_sched.engine.power_side import EnergySource
+from beasy_sched.generate.platform_file import host_properties
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform, platform_of

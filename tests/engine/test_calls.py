@@ -8,7 +8,7 @@ import pytest
 from talk import Talk, completed, killed, only, production, small_battery, submitted
 
 from beasy_sched.engine.actions import CallAt
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import PolicyError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e

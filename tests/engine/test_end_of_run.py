@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from talk import Talk, completed, killed, production, small_battery, submitted
 
-from beasy_sched.engine.power import EnergySource, Open, Over
+from beasy_sched.engine.power_side import EnergySource, Open, Over
 from beasy_sched.errors import PeerError
 from beasy_sched.formats.run_summary import value_at
 from beasy_sched.model import decisions as d

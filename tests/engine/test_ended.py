@@ -12,7 +12,7 @@ from worlds import random_world
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action
 from beasy_sched.engine.policy import View
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import events as e
 from beasy_sched.policies.reactive import PowerReactive
 

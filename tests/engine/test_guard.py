@@ -24,7 +24,7 @@ from beasy_sched.energy.site import GuardMode
 from beasy_sched.energy.storage import Hold, HydrogenSpec, Storage
 from beasy_sched.engine.actions import SetPState
 from beasy_sched.engine.guard import _fewest
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.host_states import HostState

@@ -14,7 +14,7 @@ from talk import Scripted, Talk, completed, production, small_battery, submitted
 from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.grid import Foreseen, Grid, Tariff
 from beasy_sched.engine import Session, SessionOptions, intake
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.limits import LATEST_S, LONGEST_ID, LONGEST_JOB, MOST_UNKNOWN
 from beasy_sched.model import events as e

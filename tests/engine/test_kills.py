@@ -6,8 +6,8 @@ import pytest
 from talk import ASLEEP, Talk, completed, hosts, killed, only, start, submitted
 
 from beasy_sched.engine.actions import Kill, SetPState
-from beasy_sched.engine.commands import Kills
 from beasy_sched.engine.policy import View
+from beasy_sched.engine.pstate_commands import Kills
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.jobs import Job, JobState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from talk import Talk, production, small_battery, submitted
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.engine.session import RUNS, WITHDRAWN
 from beasy_sched.errors import PeerError
 from beasy_sched.model import decisions as d

@@ -19,7 +19,7 @@ from beasy_sched.engine.lost import (
     RETRY_S,
     retry_after_s,
 )
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.decisions import CallMeLater, SetResourceState
 from beasy_sched.model.events import JobEnd, ResourceStateChanged

@@ -6,7 +6,7 @@ import pytest
 from talk import FAST, Scripted, Talk, completed, only, production, small_battery, submitted
 
 from beasy_sched.engine.actions import MeasureEnergy
-from beasy_sched.engine.power import EnergySource, Open
+from beasy_sched.engine.power_side import EnergySource, Open
 from beasy_sched.errors import ConfigError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e

@@ -15,9 +15,9 @@ from worlds import FAST, SLEEP_FIRST, SLOW, plans_of
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action, CallAt, MeasureEnergy, Postpone, Reject, SetPState, Start
 from beasy_sched.engine.policy import View
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import BeasyError, ConfigError, PeerError, PolicyError
-from beasy_sched.generate.platform import host_properties
+from beasy_sched.generate.platform_file import host_properties
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
@@ -405,7 +405,7 @@ def test_start_is_the_policys_word() -> None:
 
 @pytest.mark.parametrize("say", [lambda view: [CallAt(-1.0)], lambda view: [MeasureEnergy()]])
 def test_a_policy_that_keeps_itself_busy_is_stopped(say: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beasy_sched.engine.commands.MOST_BUSY_CALLS", 100)
+    monkeypatch.setattr("beasy_sched.engine.pstate_commands.MOST_BUSY_CALLS", 100)
     talk = Talk()
     for number in range(300):  # with news in between it may go on
         talk.ask(1.0 + number, say, submitted(1.0 + number, f"a{number}"))

@@ -14,7 +14,7 @@ import pytest
 from worlds import breaking_world, failing_world, green_world, random_world, rich_world, session_of
 
 from beasy_sched.engine import Session
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError, Failures, PeerError
 from beasy_sched.model import events as e
 from beasy_sched.outputs.summary import summarize

@@ -9,9 +9,9 @@ from worlds import FAST
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action, MeasureEnergy, Start
 from beasy_sched.engine.policy import View
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
-from beasy_sched.generate.platform import host_properties
+from beasy_sched.generate.platform_file import host_properties
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet

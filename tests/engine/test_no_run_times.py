@@ -22,7 +22,7 @@ from beasy_sched.generate.noise import noisy_workload
 from beasy_sched.generate.workload import GeneratedWorkload, ProfileType, SyntheticOptions, synthetic_workload
 from beasy_sched.policies.easy import Easy
 from beasy_sched.simulator import Simulation, SimulationOptions
-from beasy_sched.testing.plans import random_plans
+from beasy_sched.testing.random_plans import random_plans
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _CODE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, property)

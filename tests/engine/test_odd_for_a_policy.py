@@ -8,7 +8,7 @@ import pytest
 from talk import Scripted, Talk, small_battery, submitted
 
 from beasy_sched.checks import RunInputs
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import PolicyError
 from beasy_sched.findings import Finding, odd
 from beasy_sched.model import events as e

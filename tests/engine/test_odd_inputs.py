@@ -8,9 +8,9 @@ from worlds import FAST
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import MeasureEnergy
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import PeerError
-from beasy_sched.generate.platform import host_properties
+from beasy_sched.generate.platform_file import host_properties
 from beasy_sched.model import events as e
 
 MODEL = {"energy": EnergySource.MODEL}

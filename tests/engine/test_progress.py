@@ -13,7 +13,7 @@ from worlds import FAST, random_world, world_plans
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action, Kill, SetPState
 from beasy_sched.engine.policy import View
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobState

@@ -11,7 +11,7 @@ from talk import Talk, small_battery
 from beasy_sched.energy.grid import Foreseen, Grid, Signal
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_BATTERY, Storage
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import PeerError
 from beasy_sched.model import events as e
 from beasy_sched.protocol.notices import notice

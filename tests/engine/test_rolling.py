@@ -13,7 +13,7 @@ from small_site import SmallSite, small_site
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.observed import ObservedSession
-from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome, Replanning
+from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome, Replanning
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -21,9 +21,9 @@ from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.jobs import JobState
 from beasy_sched.planner.plan import Plan, PlanStore
 from beasy_sched.planner.process import PlannerSetup, solve
+from beasy_sched.planner.replan_sources import first_request
+from beasy_sched.planner.replanner import Replanner
 from beasy_sched.planner.requests import PlanRequest
-from beasy_sched.planner.rolling import Replanner
-from beasy_sched.planner.sources import first_request
 from beasy_sched.planner.windows import ReplanRule
 from beasy_sched.run.settings import RunSettings, build_session
 

@@ -17,10 +17,10 @@ from worlds import World, failing_world, green_world, rich_world
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action
 from beasy_sched.engine.policy import Policy, View
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.outputs.deadlines import deadlines_part
+from beasy_sched.outputs.deadline_table import deadlines_part
 
 
 class Onlooker(Policy):

@@ -12,7 +12,7 @@ from worlds import FAST, plans_of
 from beasy_sched.energy.storage import Hold, HydrogenSpec, Storage
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import SetPState
-from beasy_sched.engine.power import EnergySource, Open, Over, Waiting
+from beasy_sched.engine.power_side import EnergySource, Open, Over, Waiting
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.forecast.outlook import PerfectForecast
 from beasy_sched.model import decisions as d

@@ -7,7 +7,7 @@ import csv
 import pytest
 from talk import Talk, small_battery
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import PeerError
 from beasy_sched.outputs.files import trace_csv
 from beasy_sched.protocol.notices import notice

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.history import FIRST_ISSUE_H, LEVELS, issue_quantiles
 from beasy_sched.forecast.outlook import FileForecast, PerfectForecast, SolarForecast
+from beasy_sched.forecast.production_history import FIRST_ISSUE_H, LEVELS, issue_quantiles
 from beasy_sched.forecast.quantiles import PowerBand, Quantiles
 from beasy_sched.forecast.solar import SolarModel
 from beasy_sched.forecast.weather import ActualWeather, IssuedTable

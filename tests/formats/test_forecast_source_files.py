@@ -7,8 +7,8 @@ import pytest
 
 from beasy_sched.errors import InputError
 from beasy_sched.forecast.conditions import CLEARNESS, CLOUD_COVER, WORDS
-from beasy_sched.forecast.history import FIRST_ISSUE_H, LEVELS, issue_quantiles
 from beasy_sched.forecast.outlook import FileForecast
+from beasy_sched.forecast.production_history import FIRST_ISSUE_H, LEVELS, issue_quantiles
 from beasy_sched.formats.forecast_source import forecast_lines, read_forecast_file
 
 START = datetime(2010, 7, 12, 9, tzinfo=timezone(timedelta(hours=-4)))

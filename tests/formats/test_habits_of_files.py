@@ -8,8 +8,8 @@ import pytest
 
 from beasy_sched.energy.calendar import Calendar
 from beasy_sched.errors import InputError
-from beasy_sched.formats.clock import named_zone
 from beasy_sched.formats.grid_rates import CARBON, PRICE, RateFile, read_rate
+from beasy_sched.formats.local_time import named_zone
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.table import IRRADIANCE, POWER, WIND_SPEED, time_text
 

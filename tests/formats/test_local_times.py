@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats import clock
-from beasy_sched.formats.clock import CentralEurope, named_zone, stated_zone, to_utc
+from beasy_sched.formats import local_time as clock
+from beasy_sched.formats.local_time import CentralEurope, named_zone, stated_zone, to_utc
 from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.formats.table import POWER, time_text, zone_in_name
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.formats.currencies import CURRENCIES, currency_named
-from beasy_sched.formats.units import (
+from beasy_sched.formats.unit_table import (
     ENERGY_J,
     POWER_W,
     PowerUnit,
@@ -93,7 +93,7 @@ def test_prices(column, currency, one_is_per_kwh):
     ("column", "one_is_g_per_kwh"),
     [
         ("Carbon Intensity gCO2eq/kWh (direct)", 1.0),  # Electricity Maps
-        ("Carbon intensity gCO₂eq/kWh (Life cycle)", 1.0),
+        ("Carbon intensity gCO₂eq/kWh (JobHistory cycle)", 1.0),
         ("Carbon Intensity gCO2eq/kWh (direct/LCA)", 1.0),
         ("actual [gCO2/kWh]", 1.0),  # National Grid ESO
         ("g_per_kwh", 1.0),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from beasy_sched.cli.generate_workload import workload as command
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.deadlines import DeadlineRule, parse_deadlines, with_chains, with_deadlines
+from beasy_sched.generate.job_deadlines import DeadlineRule, parse_deadlines, with_chains, with_deadlines
 from beasy_sched.generate.workload import GeneratedWorkload
 
 HOUR, DAY = 3600.0, 86_400.0

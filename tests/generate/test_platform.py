@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from beasy_sched.cli.generate import platform as command
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.generate.platform import (
+from beasy_sched.generate.platform_file import (
     PState,
     ServerSpec,
     Sleep,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.policy import check_module_name, class_name, write_policy
+from beasy_sched.generate.policy_template import check_module_name, class_name, write_policy
 
 
 def beasy(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

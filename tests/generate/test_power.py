@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from beasy_sched.cli.generate_power import figures
-from beasy_sched.energy.sources import Interpolation
+from beasy_sched.energy.production_sources import Interpolation
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries
-from beasy_sched.generate.power import (
+from beasy_sched.generate.power_events import (
     Gaps,
     Route,
     Window,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import default_site, default_site_text, parse_site, read_site
-from beasy_sched.generate.site import SiteSizes, site_text
+from beasy_sched.generate.site_template import SiteSizes, site_text
 from beasy_sched.units import j_to_kwh, w_to_kw
 
 START = "2024-07-01T00:00:00+02:00"

@@ -6,7 +6,7 @@ import pytest
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.table import IRRADIANCE, POWER, WIND_SPEED
 from beasy_sched.formats.weather_exports import parse_ninja
-from beasy_sched.generate.power import (
+from beasy_sched.generate.power_events import (
     SyntheticWeather,
     Window,
     clear_sky_irradiance,

@@ -172,7 +172,7 @@ def cluster_free(cluster: Cluster, count: int = 1) -> HostSet:
 # --- random lives ---
 
 
-class Life:
+class JobHistory:
     """Random legal changes; a recorder of powers by host, which is integrated in the end."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -292,7 +292,7 @@ class Life:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_random_lives(seed: int) -> None:
-    life = Life(np.random.default_rng(seed))
+    life = JobHistory(np.random.default_rng(seed))
     life.live(40)
     account = life.account
     account.advance(life.now)

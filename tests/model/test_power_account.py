@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from beasy_sched.model.host_power import PowerAccount, PowerModel
 from beasy_sched.model.host_states import HostState
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
-from beasy_sched.model.power import PowerAccount, PowerModel
 
 ONE = ServerKind(
     "one",

@@ -9,9 +9,9 @@ import pytest
 from small_campaign import scenario
 from summaries import made_up
 
+from beasy_sched.campaigns.campaign_table import COLUMNS as CAMPAIGN_COLUMNS
+from beasy_sched.campaigns.campaign_table import row_of
 from beasy_sched.campaigns.sweep import expand
-from beasy_sched.campaigns.table import COLUMNS as CAMPAIGN_COLUMNS
-from beasy_sched.campaigns.table import row_of
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.outputs.tables import (
     COMPARISON_COLUMNS,

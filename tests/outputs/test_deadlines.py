@@ -11,7 +11,7 @@ import pytest
 from beasy_sched.formats.run_summary import DueJobsPart
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.jobs import Job, JobState, read_terms
-from beasy_sched.outputs.deadlines import deadlines_csv, deadlines_part, lateness_s, outcome
+from beasy_sched.outputs.deadline_table import deadlines_csv, deadlines_part, lateness_s, outcome
 
 
 def job(

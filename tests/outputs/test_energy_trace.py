@@ -17,7 +17,7 @@ from worlds import FAST, plans_of
 
 from beasy_sched.energy.balance import settle_step
 from beasy_sched.energy.storage import HydrogenSpec, Storage
-from beasy_sched.engine.power import TraceRow
+from beasy_sched.engine.power_side import TraceRow
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import trace_csv
 from beasy_sched.outputs.summary import _planned_part

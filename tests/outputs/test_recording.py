@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from recording_files import exchanges_in
 from small_site import small_site
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import InputError
 from beasy_sched.outputs.recording import RecordingWriter, open_recording
 from beasy_sched.run.settings import RunSettings

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from beasy_sched.generate.platform import PState, ServerSpec, Sleep, build_platform
+from beasy_sched.generate.platform_file import PState, ServerSpec, Sleep, build_platform
 from beasy_sched.model.platform import Platform, ServerKind
 
 STEP_S = 300.0

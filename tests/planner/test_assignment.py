@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planner.server_cases import STEP_S, tiny_platform
 
-from beasy_sched.generate.platform import preset_platform
+from beasy_sched.generate.platform_file import preset_platform
 from beasy_sched.planner.server_problem import KindCounts, kind_tables
 from beasy_sched.planner.server_search import KindStart, on_by_rank, ranked_hosts, states_by_rank
 

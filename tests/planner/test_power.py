@@ -21,8 +21,8 @@ from beasy_sched.energy.storage import (
     Storage,
     StorageState,
 )
-from beasy_sched.planner import power as power_module
-from beasy_sched.planner.power import PowerDecision, plan_power
+from beasy_sched.planner import power_plan as power_module
+from beasy_sched.planner.power_plan import PowerDecision, plan_power
 from beasy_sched.planner.power_problem import PowerPlan, PowerProblem, Surplus, power_violations
 from beasy_sched.planner.solver import Solver, SolverLimits, SolverStatus
 from beasy_sched.units import kwh_to_j

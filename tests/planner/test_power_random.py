@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, LossConvention, Storage
-from beasy_sched.planner.power import plan_power
+from beasy_sched.planner.power_plan import plan_power
 from beasy_sched.planner.power_problem import PowerProblem, Surplus, power_violations
 from beasy_sched.planner.solver import SolverLimits, SolverStatus
 

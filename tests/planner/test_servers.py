@@ -18,7 +18,7 @@ from planner.server_cases import (
 )
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.platform import PState, ServerSpec, build_platform, preset_platform
+from beasy_sched.generate.platform_file import PState, ServerSpec, build_platform, preset_platform
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.planner import server_search
 from beasy_sched.planner.server_search import fill

@@ -16,7 +16,7 @@ from planner.test_windows import LOAD_W, PLATFORM, RENEW_W, SITE, SPEC, planned
 
 from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.storage import Storage, StorageState
-from beasy_sched.engine.findings import plan_start
+from beasy_sched.engine.run_findings import plan_start
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.planner import windows

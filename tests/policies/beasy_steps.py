@@ -11,7 +11,7 @@ from talk import Talk, only, production, small_battery
 from worlds import FAST, plans_of
 
 from beasy_sched.energy.storage import Storage
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform, ServerKind

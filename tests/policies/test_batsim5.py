@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from worlds import World, green_world, random_world, rich_world, run, session_of
 
 from beasy_sched.engine import Session
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.policies.registry import OURS

@@ -16,7 +16,7 @@ from command_line import exit_code
 from small_site import SITE, SmallSite, differing, small_site
 
 from beasy_sched import plan
-from beasy_sched.engine.findings import unknown_speeds
+from beasy_sched.engine.run_findings import unknown_speeds
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind

@@ -16,10 +16,10 @@ from talk import ASLEEP, Talk, changed, completed, only, production, small_batte
 from worlds import FAST, plans_of, random_world
 from worlds import run as run_world
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
-from beasy_sched.policies.beasy.policy import Beasy
+from beasy_sched.policies.beasy.beasy_policy import Beasy
 
 Z = ASLEEP
 ON = 0
@@ -313,7 +313,7 @@ def test_a_surplus_speeds_up_running_jobs():
 @pytest.mark.parametrize("seed", range(25))
 def test_no_decision_is_refused_and_every_job_is_accounted_for(seed):
     world = random_world(np.random.default_rng([7, seed]))
-    result = run_world(world, "beasy_sched.policies.beasy.policy:Beasy")
+    result = run_world(world, "beasy_sched.policies.beasy.beasy_policy:Beasy")
     counts = result.session.outcomes.counts()
     assert result.session.ended
     assert sum(counts.values()) == len(world.jobs)
@@ -323,7 +323,7 @@ def test_no_decision_is_refused_and_every_job_is_accounted_for(seed):
 def test_the_account_of_planned_energy_holds_through_a_run(seed):
     """The incremental energies of the changed plan are those of its states."""
     world = random_world(np.random.default_rng([8, seed]))
-    result = run_world(world, "beasy_sched.policies.beasy.policy:Beasy")
+    result = run_world(world, "beasy_sched.policies.beasy.beasy_policy:Beasy")
     policy = result.session.policy
     assert isinstance(policy, Beasy)
     live = policy.live.plan

@@ -13,13 +13,13 @@ import pytest
 
 from beasy_sched.energy.server_energy import CellEnergies, shifted
 from beasy_sched.energy.storage import BatterySpec, LossConvention
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
-from beasy_sched.model.power import PowerModel
+from beasy_sched.policies.beasy.compensation import CoverShortage, Shortage, SpendSurplus
 from beasy_sched.policies.beasy.speed_prices import SpeedPrices
-from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
 from beasy_sched.policies.planned.job_table import JobHosts, JobTable
-from beasy_sched.policies.planned.ladder import Ladder
-from beasy_sched.policies.planned.rest import Rest, compensation_j
+from beasy_sched.policies.planned.pstate_table import PStateTable
+from beasy_sched.policies.planned.rest_of_window import RestOfWindow, compensation_j
 from beasy_sched.policies.planned.sleep_savings import SleepSavings
 
 _WATTS = (100.0, 60.0, 50.0, 5.0, 60.0, 80.0)
@@ -42,11 +42,13 @@ def savings(count: int, kind: ServerKind = KIND) -> SleepSavings:
     return SleepSavings(CellEnergies(PowerModel(platform(count, kind))))
 
 
-def ladder(count: int) -> Ladder:
-    return Ladder(PowerModel(platform(count)))
+def ladder(count: int) -> PStateTable:
+    return PStateTable(PowerModel(platform(count)))
 
 
-def rest(*plans: str, missing_j: float = 0.0, reserved: dict[int, int] | None = None, **battery) -> Rest:
+def rest(
+    *plans: str, missing_j: float = 0.0, reserved: dict[int, int] | None = None, **battery
+) -> RestOfWindow:
     """A letter a step: f(ast), m(edium), s(low), "." asleep. Supply feeds the plan, so that the battery
     stays where it is, ``missing_j`` below its target (above it where negative)."""
     states = np.array([[LETTERS[each] for each in plan] for plan in plans], dtype=np.int8).T.copy()
@@ -64,21 +66,21 @@ def rest(*plans: str, missing_j: float = 0.0, reserved: dict[int, int] | None = 
     values = {"charge_efficiency": 1.0, "discharge_efficiency": 1.0, **battery}
     spec = BatterySpec(1e6, **values)
     start_j = spec.target_j - missing_j
-    return Rest(states, now_asleep, until, dt_s, demand_j.copy(), demand_j, spec, start_j)
+    return RestOfWindow(states, now_asleep, until, dt_s, demand_j.copy(), demand_j, spec, start_j)
 
 
-def drawn(left: Rest) -> list[str]:
+def drawn(left: RestOfWindow) -> list[str]:
     return ["".join("fms."[state] for state in column) for column in left.states.T]
 
 
-def spending(left: Rest) -> Spending:
+def spending(left: RestOfWindow) -> SpendSurplus:
     count = left.states.shape[1]
-    return Spending(left, savings(count), ladder(count))
+    return SpendSurplus(left, savings(count), ladder(count))
 
 
-def saving(left: Rest, violation: int, shortage: Shortage = "sleep-first") -> Lowering:
+def saving(left: RestOfWindow, violation: int, shortage: Shortage = "sleep-first") -> CoverShortage:
     count = left.states.shape[1]
-    return Lowering(left, savings(count).cells, ladder(count), violation, shortage=shortage)
+    return CoverShortage(left, savings(count).cells, ladder(count), violation, shortage=shortage)
 
 
 def job(*hosts: int, left_s: float = 300.0, flops: float = 0.0) -> tuple[tuple[int, ...], float, float]:
@@ -178,7 +180,7 @@ def test_without_the_bound_all_of_the_surplus_may_be_spent():
         left = rest("mmm", missing_j=-100_000.0, reserved={0: 3})
         left.supply_j[0] -= 397_000.0
         left.supply_j[2] += 397_000.0
-        spent = Spending(left, savings(3), ladder(3), bounded=bounded)
+        spent = SpendSurplus(left, savings(3), ladder(3), bounded=bounded)
         assert spent.left_j == pytest.approx(3_000.0 if bounded else 100_000.0)
         spent.speed_up(table(job(0, left_s=300.0, flops=16_000.0)))
         assert drawn(left) == expected

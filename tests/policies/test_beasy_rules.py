@@ -15,7 +15,7 @@ from policies.beasy_steps import Steps
 from talk import ASLEEP, Talk, only, production, small_battery, submitted
 from worlds import FAST, SLOW, plans_of
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform

@@ -14,8 +14,8 @@ import pytest
 from worlds import FAST, SLOW
 
 from beasy_sched.energy.server_energy import CellEnergies, shifted
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.beasy.live_plan import EnergyTest, PlanAhead
 from beasy_sched.policies.beasy.sleep_bound import KeptOn, SleepBound
 from beasy_sched.policies.planned.sleep_savings import SleepSavings, kept_on, worthwhile

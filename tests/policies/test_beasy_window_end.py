@@ -13,11 +13,11 @@ import pytest
 from talk import Talk, completed, only, production, small_battery, submitted
 from worlds import plans_of, random_world
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
-from beasy_sched.policies.beasy.policy import Beasy
+from beasy_sched.policies.beasy.beasy_policy import Beasy
 from beasy_sched.testing.worlds import run_world
 
 QUICK = ServerKind(

@@ -13,7 +13,7 @@ import pytest
 from talk import ASLEEP, Talk, changed, completed, only, production, small_battery, submitted
 from worlds import FAST, plans_of
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform

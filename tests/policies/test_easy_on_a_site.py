@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from talk import Talk, hosts, only, production, small_battery, submitted
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.policies.registry import make_policy

@@ -13,8 +13,8 @@ from talk import ASLEEP, small_battery
 from worlds import FAST, SLOW, STEP_S, plans_of, server
 
 from beasy_sched.energy.server_energy import CellEnergies
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.envelope import TOLERANCE_J, EnvelopeRefit
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 

@@ -12,11 +12,11 @@ from talk import ASLEEP, Talk, only, production, small_battery, submitted
 from worlds import FAST, SLOW, plans_of
 
 from beasy_sched.energy.server_energy import CellEnergies
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.model import decisions as d
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.envelope import ORDERS, TOLERANCE_J, EnvelopeRefit
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 from beasy_sched.policies.registry import make_policy, policy_class

@@ -15,7 +15,7 @@ from talk import ASLEEP, Talk, changed, only, production, small_battery, submitt
 from worlds import FAST, plans_of
 
 from beasy_sched.energy.storage import Storage
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.policies.registry import make_policy

@@ -17,7 +17,7 @@ from talk import Talk, completed, production, small_battery, submitted
 from worlds import green_world, random_world, session_of
 
 from beasy_sched.energy.site import GuardMode
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.policies.registry import OURS, make_policy

@@ -10,7 +10,7 @@ from command_line import exit_code
 from talk import ASLEEP, Talk, changed, killed, machines, only, production, small_battery, submitted
 from worlds import FAST, plans_of
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import default_site_text
 from beasy_sched.model import decisions as d

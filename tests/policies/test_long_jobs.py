@@ -9,8 +9,8 @@ import pytest
 from talk import small_battery
 from worlds import World, WorldJob, random_world, run
 
-from beasy_sched.engine.findings import KnownInputs
-from beasy_sched.policies.beasy.policy import Beasy
+from beasy_sched.engine.run_findings import KnownInputs
+from beasy_sched.policies.beasy.beasy_policy import Beasy
 from beasy_sched.policies.long_jobs import LongJobs, never_started
 from beasy_sched.testing.worlds import run_world
 

@@ -10,7 +10,7 @@ import pytest
 from talk import Talk, completed, only, production, small_battery, submitted
 from worlds import FAST, plans_of
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import policy_class

@@ -13,13 +13,13 @@ from beasy_sched.daemon import Daemon
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.observed import ObservedSession
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.policies.registry import OURS
 from beasy_sched.protocol.batsim4 import encode_message, encode_reply
 from beasy_sched.simulator.zmq_client import ZmqScheduler
-from beasy_sched.testing.plans import world_plans
+from beasy_sched.testing.random_plans import world_plans
 
 Exchanges = list[tuple[bytes, bytes]]
 Sessions = Callable[[World, str], Session]

@@ -15,14 +15,14 @@ from worlds import World, random_world, rich_world, run, session_of
 
 from beasy_sched.arrays import BoolArray
 from beasy_sched.energy.site import GuardMode
-from beasy_sched.engine.commands import Commander
 from beasy_sched.engine.policy import View
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
+from beasy_sched.engine.pstate_commands import Commander
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import Message
 from beasy_sched.model.jobs import Job
+from beasy_sched.policies.beasy.beasy_policy import Beasy, BeasyPass
 from beasy_sched.policies.beasy.live_plan import EnergyTest, LivePlan
-from beasy_sched.policies.beasy.policy import Beasy, BeasyPass
 from beasy_sched.policies.easy import EasyPass, Places
 from beasy_sched.policies.follow_plan import PlannedEasyPass, PlannedRuns
 from beasy_sched.policies.planned.job_table import JobTable

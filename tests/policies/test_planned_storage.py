@@ -13,7 +13,7 @@ from talk import Talk, only, production, small_battery
 from worlds import FAST, plans_of
 
 from beasy_sched.energy.storage import HydrogenSpec, Storage
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import Plan, PlanStore

@@ -6,7 +6,7 @@ import pytest
 from talk import ASLEEP, Talk, changed, completed, hosts, machines, only, production, small_battery, submitted
 from worlds import FAST
 
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.model import decisions as d
 from beasy_sched.policies.registry import make_policy

@@ -14,13 +14,13 @@ from small_site import SITE, STEPS, small_site
 
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import View
-from beasy_sched.engine.power import SessionOptions
+from beasy_sched.engine.power_side import SessionOptions
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.outlook import NoForecast
 from beasy_sched.forecast.quantiles import PowerBand
 from beasy_sched.formats.run_summary import read_summary
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.generate.platform import preset_platform
+from beasy_sched.generate.platform_file import preset_platform
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
 from beasy_sched.model.jobs import Job, JobState

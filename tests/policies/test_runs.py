@@ -25,7 +25,7 @@ from worlds import (
 )
 
 from beasy_sched.energy.site import GuardMode
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model.decisions import Decision, KillJobs, Reply
 from beasy_sched.model.events import JobSubmitted, Message
 from beasy_sched.policies.registry import OURS

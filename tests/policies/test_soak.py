@@ -27,7 +27,7 @@ from beasy_sched.policies.dispatch import NOT_NEEDED
 from beasy_sched.policies.greenslot.planning import CHEAPER_LATER, REFUSED, WORKFLOW_REFUSED
 from beasy_sched.policies.registry import OURS
 from beasy_sched.testing.invariants import predecessors
-from beasy_sched.testing.plans import planner_plans
+from beasy_sched.testing.random_plans import planner_plans
 
 POLICIES = sorted(OURS)
 SEEDS = 12

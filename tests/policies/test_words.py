@@ -10,7 +10,7 @@ import pytest
 from command_line import exit_code
 from small_site import SmallSite, small_site
 
-from beasy_sched.engine.words import ENGINE_WORDS
+from beasy_sched.engine.session_words import ENGINE_WORDS
 from beasy_sched.formats.run_summary import read_summary
 from beasy_sched.policies import Action, HostSet, Policy, Postpone, Reject, Sentences, Start, View, Words
 from beasy_sched.policies.easy import EASY_WORDS, Easy

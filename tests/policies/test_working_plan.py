@@ -15,8 +15,8 @@ from beasy_sched.energy.balance import settle_step
 from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.energy.storage import BatterySpec, LossConvention, Storage, StorageState
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.power import PowerModel
 from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance
 from beasy_sched.planner.power_problem import PowerPlan
 from beasy_sched.policies.planned.working_plan import WorkingPlan

@@ -8,8 +8,8 @@ import pytest
 from talk import ASLEEP, Talk, changed, completed, hosts, machines, only, production, small_battery, submitted
 from worlds import FAST, SLOW
 
-from beasy_sched.engine.power import EnergySource
-from beasy_sched.generate.platform import load_server
+from beasy_sched.engine.power_side import EnergySource
+from beasy_sched.generate.platform_file import load_server
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.platform import ServerKind, SleepState

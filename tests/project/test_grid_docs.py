@@ -30,11 +30,11 @@ from beasy_sched.formats.site_file import (
 )
 from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
 from beasy_sched.model.jobs import Terms
-from beasy_sched.outputs.deadlines import deadlines_csv
+from beasy_sched.outputs.deadline_table import deadlines_csv
 from beasy_sched.outputs.files import trace_csv
 from beasy_sched.policies.conventional import Conventional
 from beasy_sched.policies.dispatch import SlotOptions
-from beasy_sched.policies.greenslot.policy import GreenSlotOptions, LowestWindow
+from beasy_sched.policies.greenslot.greenslot_policy import GreenSlotOptions, LowestWindow
 from beasy_sched.structs import as_type
 
 GRID, WORKFLOWS, POLICIES, OUTPUTS = (

@@ -10,7 +10,7 @@ import pytest
 from processes import free_endpoint, program, started
 from small_site import small_site
 
-from beasy_sched.generate.platform import preset_platform, write_platform
+from beasy_sched.generate.platform_file import preset_platform, write_platform
 from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
 from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files

@@ -11,11 +11,11 @@ from pybatsim_inside import PybatsimInside
 from small_site import SmallSite, small_site
 
 from beasy_sched.engine.observed import ObservedSession
-from beasy_sched.engine.rolling import PlanOutcome
+from beasy_sched.engine.replanning import PlanOutcome
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
-from beasy_sched.planner.rolling import replanned
+from beasy_sched.planner.replanner import replanned
 from beasy_sched.protocol import batsim4
 from beasy_sched.run.settings import build_session
 

@@ -18,7 +18,7 @@ from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.model.events import Event, Message, SimulationEnds
 from beasy_sched.protocol import batsim5
 from beasy_sched.simulator import Inputs, SimulationOptions
-from beasy_sched.simulator.batsim5 import Batsim5Simulation, batsim5_from_files
+from beasy_sched.simulator.batsim5_peer import Batsim5Simulation, batsim5_from_files
 
 PLATFORMS = FOLDER.parent / "batsim-recordings" / "platforms"
 CLOSE = 1e-6

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from reports.by_hand import row
 
-from beasy_sched.campaigns.table import COLUMNS, GRID_COLUMNS
+from beasy_sched.campaigns.campaign_table import COLUMNS, GRID_COLUMNS
 from beasy_sched.reports.campaign_html import (
     campaign_html,
     compared_policies,

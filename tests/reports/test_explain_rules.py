@@ -23,7 +23,7 @@ from worlds import (
 
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.session import RUNS, WITHDRAWN
-from beasy_sched.engine.words import ENGINE_WORDS, STILL_WAITING
+from beasy_sched.engine.session_words import ENGINE_WORDS, STILL_WAITING
 from beasy_sched.policies.registry import OURS, make_policy, policy_class
 from beasy_sched.reports.explain_rules import in_short, sentence
 from beasy_sched.testing.grids import WorldGrid, forecast_of

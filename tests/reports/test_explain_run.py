@@ -11,7 +11,7 @@ from reports import by_hand
 from reports.story_files import DECISIONS, write_run
 from small_site import SmallSite, small_site
 
-from beasy_sched.engine.words import ENGINE_WORDS, QUEUED
+from beasy_sched.engine.session_words import ENGINE_WORDS, QUEUED
 from beasy_sched.errors import InputError
 from beasy_sched.outputs.reasons import in_words, reason_rows
 from beasy_sched.policies.registry import OURS, policy_class

@@ -16,7 +16,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.batsim5 import RequestedFeatures
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, SimulationResult
-from beasy_sched.simulator.batsim5 import Batsim5Simulation, batsim5_from_files
+from beasy_sched.simulator.batsim5_peer import Batsim5Simulation, batsim5_from_files
 
 WORK = {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e9, "com": 0}
 """10 s on a host of 100 Mflop/s in P-state 0."""

@@ -8,8 +8,8 @@ from simulator.small import WORK, InOrder, job, simulation
 
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.simulator.jobs import RUNNING, powers
 from beasy_sched.simulator.machines import STATES
+from beasy_sched.simulator.simulated_jobs import RUNNING, powers
 
 PROFILES = {
     "w": WORK,

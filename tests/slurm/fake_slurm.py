@@ -1,11 +1,11 @@
 """A Slurm cluster in memory, for tests: nodes and jobs, and the commands that show and change them.
 
-``FakeSlurm()`` runs commands as `beasy_sched.slurm.commands.run_program` does: it prints JSON as 22.05 or as
-23.11 does, carries out ``scontrol`` and ``scancel``, and keeps every command. Time passes with ``advance``
+``FakeSlurm()`` runs commands as `beasy_sched.slurm.slurm_commands.run_program` does: it prints JSON as 22.05 or
+as 23.11 does, carries out ``scontrol`` and ``scancel``, and keeps every command. Time passes with ``advance``
 alone. What takes a controller or a node some time takes `Delays`; what Slurm refuses is refused in its words.
 
     slurm = FakeSlurm(4)
-    bridge_side = Slurm(slurm)          # of beasy_sched.slurm.commands, with `actions` as a
+    bridge_side = Slurm(slurm)          # of beasy_sched.slurm.slurm_commands, with `actions` as a
     job = slurm.submit(nodes=2, run_s=60)
     bridge_side.do(a.StartJob(job, ("n1", "n2")))
     slurm.advance(2)
@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from beasy_sched.slurm.commands import CommandFailed
 from beasy_sched.slurm.records import SlurmAway, expanded
+from beasy_sched.slurm.slurm_commands import CommandFailed
 
 START_S = 1_800_000_000.0
 """What the clock says at first, s since 1970."""

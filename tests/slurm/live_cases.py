@@ -9,17 +9,17 @@ import numpy as np
 from slurm.fake_slurm import FakeSlurm
 
 from beasy_sched.engine import Session, SessionOptions
-from beasy_sched.engine.power import EnergySource
-from beasy_sched.generate.platform import host_properties
+from beasy_sched.engine.power_side import EnergySource
+from beasy_sched.generate.platform_file import host_properties
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.slurm.acting import Acting
 from beasy_sched.slurm.bridge import Bridge
-from beasy_sched.slurm.commands import Slurm
 from beasy_sched.slurm.meter import EnergyMeter
 from beasy_sched.slurm.records import MARK
 from beasy_sched.slurm.service import Feed, Service
 from beasy_sched.slurm.shadow import Shadow
+from beasy_sched.slurm.slurm_commands import Slurm
 from beasy_sched.slurm.sources.base import Source
 from beasy_sched.slurm.sources.watcher import Watcher
 

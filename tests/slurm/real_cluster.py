@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from beasy_sched.slurm.check import hold_script
-from beasy_sched.slurm.commands import Slurm, run_program
+from beasy_sched.slurm.cluster_check import hold_script
+from beasy_sched.slurm.slurm_commands import Slurm, run_program
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sinfo", "sbatch", "scontrol")
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"

@@ -11,7 +11,7 @@ from slurm.fake_slurm import Delays, FakeSlurm
 from slurm.live_cases import KIND, Beside, all_over, platform_of, submit
 
 from beasy_sched.api import simulate
-from beasy_sched.generate.platform import write_platform
+from beasy_sched.generate.platform_file import write_platform
 from beasy_sched.model.hosts import HostSet
 
 HOSTS = 5

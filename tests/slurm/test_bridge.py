@@ -13,7 +13,7 @@ from slurm.live_cases import Beside, all_over, platform_of, submit
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import JobState
-from beasy_sched.slurm import actions as a
+from beasy_sched.slurm import cluster_actions as a
 from beasy_sched.slurm.acting import REJECTED, Acting
 from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode
 

@@ -9,9 +9,9 @@ from slurm.fake_slurm import START_S, FakeSlurm
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Level
-from beasy_sched.slurm.check import cluster_facts, cluster_findings, hold_script, look_at_cluster
-from beasy_sched.slurm.commands import Slurm
+from beasy_sched.slurm.cluster_check import cluster_facts, cluster_findings, hold_script, look_at_cluster
 from beasy_sched.slurm.records import SlurmAway
+from beasy_sched.slurm.slurm_commands import Slurm
 
 
 def look(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from slurm.fake_slurm import START_S, FakeSlurm
 
-from beasy_sched.slurm.commands import CommandFailed, NoSlurm, Slurm, environment, run_program
 from beasy_sched.slurm.records import SlurmAway
+from beasy_sched.slurm.slurm_commands import CommandFailed, NoSlurm, Slurm, environment, run_program
 
 ANSWERS = Path(__file__).parent / "answers"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from slurm.fake_slurm import Delays, FakeSlurm
 
-from beasy_sched.slurm import actions as a
-from beasy_sched.slurm.commands import CommandFailed, Slurm
+from beasy_sched.slurm import cluster_actions as a
 from beasy_sched.slurm.records import SlurmAway
+from beasy_sched.slurm.slurm_commands import CommandFailed, Slurm
 
 
 @pytest.fixture(params=["22.05.8", "23.11.10"])

@@ -15,7 +15,7 @@ from slurm.later_answers import answer, number, sacct_row
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.generate.workload import GeneratedWorkload
-from beasy_sched.slurm.history import HistoryOptions, moment_s, read_history, workload_from_history
+from beasy_sched.slurm.job_history import HistoryOptions, moment_s, read_history, workload_from_history
 from beasy_sched.slurm.records import SlurmAway
 
 ANSWERS = Path(__file__).parent / "answers"

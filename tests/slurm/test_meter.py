@@ -11,9 +11,9 @@ from slurm.live_cases import Beside, all_over, platform_of, submit
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import BatterySpec, Storage
 from beasy_sched.errors import ConfigError
-from beasy_sched.slurm.commands import Slurm
 from beasy_sched.slurm.meter import EnergyMeter, SlurmSource, open_meter
 from beasy_sched.slurm.readings import METER
+from beasy_sched.slurm.slurm_commands import Slurm
 from beasy_sched.slurm.sources.base import Source
 from beasy_sched.slurm.sources.watcher import Watcher
 

@@ -8,8 +8,8 @@ import pytest
 
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.generate.platform import build_platform, load_server, write_platform
-from beasy_sched.slurm.platform import cluster_platform, of_partition, parse_rule, read_nodes_file
+from beasy_sched.generate.platform_file import build_platform, load_server, write_platform
+from beasy_sched.slurm.partition_platform import cluster_platform, of_partition, parse_rule, read_nodes_file
 from beasy_sched.slurm.records import SlurmNode, compressed, expanded
 
 NODES = [

@@ -9,9 +9,9 @@ from command_line import exit_code
 from slurm.real_cluster import LONG, RealCluster
 
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.slurm import actions as a
-from beasy_sched.slurm.commands import CommandFailed
+from beasy_sched.slurm import cluster_actions as a
 from beasy_sched.slurm.records import SlurmAway, SlurmJob, SlurmNode
+from beasy_sched.slurm.slurm_commands import CommandFailed
 
 pytestmark = [pytest.mark.slow, LONG]
 Capture = pytest.CaptureFixture[str]

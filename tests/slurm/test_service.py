@@ -10,21 +10,21 @@ from slurm.live_cases import Beside, all_over, platform_of, submit
 
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, Storage
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError, InputError, PeerError
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.slurm.acting import Acting
-from beasy_sched.slurm.actions import SetFrequency
-from beasy_sched.slurm.check import acting_findings, look_at_cluster
-from beasy_sched.slurm.commands import CommandFailed, Slurm
+from beasy_sched.slurm.cluster_actions import SetFrequency
+from beasy_sched.slurm.cluster_check import acting_findings, look_at_cluster
 from beasy_sched.slurm.journal import Journal
 from beasy_sched.slurm.live import LiveRun, check_platform, live_site
-from beasy_sched.slurm.pstates import frequency_setter
+from beasy_sched.slurm.live_settings import LiveSettings
+from beasy_sched.slurm.node_pstates import frequency_setter
 from beasy_sched.slurm.service import Service, release_partition
-from beasy_sched.slurm.settings import LiveSettings
+from beasy_sched.slurm.slurm_commands import CommandFailed, Slurm
 
 SITE = """
 [battery]

@@ -20,7 +20,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.slurm.readings import BATTERY, POWER, Quantity, Reading
 from beasy_sched.slurm.sources.base import Source
 from beasy_sched.slurm.sources.command import CommandSource
-from beasy_sched.slurm.sources.opening import open_source
+from beasy_sched.slurm.sources.source_opening import open_source
 from beasy_sched.slurm.sources.watcher import Watcher
 
 NOW = 1_780_000_000.0

@@ -14,7 +14,7 @@ from beasy_sched.energy.storage import BatterySpec, Storage
 from beasy_sched.model.jobs import JobState
 from beasy_sched.policies.registry import OURS, policy_class
 from beasy_sched.slurm.readings import POWER_FIELD, Reading
-from beasy_sched.testing.plans import plans_of
+from beasy_sched.testing.random_plans import plans_of
 
 SITE = Site(Storage(BatterySpec(1e7)), 10.0, 3600.0)
 

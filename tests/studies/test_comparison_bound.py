@@ -18,7 +18,7 @@ from studies.comparison.bound import (
     fluid_servers,
 )
 
-from beasy_sched.campaigns.table import read_campaign
+from beasy_sched.campaigns.campaign_table import read_campaign
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, Storage

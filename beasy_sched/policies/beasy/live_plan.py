@@ -24,20 +24,20 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray, al
 from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.energy.storage import LevelProjection, project_levels_j
 from beasy_sched.engine.policy import View
+from beasy_sched.last_value_cache import LastValueCache
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
+from beasy_sched.policies.beasy.compensation import ROUNDING_J
 from beasy_sched.policies.beasy.sleep_bound import KeptOn, SleepBound
 from beasy_sched.policies.beasy.speed_prices import SpeedPrices
-from beasy_sched.policies.beasy.speeds import ROUNDING_J
 from beasy_sched.policies.long_jobs import BEYOND, LongJobs, planned_length_s
 from beasy_sched.policies.planned.follower import battery_j, offline_plans
 from beasy_sched.policies.planned.job_table import JobHosts, JobTable
-from beasy_sched.policies.planned.ladder import Ladder
-from beasy_sched.policies.planned.rest import Rest
+from beasy_sched.policies.planned.pstate_table import PStateTable
+from beasy_sched.policies.planned.rest_of_window import RestOfWindow
 from beasy_sched.policies.planned.sleep_savings import SleepSavings, kept_on, worthwhile
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 from beasy_sched.policies.risk import CalibratedRisk
-from beasy_sched.remembered import Remembered
 from beasy_sched.units import TIME_TOLERANCE_S
 
 LongJobsRule = Literal["plan", "set-aside"]
@@ -310,7 +310,7 @@ class _Held:
 class _HeldJobs:
     """Constant data of several running jobs."""
 
-    def __init__(self, held: Sequence[_Held], ladder: Ladder) -> None:
+    def __init__(self, held: Sequence[_Held], ladder: PStateTable) -> None:
         """Tabulate the data of ``held``."""
         self.held = held
         if not held:
@@ -359,7 +359,7 @@ class LivePlan:
         """Copy the plans of ``view``; see `Beasy`'s options for the others."""
         self.cells = CellEnergies(view.power_model, idle_power=idle_power)
         self.savings = SleepSavings(self.cells)
-        self.ladder = Ladder(view.power_model)
+        self.ladder = PStateTable(view.power_model)
         self.plan = WorkingPlan(offline_plans(view), self.cells, view.pstate)
         self.until: IndexArray = np.zeros(view.platform.size, dtype=np.intp)
         """Step up to which each host belongs to a running job, [N]."""
@@ -373,8 +373,8 @@ class LivePlan:
         self.no_servers.flags.writeable = False
         self._projection = LevelProjection(self.plan.battery, self.plan.step_s)
         """Projection of levels for compensation, without the energy drawn beyond the plan."""
-        self._levels_j: Remembered[tuple[int, int, float], FloatArray] = Remembered()
-        self._least_left_j: Remembered[tuple[int, int, float], FloatArray] = Remembered()
+        self._levels_j: LastValueCache[tuple[int, int, float], FloatArray] = LastValueCache()
+        self._least_left_j: LastValueCache[tuple[int, int, float], FloatArray] = LastValueCache()
         self._beyond_plan = (-1, 0.0)
         """Number of a step, and the energy that servers draw in it beyond the plan, J."""
         self._user_error = user_error
@@ -394,16 +394,16 @@ class LivePlan:
         at that time, and the step up to which it searched. While these stay the same, later searches fail as
         well, because servers become ready later and the plan's runs of steps become shorter."""
         self._held: dict[str, _Held] = {}
-        self.comings = 0
+        self.job_changes = 0
         """Counter that changes whenever jobs start or end."""
-        self._all: Remembered[int, _HeldJobs] = Remembered()
-        self._faster: Remembered[tuple[int, int, int], _HeldJobs] = Remembered()
+        self._all: LastValueCache[int, _HeldJobs] = LastValueCache()
+        self._faster: LastValueCache[tuple[int, int, int], _HeldJobs] = LastValueCache()
         """Running jobs with a server that could run faster, by change counters of plan and jobs."""
-        self._prices: Remembered[tuple[int, int, int], tuple[int, SpeedPrices]] = Remembered()
+        self._prices: LastValueCache[tuple[int, int, int], tuple[int, SpeedPrices]] = LastValueCache()
         """Cost of more speed for these jobs, and its first step, by the same counters."""
-        self._lowest: Remembered[tuple[int, int, int], bool] = Remembered()
+        self._lowest: LastValueCache[tuple[int, int, int], bool] = LastValueCache()
         """Whether no server could draw less, by change counters of plan and jobs."""
-        self._bound: Remembered[tuple[int, int], tuple[int, SleepBound]] = Remembered()
+        self._bound: LastValueCache[tuple[int, int], tuple[int, SleepBound]] = LastValueCache()
         """Possible savings of idle servers, and their first step, by change counters of plan and jobs."""
         self._released: list[_Held] = []
 
@@ -531,7 +531,7 @@ class LivePlan:
             ahead = self.plan.states[step:]
             return step, SleepBound(self.savings, ahead, self.until - step, self.plan.step_s)
 
-        first, bound = self._bound.get((self.plan.changes, self.comings), from_here)
+        first, bound = self._bound.get((self.plan.changes, self.job_changes), from_here)
         return bound.most_j(enough_j, step - first + rows, step - first)
 
     def _last_end_step(self, view: View, step: int) -> int:
@@ -609,7 +609,7 @@ class LivePlan:
         end_s = view.now + walltime_s
         if self.by_work:
             end_s = min(end_s, self.plan.end_s)
-        self.comings += 1
+        self.job_changes += 1
         self._held[job.id] = _Held(job, hosts, step, before, placement.faster, end_s, total_flops)
         if self.long_jobs.includes(job):
             self._long_held[job.id] = None
@@ -647,7 +647,7 @@ class LivePlan:
         held.total_flops *= (plan.start_of(end) - held.job.start_s) / (held.end_s - held.job.start_s)
         held.end_s = plan.start_of(end)
         self.until[hosts] = end
-        self.comings += 1
+        self.job_changes += 1
 
     def settle_ends(self, view: View, step: int) -> None:
         """Free the servers of jobs that have ended; `give_back` handles those that no other job takes."""
@@ -660,7 +660,7 @@ class LivePlan:
         for key in gone:
             held = known.pop(key)
             self._long_held.pop(key, None)
-            self.comings += 1
+            self.job_changes += 1
             self.until[held.hosts] = 0
             self.ends_s[held.hosts] = -np.inf
             if step < held.first + len(held.before):
@@ -683,7 +683,7 @@ class LivePlan:
 
     def running_jobs(self, view: View) -> JobTable | None:
         """Return the running jobs with their estimated remaining work (Eq. 3.28, 3.29), if there are any."""
-        return self._all.get(self.comings, self._held_jobs).table(view) if self._held else None
+        return self._all.get(self.job_changes, self._held_jobs).table(view) if self._held else None
 
     def faster_jobs(self, view: View, step: int, end: int, energy_j: float) -> JobTable | None:
         """Return running jobs if ``energy_j`` may suffice for one of them to run faster before step ``end``.
@@ -693,7 +693,7 @@ class LivePlan:
         """
         if not self._held:
             return None
-        key = self.plan.changes, self.comings, end
+        key = self.plan.changes, self.job_changes, end
         jobs = self._faster.get(key, lambda: self._held_jobs(self._can_rise(step, end)))
         if not jobs.held:
             return None
@@ -714,7 +714,7 @@ class LivePlan:
 
     def _can_rise(self, step: int, end: int) -> list[bool]:
         """Whether each running job has a server that could run faster in one of its steps before ``end``."""
-        of = self._all.get(self.comings, self._held_jobs).layout
+        of = self._all.get(self.job_changes, self._held_jobs).layout
         ends = self.until[of.ids] + 1  # a job that ends with a step may reach into the next by rounding
         rows = np.arange(step, min(end, int(np.maximum.reduce(ends))))
         rises = self.ladder.can_rise(of.ids, self.plan.states[step : step + len(rows), of.ids])
@@ -728,7 +728,9 @@ class LivePlan:
 
         A true result is kept for later steps while neither plan nor jobs change.
         """
-        return self._lowest.get((self.plan.changes, self.comings, end), lambda: self._find_lowest(step, end))
+        return self._lowest.get(
+            (self.plan.changes, self.job_changes, end), lambda: self._find_lowest(step, end)
+        )
 
     def _find_lowest(self, step: int, end: int) -> bool:
         states, hosts = self.plan.states[step:end], np.arange(len(self.until))
@@ -736,10 +738,10 @@ class LivePlan:
         lowest = held & (self.ladder.thriftier(hosts, states) == states)
         return all_of(lowest | ~self.plan.on[step:end])
 
-    def rest(self, view: View, step: int, end: int) -> Rest:
+    def rest(self, view: View, step: int, end: int) -> RestOfWindow:
         """Return the rest of a window, from ``step`` up to ``end`` (exclusive)."""
         plan, rows = self.plan, slice(step, end)
-        return Rest(
+        return RestOfWindow(
             states=plan.states[rows],
             now_asleep=np.asarray(view.pstate == plan.sleep),
             reserved_until=np.maximum(self.until - step, 0),
@@ -752,7 +754,7 @@ class LivePlan:
             projection=self._projection,
         )
 
-    def adopt(self, step: int, rest: Rest) -> None:
+    def adopt(self, step: int, rest: RestOfWindow) -> None:
         """Copy the states of ``rest`` to the plan."""
         differs = rest.states != self.plan.states[step : step + len(rest.states)]
         hosts = np.logical_or.reduce(differs, axis=0).nonzero()[0]

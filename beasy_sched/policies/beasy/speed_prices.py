@@ -6,7 +6,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, StateArray, any_of
 from beasy_sched.policies.planned.job_table import JobTable
-from beasy_sched.policies.planned.ladder import Ladder
+from beasy_sched.policies.planned.pstate_table import PStateTable
 
 
 class SpeedPrices:
@@ -16,7 +16,7 @@ class SpeedPrices:
     the same.
     """
 
-    def __init__(self, jobs: JobTable, ladder: Ladder, states: StateArray, asleep: BoolArray) -> None:
+    def __init__(self, jobs: JobTable, ladder: PStateTable, states: StateArray, asleep: BoolArray) -> None:
         """Sum the cost of speed in each row of ``states``, of the jobs' servers, [L, n].
 
         ``asleep``: mask of the sleeping cells.

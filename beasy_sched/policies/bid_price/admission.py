@@ -16,8 +16,8 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.host_states import ASLEEP
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobQueue
+from beasy_sched.policies.bid_price.bid_price_jobs import Expected, Jobs
 from beasy_sched.policies.bid_price.fleet import Speed
-from beasy_sched.policies.bid_price.jobs import Expected, Jobs
 from beasy_sched.policies.bid_price.margins import careful_w
 from beasy_sched.policies.bid_price.step import Step
 from beasy_sched.policies.easy import EasyPass, Places

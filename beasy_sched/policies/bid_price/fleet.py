@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, StateArray
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.model.power import PowerModel
 
 _LEAST_BUSY_W: Final = 1e-6
 """Minimum power of a busy server above its sleep, W: some servers draw the same in all states."""

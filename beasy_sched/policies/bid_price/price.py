@@ -18,9 +18,9 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.policies.bid_price.battery import BatteryAhead, Slack
+from beasy_sched.policies.bid_price.bid_price_jobs import Jobs
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Cells
-from beasy_sched.policies.bid_price.jobs import Jobs
 
 OVERHEAD: Final = 0.05
 """omega: idle servers and transitions, as a share of the jobs' energy."""

@@ -14,10 +14,10 @@ from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.policy import View
 from beasy_sched.model.host_states import IDLE, SWITCHING_ON
 from beasy_sched.policies.bid_price.battery import Backup, BatteryAhead, WearFloor
+from beasy_sched.policies.bid_price.bid_price_jobs import Expected
 from beasy_sched.policies.bid_price.estimators import share_to_come
 from beasy_sched.policies.bid_price.fleet import Speed
 from beasy_sched.policies.bid_price.horizon import Cells, ForeseenSteps, Foresight
-from beasy_sched.policies.bid_price.jobs import Expected
 from beasy_sched.policies.bid_price.margins import (
     COMMITMENT_SIGMAS,
     RATIONING_LEVEL,

@@ -18,13 +18,13 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.host_states import BUSY, IDLE
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies.energy_budget.options import BudgetPeriod, EstimatedPowers
+from beasy_sched.policies.energy_budget.energy_budget_options import BudgetPeriod, EstimatedPowers
 from beasy_sched.policies.energy_budget.projection import (
     BudgetTest,
     Ceiling,
     Commitments,
+    IdleShutdownCost,
     Numbers,
-    Passing,
     Projection,
 )
 from beasy_sched.units import TIME_TOLERANCE_S
@@ -220,8 +220,8 @@ class Ledger:
         floor_w, passing = float(peak_w.sum()) - idle_w, self._passing(idle_w)
         return kind(self.period, self.counter.rate_w, now, floor_w, self._jobs, passing)
 
-    def _passing(self, cost: float) -> Passing:
-        return Passing(cost, int(self._counts[:, IDLE].sum()))
+    def _passing(self, cost: float) -> IdleShutdownCost:
+        return IdleShutdownCost(cost, int(self._counts[:, IDLE].sum()))
 
     def cost(self, lead_s: float) -> JobCost:
         """Return the upper bounds of the cost of a host for a job."""

@@ -17,7 +17,7 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import ENERGY_TOLERANCE
-from beasy_sched.policies.energy_budget.options import BudgetPeriod
+from beasy_sched.policies.energy_budget.energy_budget_options import BudgetPeriod
 
 Numbers = TypeVar("Numbers", float, FloatArray)
 """One number, or one per job."""
@@ -115,7 +115,7 @@ def first_moment(enough: Callable[[float], bool], low_s: float, high_s: float) -
     return high_s
 
 
-class Passing:
+class IdleShutdownCost:
     """Cost of switching off the idle hosts: energy (J), or power for a short time (W)."""
 
     def __init__(self, total: float, hosts: int) -> None:
@@ -141,7 +141,9 @@ class Lookahead(ABC):
     _y: FloatArray
     """Balance (J) or power (W) at each breakpoint."""
 
-    def __init__(self, period: BudgetPeriod, now: float, jobs: Commitments, passing: Passing) -> None:
+    def __init__(
+        self, period: BudgetPeriod, now: float, jobs: Commitments, passing: IdleShutdownCost
+    ) -> None:
         """Use the running ``jobs``; subclasses set up the breakpoints."""
         self._passing = passing
         self._start_s, self._end_s = max(now, period.start_s), period.end_s
@@ -187,7 +189,7 @@ class Projection(Lookahead):
         available_j: float,
         rest_w: float,
         jobs: Commitments,
-        passing: Passing,
+        passing: IdleShutdownCost,
         tolerance_j: float,
     ) -> None:
         """``available_j``: the counter; ``rest_w``: power of all hosts without their jobs.
@@ -316,7 +318,7 @@ class Ceiling(Lookahead):
         now: float,
         rest_w: float,
         jobs: Commitments,
-        passing: Passing,
+        passing: IdleShutdownCost,
     ) -> None:
         """``rest_w``: power of all hosts without their jobs."""
         super().__init__(period, now, jobs, passing)

@@ -14,9 +14,9 @@ from beasy_sched.arrays import (
     any_of,
 )
 from beasy_sched.energy.server_energy import CellEnergies
+from beasy_sched.last_value_cache import LastValueCache
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.policies.planned.working_plan import Runs
-from beasy_sched.remembered import Remembered
 
 _NEVER: Final = 1_000_000
 """Number of rows to break even if sleeping does not save energy."""
@@ -55,8 +55,8 @@ class SleepSavings:
         self._width = self.saved_w.shape[1]
         self._row_of: IndexArray = power.kind_of * self._width
         """Index in a table by kind and P-state at which the P-states of each host's kind begin, [N]."""
-        self._most_saved_j: Remembered[float, FloatArray] = Remembered()
-        self._savings_j: Remembered[float, tuple[FloatArray, FloatArray]] = Remembered()
+        self._most_saved_j: LastValueCache[float, FloatArray] = LastValueCache()
+        self._savings_j: LastValueCache[float, tuple[FloatArray, FloatArray]] = LastValueCache()
 
     def most_saved_j(self, states: StateArray, dt_s: float) -> FloatArray:
         """Return the maximum savings of each cell that is on, in whole joules: [L, N], rows of ``dt_s``."""

@@ -15,9 +15,9 @@ from console import count, exit_code_of
 from msgspec.structs import replace
 
 from beasy_sched.campaigns.campaign import begin, go_on
+from beasy_sched.campaigns.campaign_table import Campaign, read_campaign
 from beasy_sched.campaigns.scenario import ABUNDANT_PREFIX, Scenario
 from beasy_sched.campaigns.scenario_file import find_scenario
-from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError

@@ -15,10 +15,10 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.campaigns.campaign import Preparation
-from beasy_sched.campaigns.inputs import make_forecast, make_real, read_back
+from beasy_sched.campaigns.campaign_table import Campaign
+from beasy_sched.campaigns.run_inputs import make_forecast, make_real, read_back
 from beasy_sched.campaigns.scenario import Scenario
 from beasy_sched.campaigns.sweep import RunSpec
-from beasy_sched.campaigns.table import Campaign
 from beasy_sched.campaigns.tasks import TRACE, RunResult, execute
 from beasy_sched.campaigns.workers import Failure, Processes, work_through
 from beasy_sched.formats.atomic import write_inside

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from beasy_sched.arrays import FloatArray, IndexArray
+from beasy_sched.campaigns.campaign_table import Campaign, read_campaign
 from beasy_sched.campaigns.folder import must_be_empty
 from beasy_sched.campaigns.scenario import (
     PAPER_GUARDS,
@@ -23,7 +24,6 @@ from beasy_sched.campaigns.scenario import (
     SyntheticWorkload,
     quick,
 )
-from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.errors import BeasyError
 from beasy_sched.planner.power_problem import Surplus

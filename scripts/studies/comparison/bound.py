@@ -25,9 +25,9 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.campaigns.campaign import Progress
+from beasy_sched.campaigns.campaign_table import Campaign
 from beasy_sched.campaigns.folder import read_ended
 from beasy_sched.campaigns.scenario import Scenario
-from beasy_sched.campaigns.table import Campaign
 from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import project_levels_j

@@ -15,10 +15,10 @@ from pathlib import Path
 from console import MOST, count, exit_code_of, readable
 
 from beasy_sched.campaigns.campaign import begin, go_on
+from beasy_sched.campaigns.campaign_table import Campaign, read_campaign
 from beasy_sched.campaigns.folder import must_be_empty
 from beasy_sched.campaigns.own_days import OwnFiles
 from beasy_sched.campaigns.scenario import PAPER_GUARDS
-from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.campaigns.table import Campaign
+from beasy_sched.campaigns.campaign_table import Campaign
 from beasy_sched.energy.storage import BatterySpec
 from beasy_sched.formats.batsim_profiles import profile_run_s
 from beasy_sched.formats.batsim_workload import read_workload

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched._version import __version__
-from beasy_sched.campaigns.table import RunColumn
+from beasy_sched.campaigns.campaign_table import RunColumn
 from beasy_sched.campaigns.tasks import attempt
 from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError
@@ -25,7 +25,7 @@ from beasy_sched.formats.atomic import write_inside
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
-from beasy_sched.generate.platform import host_properties, load_server, preset_platform
+from beasy_sched.generate.platform_file import host_properties, load_server, preset_platform
 from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions, synthetic_workload
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.decisions import Reply

@@ -33,7 +33,7 @@ from beasy_sched.formats.reading import in_file, parse_toml, read_bytes
 from beasy_sched.formats.solar_history import read_solar_history
 from beasy_sched.formats.table import POWER
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
-from beasy_sched.generate.power import (
+from beasy_sched.generate.power_events import (
     SyntheticWeather,
     Window,
     pv_production,

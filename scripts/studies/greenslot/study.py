@@ -19,17 +19,17 @@ import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
-from beasy_sched.campaigns.table import RunColumn
+from beasy_sched.campaigns.campaign_table import RunColumn
 from beasy_sched.campaigns.tasks import attempt
 from beasy_sched.engine import Session
-from beasy_sched.engine.power import EnergySource
+from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.greenslot_week import NODES, WorkflowOptions, workflow_workload
-from beasy_sched.generate.platform import preset_platform, write_platform
+from beasy_sched.generate.platform_file import preset_platform, write_platform
 from beasy_sched.generate.workload import GeneratedWorkload
 from beasy_sched.model.jobs import Terms
 from beasy_sched.model.workflow import due_times

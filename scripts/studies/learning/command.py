@@ -13,9 +13,9 @@ from pathlib import Path
 from console import SEED, count, exit_code_of
 
 from beasy_sched.campaigns.campaign import begin, go_on
+from beasy_sched.campaigns.campaign_table import Campaign, read_campaign
 from beasy_sched.campaigns.folder import must_be_empty
 from beasy_sched.campaigns.scenario import PAPER_GUARDS, PolicyPart, Scenario
-from beasy_sched.campaigns.table import Campaign, read_campaign
 from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import print_line
 from beasy_sched.cli.progress import progress_bar

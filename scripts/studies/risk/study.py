@@ -17,15 +17,15 @@ from msgspec import Struct
 
 from beasy_sched._version import __version__
 from beasy_sched.api.runs import Run, simulate
-from beasy_sched.campaigns.table import RunColumn
+from beasy_sched.campaigns.campaign_table import RunColumn
 from beasy_sched.campaigns.tasks import attempt
-from beasy_sched.forecast.history import FIRST_ISSUE_H, issue_quantiles
+from beasy_sched.forecast.production_history import FIRST_ISSUE_H, issue_quantiles
 from beasy_sched.formats.atomic import write_inside
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.forecast_source import forecast_lines
 from beasy_sched.formats.power_series import read_weather_file
-from beasy_sched.generate.platform import preset_platform, write_platform
-from beasy_sched.generate.power import (
+from beasy_sched.generate.platform_file import preset_platform, write_platform
+from beasy_sched.generate.power_events import (
     Production,
     SyntheticWeather,
     Window,

@@ -17,7 +17,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.policies.bid_price.estimators import SeenArrivals
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.testing.grids import WorldGrid
-from beasy_sched.testing.plans import small_hydrogen, world_plans
+from beasy_sched.testing.random_plans import small_hydrogen, world_plans
 
 STEPS = 60
 

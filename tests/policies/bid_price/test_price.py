@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from worlds import FAST, GEARED, PLAIN, SLOW
 
 from beasy_sched.energy.storage import BatterySpec, project_levels_j, project_need_j
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.bid_price.battery import Backup, BatteryAhead
+from beasy_sched.policies.bid_price.bid_price_jobs import Jobs
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Cells
-from beasy_sched.policies.bid_price.jobs import Jobs
 from beasy_sched.policies.bid_price.price import Demand, Price, solve
 
 BATTERY = BatterySpec(1e6, discharge_limit_w=2000.0, self_discharge_per_day=0.1)

@@ -12,8 +12,12 @@ from beasy_sched.model.events import JobRequest
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
+from beasy_sched.policies.energy_budget.energy_budget_options import (
+    BudgetPeriod,
+    EnergyBudgetOptions,
+    EstimatedPowers,
+)
 from beasy_sched.policies.energy_budget.ledger import Ledger
-from beasy_sched.policies.energy_budget.options import BudgetPeriod, EnergyBudgetOptions, EstimatedPowers
 from beasy_sched.policies.energy_budget.projection import Commitments, Projection
 
 PERIOD = BudgetPeriod(100.0, 200.0, 10.0, 1e6, False)

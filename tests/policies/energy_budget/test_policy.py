@@ -12,9 +12,9 @@ from beasy_sched.model.events import JobRequest
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.energy_budget.choice import Fleet
+from beasy_sched.policies.energy_budget.energy_budget_options import EnergyBudgetOptions
+from beasy_sched.policies.energy_budget.energy_budget_policy import BudgetPass, BudgetReservation
 from beasy_sched.policies.energy_budget.ledger import JobCost
-from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions
-from beasy_sched.policies.energy_budget.policy import BudgetPass, BudgetReservation
 
 
 class Promises:

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from policies.energy_budget.budget_runs import lowest_balance_j
 
-from beasy_sched.policies.energy_budget.options import BudgetPeriod
-from beasy_sched.policies.energy_budget.projection import Ceiling, Commitments, Passing, Projection
+from beasy_sched.policies.energy_budget.energy_budget_options import BudgetPeriod
+from beasy_sched.policies.energy_budget.projection import Ceiling, Commitments, IdleShutdownCost, Projection
 
 START, END = 100.0, 200.0
 PERIOD = BudgetPeriod(START, END, 10.0, 1.0, True)
@@ -62,7 +62,9 @@ def test_a_job_is_admitted_exactly_if_no_point_of_the_balance_is_below_zero(
     now, available, rate, floor, running = case
     known, kept = commitments(running, now)
     start_j = float(available) if now >= START else 0.0
-    test = Projection(PERIOD, rate, now, start_j, floor, known, Passing(float(passing), 2), TOLERANCE_J)
+    test = Projection(
+        PERIOD, rate, now, start_j, floor, known, IdleShutdownCost(float(passing), 2), TOLERANCE_J
+    )
     end = float(now + lasts)
     lowest = lowest_balance_j(now, start_j - passing, rate, (START, END), floor, [*kept, (end, extra)])
     expected = lowest >= 0 or end <= START
@@ -85,7 +87,7 @@ def test_after_starts_as_if_they_had_been_running(
     now, available, rate, floor, running = case
     known, kept = commitments(running, now)
     start_j = float(available) if now >= START else 0.0
-    test = Projection(PERIOD, rate, now, start_j, floor, known, Passing(0.0, 0), TOLERANCE_J)
+    test = Projection(PERIOD, rate, now, start_j, floor, known, IdleShutdownCost(0.0, 0), TOLERANCE_J)
     for end, power in more:
         if end > now:
             test.start(float(power), float(end), 0)
@@ -110,7 +112,7 @@ def test_a_promise_is_kept(
     now, available, rate, floor, running = case
     known, _ = commitments(running, now)
     start_j = float(available) if now >= START else 0.0
-    test = Projection(PERIOD, rate, now, start_j, floor, known, Passing(0.0, 0), TOLERANCE_J)
+    test = Projection(PERIOD, rate, now, start_j, floor, known, IdleShutdownCost(0.0, 0), TOLERANCE_J)
     when = test.earliest(float(now), float(extra), float(lasts))
     assert when <= max(now, END)
     need_j = test.promise(when, float(extra), float(lasts))
@@ -118,7 +120,7 @@ def test_a_promise_is_kept(
     end = float(now + others_lasts)
     if not test.admits(np.array([float(other)]), np.array([end]), np.array([1.0]))[0] or end <= START:
         return
-    again = Projection(PERIOD, rate, now, start_j, floor, known, Passing(0.0, 0), TOLERANCE_J)
+    again = Projection(PERIOD, rate, now, start_j, floor, known, IdleShutdownCost(0.0, 0), TOLERANCE_J)
     again.start(float(other), end, 0)
     if when < END:
         assert again.earliest(when, float(extra), float(lasts)) <= when + 1e-6
@@ -128,7 +130,7 @@ def test_a_dip_in_the_middle_counts() -> None:
     """100 J are there; a running job takes 9 W more than comes until 110, then 50 W are saved."""
     known = Commitments()
     known.add("running", 110.0, 59.0, 1)
-    test = Projection(PERIOD, 100.0, 100.0, 100.0, 50.0, known, Passing(0.0, 0), TOLERANCE_J)
+    test = Projection(PERIOD, 100.0, 100.0, 100.0, 50.0, known, IdleShutdownCost(0.0, 0), TOLERANCE_J)
     power = np.array([1.0, 1.1, 49.0, 51.0])
     end, hosts = np.full(4, 190.0), np.ones(4)
     assert test.admits(power, end, hosts).tolist() == [True, False, False, False]
@@ -136,7 +138,7 @@ def test_a_dip_in_the_middle_counts() -> None:
 
 def test_the_need_is_what_the_counter_must_hold() -> None:
     """40 W more than there is, for 50 s."""
-    test = Projection(PERIOD, 100.0, 100.0, 0.0, 60.0, Commitments(), Passing(0.0, 0), TOLERANCE_J)
+    test = Projection(PERIOD, 100.0, 100.0, 0.0, 60.0, Commitments(), IdleShutdownCost(0.0, 0), TOLERANCE_J)
     when = test.earliest(100.0, 80.0, 50.0)
     assert when == pytest.approx(150.0, abs=0.11)
     assert test.promise(when, 80.0, 50.0) == pytest.approx(2000.0, abs=5)
@@ -149,7 +151,7 @@ def test_the_ceiling_is_never_broken(
 ) -> None:
     now, _, limit, floor, running = case
     known, kept = commitments(running, now)
-    test = Ceiling(PERIOD, limit, now, floor, known, Passing(0.0, 0))
+    test = Ceiling(PERIOD, limit, now, floor, known, IdleShutdownCost(0.0, 0))
     begin, end = max(now, START), float(now + lasts)
     points = [begin, *(e for e, _ in kept if begin < e < min(end, END))]
     highest = max(floor + extra + sum(p for e, p in kept if e > at) for at in points)

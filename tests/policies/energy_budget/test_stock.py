@@ -21,9 +21,13 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.energy_budget.choice import Fleet
+from beasy_sched.policies.energy_budget.energy_budget_options import (
+    BudgetPeriod,
+    EnergyBudgetOptions,
+    EstimatedPowers,
+)
+from beasy_sched.policies.energy_budget.energy_budget_policy import BudgetPass, EnergyBud, PowerCap, ReducePC
 from beasy_sched.policies.energy_budget.ledger import Ledger
-from beasy_sched.policies.energy_budget.options import BudgetPeriod, EnergyBudgetOptions, EstimatedPowers
-from beasy_sched.policies.energy_budget.policy import BudgetPass, EnergyBud, PowerCap, ReducePC
 from beasy_sched.policies.energy_budget.projection import ABOVE_LIMIT, NO_BUDGET
 from beasy_sched.policies.energy_budget.stock import NOT_SAVED
 

@@ -3,7 +3,7 @@
 import pytest
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.policies.energy_budget.options import EnergyBudgetOptions, read_period
+from beasy_sched.policies.energy_budget.energy_budget_options import EnergyBudgetOptions, read_period
 
 
 def budget_j(budget):

@@ -20,7 +20,7 @@ from beasy_sched.formats.batsim_jobs import JobColumns, WorkloadJob
 from beasy_sched.formats.batsim_profiles import parse_profile
 from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
-from beasy_sched.generate.platform import host_properties
+from beasy_sched.generate.platform_file import host_properties
 from beasy_sched.model.decisions import Decision, ExecuteJob, RejectJob, Reply, SetResourceState
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform, ServerKind, SleepState

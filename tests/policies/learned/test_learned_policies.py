@@ -15,6 +15,7 @@ from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.learned.agents import LinearBandit, QTable
 from beasy_sched.policies.learned.features import EDGES, Features
+from beasy_sched.policies.learned.learned_policy import ChoosingEnvelope, Trail
 from beasy_sched.policies.learned.model import (
     ACTIONS,
     ALL_ACTIONS,
@@ -24,7 +25,6 @@ from beasy_sched.policies.learned.model import (
     shipped_model,
     write_model,
 )
-from beasy_sched.policies.learned.policy import ChoosingEnvelope, Trail
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.run.in_process import run_in_process
 from beasy_sched.run.settings import RunSettings

@@ -9,7 +9,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Key, Value]):
+class LastValueCache(Generic[Key, Value]):
     """Cache of one value, computed again only for another key."""
 
     def __init__(self) -> None:

@@ -18,12 +18,12 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.engine.policy import Options
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, odd
-from beasy_sched.formats.units import UnitError, energy_j
+from beasy_sched.formats.unit_table import UnitError, energy_j
 from beasy_sched.limits import LARGEST_ENERGY_J
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.model.power import PowerModel
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, parse_duration
 
 _AMOUNT: Final = re.compile(r"\s*([0-9.eE+-]+?)\s*(%|[a-zA-Z][a-zA-Z -]*)")

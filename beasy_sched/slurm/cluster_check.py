@@ -11,9 +11,9 @@ from typing import Final
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, fails, odd
-from beasy_sched.slurm.commands import CommandFailed, Slurm
-from beasy_sched.slurm.platform import of_partition
+from beasy_sched.slurm.partition_platform import of_partition
 from beasy_sched.slurm.records import MARK, SlurmJob, SlurmNode, compressed
+from beasy_sched.slurm.slurm_commands import CommandFailed, Slurm
 from beasy_sched.units import counted
 
 TRIED: Final = ((22, 5),)

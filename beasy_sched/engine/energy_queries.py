@@ -7,10 +7,10 @@ from collections import deque
 from beasy_sched.errors import PeerError
 from beasy_sched.limits import LARGEST_ENERGY_J
 from beasy_sched.model.events import EnergyAnswer
-from beasy_sched.model.power import PowerAccount
+from beasy_sched.model.host_power import PowerAccount
 
 
-class Measuring:
+class EnergyQueries:
     """Energy queries under way, and who asked."""
 
     def __init__(self) -> None:

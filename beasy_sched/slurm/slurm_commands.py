@@ -11,7 +11,7 @@ from typing import Final
 
 from beasy_sched.errors import RunIncomplete
 from beasy_sched.limits import shortened
-from beasy_sched.slurm import actions as a
+from beasy_sched.slurm import cluster_actions as a
 from beasy_sched.slurm.records import SlurmAway, SlurmJob, SlurmNode, read_jobs, read_nodes
 
 Run = Callable[[Sequence[str]], bytes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from beasy_sched.engine.words import Sentences, Words
+from beasy_sched.engine.session_words import Sentences, Words
 from beasy_sched.policies.dispatch import SLOT_WORDS
 from beasy_sched.policies.words import SPARE, STEP
 

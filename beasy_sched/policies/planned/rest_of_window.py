@@ -28,7 +28,7 @@ def compensation_j(battery: BatterySpec, diff_j: float) -> float:
 
 
 @dataclass
-class Rest:
+class RestOfWindow:
     """Rest of a window: rows from the current step to its last one, N servers."""
 
     states: StateArray

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.engine.actions import Action, Compensate, FactDict, Facts, Postpone, Reject
-from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Policy, View
+from beasy_sched.engine.run_findings import KnownInputs
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding
 from beasy_sched.model.jobs import Job
@@ -32,6 +32,7 @@ from beasy_sched.policies.dispatch import (
     reserved_s,
     unkept_deadlines,
 )
+from beasy_sched.policies.greenslot.greenslot_words import GREENSLOT_WORDS
 from beasy_sched.policies.greenslot.planning import (
     LOWEST_WINDOW,
     QueuedTask,
@@ -41,7 +42,6 @@ from beasy_sched.policies.greenslot.planning import (
     plan_round,
 )
 from beasy_sched.policies.greenslot.slots import RunningTask, Slots
-from beasy_sched.policies.greenslot.words import GREENSLOT_WORDS
 from beasy_sched.units import SECONDS_PER_HOUR
 
 

@@ -43,13 +43,13 @@ from beasy_sched.protocol.json_numbers import Forwarding, as_batsim_reads, round
 from beasy_sched.protocol.notices import notice
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import CALL, PROBE, Action
+from beasy_sched.simulator.decision_requests import PowerStates, Requests, executors_of
 from beasy_sched.simulator.execution import Execution
-from beasy_sched.simulator.jobs import SimJob
 from beasy_sched.simulator.machines import COMPUTATION, COMPUTING, IDLE, SLEEP, STATE_NAMES, TRANSITION
 from beasy_sched.simulator.mailbox import Item
 from beasy_sched.simulator.outputs import Tracer
 from beasy_sched.simulator.periodic import Periodic
-from beasy_sched.simulator.requests import PowerStates, Requests, executors_of
+from beasy_sched.simulator.simulated_jobs import SimJob
 from beasy_sched.simulator.simulation import Inputs, Simulation, note_findings, refuse_formulas
 from beasy_sched.simulator.world import Dialect, SimulationOptions, World
 

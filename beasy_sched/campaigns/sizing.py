@@ -27,7 +27,7 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.campaigns.campaign import Preparation, Progress, Work
 from beasy_sched.campaigns.folder import Folder, must_be_empty, scenario_hash
-from beasy_sched.campaigns.inputs import make_folder
+from beasy_sched.campaigns.run_inputs import make_folder
 from beasy_sched.campaigns.scenario import GuardPart, PolicyPart, Scenario
 from beasy_sched.campaigns.sweep import Axis, Point, RunSpec, at_point
 from beasy_sched.campaigns.workers import Executor

@@ -13,12 +13,12 @@ from beasy_sched.arrays import (
     IndexArray,
     StateArray,
 )
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.platform import ServerKind
-from beasy_sched.model.power import PowerModel
 
 
-class Ladder:
+class PStateTable:
     """Speeds and their neighbours by kind and P-state; other P-states are their own neighbours."""
 
     def __init__(self, power: PowerModel) -> None:

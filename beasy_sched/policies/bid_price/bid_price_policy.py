@@ -13,19 +13,19 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from beasy_sched.engine.actions import Action, CallAt, Compensate, FactDict, SetPState
-from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import by_target, wake
+from beasy_sched.engine.run_findings import KnownInputs
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.policies.bid_price.admission import BidPass
+from beasy_sched.policies.bid_price.bid_price_jobs import Expected
+from beasy_sched.policies.bid_price.bid_price_words import BID_PRICE_WORDS
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Foresight
-from beasy_sched.policies.bid_price.jobs import Expected
 from beasy_sched.policies.bid_price.step import Step, StepMaker
-from beasy_sched.policies.bid_price.words import BID_PRICE_WORDS
 from beasy_sched.policies.easy import WANTED, break_even_s, sleep_after
 from beasy_sched.policies.long_jobs import never_started, planned_length_s
 from beasy_sched.policies.risk import CalibratedRisk

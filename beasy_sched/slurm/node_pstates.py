@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
-from beasy_sched.slurm.actions import SetFrequency
-from beasy_sched.slurm.commands import TIMEOUT_S, CommandFailed, error_output
+from beasy_sched.slurm.cluster_actions import SetFrequency
+from beasy_sched.slurm.slurm_commands import TIMEOUT_S, CommandFailed, error_output
 
 
 def frequency_setter(

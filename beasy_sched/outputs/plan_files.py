@@ -18,7 +18,7 @@ from beasy_sched.formats.run_summary import ReplanningPart
 from beasy_sched.planner.plan import PlanStore
 
 if TYPE_CHECKING:
-    from beasy_sched.engine.rolling import Planning, Replanning
+    from beasy_sched.engine.replanning import Planning, Replanning
 
 _NAME: Final = "{:04}.msgpack"
 
@@ -165,7 +165,7 @@ def _remove_plans(place: Path, folder: HeldFolder) -> None:
 
 def replanning_part(replanning: Replanning) -> ReplanningPart:
     """Return the summary's section: the numbers of plans made, late and failed, and of steps between them."""
-    from beasy_sched.engine.rolling import PlanOutcome
+    from beasy_sched.engine.replanning import PlanOutcome
 
     counts = {outcome.value: replanning.count(outcome) for outcome in PlanOutcome}
     return ReplanningPart(every_steps=replanning.rule.every_steps, asked=len(replanning.done), **counts)

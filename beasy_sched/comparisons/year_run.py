@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from beasy_sched.campaigns.workers import Failure, Task, work_through
-from beasy_sched.comparisons.commands import Commands, StepFailed
 from beasy_sched.comparisons.days import DayOptions, MadeFiles, files_in, make_folder, shipped_site
 from beasy_sched.comparisons.policy_run import contender
+from beasy_sched.comparisons.repeated_command import Commands, StepFailed
 from beasy_sched.comparisons.side_by_side import RunProgress
 from beasy_sched.declared import HOSTS, Means, default_of
 from beasy_sched.errors import Interrupted

@@ -29,7 +29,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.checks import low_wind, peak_far_below
 from beasy_sched.declared import ABOVE_0, SEEDS, Means, check
-from beasy_sched.energy.sources import Interpolation, PvPlant, WindTurbine, resample
+from beasy_sched.energy.production_sources import Interpolation, PvPlant, WindTurbine, resample
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.findings import Finding
 from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries, time_text

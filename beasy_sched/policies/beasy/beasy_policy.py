@@ -19,14 +19,16 @@ import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, all_of
 from beasy_sched.engine.actions import NO_FACTS, Action, Compensate, FactDict, Postpone, Start
-from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import headroom_j, sleep, spent_facts
+from beasy_sched.engine.run_findings import KnownInputs
 from beasy_sched.findings import Finding
 from beasy_sched.model.host_states import IDLE
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
 from beasy_sched.planner.plan import BOUNDS_LEVEL
+from beasy_sched.policies.beasy.beasy_words import BEASY_WORDS, NO_WALLTIME, TOO_RISKY
+from beasy_sched.policies.beasy.compensation import CoverShortage, Shortage, SpendSurplus
 from beasy_sched.policies.beasy.live_plan import (
     EnergyTest,
     LivePlan,
@@ -35,8 +37,6 @@ from beasy_sched.policies.beasy.live_plan import (
     Promise,
     WindowEnd,
 )
-from beasy_sched.policies.beasy.speeds import Lowering, Shortage, Spending
-from beasy_sched.policies.beasy.words import BEASY_WORDS, NO_WALLTIME, TOO_RISKY
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,
     PLAN_CANNOT_PAY,
@@ -53,7 +53,7 @@ from beasy_sched.policies.easy import (
 )
 from beasy_sched.policies.long_jobs import never_started
 from beasy_sched.policies.planned.follower import CurrentWindow, PlanFollower, enter_window, ready_s
-from beasy_sched.policies.planned.rest import compensation_j
+from beasy_sched.policies.planned.rest_of_window import compensation_j
 from beasy_sched.policies.risk import CalibratedRisk
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -337,7 +337,7 @@ class BeasyPass(EasyPass):
         """
         view, live, plan, free = self.view, self.live, self.live.plan, self.free_mask()
         promise = Reservation(job, np.inf, certain=True)
-        prospect = job, plan.changes, live.comings, view.availability_version, self._until(job)
+        prospect = job, plan.changes, live.job_changes, view.availability_version, self._until(job)
         if prospect == live.hopeless:
             self._count(promise)
             return promise
@@ -541,7 +541,7 @@ class Beasy(Policy):
         }
         if diff_j > 0.0:
             bounded = self.options.spend == "bounded"
-            spending = Spending(rest, live.savings, live.ladder, levels_j, bounded=bounded)
+            spending = SpendSurplus(rest, live.savings, live.ladder, levels_j, bounded=bounded)
             why["spendable_j"] = spending.left_j
             if spending.has_left():
                 spending.speed_up(live.faster_jobs(view, step, window_end, spending.left_j))
@@ -558,7 +558,9 @@ class Beasy(Policy):
             violation = predictions.violation_step(present)
             if not live.is_lowest(step, window_end):
                 shortage = self.options.shortage
-                lowering = Lowering(rest, live.cells, live.ladder, violation - present, shortage=shortage)
+                lowering = CoverShortage(
+                    rest, live.cells, live.ladder, violation - present, shortage=shortage
+                )
                 lowering.lower(live.running_jobs(view), diff_j)
             why["saved_j"] = planned_j - float(rest.demand_j.sum())
             why["violation_at_s"] = live.plan.start_of(window.start_step + violation)
@@ -621,7 +623,7 @@ class Beasy(Policy):
 
     def _situation(self, view: View, step: int) -> tuple[int, int, int, int]:
         """Return a key that changes with the step, the free servers, the plan, and the jobs in it."""
-        return step, view.availability_version, self.live.plan.changes, self.live.comings
+        return step, view.availability_version, self.live.plan.changes, self.live.job_changes
 
     def _let_sleep(self, view: View, step: int) -> list[Action]:
         """Put idle servers to sleep that are asleep in the changed plan in the current step."""

@@ -37,10 +37,10 @@ from beasy_sched.formats.power_series import read_power_series, read_weather_fil
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.formats.table import parse_moment
-from beasy_sched.generate.deadlines import parse_deadlines, with_deadlines
+from beasy_sched.generate.job_deadlines import parse_deadlines, with_deadlines
 from beasy_sched.generate.noise import noisy_workload, real_production
-from beasy_sched.generate.platform import platform_xml, preset_platform
-from beasy_sched.generate.power import (
+from beasy_sched.generate.platform_file import platform_xml, preset_platform
+from beasy_sched.generate.power_events import (
     Production,
     SitePower,
     Window,

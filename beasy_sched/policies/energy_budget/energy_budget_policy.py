@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts, MeasureEnergy, Postpone
-from beasy_sched.engine.findings import KnownInputs
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.engine.power_actions import sleep, wake
+from beasy_sched.engine.run_findings import KnownInputs
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.hosts import HostIds, HostSet
 from beasy_sched.model.jobs import Job
-from beasy_sched.model.power import PowerModel
 from beasy_sched.policies.easy import (
     NO_STEP_ENERGY,
     EasyPass,
@@ -29,16 +29,16 @@ from beasy_sched.policies.easy import (
     wake_for_queue,
 )
 from beasy_sched.policies.energy_budget.choice import AnyHosts, ContiguousHosts, Fleet, HostChoice
-from beasy_sched.policies.energy_budget.ledger import FREE, Ledger
-from beasy_sched.policies.energy_budget.options import (
+from beasy_sched.policies.energy_budget.energy_budget_options import (
     EnergyBudgetOptions,
     EstimatedPowers,
     budget_below_rest,
     read_period,
 )
+from beasy_sched.policies.energy_budget.energy_budget_words import BUDGET_WORDS
+from beasy_sched.policies.energy_budget.ledger import FREE, Ledger
 from beasy_sched.policies.energy_budget.projection import BudgetTest, Ceiling, EvenProjection, Projection
 from beasy_sched.policies.energy_budget.stock import EvenStock, OpenCeiling, Stock
-from beasy_sched.policies.energy_budget.words import BUDGET_WORDS
 from beasy_sched.units import TIME_TOLERANCE_S
 
 AWAKE: Final = "its hosts are awake"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from beasy_sched.engine.words import Sentences, Words
+from beasy_sched.engine.session_words import Sentences, Words
 from beasy_sched.policies.easy import BACKFILLED, HEAD, PLAN_CANNOT_PAY, SLEEPERS_PAY
 from beasy_sched.policies.envelope import END_WORDS
 from beasy_sched.policies.follow_plan import PLAN_WORDS

@@ -26,8 +26,8 @@ from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray, Stat
 from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.policies.planned.job_table import JobTable
-from beasy_sched.policies.planned.ladder import Ladder
-from beasy_sched.policies.planned.rest import Rest, compensation_j
+from beasy_sched.policies.planned.pstate_table import PStateTable
+from beasy_sched.policies.planned.rest_of_window import RestOfWindow, compensation_j
 from beasy_sched.policies.planned.sleep_savings import SleepSavings
 from beasy_sched.policies.planned.working_plan import Runs
 
@@ -57,14 +57,14 @@ Shortage = Literal["sleep-first", "speed-first"]
 "BEASY reduces servers speed in the following order" (Section IV-C)."""
 
 
-class Lowering:
+class CoverShortage:
     """E_diff < 0: lower idle servers, then those of running jobs, until the target is reached."""
 
     def __init__(
         self,
-        rest: Rest,
+        rest: RestOfWindow,
         cells: CellEnergies,
-        ladder: Ladder,
+        ladder: PStateTable,
         violation: int,
         *,
         shortage: Shortage,
@@ -186,7 +186,7 @@ class _Slowing:
     (Eq. 3.28).
     """
 
-    def __init__(self, saving: Lowering, jobs: JobTable, *, in_time: bool) -> None:
+    def __init__(self, saving: CoverShortage, jobs: JobTable, *, in_time: bool) -> None:
         self.saving, self.in_time = saving, in_time
         self.rest, self.ladder = saving.rest, saving.ladder
         self.table = table = jobs
@@ -260,14 +260,14 @@ ROUNDING_J: Final = 1e-3
 """Tolerance when the remaining energy is compared with a bound of the required energy, J."""
 
 
-class Spending:
+class SpendSurplus:
     """E_diff > 0: speed up running jobs, then wake servers for waiting ones; keep the remainder."""
 
     def __init__(
         self,
-        rest: Rest,
+        rest: RestOfWindow,
         savings: SleepSavings,
-        ladder: Ladder,
+        ladder: PStateTable,
         levels_j: FloatArray | None = None,
         *,
         bounded: bool = True,

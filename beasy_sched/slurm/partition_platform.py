@@ -9,7 +9,7 @@ from typing import Final
 
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.reading import read_plain_bytes
-from beasy_sched.generate.platform import ServerSpec, load_server, named_platform
+from beasy_sched.generate.platform_file import ServerSpec, load_server, named_platform
 from beasy_sched.limits import shortened
 from beasy_sched.model.platform import Platform
 from beasy_sched.slurm.records import SlurmNode, compressed, expanded, read_nodes

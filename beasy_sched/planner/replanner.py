@@ -23,7 +23,7 @@ from beasy_sched.planner.plan import PlanStore
 from beasy_sched.run.settings import RunSettings
 
 if TYPE_CHECKING:
-    from beasy_sched.engine.rolling import PlanAnswer
+    from beasy_sched.engine.replanning import PlanAnswer
     from beasy_sched.planner.process import PlannerProcess
     from beasy_sched.planner.requests import PlanRequest
     from beasy_sched.planner.windows import ReplanRule
@@ -93,7 +93,7 @@ class Replanner(Observer):
 
     def _answer(self) -> PlanAnswer:
         if self._process is None or self._problem:
-            from beasy_sched.engine.rolling import PlanAnswer, PlanOutcome
+            from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome
 
             return PlanAnswer(PlanOutcome.FAILED, problem=self._problem or "no plan was requested")
         return self._process.answer(self._limit_s, self._stopped)
@@ -103,7 +103,7 @@ class Replanner(Observer):
         self._ask(request, platform)
         answer = self._answer()
         if not answer.made:
-            from beasy_sched.planner.sources import no_first_plan
+            from beasy_sched.planner.replan_sources import no_first_plan
 
             raise no_first_plan(answer.problem)
         self.plans = PlanStore(answer.plans)
@@ -158,7 +158,7 @@ def replanned(
         yield Replanner(None, None, _no_planner, limit_s)
         return
     from beasy_sched.planner.process import PlannerProcess, PlannerSetup
-    from beasy_sched.planner.sources import ReplanSources, first_request, site_of
+    from beasy_sched.planner.replan_sources import ReplanSources, first_request, site_of
 
     site = site_of(settings)
     sources = ReplanSources(settings, replan, site)

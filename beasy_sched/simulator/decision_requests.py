@@ -21,7 +21,6 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import CALL, SWITCH, Action
 from beasy_sched.simulator.execution import Execution
-from beasy_sched.simulator.jobs import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
 from beasy_sched.simulator.machines import (
     COMPUTATION,
     COMPUTING,
@@ -35,6 +34,7 @@ from beasy_sched.simulator.machines import (
 )
 from beasy_sched.simulator.mailbox import KILLED, Item
 from beasy_sched.simulator.outputs import is_formula
+from beasy_sched.simulator.simulated_jobs import BY_HAND, ENDED, RUNNING, STATE_WORDS, SUBMITTED, SimJob
 from beasy_sched.simulator.world import World
 
 _SHORTEST_CALL_S = 1e-5

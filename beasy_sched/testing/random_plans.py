@@ -18,8 +18,8 @@ from beasy_sched.energy.storage import (
     fuel_cell_power,
     level_after_step,
 )
+from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.model.power import PowerModel
 from beasy_sched.planner.forecast import full_draw_w
 from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance
 from beasy_sched.planner.power_problem import PowerPlan

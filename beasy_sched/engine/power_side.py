@@ -22,12 +22,12 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, StorageState
 from beasy_sched.engine.actions import Action
 from beasy_sched.engine.call_lead import CallLead
-from beasy_sched.engine.findings import rates_too_short, short_power
 from beasy_sched.engine.foreseeing import ForecastRecord
 from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
 from beasy_sched.engine.lost import RETRY_S
 from beasy_sched.engine.production import ProductionMeter
 from beasy_sched.engine.rates import AnnouncedRates
+from beasy_sched.engine.run_findings import rates_too_short, short_power
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.findings import Finding
 from beasy_sched.limits import LONGEST_SILENCE_S

@@ -18,7 +18,7 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, StateArray
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.policy import View
-from beasy_sched.engine.power import Open, PowerSide
+from beasy_sched.engine.power_side import Open, PowerSide
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import Plan, PlanStore, Rolled
