@@ -1,8 +1,8 @@
 """Options, each declared once as a field of a class: name, type and default, with meaning and range.
 
-Commands derive their options from these fields (`cli.options.option_of`), functions of the Python interface
-their parameters (`api.declared_parameters`), and scenario files their defaults; the classes check their numbers
-with `check`.
+Commands derive their options from these fields (`cli.options.option_of`), functions of the Python
+interface their parameters (`api.declared_parameters`), and scenario files their defaults; the classes
+check their numbers with `check`.
 """
 
 from __future__ import annotations
