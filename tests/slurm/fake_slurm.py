@@ -1,7 +1,7 @@
 """A Slurm cluster in memory, for tests: nodes and jobs, and the commands that show and change them.
 
-``FakeSlurm()`` runs commands as `beasy_sched.slurm.slurm_commands.run_program` does: it prints JSON as 22.05 or
-as 23.11 does, carries out ``scontrol`` and ``scancel``, and keeps every command. Time passes with ``advance``
+``FakeSlurm()`` runs commands as `beasy_sched.slurm.slurm_commands.run_program` does: it prints JSON as 22.05
+or 23.11 does, carries out ``scontrol`` and ``scancel``, and keeps every command. Time passes with ``advance``
 alone. What takes a controller or a node some time takes `Delays`; what Slurm refuses is refused in its words.
 
     slurm = FakeSlurm(4)
