@@ -79,7 +79,7 @@ class LostHosts:
         return int(np.count_nonzero(self._ever_lost))
 
     def fail(self, hosts: HostSet, now: float) -> list[Told]:
-        """Lose hosts that were being woken; return what is to be logged, by their failures in a row."""
+        """Mark hosts that were being woken as lost; return the lines to log, by failures in a row."""
         ids = hosts.ids
         woken_s = now - self._cluster.state_since_s[ids]
         self._cluster.fail_wake(ids, now)
@@ -105,7 +105,7 @@ class LostHosts:
         self._failures[ids[(state == IDLE) | (state == BUSY)]] = 0
 
     def leave(self, hosts: HostSet) -> Told | None:
-        """Take hosts out of service; return what is to be logged, None where they were out of it before."""
+        """Take hosts out of service; return the line to log, None if they were out of it before."""
         cluster, ids = self._cluster, hosts.ids
         left = ids[cluster.in_service[ids]]
         cluster.set_in_service(ids, False)
@@ -117,7 +117,7 @@ class LostHosts:
         return Told(OUT_OF_SERVICE, HostSet(left), {"hosts_busy": busy})
 
     def enter(self, hosts: HostSet) -> Told | None:
-        """Put hosts, also lost ones, back into service; return what is to be logged."""
+        """Put hosts, also lost ones, back into service; return the line to log."""
         cluster, ids = self._cluster, hosts.ids
         back = ids[~cluster.available[ids]]
         cluster.set_in_service(ids, True)
@@ -126,7 +126,7 @@ class LostHosts:
         return Told(IN_SERVICE, HostSet(back), {}) if len(back) else None
 
     def retry(self, now: float) -> Told | None:
-        """Find the hosts that may be woken again at ``now`` (s); return what is to be logged."""
+        """Find the hosts that may be woken again at ``now`` (s); return the line to log."""
         due = (self._again_s <= now + TIME_TOLERANCE_S).nonzero()[0]
         self._find(due)
         back = due[self._cluster.available[due]]

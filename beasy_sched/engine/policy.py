@@ -90,7 +90,7 @@ class Policy:
         return ()
 
     def begin(self, view: View) -> None:
-        """Called once, when the platform is known."""
+        """Begin a run: called once, when the platform is available."""
 
     def power_actions(self, view: View) -> Sequence[Action]:
         """Power actions at the beginning of a step, before the guard's and before any start."""
@@ -339,7 +339,7 @@ class PolicyCaller:
         """The policy's name, or its module and class if it has none."""
         self._policy = policy
         self.begun = False
-        """Whether the policy knows the platform: before that, it has no results."""
+        """Whether `Policy.begin` was called: before that, the policy has no results."""
 
     def ask(self, method: str, view: View, now: float) -> list[Action]:
         """Return the policy's actions at ``now`` (s), all of them checked to be well-formed.

@@ -67,9 +67,7 @@ class Sender:
         if self.measures:
             world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
         self.next = after
-        if alone and after < len(
-            times_s
-        ):  # the goodbye has to come after the message that the last one makes
+        if alone and after < len(times_s):  # the end must follow the message that the last one makes
             self._send(first, after)
             self._go_on()
         else:

@@ -166,7 +166,7 @@ class Batsim5Requests(Requests):
         return Batsim5PowerStates(self._world, self._execution, self._names)
 
     def _check_readiness(self, decision: d.ExecuteJob) -> None:
-        """Refuse hosts that are asleep or in transition; busy ones are shared from now on."""
+        """Reject hosts that are asleep or in transition; busy ones are shared from now on."""
         world = self._world
         for host in decision.alloc:
             state = world.table.state_of[int(world.machines.mode[host])]

@@ -119,7 +119,7 @@ class StepClock:
     def limit(self, kind: int, work: Action, lasts_s: float) -> Action:
         """Begin to wait for the limit of ``work``, which has just begun; its end must cancel the wait.
 
-        A wait that can come only after that end is not entered, unless the rate of the work changes.
+        A wait that can end only after that end is not entered, unless the rate of the work changes.
         """
         left_s = work.left / work.rate if work.rate > 0.0 else _FOREVER
         if lasts_s - left_s <= 2 * (_MARGIN_S + _MARGIN * (lasts_s + left_s)):

@@ -29,7 +29,7 @@ STATE_WORDS = ("SUBMITTED", "RUNNING", "RUNNING", "COMPLETED")
 
 
 class SimJob(Struct, eq=False):
-    """A submitted job: what was asked, where it runs, and how far it is.
+    """A submitted job: its request, its hosts, and its progress.
 
     A job is one *leaf* (a delay or a parallel task) at a time; only composed jobs have several.
     """

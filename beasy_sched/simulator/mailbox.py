@@ -14,12 +14,12 @@ from beasy_sched.formats.simgrid_network import Latency
 from beasy_sched.simulator.clock import ROUTE, TRANSFER, Action, StepClock
 
 AT_ONCE, SWITCHED, ANSWERED, KILLED, LAST = 1, 2, 3, 5, 10**9
-"""Rounds of SimGrid's actors within a step, by what sends in them: what the step has woken; a host, whose
-P-state is set first; the scheduler's answer to a message of the same step; a kill in an answer; what comes
-after all others. Whatever has hosts metered first takes a round for each."""
+"""Rounds of SimGrid's actors within a step, by sender: actors that the step has woken; a host, whose P-state
+is set first; the scheduler's answer to a message of the same step; a kill in an answer; senders after all
+others. A sender that has hosts metered first takes a round for each."""
 
 MASTER_HOST = -1
-"""Sender of what comes from the master host; others are compute hosts, by number."""
+"""Number of the master host as a sender; others are compute hosts, by number."""
 
 
 @dataclass(slots=True, eq=False)

@@ -119,7 +119,7 @@ class Requests:
             raise DecisionRefused(f"Cannot get machine {last}: it does not exist")
 
     def _check_readiness(self, decision: d.ExecuteJob) -> None:
-        """Refuse unless jobs can start on every host: busy ones are fine where hosts are shared."""
+        """Reject unless jobs can start on every host; busy ones are allowed where hosts are shared."""
         world = self._world
         table, job, alloc = world.table, decision.job_id, decision.alloc
         for host in alloc:

@@ -374,7 +374,7 @@ class Simulation:
             self._execution.charge_late_metering()
 
     def _by_round(self, ended: Sequence[Action]) -> tuple[list[Action], list[tuple[int, Action]]]:
-        """Divide what has ended into what is sent at once, and the others with the rounds of their sending.
+        """Divide ended actions into those sent at once, and the others with the rounds of their sending.
 
         SimGrid lets all who wake run in rounds, and in each of them they do one thing that concerns others.
         A host that was switched changes its P-state in the first, its state in the second. The end of a job
@@ -585,7 +585,7 @@ class Inputs:
     def _refuse_others(
         self, form: BatsimFormat, workloads: Sequence[Workload], events: Sequence[Sequence[ExternalEvent]]
     ) -> None:
-        """Refuse files of another version of Batsim. Raises InputError."""
+        """Reject files of another version of Batsim. Raises InputError."""
         strange = [w.path for w in workloads if w.profiles and w.form is not form]
         if form is BatsimFormat.BATSIM5:  # the other forwards what it does not know
             strange += [event.where for one in events for event in one if event.text is None]
@@ -659,7 +659,7 @@ def note_findings(platform: SimGridPlatform, given: RunInputs, note: Callable[[s
 
 
 def refuse_formulas(workloads: Sequence[Workload]) -> None:
-    """Refuse names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
+    """Reject names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
     for workload in workloads:
         ids = (job_id.partition("!")[2] for job_id in workload.jobs.ids)
         for kind, texts in (("job id", ids), ("profile", workload.profiles)):

@@ -110,7 +110,7 @@ def test_power_that_ends_before_the_run(place: Path, capsys: pytest.CaptureFixtu
     assert codes(place, capsys, "--windows", "4") == ["power-short"]
     assert check(place, "--windows", "4") == 1
     out = " ".join(capsys.readouterr().out.split())
-    assert "the power covers 72 h, the run needs 96 h: its last value, 1 kW, is kept" in out
+    assert "the power covers 72 h, the run needs 96 h: its last value, 1 kW, is used" in out
 
 
 def test_events_that_batsim_may_play_in_another_order(
