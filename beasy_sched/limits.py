@@ -56,7 +56,7 @@ MOST_ACTIONS: Final = 10_000_000
 """Most actions that a policy may return at once."""
 
 LARGEST_NUMBER: Final = 1e18
-"""Largest number in a file, or of an option, unless its field says otherwise."""
+"""Largest number in a file, or of an option, unless its field has another limit."""
 LARGEST_WHOLE: Final = 2**63 - 1
 """Largest integer in a file, or of an option: it fits into 64 bits."""
 LARGEST_INT: Final = 2**31 - 1

@@ -184,7 +184,7 @@ def _main(arguments: Sequence[str] | None) -> None:
 
 
 def _list_files(what: str, paths: Collection[str]) -> None:
-    """Print a line with the names of files on the standard error, if there are any."""
+    """Print a line with the names of files to stderr, if there are any."""
     if paths:
         with contextlib.suppress(OSError):
             click.echo(_printable(f"{what}: {', '.join(paths)}"), err=True)
@@ -264,7 +264,7 @@ def _replace_closed_streams() -> None:
     """Replace a stream that the shell has closed (``>&-``).
 
     The null device takes its file descriptor, which the next opened file would get otherwise. Writing to the
-    output then fails, as on a full disk; text written to a closed standard error is lost.
+    output then fails, as on a full disk; text written to a closed stderr is lost.
     """
     if sys.stdout is None:
         os.open(os.devnull, os.O_WRONLY)

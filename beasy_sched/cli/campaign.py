@@ -384,7 +384,7 @@ def _go_on(folder: Path, how: _RunOptions) -> None:
 
 @contextlib.contextmanager
 def unless_stopped(again: str | None) -> Iterator[None]:
-    """If a signal, or a lack of resources, stops the runs, print which results are kept, and exit.
+    """Print which results are kept, and exit, if a signal or a lack of resources stops the runs.
 
     ``again`` is the command that continues; None if nothing is kept.
     """

@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 class _CheckOptions(SiteOptions, PolicyOptions, InputOptions):
     as_json: bool = option("Print the findings as one JSON object.", "--json")
-    quiet: bool = option("No table: only the findings, on standard error.", "-q")
+    quiet: bool = option("No table: only the findings, on stderr.", "-q")
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""Output of findings: a table, lines on the standard error, or JSON; and their exit codes."""
+"""Output of findings: a table, lines on stderr, or JSON; and their exit codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def show_findings(
 ) -> int:
     """Print facts (name and value) and findings, errors first; return the exit code.
 
-    ``figures`` are the facts of the JSON. Quiet: only the findings, on the standard error. The code is 0
+    ``figures`` are the facts of the JSON. Quiet: only the findings, on stderr. The code is 0
     without findings, 1 with warnings, 2 with errors.
     """
     found = sorted(found, key=lambda finding: finding.level is Level.ODD)

@@ -264,14 +264,14 @@ def write_output(output: str, pieces: Iterable[str | bytes]) -> None:
 
 
 def print_written(*paths: PathLike | None, quiet: bool = False) -> None:
-    """List the written files on the standard error, without None and the standard output."""
+    """List the written files on stderr, without None and stdout."""
     for path in paths:
         if not quiet and path is not None and path != "-":
             click.echo(f"wrote {path}", err=True)
 
 
 def print_line(text: str) -> None:
-    """Print a line on the standard error."""
+    """Print a line to stderr."""
     click.echo(text, err=True)
 
 
@@ -474,12 +474,12 @@ def policy_options(given: PolicyOptions) -> dict[str, Any]:
 
 @contextmanager
 def watching(asked: bool, policy: str) -> Iterator[Watch | None]:
-    """Show a run on the standard error while the block runs, if requested; None if not.
+    """Show a run on stderr while the block runs, if requested; None if not.
 
-    If the standard error is not a terminal, nothing is shown, with a warning.
+    If stderr is not a terminal, nothing is shown, with a warning.
     """
     if asked and not sys.stderr.isatty():
-        click.echo("warning: --watch is ignored: the standard error is not a terminal", err=True)
+        click.echo("warning: --watch is ignored: stderr is not a terminal", err=True)
     elif asked:
         from rich.console import Console
 

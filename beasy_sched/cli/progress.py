@@ -14,7 +14,7 @@ import click
 from beasy_sched.cli.options import CommandOptions, option, print_line
 
 LINE_EVERY_S: Final = 10.0
-"""Time between two lines if the standard error is not a terminal."""
+"""Time between two lines if stderr is not a terminal."""
 
 
 def _time_it(context: click.Context, _: click.Parameter, wanted: bool) -> bool:
@@ -33,7 +33,7 @@ class ProgressOptions(CommandOptions):
 
 
 class ProgressLines(AbstractContextManager["ProgressLines"]):
-    """Printer of a progress line every `LINE_EVERY_S` on the standard error, while the block runs."""
+    """Printer of a progress line every `LINE_EVERY_S` on stderr while the block runs."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ProgressLines(AbstractContextManager["ProgressLines"]):
 
 
 class Bars(AbstractContextManager["Bars"]):
-    """Bars on the standard error while the block runs; if that is not a terminal, a line every 10 s."""
+    """Bars on stderr while the block runs; if that is not a terminal, a line every 10 s."""
 
     def __init__(self, *columns: Any, where: Callable[[], str], quiet: bool = False) -> None:
         """``columns`` are those of `rich.progress.Progress`, and ``where`` returns the same in words."""

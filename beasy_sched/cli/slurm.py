@@ -103,7 +103,7 @@ def import_(given: _ImportOptions) -> None:
 
     Each job has its actual run time, its number of (whole) nodes, its time limit as walltime, and its time of
     submission; time 0 is the first submission. Job ids are Slurm's (4711, or 4711_3 for a task of an array).
-    Jobs that never ran, or are still running, are omitted and counted in a summary on the standard error.
+    Jobs that never ran, or are still running, are omitted and counted in a summary on stderr.
 
     \b
     Examples:
@@ -189,7 +189,7 @@ class _CheckOptions(CommandOptions):
         "Print the script of the plugin job_submit/lua that holds jobs submitted to the partition, and exit."
     )
     as_json: bool = option("Print the findings as one JSON object.", "--json")
-    quiet: bool = option("No table: only the findings, on standard error.", "-q")
+    quiet: bool = option("No table: only the findings, on stderr.", "-q")
 
 
 @click.command()

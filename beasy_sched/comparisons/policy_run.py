@@ -24,7 +24,7 @@ from beasy_sched.outputs.tables import Contender
 PROGRAM: Final = (sys.executable, "-m", "beasy_sched")
 LOG_NAME: Final = "run_log.txt"
 FAILED_LOG_NAME: Final = "run_failed_log.txt"
-_LOST_SCHEDULER: Final = re.compile(r"the scheduler at \S+ (has gone away|disconnected)")
+_LOST_SCHEDULER: Final = re.compile(r"the scheduler at \S+ disconnected")
 """Error of a simulator whose scheduler has ended, which is not the cause of a failure."""
 
 

@@ -123,7 +123,7 @@ class CellEnergies:
             return np.empty(code.shape)
         place = self._row_of[hosts] + code
         last_j = self.table_j(float(dt_s[-1])).ravel()
-        energy_j = np.asarray(last_j[place])  # in memory as ``states`` is, so that sums are, too
+        energy_j = np.asarray(last_j[place])  # laid out as ``states``, so that sums are also
         if dt_s[0] != dt_s[-1]:
             energy_j[..., 0, :] = self.table_j(float(dt_s[0])).ravel().take(place[..., 0, :])
         return energy_j

@@ -1,4 +1,4 @@
-"""What a policy may ask for. The session turns actions into protocol decisions.
+"""Actions that a policy may request. The session turns them into protocol decisions.
 
 Every action names the rule that led to it, and the numbers behind it, for the decision log.
 """
@@ -18,7 +18,7 @@ Facts: TypeAlias = Mapping[str, float | int | str]
 """The numbers behind an action, with the unit in the name: ``{"headroom_j": 4.2e6}``."""
 
 FactDict: TypeAlias = dict[str, float | int | str]
-"""Facts while they are put together."""
+"""Facts while they are collected."""
 
 NO_FACTS: Facts = MappingProxyType({})
 
@@ -44,7 +44,7 @@ class Kill(Struct, frozen=True, gc=False):
 
 
 class Reject(Struct, frozen=True, gc=False):
-    """Refuse a waiting job for good."""
+    """Reject a waiting job for good."""
 
     job: Job
     rule: str = ""
@@ -65,7 +65,7 @@ class SetPState(Struct, frozen=True, gc=False):
 
 
 class Postpone(Struct, frozen=True, gc=False):
-    """Say why a waiting job does not start. Has no effect except a log line when the rule is new."""
+    """Give the reason why a waiting job does not start. Only logged, and only when the rule is new."""
 
     job: Job
     rule: str
@@ -73,14 +73,14 @@ class Postpone(Struct, frozen=True, gc=False):
 
 
 class Compensate(Struct, frozen=True, gc=False):
-    """Say how the plan of later steps was changed to reach the target. Only logged."""
+    """Describe how the plan of later steps was changed to reach the target. Only logged."""
 
     rule: str
     facts: Facts = NO_FACTS
 
 
 class CallAt(Struct, frozen=True, gc=False):
-    """Ask for another decision at a time (s) even if nothing happens.
+    """Request another decision at a time (s) even if nothing happens.
 
     The request expires when the policy is next called, for any reason: repeat it then if needed.
     """

@@ -5,11 +5,11 @@ after another, and a part waits until the server has its message. Where the netw
 therefore reaches the server some time after the message that it answers, and a call requested for an earlier
 time aborts Batsim 4 ("You asked to be awaken in the past!").
 
-When Batsim sends the scheduler a message, its server has nothing left to take. A request that is the first of
-a reply then waits for at most one message of each part that exists: the sources of jobs and events, the
+When Batsim sends the scheduler a message, its server has processed all messages. A request that is the first
+of a reply then waits for at most one message of each part that exists: the sources of jobs and events, the
 running jobs, the hosts that are being switched, the pending calls and kills. So calls are the first requests
-of a reply, and the lead is the delay of one message times the number of these parts, doubled for what is not
-counted.
+of a reply, and the lead is the delay of one message times the number of these parts, doubled for parts that
+are not counted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CallLead:
         """
         self._is_known = message_delay_s is not None
         self.is_needed = message_delay_s is None or message_delay_s > 0.0
-        """Whether the network has latency, or may have some; calls then come first in a reply.
+        """Whether the network has latency, or may have some; calls are then first in a reply.
 
         If not, the lead stays, and what is noted changes nothing."""
         self._delay_s = ASSUMED_S if message_delay_s is None else message_delay_s
@@ -61,7 +61,7 @@ class CallLead:
         self.lead_s = max(queue_s if self._is_known else queue_s + ASSUMED_S, MOMENT_S)
 
     def replied(self, now: float, requests: int) -> None:
-        """Note a reply of so many requests to the message for ``now`` (s)."""
+        """Note a reply of ``requests`` to the message for ``now`` (s)."""
         self._replied_s, self._requests = now, requests
 
     def heard(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""What a forecast predicts of each step an hour before it, and what it is told of the real production."""
+"""One-hour-ahead predictions, and feedback of the actual production to the forecast."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class ForecastRecord:
-    """Keeps predictions until their steps have ended. Without a forecast, there is nothing to keep."""
+    """Predictions, kept until their steps have ended; empty without a forecast."""
 
     def __init__(self, forecast: ForecastSource | None, step_s: float) -> None:
         """Record ``forecast`` in steps of ``step_s``."""
         self._forecast, self._step_s = forecast, step_s
         self._hour_ahead_w: deque[tuple[float, float, float]] = deque()
-        """For each coming step: when it begins, what is predicted for it, and what an ideal day gives."""
+        """Each future step: its start (s), its predicted production, and that of an ideal day (W)."""
 
     def predict(self, start_s: float, power_w: float) -> None:
-        """Remember what is predicted now for the step that begins an hour after ``start_s``.
+        """Record the present prediction for the step that begins an hour after ``start_s``.
 
-        ``power_w`` is the production as ``start_s`` begins, which the forecast is told.
+        ``power_w`` is the production at ``start_s``, which the forecast receives.
         """
         if self._forecast is None:
             return
@@ -36,7 +36,7 @@ class ForecastRecord:
         self._hour_ahead_w.append((ahead_s, predicted_w, clear_sky_w))
 
     def observe(self, start_s: float, end_s: float, record: StepRecord) -> tuple[float | None, float | None]:
-        """Tell the forecast what a step produced; return what was predicted of it, and the ideal, W."""
+        """Pass the production of a step to the forecast; return the predicted and ideal ones, W."""
         if self._forecast is None:
             return None, None
         self._forecast.observe(start_s, end_s, record.renew_w)

@@ -52,7 +52,7 @@ def energy_tolerance_j(*energies_j: float) -> float:
 
 @dataclass
 class StepBudget:
-    """The energy that the guard left for a step. Without ``veto``, it is counted but never refused."""
+    """The energy that the guard left for a step. Without ``veto``, it is counted but never denied."""
 
     cluster: Cluster
     step: int
@@ -193,7 +193,7 @@ def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> FloatArray:
 
 
 def _falling_s(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> FloatArray:
-    """How much of ``dt_s`` servers that are falling asleep still need for it, s; 0 for others."""
+    """Part of ``dt_s`` that servers still need to fall asleep, s; 0 for others."""
     falling = cluster.state[hosts] == SWITCHING_OFF
     if not any_of(falling):
         return np.zeros(len(hosts))
@@ -222,7 +222,7 @@ class Guard:
     def __init__(
         self, settings: GuardSettings, cluster: Cluster, account: PowerAccount, *, power_actions: bool = True
     ) -> None:
-        """Guard ``cluster`` in the way of ``settings``; without ``power_actions`` it can only kill."""
+        """Guard ``cluster`` according to ``settings``; without ``power_actions`` it can only kill."""
         self.settings = settings
         self.cluster, self.account = cluster, account
         sleep = cluster.platform.sleep_pstate
@@ -318,7 +318,7 @@ class Guard:
         return sum(saves_j[place] for place in chosen)
 
     def _kill_saves_j(self, hosts: HostIds) -> float:
-        """What the end of a job on ``hosts`` saves, J: they sleep, or idle where they cannot."""
+        """Energy that the end of a job on ``hosts`` saves, J: they sleep, or idle where they cannot."""
         cluster = self.cluster
         idle_w = cluster.power.idle_w[cluster.platform.kind_of[hosts], cluster.pstate[hosts]]
         sleeps = (self.sleep[hosts] >= 0) & cluster.available[hosts]

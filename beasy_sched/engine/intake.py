@@ -1,4 +1,4 @@
-"""The intake of jobs: which submissions are taken, within limits on what a peer may send."""
+"""The intake of jobs: submissions are accepted within limits on what a peer may send."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beasy_sched.model.jobs import NO_TERMS, Job, read_terms
 
 
 class Intake:
-    """Every job submitted so far, by id, and how much is kept of them."""
+    """All jobs submitted so far, by id, and the amount of data kept of them."""
 
     def __init__(self, present: Callable[[], Iterable[Job]]) -> None:
         """``present`` returns the jobs that wait or run."""
@@ -23,7 +23,7 @@ class Intake:
         """Whether a job may have a profile that loads no host."""
         self._present = present
         self._characters = self._characters_for_good = 0
-        """Upper bound of the characters of all jobs' ids and members, and the characters of members that are
+        """Upper bound of the characters of all jobs' ids and fields, and the characters of fields that are
         kept to the end of the run."""
         self._with_terms = 0
         """Number of jobs that had terms, which are kept to the end."""
@@ -40,7 +40,7 @@ class Intake:
     def admit(self, request: JobRequest, unfinished: int) -> Job:
         """Return the job of a submission; ``unfinished`` jobs wait or run.
 
-        Raises PeerError for a job that was submitted before, that is too large, or one too many, to be kept.
+        Raises PeerError for a job that was submitted before, is too large, or exceeds the number of jobs.
         """
         if request.id in self.ids:
             raise PeerError(f"job {request.id} was submitted twice")
@@ -49,14 +49,14 @@ class Intake:
         return Job(request)
 
     def give_terms(self, job: Job, extras: Mapping[str, Any]) -> None:
-        """Read the members of a job that Batsim does not know. Raises TermsError."""
+        """Read the fields of a job that Batsim does not use. Raises TermsError."""
         job.terms = read_terms(job.id, extras, job.subtime_s)
         if job.terms is not NO_TERMS:
             self._with_terms += 1
             self._characters_for_good += len(repr(extras))
 
     def computes(self, event: JobSubmitted) -> bool:
-        """Tell whether a job loads its hosts; only the type of its profile is read."""
+        """Return whether a job loads its hosts; only the type of its profile is read."""
         if event.profile:
             return event.profile.get("type") != "delay"
         if not self.has_delays:
@@ -80,19 +80,19 @@ class Intake:
             size += len(repr(request.extras))
             if size > LONGEST_JOB:
                 raise PeerError(
-                    f"job {shortened(request.id)} has more than {LONGEST_JOB:,} characters of members"
+                    f"job {shortened(request.id)} has more than {LONGEST_JOB:,} characters in its fields"
                 )
         self._characters += size
         if self._characters > MOST_KEPT:
             self._count_characters()
 
     def _count_characters(self) -> None:
-        """Count anew what is kept of jobs. Raises PeerError where it is too much."""
+        """Recount the characters kept of jobs. Raises PeerError if there are too many."""
         kept = (job.request for job in self._present())
         members = sum(len(repr(request.extras)) for request in kept if request.extras is not None)
         self._characters = self._characters_for_good + members + sum(map(len, self.ids))
         if self._characters > MOST_KEPT // 2:
             raise PeerError(
-                f"the ids and members of jobs have more than {MOST_KEPT // 2:,} characters together: no"
+                f"the ids and fields of jobs have more than {MOST_KEPT // 2:,} characters together: no"
                 " simulation has that many"
             )

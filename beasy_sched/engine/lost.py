@@ -1,8 +1,8 @@
-"""Hosts that are not there: those that did not come when they were woken, and those out of service.
+"""Unavailable hosts: those that failed to wake and those out of service.
 
-A host that was asked on and did not come is *lost*: asleep, and out of use. After a while it may be asked on
-again, a longer one after each failure in a row; after the last of `MOST_FAILURES` only once the peer says
-that it is in service. A host that the peer takes out of service is out of use until the peer puts it back.
+A host that failed to wake is *lost*: asleep, and out of use. After a while, which is longer after each
+failure in a row, it may be woken again; after the last of `MOST_FAILURES` only once the peer reports
+it in service. A host that the peer takes out of service is out of use until the peer puts it back.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RETRY_S: Final = 300.0
 LONGEST_RETRY: Final = 12
 """Longest time for which a host is left alone, as a multiple of the first."""
 MOST_FAILURES: Final = 10
-"""Number of failures in a row after which a host is not asked on again: 7 h of them with the default wait."""
+"""Number of failures in a row after which a host is not woken again: they take 7 h with the default wait."""
 RETRIES: Final = Range(0.0, LATEST_S, above=True)
 """Times for which a host may be left alone after its first failure, s."""
 
@@ -40,7 +40,7 @@ MAY_BE_ASKED = "may be asked on again"
 
 
 def retry_after_s(first_s: float, failures: int) -> float:
-    """Return how long a host is left alone after so many failures in a row (s): the wait doubles."""
+    """Return the time for which a host is left alone after ``failures`` in a row, s: it doubles each time."""
     if failures >= MOST_FAILURES:
         return math.inf
     return first_s * min(2.0 ** (failures - 1), LONGEST_RETRY)
@@ -55,23 +55,23 @@ class HostLogLine(Struct, frozen=True):
 
 
 class LostHosts:
-    """The hosts of one cluster that did not come when they were woken, or were out of service."""
+    """The hosts of one cluster that failed to wake or are out of service."""
 
     def __init__(self, cluster: Cluster, retry_s: float) -> None:
-        """``retry_s`` is how long a host is left alone after its first failure."""
+        """``retry_s`` is the time for which a host is left alone after its first failure, s."""
         self._cluster = cluster
         self._retry_s = retry_s
         self.failed_wakes = 0
-        """Number of times that a host was woken and did not come."""
+        """Number of times that a host failed to wake."""
         self.breakdowns = 0
         """Number of times that a host went out of service."""
         self._ever_lost = np.zeros(cluster.size, dtype=np.bool_)
         self._failures = np.zeros(cluster.size, dtype=np.intp)
         """Number of failures of each host in a row."""
         self._again_s = np.full(cluster.size, np.inf)
-        """Time at which each lost host may be asked on again, s."""
+        """Time at which each lost host may be woken again, s."""
         self.next_s = math.inf
-        """Time at which the first lost host may be asked on again, s; infinite if there is none."""
+        """Time at which the first lost host may be woken again, s; infinite if there is none."""
 
     @property
     def hosts(self) -> int:
@@ -79,14 +79,14 @@ class LostHosts:
         return int(np.count_nonzero(self._ever_lost))
 
     def fail(self, hosts: HostSet, now: float) -> list[HostLogLine]:
-        """Lose hosts that were being woken; return what is to be logged, by their failures in a row."""
+        """Mark hosts that were being woken as lost; return the lines to log, by failures in a row."""
         ids = hosts.ids
         woken_s = now - self._cluster.state_since_s[ids]
         self._cluster.fail_wake(ids, now)
         self._ever_lost[ids] = True
         self.failed_wakes += len(ids)
         self._failures[ids] += 1
-        told = []
+        lines = []
         for failures in distinct(self._failures[ids]):
             alike = self._failures[ids] == failures
             wait_s = retry_after_s(self._retry_s, failures)
@@ -94,9 +94,9 @@ class LostHosts:
             facts: FactDict = {"failures": failures, "waited_s": float(woken_s[alike].max())}
             if wait_s < math.inf:
                 facts["retry_after_s"] = wait_s
-            told.append(HostLogLine(NOT_COME if wait_s < math.inf else GIVEN_UP, HostSet(ids[alike]), facts))
+            lines.append(HostLogLine(NOT_COME if wait_s < math.inf else GIVEN_UP, HostSet(ids[alike]), facts))
         self._look()
-        return told
+        return lines
 
     def came(self, hosts: HostSet) -> None:
         """Forget the failures of hosts that are on."""
@@ -105,7 +105,7 @@ class LostHosts:
         self._failures[ids[(state == IDLE) | (state == BUSY)]] = 0
 
     def leave(self, hosts: HostSet) -> HostLogLine | None:
-        """Take hosts out of service; return what is to be logged, None where they were out of it before."""
+        """Take hosts out of service; return the line to log, None if they were out of it before."""
         cluster, ids = self._cluster, hosts.ids
         left = ids[cluster.in_service[ids]]
         cluster.set_in_service(ids, False)
@@ -117,7 +117,7 @@ class LostHosts:
         return HostLogLine(OUT_OF_SERVICE, HostSet(left), {"hosts_busy": busy})
 
     def enter(self, hosts: HostSet) -> HostLogLine | None:
-        """Put hosts back into service, lost ones too; return what is to be logged."""
+        """Put hosts, also lost ones, back into service; return the line to log."""
         cluster, ids = self._cluster, hosts.ids
         back = ids[~cluster.available[ids]]
         cluster.set_in_service(ids, True)
@@ -126,7 +126,7 @@ class LostHosts:
         return HostLogLine(IN_SERVICE, HostSet(back), {}) if len(back) else None
 
     def retry(self, now: float) -> HostLogLine | None:
-        """Find the hosts that may be asked on again at ``now`` (s); return what is to be logged."""
+        """Find the hosts that may be woken again at ``now`` (s); return the line to log."""
         due = (self._again_s <= now + TIME_TOLERANCE_S).nonzero()[0]
         self._find(due)
         back = due[self._cluster.available[due]]

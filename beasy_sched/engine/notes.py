@@ -1,4 +1,4 @@
-"""What a session tells its user: warnings, each once, and the decision log."""
+"""Warnings (each reported once) and the decision log of a session."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Notes:
     """The warnings of a run and its decision log."""
 
     def __init__(self, log: DecisionLog | None) -> None:
-        """``log`` takes the rows of the decision log; None: there is none."""
+        """``log`` takes the rows of the decision log; None if there is none."""
         self.warnings: list[str] = []
         self.has_log = log is not None
         self._log = log
-        self._told: dict[str, set[str]] = {}
-        """Warnings given of subjects that may have many, by subject."""
+        self._given: dict[str, set[str]] = {}
+        """Warnings on subjects that may have many, by subject."""
 
     def warn(self, text: str) -> None:
         """Warn, once."""
@@ -25,12 +25,12 @@ class Notes:
             self.warnings.append(text)
 
     def warn_of_some(self, what: str, text: str) -> None:
-        """Warn of one of many, once each, up to a limit; ``what`` says of all what they are about."""
-        told = self._told.setdefault(what, set())
-        if len(told) > MOST_UNKNOWN or text in told:
+        """Warn of one of many, once each, up to a limit; ``what`` names their subject."""
+        given = self._given.setdefault(what, set())
+        if len(given) > MOST_UNKNOWN or text in given:
             return
-        told.add(text)
-        if len(told) > MOST_UNKNOWN:
+        given.add(text)
+        if len(given) > MOST_UNKNOWN:
             text = f"more than {MOST_UNKNOWN} {what}: the rest are not listed"
         self.warnings.append(text)
 

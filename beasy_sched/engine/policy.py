@@ -1,4 +1,4 @@
-"""Policies, ours and others': their base class, what they see, and how they are called."""
+"""Policies, built-in and users': their base class, their view, and the calls to them."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Policy:
     name: ClassVar[str] = ""
     summary: ClassVar[str] = ""
     words: ClassVar[Sentences] = {}
-    """Words for the policy's rules in ``explain``, reports and tables; a rule without words is shown as it
-    is."""
+    """Words for the policy's rules in ``explain``, reports and tables; a rule without words is shown
+    unchanged."""
     options_type: ClassVar[type[Options]] = Options
     needs_power: ClassVar[bool] = False
     """Whether the policy requires a site (storage and production)."""
@@ -82,15 +82,15 @@ class Policy:
             raise ConfigError(f"options of policy {self.name!r}: {error}") from None
 
     def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
-        """Return what is odd about a run's inputs for this policy, for warnings; called before `begin`.
+        """Return warnings about a run's inputs for this policy; called before `begin`.
 
-        ``inputs`` has what is known: where the simulator is another program, the platform and the site; and
-        in a further call, after the run, only the jobs with deadlines that came (``due_jobs``).
+        ``inputs`` contains what is available: if the simulator is another program, the platform and the site;
+        and in a further call, after the run, only the submitted jobs with deadlines (``due_jobs``).
         """
         return ()
 
     def begin(self, view: View) -> None:
-        """Called once, when the platform is known."""
+        """Begin a run: called once, when the platform is available."""
 
     def power_actions(self, view: View) -> Sequence[Action]:
         """Power actions at the beginning of a step, before the guard's and before any start."""
@@ -114,7 +114,7 @@ class Measurement(NamedTuple):
 
 
 class View:
-    """The read-only face of the cluster and of the power side, handed to a policy."""
+    """The read-only view of the cluster and of the power side, passed to a policy."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class View:
         workflows: Workflows | None = None,
         wants_facts: bool = True,
     ) -> None:
-        """Look at ``cluster``; ``workflows`` knows which jobs wait for others."""
+        """Show ``cluster``, and the jobs that wait for others from ``workflows``."""
         self._workflows = Workflows(Outcomes()) if workflows is None else workflows
         options = options or SessionOptions()
         self._cluster = cluster
@@ -140,9 +140,9 @@ class View:
         """Jobs submitted in this message."""
         self.ended: list[Job] = []
         """Jobs that have ended since the same method of the policy was last called: `Policy.schedule` and
-        `Policy.power_actions` each see every ended job once. Their ``state`` tells how they ended."""
+        `Policy.power_actions` each see every ended job once. Their ``state`` is the way they ended."""
         self.measured: Measurement | None = None
-        """The energy used, as last measured; None until an answer to a `MeasureEnergy` has come."""
+        """The energy used, as last measured; None until an answer to a `MeasureEnergy` has arrived."""
         self.budget: StepBudget | None = None
         """The `StepBudget`, power and energy of the present step; None without a site."""
         self.site = site = options.site
@@ -154,17 +154,17 @@ class View:
         self.has_site = site is not None
         """Whether the run has a site: storage, production, steps."""
         self.storage_state = None if site is None else site.storage.start()
-        """The `StorageState`, what the storage really held at the start of the present step: ``battery_j``
+        """The `StorageState`, actual levels at the start of the present step: ``battery_j``
         (J) and ``hydrogen_kg`` (kg); None without a site."""
         self.outlook = None if options.forecast is None else options.forecast.outlook
-        """What is predicted of the production: ``renewable_w(now_s, slot_s, slots)`` and ``clear_sky_w(...)``
+        """Predictions of the production: ``renewable_w(now_s, slot_s, slots)`` and ``clear_sky_w(...)``
         return the predicted and the ideal mean production of each slot, W; ``revision`` grows when
         predictions are adjusted. None without a forecast."""
         self.plans = None if site is None else options.plans
         """The `PlanStore`, the offline plans of the run's windows; None without a plan. A copy that a policy
         can change is made by `beasy_sched.policies.planned.working_plan`."""
         self.power_actions_allowed = options.power_actions
-        """Whether P-states may be changed at all."""
+        """Whether P-states may be changed."""
         self.wants_facts = wants_facts
         """Whether the facts of actions are logged; if not, they need not be collected."""
         self.host_state = read_only(cluster.state)
@@ -173,13 +173,13 @@ class View:
         self.pstate = read_only(cluster.pstate)
         """P-state of each host; the target while switching."""
         self.state_since_s = read_only(cluster.state_since_s)
-        """When each host entered its present state, s."""
+        """Time at which each host entered its present state, s."""
         self.available = read_only(cluster.available)
-        """Whether each host is in service, and not lost: one that did not come when it was woken is."""
+        """Whether each host is in service, and not lost: a host that failed to wake is lost."""
         self._sleep_requested = read_only(cluster.sleep_requested)
         self._wake_requested = read_only(cluster.wake_requested)
         self.state_counts = read_only(cluster.state_counts)
-        """How many hosts of each kind are in each `HostState`, [kind, state]."""
+        """Number of hosts of each kind in each `HostState`, [kind, state]."""
         self.queue = cluster.queue
         """Waiting jobs by order of arrival: iterable, with a length; ``queue.res``, ``queue.walltime_s`` (s)
         and ``queue.subtime_s`` (s) are arrays. A policy only reads it."""
@@ -206,11 +206,11 @@ class View:
         return -math.inf if self.plans is None else min(self.plans.end_s, self.end_s)
 
     def progress(self, jobs: Iterable[Job] | None = None) -> Progress:
-        """Return how far jobs are now: run time, work done, its share of the walltime, and energy spent.
+        """Return the progress of jobs: run time, work done, its share of the walltime, and energy used.
 
         ``jobs`` may run or have ended (without it: all that run, in the order of ``running``); the work of
         an ended job is what it did until its end, also if it was killed or its walltime was reached. What
-        a job has left to do cannot be known.
+        a job has left to do is unknown.
         """
         return self._cluster.progress([*(self.running.values() if jobs is None else jobs)], self.now)
 
@@ -219,15 +219,15 @@ class View:
         return self._cluster.work_flops(jobs, self.now)
 
     def has_finished(self, job_id: str) -> bool:
-        """Tell whether a job has finished that a submitted job names as its predecessor."""
+        """Return whether a job has finished that a submitted job names as its predecessor."""
         return self._workflows.has_finished(job_id)
 
     def earliest_start_s(self, job: Job) -> float:
-        """When the think time of a held job is over, counted from the predecessors that have ended, s."""
+        """Time at which the think time of a held job is over, counted from ended predecessors, s."""
         return self._workflows.earliest_s(job)
 
     def wants_reason(self, job: Job, rule: str) -> bool:
-        """Tell whether ``rule`` would be logged as a new reason why ``job`` waits."""
+        """Return whether ``rule`` would be logged as a new reason why ``job`` waits."""
         return self.wants_facts and job.postponed_for != rule
 
     def sleep_requested(self) -> BoolArray:
@@ -272,7 +272,7 @@ class View:
     def sleep(self, hosts: Iterable[int], rule: str, facts: Facts = NO_FACTS) -> list[Action]:
         """Return the actions that put idle ``hosts`` to sleep, for ``rule``.
 
-        Hosts that cannot sleep are left out. There are no actions where P-states may not be changed.
+        Hosts that cannot sleep are skipped. There are no actions where P-states may not be changed.
         """
         if not self.power_actions_allowed:
             return []
@@ -339,7 +339,7 @@ class PolicyCaller:
         """The policy's name, or its module and class if it has none."""
         self._policy = policy
         self.begun = False
-        """Whether the policy knows the platform: before that, it has no results."""
+        """Whether `Policy.begin` was called: before that, the policy has no results."""
 
     def ask(self, method: str, view: View, now: float) -> list[Action]:
         """Return the policy's actions at ``now`` (s), all of them checked to be well-formed.
@@ -357,7 +357,7 @@ class PolicyCaller:
         return actions
 
     def check_inputs(self, inputs: KnownInputs) -> list[Finding]:
-        """Return what is odd about a run's inputs for the policy. Raises PolicyError."""
+        """Return the policy's warnings about a run's inputs. Raises PolicyError."""
         with own_mistakes(f"policy {self.name!r} failed in check_inputs"):
             found = [*self._policy.check_inputs(inputs)]
             if strange := [each for each in found if not isinstance(each, Finding)]:
@@ -365,12 +365,12 @@ class PolicyCaller:
         return found
 
     def begin(self, view: View, now: float) -> None:
-        """Tell the policy that the platform is known."""
+        """Notify the policy that the platform is known."""
         self._call("begin", now, view)
         self.begun = True
 
     def results(self, now: float) -> Any:
-        """Return what the policy adds to the summary."""
+        """Return the sections that the policy adds to the summary."""
         return self._call("results", now)
 
     def _call(
@@ -420,13 +420,13 @@ def _job_problem(action: Any) -> str | None:
     if not isinstance(action.job, Job):
         return f"job {_shown(action.job)}: expected a Job of the view"
     if action.job.id is not action.job.request.id or type(action.job.state) is not JobState:
-        return f"job {action.job.request.id}, which the policy has modified: jobs are read-only"
+        return f"job {action.job.request.id}, which was modified by the policy; jobs are read-only"
     return _words_problem(action)
 
 
 def _words_problem(action: Any) -> str | None:
     if type(action.rule) is not str:
-        return f"rule {_shown(action.rule)}: expected a text"
+        return f"rule {_shown(action.rule)}: expected a string"
     facts = action.facts
     if facts is NO_FACTS:
         return None
@@ -434,7 +434,7 @@ def _words_problem(action: Any) -> str | None:
         return f"facts {_shown(facts)}: expected a dictionary"
     for name, value in facts.items():
         if type(name) is not str or not (type(value) is float or _is_plain(value)):
-            return f"facts {_shown({name: value})}: expected a dictionary of numbers and short texts"
+            return f"facts {_shown({name: value})}: expected a dictionary of numbers and short strings"
     return None
 
 
@@ -449,7 +449,7 @@ def _hosts_problem(hosts: object) -> str | None:
         return f"hosts {_shown(hosts)}: expected a HostSet, such as HostSet.of([0, 1])"
     ids = hosts.ids
     if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
-        return f"hosts {_shown(ids)}: expected an array of whole numbers"
+        return f"hosts {_shown(ids)}: expected an array of integers"
     return None
 
 
@@ -460,7 +460,7 @@ def _start_problem(action: Start) -> str | None:
 def _pstate_problem(action: SetPState) -> str | None:
     pstate: object = action.pstate
     if isinstance(pstate, bool) or not isinstance(pstate, (int, np.integer)):
-        return f"pstate {_shown(pstate)}: expected a whole number"
+        return f"pstate {_shown(pstate)}: expected an integer"
     return _hosts_problem(action.hosts) or _words_problem(action)
 
 
@@ -488,15 +488,15 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
 
 
 _NOT_MISTAKES: Final = (BeasyError, Interrupted, KeyboardInterrupt)
-"""What passes through a call of foreign code: our own errors, and the user's wish to stop."""
+"""Exceptions that are not wrapped when policy code is called."""
 
 
 @contextlib.contextmanager
 def own_mistakes(what: str) -> Iterator[None]:
-    """Turn whatever a policy raises in the block into a PolicyError: ``what``, the error, and its place.
+    """Turn whatever a policy raises in the block into a PolicyError: ``what``, the error, and its position.
 
-    Our own errors pass, as does the user's Ctrl-C. A policy that calls ``sys.exit`` errs, too: it would
-    end the program as if all were well.
+    This package's own errors and the user's Ctrl-C pass unchanged. A call of ``sys.exit`` is also an error:
+    it would end the program with the exit code of success.
     """
     try:
         yield
@@ -509,7 +509,7 @@ def own_mistakes(what: str) -> Iterator[None]:
 def _mistake(what: str, error: BaseException) -> PolicyError:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({_place(frames)})" if len(frames) > 1 else ""
-    return PolicyError(f"{what}: {_told(error)}{place}")
+    return PolicyError(f"{what}: {_described(error)}{place}")
 
 
 def _place(frames: Sequence[traceback.FrameSummary]) -> str:
@@ -521,15 +521,15 @@ def _place(frames: Sequence[traceback.FrameSummary]) -> str:
 
 _LIBRARIES: Final = (
     *(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    f"{Path(__file__).parents[1]}{os.sep}",  # ourselves, wherever we are installed
+    f"{Path(__file__).parents[1]}{os.sep}",  # this package, wherever it is installed
     "<frozen ",
 )
-"""How the names of files begin that are not an author's own."""
+"""First parts of the names of files that are not the author's own."""
 
 
-def _told(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:  # someone else's error, which cannot even say what it is
+    except Exception:  # another author's exception, which cannot be formatted
         text = "(it cannot be shown)"
     return f"{type(error).__name__}: {shortened(text, 1000)}"

@@ -52,7 +52,7 @@ class EnergySource(str, Enum):
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """What a session is told once, at its beginning."""
+    """Settings of a session, fixed at its beginning."""
 
     site: Site | None = None
     """Storage, steps and guard; None for a run without power limits."""
@@ -67,10 +67,10 @@ class SessionOptions:
     power_actions: bool = True
     """Whether P-states may be changed and energy queried; Batsim needs ``-E`` for both.
 
-    Without them, energy comes from the daemon's own account whatever ``energy`` says.
+    Without them, energy comes from the daemon's own account, regardless of ``energy``.
     """
     replan: ReplanRule | None = None
-    """Rule by which plans are made anew during the run; None where none are."""
+    """Rule by which new plans are made during the run; None if none are."""
     platform: Platform | None = None
     """Speeds and powers by host name, if the simulator's properties do not contain them."""
     inputs_checked: bool = False
@@ -83,7 +83,7 @@ class SessionOptions:
 @final
 @dataclass
 class Waiting:
-    """No step has begun: the production is not known yet."""
+    """No step has begun: the production is still unknown."""
 
     announced: bool = False
     """Whether production has been announced."""
@@ -104,7 +104,7 @@ class Asking:
 
     budget: StepBudget
     answer_j: float | None = None
-    """Answer of the simulator: energy used since time 0, J; None before it comes."""
+    """Answer of the simulator: energy used since time 0, J; None before it arrives."""
 
 
 @final
@@ -131,17 +131,17 @@ class TraceRow(Struct, frozen=True, gc=False):
     start_s: float
     record: StepRecord
     metered: Metered | None = None
-    """What import and export cost; None without a grid."""
+    """Cost of import and export; None without a grid."""
     predicted_w: float | None = None
     """Production predicted one hour ahead, W; None without a forecast."""
     clear_sky_w: float | None = None
     """Production of the best day, W; None without a forecast."""
     sun_w: float | None = None
-    """What of the production came from the sun, W; None where it is not known for all of the step."""
+    """PV part of the production, W; None where it is unknown for part of the step."""
     correction_j: float | None = None
-    """What the battery held beyond its account at the end of the step, J; None if it was not measured."""
+    """Measured minus computed energy of the battery at the end of the step, J; None if not measured."""
     correction_kg: float | None = None
-    """What the tank held beyond its account at the end of the step, kg; None if it was not measured."""
+    """Measured minus computed content of the tank at the end of the step, kg; None if not measured."""
 
     @property
     def price_per_kwh(self) -> float | None:
@@ -194,7 +194,7 @@ class PowerSide:
         """
         if not cluster.platform.has_powers:
             raise ConfigError(
-                "the hosts have no wattage_per_state: a site requires powers; generate the"
+                "the hosts have no wattage_per_state, which --site requires: generate the"
                 " platform with 'beasy-sched generate platform', or omit --site"
             )
         if (short := rates_too_short(site, site.window_s * options.windows)) is not None:
@@ -224,36 +224,36 @@ class PowerSide:
         self._consumed_j = 0.0
         self._reserve_j = 0.0
         self._measured_j: float | None = None
-        """What the battery was last measured to hold in the present step, J; None if it was not."""
+        """Last measured energy of the battery in the present step, J; None if not measured."""
         self._measured_kg: float | None = None
-        """What the tank was last measured to hold in the present step, kg; None if it was not."""
+        """Last measured content of the tank in the present step, kg; None if not measured."""
         self.levels_measured = False
         """Whether any level was ever measured."""
         self.settled = Settled(0.0, self.account.energy_by_use_j, (), self.account.spent_j(0.0))
 
-    # --- what the session asks -----------------------------------------------------------------------
+    # --- queries of the session ----------------------------------------------------------------------
 
     @property
     def budget(self) -> StepBudget | None:
-        """What is left of the present step; None before the first one and after the last."""
+        """Budget left of the present step; None before the first one and after the last."""
         phase = self.phase
         return phase.budget if type(phase) is Open or type(phase) is Asking else None
 
     def is_open(self, now: float) -> bool:
-        """Tell whether a step is under way, so that jobs may be started."""
+        """Return whether a step is under way, so that jobs may be started."""
         phase = self.phase
         return type(phase) is Open and now < phase.budget.end_s - TIME_TOLERANCE_S
 
     @property
     def next_call_s(self) -> float | None:
-        """When the clock must be called at the latest, s; None if no call is needed."""
+        """Latest time at which the clock must be called, s; None if no call is needed."""
         phase = self.phase
         if type(phase) is Open:
             return phase.budget.end_s + self._lead.lead_s
         return self._lead.lead_s if type(phase) is Waiting else None
 
     def expected_level(self, now: float) -> StorageState:
-        """What the storage will hold at the end of the present step if nothing changes."""
+        """Return the storage levels at the end of the present step if nothing changes."""
         budget = self.budget
         if budget is None or budget.end_s - now <= TIME_TOLERANCE_S:
             return self.storage
@@ -279,12 +279,12 @@ class PowerSide:
             return None
         return short_power(production.announced_s + production.lasting_s, self.end_s, production.power_w)
 
-    # --- what happens --------------------------------------------------------------------------------
+    # --- events --------------------------------------------------------------------------------------
 
     def set_production(self, power_w: float, now: float, sun_w: float | None = None) -> None:
         """Note that production is ``power_w`` from now on, and adjust the headroom of the step.
 
-        ``sun_w`` is the part of it that comes from the sun, None where that is not known.
+        ``sun_w`` is the PV part of it, None if unknown.
         """
         self.production.announce(power_w, now, sun_w)
         if isinstance(self.phase, Waiting):
@@ -301,7 +301,7 @@ class PowerSide:
             self._rates.compare(announced, now)
 
     def measure_levels(self, soc_pct: float | None, hydrogen_kg: float | None) -> None:
-        """Note what the storage really holds: it counts from the end of the present step on."""
+        """Note measured levels of the storage, which apply from the end of the present step."""
         self.levels_measured = True
         battery, hydrogen = self.site.storage.battery, self.site.storage.hydrogen
         if soc_pct is not None and battery.capacity_j > 0.0:
@@ -310,7 +310,7 @@ class PowerSide:
             self._measured_kg = min(hydrogen_kg, hydrogen.tank_kg)
 
     def answer(self, used_j: float) -> None:
-        """Take in the simulator's answer: energy used since time 0, J."""
+        """Note the simulator's answer: energy used since time 0, J."""
         if isinstance(self.phase, Asking):
             self.phase.answer_j = used_j
 
@@ -331,7 +331,7 @@ class PowerSide:
             if not before.announced and now < self._lead.lead_s - TIME_TOLERANCE_S:
                 return None
             if not before.announced and not self._inputs_checked:
-                self.warnings.append("no production was announced by time 0: assuming 0 W until announced")
+                self.warnings.append("no power event at time 0: assuming 0 W until the first one")
             return self._open_step(now)
         if type(before) is Over:
             return None
@@ -376,7 +376,7 @@ class PowerSide:
         return phase
 
     def _production_settled(self, boundary_s: float, now: float) -> bool:
-        """Tell whether the production of the step that begins at ``boundary_s`` is known.
+        """Return whether the production of the step that begins at ``boundary_s`` is known.
 
         It is known once it has been announced at the boundary, or the lead of calls has passed: events of
         one instant can arrive in several messages, in any order, and later where the network has latency.
@@ -390,8 +390,8 @@ class PowerSide:
         """Settle the step that has ended; ``consumed_j`` (J) counts from time 0."""
         if now > self.end_s + LONGEST_SILENCE_S:
             raise PeerError(
-                f"the simulator left out the call that was requested for {self.end_s:g} s, the end of the"
-                f" run: its message is for {now:g} s"
+                f"the simulator did not send the call requested for {self.end_s:g} s, the end of the run:"
+                f" its message is for {now:g} s"
             )
         dt_s = now - self._step_start_s
         used_j = consumed_j - self._consumed_j
@@ -437,7 +437,7 @@ class PowerSide:
         self._step_start_s = now
 
     def _correct(self) -> tuple[float | None, float | None]:
-        """Set the storage to what was measured in the step; return what that adds to it, J and kg."""
+        """Set the storage to the levels measured in the step; return the differences, J and kg."""
         held, measured_j, measured_kg = self.storage, self._measured_j, self._measured_kg
         self._measured_j = self._measured_kg = None
         if measured_j is not None or measured_kg is not None:
@@ -451,7 +451,7 @@ class PowerSide:
         )
 
     def _metered(self, record: StepRecord) -> Metered | None:
-        """Return what the grid cost in a step that has just ended; None without a grid."""
+        """Return the cost of the grid in a step that has just ended; None without a grid."""
         grid, powers_w = self.site.grid, (record.import_w, record.export_w)
         if grid is None:
             return None
@@ -493,7 +493,7 @@ class PowerSide:
         return self._enter(Open(budget))
 
     def _planned_hydrogen(self, now: float) -> HydrogenPlan:
-        """Return what the plan sets for the step at ``now``, no hydrogen without a plan."""
+        """Return the hydrogen powers that the plan sets for the step at ``now``; none without a plan."""
         place = None if self.plans is None else self.plans.place(now)
         if self.plans is None or place is None:
             return NO_HYDROGEN

@@ -11,14 +11,14 @@ class Produced(NamedTuple):
 
     power_w: float
     sun_w: float | None
-    """Part of the production that came from the sun, W; None where it is not known for all of the step."""
+    """PV part of the production, W; None where it is unknown for part of the step."""
 
 
 class ProductionMeter:
-    """Counts what is produced: each announcement holds until the next one."""
+    """Meter of the production: each announcement holds until the next one."""
 
     def __init__(self) -> None:
-        """Nothing is produced, and nothing announced, at time 0."""
+        """Begin at time 0 with nothing produced and nothing announced."""
         self.power_w = 0.0
         """The present production, W."""
         self.since_s = 0.0
@@ -28,14 +28,14 @@ class ProductionMeter:
         self.lasting_s = 0.0
         """Time between the last two announcements of production, s."""
         self.sun_told = False
-        """Whether an announcement has told what comes from the sun."""
+        """Whether an announcement has stated the PV part."""
         self._energy_j = 0.0
         """Energy produced from the beginning of the step to `since_s`."""
         self._sun_w = self._sun_j = 0.0
-        """Power of the sun alone, W (and its energy in the step, J); NaN where it is not known."""
+        """PV power alone, W (and its energy in the step, J); NaN where it is unknown."""
 
     def announce(self, power_w: float, now: float, sun_w: float | None) -> None:
-        """Note that ``power_w`` is produced from now on, ``sun_w`` of it by the sun (None: not known)."""
+        """Note that ``power_w`` is produced from now on, ``sun_w`` of it by PV (None if unknown)."""
         self.count(now)
         self.power_w = power_w
         self.sun_told |= sun_w is not None
@@ -52,11 +52,11 @@ class ProductionMeter:
             self.since_s = now
 
     def expected_j(self, end_s: float) -> float:
-        """Energy of the step by ``end_s`` if the production stays as it is, J."""
+        """Energy of the step by ``end_s`` if the production stays constant, J."""
         return self._energy_j + self.power_w * (end_s - self.since_s)
 
     def mean(self, dt_s: float) -> Produced:
-        """Return what was produced in the step, which has lasted ``dt_s``."""
+        """Return the mean production of the step, which has lasted ``dt_s``."""
         sun_w = None if math.isnan(self._sun_j) else self._sun_j / dt_s
         return Produced(self._energy_j / dt_s, sun_w)
 

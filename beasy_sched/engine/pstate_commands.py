@@ -37,8 +37,8 @@ class Commander:
         self.speed_changes = 0
         """Number of times that hosts changed to another computing P-state."""
         self._sent: dict[tuple[HostSet, int, bool], int] = {}
-        """How many of each command are unanswered: hosts, target, and whether it is a switch (not a change of
-        speed)."""
+        """Number of unanswered commands of each kind: hosts, target, and whether it is a switch (not a change
+        of speed)."""
         self._seen_version = -1
         """The cluster's ``availability_version`` after the last look at the requests: before it changes, no
         further host is ready."""
@@ -139,7 +139,7 @@ class Commander:
         """Process the answer to a command. Raises PeerError for an answer to a command that was not sent.
 
         A change of speed takes effect when it is requested: its acknowledgement changes nothing. Hosts that
-        are being woken and are said to be in their P-state of sleep did not come: they are returned, and the
+        are being woken and are reported in their sleep P-state failed to wake: they are returned, and the
         answer to their command is that of its other hosts, if there are any.
         """
         for switch in (False, True) if event.switch is None else (event.switch,):
@@ -150,15 +150,15 @@ class Commander:
                 if switch:
                     self.cluster.end_switch(event.resources.ids, event.state, event.timestamp)
                 return NO_HOSTS
-        if event.switch is not False and self._say_asleep(event.resources, event.state):
-            self._leave_out(event.resources.ids)
+        if event.switch is not False and self._report_asleep(event.resources, event.state):
+            self._exclude(event.resources.ids)
             return event.resources
         raise PeerError(
             f"the simulator reported that hosts {event.resources} reached P-state {event.state},"
             " which was not requested"
         )
 
-    def _say_asleep(self, hosts: HostSet, pstate: int) -> bool:
+    def _report_asleep(self, hosts: HostSet, pstate: int) -> bool:
         """Whether hosts are all being woken, and ``pstate`` is that of their sleep."""
         cluster, ids = self.cluster, hosts.ids
         if not len(ids) or ids.item(-1) >= cluster.size:
@@ -166,7 +166,7 @@ class Commander:
         asleep = self._sleep_of[cluster.platform.kind_of[ids]] == pstate
         return all_of((cluster.state[ids] == SWITCHING_ON) & asleep)
 
-    def _leave_out(self, ids: HostIds) -> None:
+    def _exclude(self, ids: HostIds) -> None:
         """Expect answers to switches without some hosts."""
         for command in [*self._sent]:
             hosts, pstate, switch = command
@@ -189,7 +189,7 @@ class Calls:
     """
 
     def __init__(self, lead: CallLead) -> None:
-        """Nothing pending, nothing wanted; ``lead`` is how far ahead calls must be requested."""
+        """Begin with nothing pending and nothing wanted; calls must be requested ``lead`` ahead."""
         self._lead = lead
         self._pending: list[float] = []
         self.wanted_s = math.inf
@@ -230,7 +230,7 @@ class BusyLoop:
         self._until_s = -math.inf
 
     def hear(self, message: Message) -> None:
-        """Begin anew if something has happened, or a minute has passed."""
+        """Start counting again if something has happened, or a minute has passed."""
         if self._calls and (
             message.now > self._until_s or not _ANSWERS.issuperset(map(type, message.events))
         ):
@@ -244,7 +244,7 @@ class BusyLoop:
         if self._calls > MOST_BUSY_CALLS:
             raise PolicyError(
                 f"policy {self._policy_name!r} asked {MOST_BUSY_CALLS:,} times to be called immediately or"
-                f" measured energy, by {now:g} s, while nothing else happened: the run would never end"
+                f" measured energy, by {now:g} s, without any other event: aborting to avoid an endless loop"
             )
 
 
@@ -261,7 +261,7 @@ class Kills:
         self._at_s = math.inf
 
     def add(self, job: Job, rule: str, now: float) -> None:
-        """Kill ``job`` a moment after ``now`` (s), unless it ends before; ``rule`` says why."""
+        """Kill ``job`` a moment after ``now`` (s), unless it ends before; ``rule`` is the reason."""
         self.jobs[job.id] = job
         self._rules[job.id] = rule
         self._at_s = now + MOMENT_S
@@ -293,7 +293,7 @@ class Kills:
 
     @property
     def next_call_s(self) -> float | None:
-        """When a call is needed for the next kill, s."""
+        """Time at which a call is needed for the next kill, s; None if none is."""
         return self._at_s if self.jobs and self._waiting() else None
 
     def _waiting(self) -> list[Job]:

@@ -1,4 +1,4 @@
-"""Price and carbon intensity as they are announced, against those of the site's files."""
+"""Announced price and carbon intensity, and their comparison with those of the site's files."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _SAME_RATE: Final = 2e-6
 
 
 class AnnouncedRates:
-    """Rates announced for the present step and the next one; they count instead of the files' rates."""
+    """Rates announced for the present step and the next one; they replace the files' rates."""
 
     def __init__(self, site: Site) -> None:
-        """Nothing is announced."""
+        """Begin with nothing announced."""
         self.present = Announced()
         self.warnings: list[str] = []
         self._next = Announced()
         """Rates announced for the next step, before it was opened."""
         self._site = site
         self._differing: set[str] = set()
-        """Rates that have been warned of because the announcement differed from the files."""
+        """Rates that caused a warning because the announcement differed from the files."""
 
     def announce(self, announced: Announced, now: float, *, step_is_open: bool) -> None:
-        """Note what holds in the step that ``now`` (s) belongs to: the present one where it is open."""
+        """Note the rates of the step that ``now`` (s) belongs to: the present one where it is open."""
         if step_is_open:
             self.present = announced
         else:
             self._next = announced
 
     def begin_step(self) -> None:
-        """Let what was announced for the next step count."""
+        """Apply the rates announced for the next step."""
         self.present, self._next = self._next, Announced()
 
     def compare(self, announced: Announced, now: float) -> None:
-        """Warn, once each, where what is announced for the step at ``now`` is not what the site file says."""
+        """Warn, once each, of rates announced for the step at ``now`` that differ from the site file."""
         grid = self._site.grid
         if grid is not None:
             self._compare("price", grid.price, announced.price_per_kwh, now)
@@ -56,5 +56,5 @@ class AnnouncedRates:
         self._differing.add(name)
         self.warnings.append(
             f"grid.{name}: at {now:g} s, {announced:g} per kWh was announced, but the site file has"
-            f" {expected:g}: what is announced counts, here and later"
+            f" {expected:g}: announced values take precedence, here and later"
         )

@@ -1,8 +1,8 @@
-"""Plans that are made during a run: when one is asked for, from what, and what becomes of it.
+"""Plans that are made during a run: time and content of the requests, and handling of the answers.
 
-The session does not plan. It states a `PlanRequest` one step before the plan is to take effect; whoever runs
-the session has it solved (`beasy_sched.planner.process`) and hands the answer over before the first message
-of the time from which it counts.
+The session does not plan. It issues a `PlanRequest` one step before the plan is to take effect; the caller of
+the session has it solved (`beasy_sched.planner.process`) and passes the answer before the first message
+of the time from which it applies.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from beasy_sched.planner.windows import ReplanRule
 
 _RETRY_S: Final = SECONDS_PER_HOUR
-"""How long after a planning that failed the next one is tried."""
+"""Time between a planning that failed and the next attempt, s."""
 
 
 class PlanOutcome(str, Enum):
-    """What became of a plan that was asked for."""
+    """Outcome of a requested plan."""
 
     MADE = "made"
     FAILED = "failed"
     LATE = "late"
-    """The planning took longer than its limit, and was given up."""
+    """The planning took longer than its limit, and was stopped."""
 
 
 PLAN_RULES: Final = {
@@ -54,7 +54,7 @@ PLAN_RULES: Final = {
     PlanOutcome.FAILED: "not planned anew: planning failed",
     PlanOutcome.LATE: "not planned anew: planning took too long",
 }
-"""Rules under which the decision log tells the outcomes."""
+"""Rules under which the decision log records the outcomes."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class PlanAnswer:
     problem: str = ""
     """Reason why no plans were made; empty where they were."""
     took_s: float = 0.0
-    """Real time that the solver took, s."""
+    """Wall-clock time that the solver took, s."""
 
     @property
     def made(self) -> bool:
@@ -77,19 +77,19 @@ class PlanAnswer:
 
 @dataclass(frozen=True)
 class Planning:
-    """A plan that was asked for, and what became of it."""
+    """A requested plan, and the answer."""
 
     request: PlanRequest
     answer: PlanAnswer
 
     @property
     def rule(self) -> str:
-        """The rule under which the decision log tells what became of it."""
+        """The rule under which the decision log records the outcome."""
         return PLAN_RULES[self.answer.outcome]
 
 
 class Replanning:
-    """Asks for plans, one step ahead, and puts them into the store of plans that the run follows."""
+    """Requests plans, one step ahead, and puts them into the store of plans that the run follows."""
 
     def __init__(
         self, rule: ReplanRule, plans: PlanStore, site: Site, platform: Platform, windows: int
@@ -99,23 +99,23 @@ class Replanning:
         self.first = (*plans,)
         """The plans that the run began with."""
         self.done: list[Planning] = []
-        """Every plan asked for so far that has been answered."""
+        """All requested plans that have been answered."""
         self.request: PlanRequest | None = None
-        """The plan asked for that has not been answered."""
+        """The requested plan that has not been answered."""
         self._site, self._platform, self._windows = site, platform, windows
         self._due_step = rule.every_steps
-        """The step for which the next plan is asked for."""
+        """The step for which the next plan is requested."""
 
     def is_due(self, now: float) -> bool:
-        """Tell whether the plan asked for counts from ``now`` on, so that its answer is needed."""
+        """Return whether the requested plan applies from ``now``, so that its answer is needed."""
         return self.request is not None and now >= self.request.start_s - TIME_TOLERANCE_S
 
-    # --- asking ---------------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------------
 
     def look(self, power: PowerSide, view: View, run_share: Callable[[], float | None]) -> None:
-        """Ask for a plan if one is to take effect with the next step.
+        """Request a plan if one is to take effect with the next step.
 
-        ``run_share`` tells which share of their walltimes jobs have run; None where that is not known.
+        ``run_share`` returns the share of their walltimes that jobs have run; None if unknown.
         """
         if self.request is not None or not isinstance(power.phase, Open):
             return
@@ -153,7 +153,7 @@ class Replanning:
         return PlanRequest(span.start_s, level, self._servers(view, step), tuple(parts), rolled)
 
     def _production(self, power: PowerSide, span: Span) -> tuple[FloatArray, str]:
-        """What is expected to be produced, W for each step, and where this comes from."""
+        """The expected production, W for each step, and its source."""
         if self.rule.renew_w is not None:
             return part_of(self.rule.renew_w, span), "given before the run"
         if power.forecast is None:
@@ -162,12 +162,12 @@ class Replanning:
         return power.forecast.renewable_w(present_s, span.step_s, span.steps + 1)[1:], power.forecast.name
 
     def _servers(self, view: View, step: int) -> ServerStart:
-        """The servers as they are, with the least on-times that the plan in effect leaves to them."""
+        """The present states of servers, with the minimum on-times that the plan in effect leaves to them."""
         platform, least_s, step_s = self._platform, self.rule.options.rules.minimum_on_s, self._site.step_s
         states = view.pstate.astype(np.int8)
         for number, kind in enumerate(platform.kinds):
-            odd = (platform.kind_of == number) & ~np.isin(states, kind.plannable)
-            states[odd] = kind.fastest
+            unplannable = (platform.kind_of == number) & ~np.isin(states, kind.plannable)
+            states[unplannable] = kind.fastest
         rows = self._planned_states(step, math.ceil(least_s / step_s) + 1)
         if rows is None:
             return ServerStart(states, np.zeros(platform.size))
@@ -191,10 +191,10 @@ class Replanning:
     # --- answers ----------------------------------------------------------------------------------------
 
     def take(self, answer: PlanAnswer) -> Planning:
-        """Put the plans asked for into effect, or note why there are none; return what happened."""
+        """Put the requested plans into effect, or note why there are none; return the outcome."""
         request, self.request = self.request, None
         if request is None:
-            raise RuntimeError("a plan was given that nobody had asked for")
+            raise RuntimeError("a plan was given that was not requested")
         if answer.made:
             try:
                 self.plans.renew(self._checked(answer.plans, request))
@@ -209,8 +209,8 @@ class Replanning:
     def _checked(self, plans: tuple[Plan, ...], request: PlanRequest) -> list[Plan]:
         """The plans, with the servers as the run's first plan describes them.
 
-        Those that a simulator tells may differ from a file's by rounding. Raises ConfigError unless the plans
-        are what was asked for.
+        Those that a simulator sends may differ from a file's by rounding. Raises ConfigError unless the plans
+        are the requested ones.
         """
         if not plans or abs(plans[0].start_s - request.start_s) > TIME_TOLERANCE_S:
             raise ConfigError(f"it does not begin at {request.start_s:g} s")
@@ -226,15 +226,15 @@ class Replanning:
         ]
 
     def count(self, outcome: PlanOutcome) -> int:
-        """How many plans had this outcome."""
+        """Return the number of plans with this outcome."""
         return sum(planning.answer.outcome is outcome for planning in self.done)
 
 
 def known_jobs(view: View, span: Span, share: float) -> KnownJobs:
     """The running and waiting jobs, which are expected to run for ``share`` of their walltimes.
 
-    Of a running job, this share of what is left to its walltime. A job without a walltime is expected to
-    run for as long as is planned.
+    A running job is expected to run for this share of the rest of its walltime; a job without a walltime, to
+    the end of the planned time.
     """
     longest_s = span.steps * span.step_s
     running = [*view.running.values()]

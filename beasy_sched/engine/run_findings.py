@@ -1,6 +1,6 @@
-"""What is odd about a run as far as the scheduler sees it: platform, site, plan, and the jobs that came.
+"""Warnings about a run from the scheduler's point of view: platform, site, plan, and submitted jobs.
 
-`checks` asks the same of the files before a run. Everything here returns findings, and reads no file.
+`checks` checks the same in the files before a run. Functions here return findings, and read no file.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from beasy_sched.model.platform import POWERS_PROPERTY, SPEEDS_PROPERTY, Platfor
 from beasy_sched.planner.forecast import full_draw_w
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
-from beasy_sched.units import counted as counted  # for policies, too
+from beasy_sched.units import counted as counted  # also for policies
 
 SHORT_RUN_SHARE = 0.02
 """Jobs whose median run time is a smaller share of their walltime do not belong to the platform's speed."""
 _LARGE_BATTERY_S, _SMALL_BATTERY_S = 30 * SECONDS_PER_DAY, 60.0
-"""A battery that could feed all hosts computing for longer, or not even for as long, is in another unit."""
+"""Times for which a battery of a plausible size supplies all hosts while they compute, at most and at least:
+outside this range its capacity is probably in another unit."""
 
 
 class ChecksInputs(Protocol):
-    """Policy, as far as the checks of inputs ask it."""
+    """Part of a policy that checks inputs."""
 
     def check_inputs(self, inputs: KnownInputs) -> Sequence[Finding]:
-        """Return what is odd about inputs for this policy."""
+        """Return warnings about inputs for this policy."""
         ...
 
 
@@ -48,7 +49,7 @@ class DueJob:
 
 @dataclass(frozen=True)
 class KnownInputs:
-    """What the scheduler's side knows of a run's inputs; None for what it does not know."""
+    """Inputs of a run that the scheduler's side has; None for those that it does not have."""
 
     platform: Platform | None = None
     energy: bool = True
@@ -56,13 +57,13 @@ class KnownInputs:
     site: Site | None = None
     windows: int = 1
     policy: ChecksInputs | None = None
-    """Policy of the run; None where the scheduler's side is not known, so that the run may have a site."""
+    """Policy of the run; None if the scheduler's side is unknown, so that the run may have a site."""
     came: Sequence[Job] = ()
-    """Jobs with a deadline that came, where the workloads are not seen."""
+    """Submitted jobs with a deadline, if the workloads are not available."""
 
     @property
     def submit_s(self) -> FloatArray:
-        """Submission times of the jobs, s; empty where they are not known before the run."""
+        """Submission times of the jobs, s; empty if they are unknown before the run."""
         return np.zeros(0)
 
     @property
@@ -72,7 +73,7 @@ class KnownInputs:
 
     @property
     def planned_s(self) -> float | None:
-        """How far ahead a plan reaches at most, s; None without a site."""
+        """Longest time that a plan covers, s; None without a site."""
         return None if self.site is None else self.site.window_s
 
     @cached_property
@@ -87,12 +88,12 @@ class KnownInputs:
 
 
 def look_at_start(inputs: KnownInputs) -> list[Finding]:
-    """Return what is odd about the platform and the scheduler's side, where nothing else is seen."""
+    """Return warnings about the platform and the scheduler's side, if nothing else is available."""
     return [*battery_size(inputs), *of_policy(inputs)]
 
 
 def of_policy(inputs: KnownInputs) -> Iterable[Finding]:
-    """Return what the policy finds odd about the inputs."""
+    """Return the policy's warnings about the inputs."""
     return () if inputs.policy is None else inputs.policy.check_inputs(inputs)
 
 
@@ -113,7 +114,7 @@ def missing_powers(platform: Platform) -> Finding | None:
 
 
 def unknown_speeds(platform: Platform) -> Finding | None:
-    """Return a finding if the hosts' speeds are not known, but matter: hosts sleep, or have several P-states.
+    """Return a finding if the hosts' speeds are unknown, but matter: hosts sleep, or have several P-states.
 
     Batsim 4 sends no speeds, only properties of hosts; its platform file has them.
     """
@@ -122,13 +123,13 @@ def unknown_speeds(platform: Platform) -> Finding | None:
     if not sleeps and not any(len(kind.computing) > 1 for kind in kinds):
         return None
     name = platform.names[int(np.argmax(platform.kind_of == platform.kinds.index(kinds[0])))]
-    lasting = ", and so how long they take to switch on and off," if sleeps else ""
-    lost = "no server counts as faster than another"
+    lasting = ", and so the times that they take to switch on and off," if sleeps else ""
+    lost = "all servers are assumed equally fast"
     if sleeps:
-        lost += ", waking one counts as instantaneous, and servers that are idle are not put to sleep"
+        lost += ", waking is assumed instantaneous, and idle servers are not put to sleep"
     return odd(
         "no-speeds",
-        f"the servers' speeds{lasting} are not known (the simulator tells no {SPEEDS_PROPERTY} of host"
+        f"the servers' speeds{lasting} are unknown (the simulator sends no {SPEEDS_PROPERTY} of host"
         f" {name!r}): {lost}; pass Batsim's platform file with -p FILE",
     )
 
@@ -142,8 +143,8 @@ def unused_power() -> Finding:
     """Return the finding that power is announced to a run without a site."""
     return odd(
         "power-unused",
-        "power is announced, but without a site it is ignored, and servers have power without limit: pass"
-        " --site FILE ('default' is the one that comes with the program)",
+        "power events are ignored because no site is given (unlimited power): pass --site FILE ('default' is"
+        " the built-in one)",
     )
 
 
@@ -154,7 +155,7 @@ def short_power(covered_s: float, needed_s: float, last_w: float) -> Finding | N
     return odd(
         "power-short",
         f"the power covers {hours(covered_s)}, the run needs {hours(needed_s)}: its last value,"
-        f" {kw(last_w)}, is kept from then on; provide a longer file, or run fewer --windows",
+        f" {kw(last_w)}, is used for the rest of the run; provide a longer file or reduce --windows",
     )
 
 
@@ -170,10 +171,10 @@ def battery_size(inputs: KnownInputs) -> Iterator[Finding]:
     full = f"all servers computing, {kw(most_w)}"
     if lasts_s > _LARGE_BATTERY_S:
         lasts = f"for {lasts_s / SECONDS_PER_DAY:,.0f} days"
-        yield odd("battery-large", f"{size}, which would feed {full}, {lasts}: is capacity_kwh in kWh?")
+        yield odd("battery-large", f"{size}, enough to supply {full}, {lasts}: is capacity_kwh in kWh?")
     elif lasts_s < _SMALL_BATTERY_S:
         lasts = f"for {lasts_s:.2g} s only"
-        yield odd("battery-small", f"{size}, which would feed {full}, {lasts}: is capacity_kwh in kWh?")
+        yield odd("battery-small", f"{size}, enough to supply {full}, {lasts}: is capacity_kwh in kWh?")
 
 
 def rates_too_short(site: Site, end_s: float) -> Finding | None:
@@ -186,13 +187,13 @@ def rates_too_short(site: Site, end_s: float) -> Finding | None:
             return fails(
                 "rates-short",
                 f"grid.{name}: the file covers {first} to {last}, the run {begin} to {end}: provide a longer"
-                " file, run fewer --windows, or set [time] start to a moment of the file",
+                " file, reduce --windows, or set [time] start to a time covered by the file",
             )
     return None
 
 
 def _moment(site: Site, time_s: float) -> str:
-    """A simulated time as the site's local date where that is known, else in hours."""
+    """A simulated time as the site's local date if it has a calendar, else in hours."""
     if site.calendar is None:
         return hours(time_s)
     try:
@@ -210,8 +211,8 @@ def sleep_short(shortage: str) -> Finding:
     """Return the finding that a site lacks something even with all servers asleep: the plan's own words."""
     return odd(
         "sleep-short",
-        f"{shortage}; the plan starts at a higher level, and the run goes below soc_min_pct for sleeping"
-        " servers",
+        f"{shortage}; the plan assumes a higher initial level, and the run will fall below soc_min_pct for"
+        " sleeping servers",
     )
 
 
@@ -223,7 +224,7 @@ def plan_length(plans: PlanStore, site: Site, windows: int) -> Finding | None:
     what = f"the plan covers {hours(planned_s)} ({counted(len(plans), 'window')}), the run {hours(run_s)}"
     if planned_s < run_s:
         return odd("plan-short", f"{what}: nothing is planned for the rest of the run")
-    return odd("plan-long", f"{what}: the rest of the plan is not used; did you mean --windows {len(plans)}?")
+    return odd("plan-long", f"{what}: the rest of the plan is ignored; did you mean --windows {len(plans)}?")
 
 
 def hours(time_s: float | None) -> str:

@@ -68,9 +68,9 @@ _OVER = "the run is over"
 """The rule by which the run's end kills and rejects jobs."""
 _REASONED = (JobState.REJECTED, JobState.POSTPONED, JobState.KILLED)
 WITHDRAWN: Final = "taken out of the queue"
-"""The rule by which a job leaves that was withdrawn."""
+"""The rule by which a withdrawn job leaves."""
 RUNS: Final = "runs already"
-"""The rule by which a job is taken over that was started before the run began."""
+"""The rule by which a job that was started before the run is taken over."""
 _UNKNOWN = "unknown event types and fields"
 
 
@@ -88,7 +88,7 @@ class Session:
         self.options = options or SessionOptions()
         self.now = -math.inf
         self.begun = False
-        """Whether SIMULATION_BEGINS has come; before it, the cluster has no hosts."""
+        """Whether SIMULATION_BEGINS has arrived; before it, the cluster has no hosts."""
         self.ended = False
         self.power: PowerSide | None = None
         self.replanning: Replanning | None = None
@@ -97,8 +97,8 @@ class Session:
         self.workflows = Workflows(self.outcomes)
         """Jobs that wait for others, and those with a deadline."""
         self.reasons: dict[JobState, Counter[str]] = {state: Counter() for state in _REASONED}
-        """How many jobs were rejected, postponed and killed for each rule. A postponed job counts for the
-        last rule why it waited: empty where other jobs were before it, and known only with a decision log."""
+        """Number of jobs rejected, postponed and killed for each rule. A postponed job counts for the last
+        rule for which it waited: empty if other jobs were before it; available only with a decision log."""
         self.windows: list[dict[str, int]] = []
         """Outcomes so far at the end of each window but the last."""
         self._notes = Notes(log)
@@ -110,8 +110,8 @@ class Session:
         self._measuring = EnergyQueries()
         self._measured = False
         """Whether the daemon's own account has answered since the policy was last asked."""
-        self._switching_told = False
-        """Whether it was said that hosts went out of service while they were switched."""
+        self._switching_reported = False
+        """Whether a warning was given of hosts that went out of service while they were switched."""
         self._decisions: list[d.Decision] = []
         self._arrived: list[Job] = []
         self._ended: list[Job] = []
@@ -122,13 +122,13 @@ class Session:
         self._set_up(Cluster(Platform((), np.empty(0, dtype=np.intp), ())))
 
     def _handlers(self) -> dict[type[e.Event], Callable[[Any], None]]:
-        """What each kind of event does."""
+        """Return the handler of each event type."""
         return {
             e.SimulationBegins: self._on_begins,
             e.SimulationEnds: self._on_ends,
             e.JobSubmitted: self._on_submitted,
             e.JobCompleted: self._on_completed,
-            e.JobsKilled: lambda event: None,  # each job's JobCompleted came before
+            e.JobsKilled: lambda event: None,  # each job's JobCompleted was before it
             e.ResourceStateChanged: self._on_switched,
             e.NoMoreJobs: self._on_no_more_jobs,
             e.MachinesChanged: self._on_machines,
@@ -146,7 +146,7 @@ class Session:
         }
 
     def _action_handlers(self) -> dict[type[Action], Callable[[Any], None]]:
-        """What carries out each kind of action."""
+        """Return the handler of each action type."""
         return {
             Start: self._start,
             Kill: lambda action: self._kill(action.job, action.rule, action.facts),
@@ -214,7 +214,7 @@ class Session:
         if self.workflows.held:
             self._release()
         if self.lost.next_s <= self.now + TIME_TOLERANCE_S:
-            self._tell("back", self.lost.retry(self.now))
+            self._log_hosts("back", self.lost.retry(self.now))
         if self.power is not None:
             self._advance_power(self.power)
         if self._kills.jobs and (due := self._kills.due(self.now)):
@@ -237,25 +237,25 @@ class Session:
             self._carry_out[type(action)](action)
 
     def _check(self, message: e.Message) -> float:
-        """Return the time (s) that the message's events may begin at. Raises PeerError for an odd message."""
+        """Return the earliest time of the message's events, s. Raises PeerError for an illegal message."""
         now, before_s = message.now, max(self.now, 0.0)
         if now < before_s - TIME_TOLERANCE_S:
-            raise PeerError(f"time runs backwards: a message for {now} s came after {before_s} s")
+            raise PeerError(f"simulated time decreased: message at {now} s after {before_s} s")
         if not now <= LATEST_S:
             raise PeerError(f"the message is for {now:g} s: no simulation lasts that long")
         if self.ended:
-            raise PeerError(f"a message for {now} s came after SIMULATION_ENDS")
+            raise PeerError(f"a message at {now} s follows SIMULATION_ENDS")
         first = type(message.events[0]) if message.events else None
         if not self.begun and first is not e.SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
         return before_s
 
-    # --- what others ask ------------------------------------------------------------------------
+    # --- queries of others ----------------------------------------------------------------------
 
     def take_plan(self, answer: PlanAnswer) -> None:
-        """Let the plan that was asked for take effect with the next step, or go on with the one there is."""
+        """Let the requested plan take effect with the next step, or continue with the present one."""
         if self.replanning is None:
-            raise RuntimeError("a plan was given to a run that makes none")
+            raise RuntimeError("a plan was given to a run that requests none")
         planning = self.replanning.take(answer)
         request, answer = planning.request, planning.answer
         rolled = request.rolled
@@ -270,7 +270,7 @@ class Session:
         }
         if not answer.made:
             self._notes.warn(
-                f"no new plan from {request.start_s:g} s on: {answer.problem}; the one before stays in effect"
+                f"no new plan from {request.start_s:g} s: {answer.problem}; the previous one stays in effect"
             )
         # the message of that moment has not been applied yet
         self._notes.log(request.start_s, "plan", planning.rule, facts)
@@ -286,7 +286,7 @@ class Session:
         return [*self._notes.warnings, *self.workflows.warnings, *power]
 
     def account(self) -> SessionAccount:
-        """Return all that the run's results are made from."""
+        """Return everything that the run's results are made from."""
         cluster, lost = self.cluster, self.lost
         missing = int(np.count_nonzero(~cluster.available))
         return SessionAccount(
@@ -322,7 +322,7 @@ class Session:
 
     def _on_begins(self, event: e.SimulationBegins) -> None:
         if self.begun:
-            raise PeerError("a second SIMULATION_BEGINS came in the middle of a simulation")
+            raise PeerError("unexpected second SIMULATION_BEGINS")
         self._measuring.storage_w = storage_w = setup.storage_power_w(event)
         self.options = options = setup.with_base_load(self.options, storage_w)
         warn = self._notes.warn
@@ -376,7 +376,7 @@ class Session:
             return  # their run time does not depend on the hosts
         share = self.outcomes.median_run_share()
         if share is not None and share < SHORT_RUN_SHARE:
-            self._notes.warn(short_runs(share, "are the workload's flops meant for this platform?").text)
+            self._notes.warn(short_runs(share, "was the workload generated for this platform?").text)
 
     # --- events: jobs -------------------------------------------------------------------------------
 
@@ -387,7 +387,7 @@ class Session:
             try:
                 self._intake.give_terms(job, event.job.extras)
             except TermsError as error:
-                self._notes.warn_of_some("refused jobs", f"job {job.id} was refused: {error}")
+                self._notes.warn_of_some("rejected jobs", f"job {job.id} was rejected: {error}")
                 wrong = {"member": str(error)}
                 self._refuse(job, JobState.REJECTED, "one of its members cannot be read", wrong)
                 return
@@ -435,14 +435,14 @@ class Session:
             self.workflows.end(job, event.timestamp, finished=state is JobState.FINISHED)
 
     def _on_withdrawn(self, event: e.JobWithdrawn) -> None:
-        """Drop a job that somebody else has cancelled or started; one that does not wait is left alone."""
+        """Drop a job that was cancelled or started by someone else; one that does not wait is left alone."""
         job = next((job for job in self._waiting() if job.id == event.job_id), None)
         if job is not None:
             self._drop(job, JobState.REJECTED, WITHDRAWN)
             self._notes.log(self.now, "reject", WITHDRAWN, {"waited_s": self.now - job.subtime_s}, job)
 
     def _on_runs(self, event: e.JobRuns) -> None:
-        """Take over a job that runs already: it was started before the run began."""
+        """Take over a job that already runs: it was started before the run."""
         job = next((job for job in self._arrived if job.id == event.job_id), None)
         if job is None:
             raise PeerError(f"NOTIFY {event.kind}: job {shortened(event.job_id)} was not submitted with it")
@@ -464,32 +464,32 @@ class Session:
             text = shortened(repr(event.data.get("resources")))
             raise PeerError(f"NOTIFY {event.kind}: found resources {text}, expected hosts such as '0-3'")
         if event.available:
-            self._tell("back", self.lost.enter(hosts))
+            self._log_hosts("back", self.lost.enter(hosts))
         else:
-            self._tell_switching(hosts, event.timestamp)
-            self._tell("lost", self.lost.leave(hosts))
+            self._warn_of_switching(hosts, event.timestamp)
+            self._log_hosts("lost", self.lost.leave(hosts))
 
     def _on_switched(self, event: e.ResourceStateChanged) -> None:
-        not_come = self.commander.acknowledge(event)
-        if len(not_come):
-            for told in self.lost.fail(not_come, event.timestamp):
-                self._tell("lost", told)
+        failed = self.commander.acknowledge(event)
+        if len(failed):
+            for line in self.lost.fail(failed, event.timestamp):
+                self._log_hosts("lost", line)
         elif self.lost.failed_wakes:
             self.lost.came(event.resources)
 
-    def _tell(self, what: str, told: HostLogLine | None) -> None:
+    def _log_hosts(self, what: str, line: HostLogLine | None) -> None:
         """Log that hosts are lost, or back."""
-        if told is not None:
-            self._notes.log(self.now, what, told.rule, told.facts, hosts=told.hosts)
+        if line is not None:
+            self._notes.log(self.now, what, line.rule, line.facts, hosts=line.hosts)
 
-    def _tell_switching(self, hosts: HostSet, now: float) -> None:
+    def _warn_of_switching(self, hosts: HostSet, now: float) -> None:
         """Warn, once, of hosts that go out of service while they are switched on or off."""
         switching = hosts.ids[self.cluster.state[hosts.ids] >= SWITCHING_OFF]
-        if len(switching) and not self._switching_told:
-            self._switching_told = True
+        if len(switching) and not self._switching_reported:
+            self._switching_reported = True
             self._notes.warn(
                 f"hosts {HostSet(switching)} went out of service at {now:g} s while they were switched on or"
-                " off: Batsim 4 aborts where such hosts come back into service after the end of the switch"
+                " off: Batsim 4 aborts where such hosts return to service after the end of the switch"
             )
 
     def _on_power(self, event: e.PowerAnnounced) -> None:
@@ -505,7 +505,7 @@ class Session:
             self.power.measure_levels(event.soc_pct, event.hydrogen_kg)
 
     def _on_unreadable(self, event: e.UnreadableNotice) -> None:
-        """Refuse a notice that cannot be read, unless it announces power to a run without a site."""
+        """Reject a notice that cannot be read, unless it announces power to a run without a site."""
         if self.power is not None or event.kind in (MACHINES_LEAVE, MACHINES_RETURN, JOB_RUNS):
             raise PeerError(event.problem)
         self._warn_of_unused_power()
@@ -523,7 +523,7 @@ class Session:
     # --- decisions ----------------------------------------------------------------------------------
 
     def _release(self) -> None:
-        """Queue the jobs whose predecessors have finished, and refuse those that can never start."""
+        """Queue the jobs whose predecessors have finished, and reject those that can never start."""
         for job, lost in self.workflows.release(self.now):
             if lost:
                 self._refuse(job, JobState.REJECTED, lost)
@@ -535,12 +535,12 @@ class Session:
         for job in self.workflows.hopeless(self._intake.ids, nothing_else=idle):
             missing = ", ".join(map(shortened, job.terms.after[:5]))
             self._notes.warn_of_some(
-                "waiting jobs", f"job {job.id} waits for jobs that never come: {missing}"
+                "waiting jobs", f"job {job.id} depends on jobs that were never submitted: {missing}"
             )
             self._refuse(job, JobState.POSTPONED, "waits for jobs that never come")
 
     def _advance_power(self, power: PowerSide) -> None:
-        """Settle and open steps as they fall due."""
+        """Settle and open steps that are due."""
         entered = power.advance(self.now)
         if isinstance(entered, Open):
             self._begin_step(power, entered.budget)
@@ -558,8 +558,8 @@ class Session:
         actions = self._policy.ask("power_actions", self.view, self.now)
         self._commit(actions)
         self._ended_in_step = []
-        told_only = all(type(action) is Compensate for action in actions)
-        self._commit(power.shed(budget, as_opened=told_only))
+        logged_only = all(type(action) is Compensate for action in actions)
+        self._commit(power.shed(budget, as_opened=logged_only))
         self._kills.count()
 
     def _schedule(self) -> None:
@@ -590,7 +590,7 @@ class Session:
             self._decisions.insert(first, d.CallMeLater(now, at))
 
     def _parts(self) -> int:
-        """Return how many jobs, switches, calls and kills are under way in the simulator."""
+        """Return the number of jobs, switches, calls and kills under way in the simulator."""
         switching = int(np.count_nonzero(self.cluster.state >= SWITCHING_OFF))
         return len(self.cluster.running) + switching + self._calls.pending + len(self._kills.jobs)
 
@@ -656,7 +656,7 @@ class Session:
         self._decisions.append(d.QueryEnergy(self.now))
 
     def _kill(self, job: Job, rule: str, facts: Facts = NO_FACTS) -> None:
-        """Kill a job a moment later: it may have just ended, with the event still to come."""
+        """Kill a job a moment later: it may have just ended, and its event has not arrived yet."""
         if job.id in self._kills.jobs or self.cluster.running.get(job.id) is not job:
             return
         self._kills.add(job, rule, self.now)

@@ -1,8 +1,8 @@
-"""How rules of the decision log are told: the form of it, and the words for the engine's own rules.
+"""Explanations of the rules of the decision log: their form, and those of the engine's own rules.
 
-A sentence is a text with facts of the decision in braces (``{cost_j}``, ``{hosts_free:host}`` with the noun
-that is counted). A part in square brackets is left out where one of its facts is missing; it may ask for
-more: ``[dangerous? ...]`` is there when the fact is not 0, ``[mode=shed? ...]`` when it has that value.
+A sentence is a string with facts of the decision in braces (``{cost_j}``, ``{hosts_free:host}`` with the
+noun that is counted). A part in square brackets is omitted if one of its facts is missing, and may have a
+condition: ``[dangerous? ...]`` appears if the fact is not 0, ``[mode=shed? ...]`` if it has that value.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from beasy_sched.model.workflow import PHASE_CAME_LATE
 
 
 class Words(NamedTuple):
-    """How a rule is told."""
+    """Explanation of a rule."""
 
     sentence: str = ""
-    """Why one decision was taken, with the numbers behind it, for ``explain``."""
+    """Reason why one decision was taken, with the numbers behind it, for ``explain``."""
     of_jobs: str = ""
-    """Why jobs were postponed, rejected or killed, in a few words for tables and overviews: "they" are the
-    jobs; of a rejection they are the subject; of a kill it reads after "killed"."""
+    """Reason why jobs were postponed, rejected or killed, in a few words for tables and overviews: "they" are
+    the jobs; of a rejection they are the subject; of a kill it reads after "killed"."""
     in_short: str = ""
     """Effect of a compensation in a few words with facts, for lists of compensations."""
 
@@ -30,37 +30,37 @@ Sentences: TypeAlias = Mapping[tuple[str, str], Words]
 ``lost``, ``back``, ``compensate``; ``P-state`` whatever its number) and the rule."""
 
 _SHED: Final = (
-    "[The storage guard found too little energy for the step: {needed_j} needed, {supply_j} to be had,"
-    " {missing_j} missing][, at {soc_pct} of charge][missing_j?.]"
+    "[The storage guard found a shortage in this step: {needed_j} required, {supply_j} available,"
+    " {missing_j} short][, at {soc_pct} of charge][missing_j?.]"
 )
 
 QUEUED: Final = ""
-"""Key of the words for a job that waits without a rule of its own: others are before it."""
+"""Key of the words for a job that waits without a separate rule: others are before it."""
 
 NO_REASON: Final = "no reason given"
-"""Key of the words for a job that waits while nobody is before it, and whose policy gives no reason."""
+"""Key of the words for a job that waits although no job is before it, and whose policy gives no reason."""
 STILL_WAITING: Final = "still waiting"
 """The rule of the lines for jobs that wait when a run ends early."""
 
 ENGINE_WORDS: Final[Sentences] = {
-    ("postpone", QUEUED): Words(of_jobs="others were before them in the queue"),
+    ("postpone", QUEUED): Words(of_jobs="waiting behind other jobs in the queue"),
     ("postpone", NO_REASON): Words(of_jobs="the policy gave no reason"),
     ("waiting", STILL_WAITING): Words(
         "It never started: the run ended early[, after {waited_s} of waiting]."
     ),
     ("postpone", "waits for jobs that never come"): Words(of_jobs="depend on jobs that were never submitted"),
-    ("start", "runs already"): Words("It was started before this run began, which took it over."),
+    ("start", "runs already"): Words("It was already running when this run started."),
     ("kill", ""): Words(of_jobs="not by the scheduler"),
     ("queue", PHASE_CAME_LATE): Words(
-        "A job of phase {lower_phase} of its workflow was submitted only now: it did not wait for that one.",
+        "A job of the earlier phase {lower_phase} of its workflow was submitted too late to be waited for.",
     ),
     ("reject", "asks for no host"): Words(
-        "It asks for no host at all, which no job can run on.",
-        of_jobs="ask for no host at all",
+        "It requests 0 hosts.",
+        of_jobs="request 0 hosts",
     ),
     ("reject", "asks for more hosts than there are"): Words(
-        "It asks for {hosts_asked:host}, and there are only {hosts_in_all}.",
-        of_jobs="ask for more than the {hosts} hosts here",
+        "It requests {hosts_asked:host}, but the platform has only {hosts_in_all}.",
+        of_jobs="request more than the {hosts} hosts of the platform",
     ),
     ("reject", "its predecessor did not finish"): Words(
         "A job that it depends on did not finish.",
@@ -70,12 +70,12 @@ ENGINE_WORDS: Final[Sentences] = {
         "The jobs that it depends on were never submitted.",
     ),
     ("reject", "one of its members cannot be read"): Words(
-        "One of its members in the workload is wrong: {member}.",
-        of_jobs="have members that cannot be read",
+        "One of its fields in the workload is invalid: {member}.",
+        of_jobs="have invalid fields",
     ),
     ("reject", "taken out of the queue"): Words(
-        "Its user, or an administrator, took it out of the queue, after {waited_s} of waiting.",
-        of_jobs="were taken out of the queue by their users, or by an administrator",
+        "It was cancelled by its user or an administrator after {waited_s} of waiting.",
+        of_jobs="were cancelled by their users or an administrator",
     ),
     ("reject", "the run is over"): Words(
         "The run ended before it could start[, after {waited_s} of waiting].",
@@ -84,42 +84,42 @@ ENGINE_WORDS: Final[Sentences] = {
         "The run ended while it ran: it is not completely finished.",
     ),
     ("kill", "guard: no energy for it"): Words(
-        _SHED
-        + "[ After what idle servers save, {still_missing_j} were to be found.][ Its end saves {saves_j}.]"
-        "[mode=shed? It had spent {spent_j}: those that have spent least go first.]"
-        "[mode=kill-all? Every running job is killed then; it had spent {spent_j}.]",
+        _SHED + "[ After putting idle servers to sleep, {still_missing_j} were still missing.]"
+        "[ Killing it saves {saves_j}.]"
+        "[mode=shed? It had used {spent_j}; jobs that have used least are killed first.]"
+        "[mode=kill-all? In this mode every running job is killed; it had used {spent_j}.]",
         of_jobs="by the storage guard, for lack of energy",
     ),
     ("P-state", "guard: no energy for it"): Words(
         "[Job {killed} ran there and is killed.]" + _SHED + "[ This saves {saves_j}.]",
     ),
     ("P-state", "guard: wake cancelled, no energy for it"): Words(
-        _SHED + " They shall not wake now.[ That saves {saves_j}.]",
+        _SHED + " Their wake-up was cancelled.[ That saves {saves_j}.]",
     ),
     ("lost", "did not wake"): Words(
-        "They were woken[, {waited_s} before,] and did not come[failures? ({failures:failure} in a row)]."
-        "[ They may be asked again after {retry_after_s}.]",
+        "They did not wake up[ within {waited_s}][failures? ({failures:failure} in a row)]."
+        "[ They may be woken again after {retry_after_s}.]",
     ),
     ("lost", "did not wake, and is given up"): Words(
-        "They were woken[, {waited_s} before,] and did not come[failures? ({failures:failure} in a row)]."
-        " They are not asked again until they are said to be in service.",
+        "They did not wake up[ within {waited_s}][failures? ({failures:failure} in a row)]."
+        " They will not be woken again until reported in service.",
     ),
     ("lost", "out of service"): Words(
-        "They were said to be out of service[hosts_busy?; {hosts_busy:host} of them had a job].",
+        "They were reported out of service[hosts_busy?; {hosts_busy:host} of them had a job].",
     ),
-    ("back", "in service again"): Words("They were said to be in service again."),
-    ("back", "may be asked on again"): Words("They may be asked on again."),
+    ("back", "in service again"): Words("They were reported back in service."),
+    ("back", "may be asked on again"): Words("They may be woken again."),
     ("plan", "planned anew"): Words(
-        "Plan {number} counts from {start_at_s} on. It was asked for at {asked_at_s}, with {battery_j} in the"
+        "Plan {number} applies from {start_at_s}. It was requested at {asked_at_s}, with {battery_j} in the"
         " battery[hydrogen_kg? and {hydrogen_kg} kg of hydrogen in the tank], {jobs_running:job} running and"
         " {jobs_waiting:job} waiting."
     ),
     ("plan", "not planned anew: planning failed"): Words(
-        "Plan {number}, asked for at {asked_at_s}, was to count from {start_at_s} on, but planning failed:"
-        " the plan before it stays in effect."
+        "Plan {number}, requested at {asked_at_s}, should have applied from {start_at_s}, but planning"
+        " failed; the previous plan stays in effect."
     ),
     ("plan", "not planned anew: planning took too long"): Words(
-        "Plan {number}, asked for at {asked_at_s}, was to count from {start_at_s} on, but was late: the plan"
-        " before it stays in effect."
+        "Plan {number}, requested at {asked_at_s}, should have applied from {start_at_s}, but planning took"
+        " too long; the previous plan stays in effect."
     ),
 }

@@ -1,4 +1,4 @@
-"""The beginning of a run: what a session is given against what the simulator has told."""
+"""Initialization of a run: checks settings against the simulator's platform."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from beasy_sched.model.events import SimulationBegins
 from beasy_sched.model.platform import Platform, host_powers, old_name_note, start_note
 
 _NO_QUERIES = (
-    "energy queries are disabled without power actions: energy is computed from host states and powers"
+    "energy queries are disabled with --no-power-actions: energy is computed from host states and powers"
 )
 
 
@@ -38,7 +38,7 @@ def storage_power_w(event: SimulationBegins) -> float:
 
 
 def with_base_load(options: SessionOptions, power_w: float) -> SessionOptions:
-    """Return options with so much more base load at the site, if there is one."""
+    """Return options with ``power_w`` added to the base load of the site, if there is one."""
     site = options.site
     if site is None or not power_w:
         return options
@@ -46,7 +46,7 @@ def with_base_load(options: SessionOptions, power_w: float) -> SessionOptions:
 
 
 def hosts_notes(event: SimulationBegins, platform: Platform, options: SessionOptions) -> Iterator[str]:
-    """Yield what is odd about the hosts as the simulator describes them."""
+    """Yield warnings about the hosts as the simulator describes them."""
     old_names = (old_name_note(resource.name, resource.properties) for resource in event.resources)
     if note := next(filter(None, old_names), None):
         yield note
@@ -55,7 +55,7 @@ def hosts_notes(event: SimulationBegins, platform: Platform, options: SessionOpt
 
 
 def energy_source(options: SessionOptions, answers_queries: bool) -> EnergySource:
-    """Return where the energy used comes from in this run."""
+    """Return the source of the energy used in this run."""
     return options.energy if answers_queries and options.power_actions else EnergySource.MODEL
 
 
@@ -72,10 +72,10 @@ def power_side(
 
 
 def check_platform(options: SessionOptions, policy: Policy, name: str) -> None:
-    """Check a run before its simulator is there, on the platform of the options, if they have one.
+    """Check a run before its simulator connects, on the platform of the options, if they have one.
 
     The simulator may have fewer hosts than the file (Batsim's ``--mmax``): a plan for fewer is not checked.
-    Raises ConfigError for what would end the run with its first message.
+    Raises ConfigError for an error that would end the run with its first message.
     """
     platform = options.platform
     if platform is None:
@@ -90,7 +90,7 @@ def check_platform(options: SessionOptions, policy: Policy, name: str) -> None:
 
 
 def power_notes(site: Site, options: SessionOptions, answers_queries: bool) -> Iterator[str]:
-    """Yield what is odd about the site's energy source and its plan."""
+    """Yield warnings about the site's energy source and its plan."""
     if answers_queries and not options.power_actions and options.energy is EnergySource.BATSIM:
         yield _NO_QUERIES
     if options.plans is None or (options.inputs_checked and not options.replan):
@@ -103,7 +103,7 @@ def power_notes(site: Site, options: SessionOptions, answers_queries: bool) -> I
 
 
 def speeds_notes(policy: Policy, name: str, platform: Platform) -> Iterator[str]:
-    """Yield what follows where speeds are not known. Raises ConfigError for a policy that needs them."""
+    """Yield a warning if speeds are unknown. Raises ConfigError for a policy that needs them."""
     if platform.has_speeds:
         return
     if policy.needs_speeds:
@@ -119,7 +119,7 @@ def speeds_notes(policy: Policy, name: str, platform: Platform) -> Iterator[str]
 
 
 def inputs_notes(platform: Platform, options: SessionOptions, policy: PolicyCaller) -> Iterator[str]:
-    """Yield what is odd about inputs that nobody has checked before the run."""
+    """Yield warnings about inputs that were not checked before the run."""
     if not options.inputs_checked:
         known = KnownInputs(platform, site=options.site, windows=options.windows, policy=policy)
         for finding in look_at_start(known):

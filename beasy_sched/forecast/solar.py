@@ -1,6 +1,6 @@
 """The solar predictor of GreenSlot (Section 4.2): E_p(t) = f(w(t)) * B(t), hour by hour.
 
-Hours are whole numbers since 1970-01-01 00:00 in the local standard time of the training data, whose offset
+Hours are integers counted from 1970-01-01 00:00 in the local standard time of the training data, whose offset
 from UTC is a whole number of hours and never changes: hour % 24 is the hour of the day, hour // 24 the day.
 
 For a predicted day, H is the set of training days within 15 days of it in the season. B(t) is the largest
@@ -43,7 +43,7 @@ class SolarHistory:
     first_hour: int
     """Number of the first hour (see the module)."""
     production_w: FloatArray
-    """Mean power of each hour, W; NaN where it is not known."""
+    """Mean power of each hour, W; NaN where it is unknown."""
     classes: IntArray
     """Class of each hour's condition in ``scheme``, or `UNKNOWN`."""
     scheme: ConditionScheme

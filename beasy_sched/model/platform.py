@@ -63,7 +63,7 @@ class ServerKind:
     speeds_flops: tuple[float, ...]
     """Speed of one core, flops/s. Empty if unknown."""
     idle_w: tuple[float, ...] = ()
-    """Power when idle, W. Empty if powers are not known."""
+    """Power when idle, W. Empty if unknown."""
     epsilon_w: tuple[float, ...] = ()
     """Power at the least load above zero (SimGrid's Epsilon)."""
     full_w: tuple[float, ...] = ()

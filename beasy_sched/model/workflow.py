@@ -101,7 +101,7 @@ class Workflows:
 
     Jobs without predecessors pass through. The events of a message may be in any order: call `release` after
     all of them. A job with a phase above 0 is held for `SETTLED_S` at least: jobs of lower phases that were
-    submitted at the same time may still come.
+    submitted at the same time may still arrive.
     """
 
     def __init__(self, outcomes: Outcomes) -> None:

@@ -169,7 +169,7 @@ class Plan:
 
     @property
     def shortage(self) -> str:
-        """What the site lacks with all servers asleep, if the plan therefore starts above `asked_level`."""
+        """Shortage of the site with all servers asleep, if the plan therefore starts above `asked_level`."""
         raised_j = self.level_at(0).battery_j - self.asked_level.battery_j
         if raised_j <= TOLERANCE * self.power.level_scales(self.storage, self.step_s)[0]:
             return ""

@@ -42,7 +42,7 @@ class SlotOptions(Options, frozen=True):
     slot_s: float = 900.0
     """Length of a slot, s; 0 for `conventional`: jobs start at any time."""
     sleep: Literal["slot", "at-once", "never"] = "slot"
-    """When idle servers are put to sleep: at the start of a slot, immediately, or never."""
+    """Time at which idle servers are put to sleep: at the start of a slot, immediately, or never."""
     default_slack_h: float | None = 24.0
     """Slack of a job without a deadline, hours, added to its submission and walltime; null: no deadline."""
     internal_deadlines: Literal["slots", "exact"] = "slots"

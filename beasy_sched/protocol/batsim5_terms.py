@@ -225,7 +225,7 @@ NO_MORE = {
     "no_more_static_job_to_submit": "AllStaticJobsHaveBeenSubmittedEvent",
     "no_more_external_event_to_occur": "AllStaticExternalEventsHaveBeenInjectedEvent",
 }
-"""Events of their own in Batsim 5 that are kinds of `Notify`."""
+"""Separate events in Batsim 5 that are kinds of `Notify`."""
 
 _MACHINES = {
     "machine_available": "event_machine_available",

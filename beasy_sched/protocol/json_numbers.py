@@ -162,7 +162,7 @@ def as_batsim_registers(value: Any) -> Any:
 
 
 class Forwarding(NamedTuple):
-    """How Batsim takes the numbers of jobs and profiles that it is given, and how it prints them later."""
+    """Batsim's reading of the numbers of jobs and profiles, and its later printing of them."""
 
     takes: Callable[[float], float]
     """Function that returns the number that is used."""
@@ -194,7 +194,7 @@ def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
 _MASK: Final = 2**64 - 1
 _LEAST_EXPONENT: Final = -1074
 _LONGEST_WHOLE: Final = 21
-"""Most digits before the decimal point of a text without exponent."""
+"""Maximum number of digits before the decimal point without exponent."""
 _LEAST_POWER: Final = -348
 _POWER_STEP: Final = 8
 

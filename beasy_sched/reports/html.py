@@ -41,7 +41,7 @@ from beasy_sched.run.results import find_runs
 from beasy_sched.units import some_of
 
 MOST_DETAILED = 12
-"""Maximum number of runs with charts of their own; above it a page would be too large to open."""
+"""Maximum number of runs with their own charts; above it a page would be too large to open."""
 
 
 def report_html(

@@ -159,7 +159,7 @@ class Metrics(Observer):
         self._policy, self._clock_s = policy, clock_s
         self._session: Session | None = None
         self._began_s = 0.0
-        """When the last message arrived, by the clock of `time.perf_counter`, s."""
+        """Time at which the last message arrived, by the clock of `time.perf_counter`, s."""
         self._seen = _Seen()
         self._outcomes = Outcomes()
         self._submitted_before = 0

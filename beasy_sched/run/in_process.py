@@ -47,7 +47,7 @@ def run_in_process(
 
     opened = open_run(
         files,
-        platform,  # its messages need not tell the speeds
+        platform,  # its messages need not contain the speeds
         observers=observers,
         inputs_checked=True,
         policy=policy,

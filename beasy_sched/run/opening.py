@@ -1,4 +1,4 @@
-"""How every run begins: its plans, its session, and its observers in one order."""
+"""Opening of every run: its plans, its session, and its observers in one order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The embedded stand-in for Batsim 4.2.1: same messages, same files, without the network.
 
 `Simulation` runs a scheduler (any callable from `Message` to `Reply`) on a platform and workloads;
-`docs/design/conformance.md` says how well it agrees with Batsim, and on what evidence.
+`docs/design/conformance.md` describes its agreement with Batsim, and the evidence.
 """
 
 from beasy_sched.simulator.outputs import Tracer

@@ -49,7 +49,7 @@ class Sender:
     _seen_s: float = 0.0
 
     def begin(self) -> None:
-        """Say hello, then send what is due, and wait for the rest."""
+        """Send the greeting, then what is due, and wait for the rest."""
         self.world.mailbox.put(Item(self.say_hello, self._greeted))
 
     def _greeted(self) -> None:
@@ -57,7 +57,7 @@ class Sender:
         self._go_on()
 
     def woken(self, *, alone: bool = False) -> None:
-        """The time of the next entry has come: send what is due; the server takes it at once if ``alone``."""
+        """Send what is due at the time of the next entry; the server takes it at once if ``alone``."""
         world = self.world
         self._seen_s = world.now
         times_s, first = self.times_s, self.next
@@ -67,9 +67,7 @@ class Sender:
         if self.measures:
             world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
         self.next = after
-        if alone and after < len(
-            times_s
-        ):  # the goodbye has to come after the message that the last one makes
+        if alone and after < len(times_s):  # the end must follow the message that the last one makes
             self._send(first, after)
             self._go_on()
         else:
@@ -77,7 +75,7 @@ class Sender:
 
     @property
     def measures(self) -> bool:
-        """Whether energy is measured before the next group is sent, so that it comes a little later."""
+        """Whether energy is measured before the next group is sent, so that it is sent slightly later."""
         return self.meters and self.next == 0 and self.world.tally.energy_at_first_submission_j < 0.0
 
     def _send(self, first: int, after: int) -> None:
@@ -85,7 +83,7 @@ class Sender:
             self.handle(self.entries[position])
 
     def _go_on(self) -> None:
-        """Wait for the next entry, or say goodbye."""
+        """Wait for the next entry, or send the end."""
         if self.next == len(self.entries):
             self.world.mailbox.put(Item(self._goodbye))
         elif (wait_s := self.times_s[self.next] - self._seen_s) > 0.0:
@@ -139,7 +137,7 @@ class Arrivals:
         self._senders = [*self._submitters, *self._players]
 
     def expect_failures(self, failures: Sequence[HostFailure]) -> None:
-        """Play failures of hosts, too: from a sender of their own, whose end is not announced."""
+        """Also play failures of hosts, from a separate sender whose end is not announced."""
         play = HostFailures(self.world, self._execution, self._notify).play
         times_s = [failure.timestamp for failure in failures]
         self._senders.append(Sender(self.world, times_s, failures, play, lambda: None))
@@ -166,7 +164,7 @@ class Arrivals:
 
     @property
     def over(self) -> bool:
-        """Whether no more jobs or events will come, and the scheduler has been told."""
+        """Whether no jobs or events are left, and the scheduler has been notified."""
         return all(sender.over for sender in self._senders)
 
     @property
@@ -239,7 +237,7 @@ class Arrivals:
         return job_id in self._positions
 
     def explain_absence(self, job_id: str) -> str:
-        """Say in Batsim's words why a job is not among the submitted ones."""
+        """Explain in Batsim's words why a job is not among the submitted ones."""
         workload, bang, local = job_id.partition("!")
         if not bang or "!" in local:
             return (

@@ -1,7 +1,7 @@
-"""Batsim 5 in front of the embedded simulator: the physics is that of Batsim 4, what differs is here.
+"""Batsim 5 in front of the embedded simulator: the physics is that of Batsim 4, the differences are here.
 
-`Batsim5Simulation` takes the decisions and tells the events of `protocol.batsim5`. It does what Batsim
-v5.0.0-rc2 was seen to do (docs/guides/batsim.md), and refuses what that aborts on.
+`Batsim5Simulation` takes the decisions and sends the events of `protocol.batsim5`. It behaves as Batsim
+v5.0.0-rc2 was observed to (docs/guides/batsim.md), and rejects what that aborts on.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Batsim5PowerStates(PowerStates):
     def change(self, hosts: HostSet, pstate: int) -> None:
         """Change hosts' P-states at once, without checks but that the P-state exists.
 
-        A host in the middle of a switch goes on with that at the new P-state's speed, as in Batsim: it is
-        there in an instant.
+        A host in the middle of a switch continues it at the new P-state's speed, as in Batsim: it then ends
+        at once.
         """
         world = self._world
         table, machines = world.table, world.machines
@@ -103,7 +103,7 @@ class Batsim5PowerStates(PowerStates):
         world.outbox.append(ResourceStateChanged(world.stamp, hosts, pstate, switch=False))
 
     def _hurry(self, hosts: HostSet, pstate: int) -> None:
-        """Let switches under way go on at the speed of another P-state."""
+        """Continue switches under way at the speed of another P-state."""
         table, machines = self._world.table, self._world.machines
         for action in self._switches:
             ids = action.subject[0]
@@ -150,7 +150,7 @@ class Batsim5Requests(Requests):
     def __init__(self, world: World, execution: Execution, arrivals: Arrivals, names: Sequence[str]) -> None:
         self._names = names
         self.forward_on_kills = False
-        """Whether the profiles of killed jobs are told."""
+        """Whether the profiles of killed jobs are sent."""
         super().__init__(world, execution, arrivals)
         self.periodic = Periodic(world, names)
         for unknown in (d.SetJobMetadata, d.QueryEnergy, d.ContinueRegistration, d.ChangeJobState):
@@ -166,7 +166,7 @@ class Batsim5Requests(Requests):
         return Batsim5PowerStates(self._world, self._execution, self._names)
 
     def _check_readiness(self, decision: d.ExecuteJob) -> None:
-        """Refuse hosts that are asleep or in transition; busy ones are shared from now on."""
+        """Reject hosts that are asleep or in transition; busy ones are shared from now on."""
         world = self._world
         for host in decision.alloc:
             state = world.table.state_of[int(world.machines.mode[host])]
@@ -212,14 +212,14 @@ class Batsim5Requests(Requests):
             self._in_repetitions(job, progress[job.request.id])
         world.outbox.append(JobsKilled(world.stamp, killed, progress, profiles))
 
-    def _in_repetitions(self, job: SimJob, told: dict[str, Any]) -> None:
-        """Tell the place in a sequence by the repetition, and the place in that."""
-        while "current_task" in told:
-            profile = self._world.profiles[job.workload][told["profile_name"]]
+    def _in_repetitions(self, job: SimJob, progress: dict[str, Any]) -> None:
+        """Express the position in a sequence by the repetition, and the position in that."""
+        while "current_task" in progress:
+            profile = self._world.profiles[job.workload][progress["profile_name"]]
             if isinstance(profile, Composed):
-                at = divmod(told["current_task_index"], len(profile.sequence))
-                told["current_repetition"], told["current_task_index"] = at
-            told = told["current_task"]
+                at = divmod(progress["current_task_index"], len(profile.sequence))
+                progress["current_repetition"], progress["current_task_index"] = at
+            progress = progress["current_task"]
 
     def _set_state(self, decision: d.SetResourceState) -> None:
         self._check_hosts(decision.resources.ids)
@@ -229,7 +229,7 @@ class Batsim5Requests(Requests):
             self.power_states.change(decision.resources, decision.state)
 
     def _call(self, decision: d.CallMeLater) -> None:
-        """Ask for a call; one for now or the past comes at once."""
+        """Request a call; one for now or the past is made at once."""
         world = self._world
         world.calls += 1
         world.clock.wait(CALL, decision, max(decision.at - world.now, 0.0))
@@ -281,7 +281,7 @@ class Batsim5Arrivals(Arrivals):
         return [(f"ee{number}!{event.number}", event.text) for event in events]
 
     def play(self, event: Any) -> None:
-        """Tell a generic event: its name and its data."""
+        """Send a generic event: its name and its data."""
         event_id, text = event
         self.world.outbox.append(notice(self.world.stamp, *read_notice(text), event_id))
 
@@ -313,8 +313,8 @@ class Batsim5Simulation(Simulation):
     ) -> None:
         """Set everything up at time 0.
 
-        ``events`` has a list for each file; ``arguments`` is the command line that the scheduler is told, and
-        ``context`` what of it is in effect (a JSON object).
+        ``events`` has a list for each file; ``arguments`` is the command line that the scheduler receives,
+        and ``context`` the options in effect (a JSON object).
         """
         self._config = {
             "batsim_arguments": list(arguments),
@@ -387,7 +387,7 @@ class Batsim5Simulation(Simulation):
         )
 
     def _told(self) -> list[Event]:
-        """Return what is told; some events have the time of the one told before, as in Batsim."""
+        """Return the events to send; some have the time of the one sent before, as in Batsim."""
         events = super()._told()
         for index, event in enumerate(events):
             if _has_old_time(event):
@@ -481,7 +481,7 @@ def batsim5_from_files(
 ) -> Batsim5Simulation:
     """Read ``inputs``, which must be strict; with a ``prefix``, Batsim's files will be written there.
 
-    ``note`` is told what the user should know about the files. Raises InputError and ConfigError.
+    ``note`` is called with each notice on the files. Raises InputError and ConfigError.
     """
     platform, workloads, lists = inputs.read(options)
     if note is not None:

@@ -1,12 +1,13 @@
 """SimGrid's time: steps of the clock, and the order of what happens within one instant.
 
-SimGrid's model of parallel tasks keeps no end dates. What runs has a *rest*, which every step of the clock
-decreases by that step, rounding each time; so two ends that are equal on paper can fall into two steps, 0 to
-1e-10 s apart, and Batsim tells them in two messages. `StepClock` makes steps of the length that the next end
+SimGrid's model of parallel tasks keeps no end dates. An action has a *rest*, which every step of the clock
+decreases by that step, rounding each time; so two ends that are equal in theory can fall into two steps, 0 to
+1e-10 s apart, and Batsim sends them in two messages. `StepClock` makes steps of the length that the next end
 needs, in double precision, operation by operation, and so gives the same doubles.
 
-It works lazily. Estimated ends, with a margin for the rounding, stand in an agenda; only what may end in the
-next step has the steps that it has missed applied to its rest, one by one, in one vectorized call.
+It works lazily. Estimated ends, with a margin for the rounding, are in an agenda; only actions that may end
+in the next step have the steps that they have missed applied to their rests, one by one, in one vectorized
+call.
 
 Within an instant the order is that in which Batsim's server process takes items out of its mailbox
 (`mailbox`).
@@ -32,7 +33,7 @@ WORK_PRECISION: Final = 1e-14
 
 _MARGIN_S: Final = 1e-5
 _MARGIN: Final = 1e-9
-"""How much sooner than estimated an action may end: so many seconds, and this share of its length. Each
+"""Margins by which an action may end sooner than estimated: seconds, and a share of its length. Each
 step rounds a rest by 2.3e-16 of it at most, so that the share covers four million steps."""
 
 
@@ -89,7 +90,7 @@ class StepClock:
         self.now = 0.0
         """Time of the clock, s."""
         self._drift = 0.0
-        """What rounding has taken from the clock, s: estimates are made without it."""
+        """Time that rounding has taken from the clock, s: estimates are made without it."""
         self._steps = 0
         """Number of steps so far."""
         self._lengths: FloatArray = np.empty(1 << 10)
@@ -118,7 +119,7 @@ class StepClock:
     def limit(self, kind: int, work: Action, lasts_s: float) -> Action:
         """Begin to wait for the limit of ``work``, which has just begun; its end must cancel the wait.
 
-        A wait that can come only after that end is not entered, unless the rate of the work changes.
+        A wait that can end only after that end is not entered, unless the rate of the work changes.
         """
         left_s = work.left / work.rate if work.rate > 0.0 else _FOREVER
         if lasts_s - left_s <= 2 * (_MARGIN_S + _MARGIN * (lasts_s + left_s)):
@@ -142,11 +143,11 @@ class StepClock:
         if action.rate > 0.0:
             lasts_s = action.left / action.rate
             sooner_s = _MARGIN_S + _MARGIN * lasts_s
-            earliest_s = self.now + (self._drift + (lasts_s - sooner_s))  # NaN for an end that never comes
+            earliest_s = self.now + (self._drift + (lasts_s - sooner_s))  # NaN for an end that never occurs
             heappush(self._agenda, (min(LATEST_S, earliest_s), ticket, action))
 
     def change_rate(self, action: Action, rate: float) -> None:
-        """Go on with work at another rate."""
+        """Continue work at another rate."""
         if rate == action.rate:
             return
         self.settle(action)

@@ -1,6 +1,6 @@
-"""The scheduler's decisions: what is allowed, and what is refused where Batsim would abort.
+"""The scheduler's decisions: allowed ones are carried out, those on which Batsim aborts are rejected.
 
-The texts of refusals say what Batsim says.
+The texts of rejections are those of Batsim.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Requests:
             raise DecisionRefused(f"Cannot get machine {last}: it does not exist")
 
     def _check_readiness(self, decision: d.ExecuteJob) -> None:
-        """Refuse unless jobs can start on every host: busy ones are fine where hosts are shared."""
+        """Reject unless jobs can start on every host; busy ones are allowed where hosts are shared."""
         world = self._world
         table, job, alloc = world.table, decision.job_id, decision.alloc
         for host in alloc:
@@ -185,7 +185,7 @@ class Requests:
             world.mailbox.put_late(Item(partial(self._tell_kills, tuple(killed), ended, progress)), KILLED)
 
     def _kills_some(self, killed: list[str]) -> bool:
-        """Whether a kill has something to tell: not all of its jobs are being killed already."""
+        """Whether a kill is reported: not all of its jobs are being killed already."""
         return bool(killed)
 
     def _tell_kills(self, killed: tuple[str, ...], ended: list[SimJob], progress: dict[str, Any]) -> None:
@@ -286,7 +286,7 @@ class Requests:
         profile = world.profiles.get(workload, {}).get(job.profile)
         if profile is None:
             raise DecisionRefused(
-                f"Dynamically submitted job '{job_id}' has no profile: '{job.profile}' is not known."
+                f"Dynamically submitted job '{job_id}' has no profile: '{job.profile}' is unknown."
             )
         for text in (workload, local, job.profile):
             if world.tracer is not None and is_formula(text):
@@ -344,15 +344,15 @@ class PowerStates:
     """
 
     _tells_switches: bool | None = None
-    """Sign by which answers tell apart switches and other changes of P-states; None where they do not."""
+    """Sign by which answers distinguish switches from other changes of P-states; None if they do not."""
 
     def __init__(self, world: World, execution: Execution) -> None:
         self._world = world
         self._execution = execution
         self._waiting: dict[int, list[tuple[HostSet, set[int]]]] = {}
         """Requests by P-state: the hosts of each, and those of them that have not arrived yet."""
-        self._not_come: set[int] = set()
-        """Hosts that were woken and did not come, as long as that has not been told."""
+        self._failed_wakes: set[int] = set()
+        """Hosts that failed to wake, until that has been reported."""
 
     def request(self, hosts: HostSet, pstate: int) -> None:
         """Begin to bring hosts to a P-state. Raises DecisionRefused where Batsim aborts.
@@ -438,7 +438,7 @@ class PowerStates:
         """Let hosts of one mode that were being woken be asleep again."""
         if len(ids):
             world = self._world
-            self._not_come.update(ids.tolist())
+            self._failed_wakes.update(ids.tolist())
             world.machines.change_state(ids, SLEEPING, world.now)
             self._execution.change_pstate(ids, world.table.slept_in(int(world.machines.mode[ids[0]])))
 
@@ -452,19 +452,19 @@ class PowerStates:
 
     def complete(self, ids: IntArray, pstate: int) -> None:
         """Answer what the arrival of hosts completes, if anything."""
-        if self._not_come:
-            ids = self._tell_not_come(ids, pstate)
+        if self._failed_wakes:
+            ids = self._report_failed_wakes(ids, pstate)
         if self._answer(ids, pstate):
             self._world.states_row()
 
-    def _tell_not_come(self, ids: IntArray, pstate: int) -> IntArray:
-        """Tell which hosts did not come, and leave them out of what is answered; return the others."""
+    def _report_failed_wakes(self, ids: IntArray, pstate: int) -> IntArray:
+        """Report the hosts that failed to wake; return the others, which are acknowledged."""
         world = self._world
-        away = np.array([host in self._not_come for host in ids.tolist()], dtype=np.bool_)
+        away = np.array([host in self._failed_wakes for host in ids.tolist()], dtype=np.bool_)
         if not away.any():
             return ids
         lost = ids[away]
-        self._not_come.difference_update(lost.tolist())
+        self._failed_wakes.difference_update(lost.tolist())
         asleep_in = world.table.pstate_of[int(world.machines.mode[lost[0]])]
         if world.tracer is not None:
             world.tracer.pstate(world.now, HostSet(lost), asleep_in)

@@ -150,7 +150,7 @@ class Execution:
         job.power_w = power_w
 
     def _pace(self, run: Action, task: Task) -> None:
-        """Tell the clock how fast a job's task goes."""
+        """Set the speed of a job's task in the clock."""
         if task.rate != NEVER:
             self._world.clock.change_rate(run, task.rate)
 
@@ -305,7 +305,7 @@ class Execution:
     # --- ends ---
 
     def leaf_ended(self, job: SimJob, action: Action) -> bool:
-        """A leaf's end, or the walltime's, has come; return whether the job has ended."""
+        """Handle the end of a leaf or of the walltime; return whether the job has ended."""
         world, leaf = self._world, job.leaf
         delay_s = leaf.delay_s if isinstance(leaf, Delay) else None
         if action is not job.run or (delay_s is not None and 0 <= job.wall_left <= delay_s):
@@ -406,7 +406,7 @@ class Execution:
         self._record(job)
 
     def kill(self, job: SimJob) -> dict[str, Any]:
-        """Stop a running job; return its progress as JOB_KILLED tells it."""
+        """Stop a running job; return its progress as JOB_KILLED has it."""
         leaf, done = job.leaf, 0.0
         if isinstance(leaf, Delay):
             done = min(1.0, (self._world.now - job.leaf_start) / leaf.delay_s)

@@ -1,8 +1,8 @@
-"""The hosts: their modes, who has them, how long they spend in each state, and what they draw.
+"""The hosts: their modes, their jobs, the time spent in each state, and their powers.
 
 A *mode* is one small integer for (kind, P-state, machine state), and indexes tables. A job's hosts are nearly
-always of one mode, so that one comparison of an array finds everything about them: whether they are free,
-how fast they are, and what they draw.
+always of one mode, so that one comparison of an array determines everything about them: whether they are
+free, their speed, and their power.
 
 Times in s, power in W, energy in J.
 """
@@ -35,7 +35,7 @@ _FEW = 32
 
 
 class ModeTable:
-    """Every mode of a platform's kinds, with what a host in it does.
+    """All modes of a platform's kinds, with the properties of a host in each.
 
     Attributes ending in ``_of`` are lists for single modes, the others arrays for many.
     """
@@ -85,7 +85,7 @@ class ModeTable:
         return self.base[self.kind_of[mode]] + pstate * STATES + state
 
     def pstate_count(self, mode: int) -> int:
-        """Return how many P-states hosts of ``mode`` have."""
+        """Return the number of P-states of hosts of ``mode``."""
         return len(self.kinds[self.kind_of[mode]].speeds_flops)
 
     def sort_of_pstate(self, mode: int, pstate: int) -> int:
@@ -121,7 +121,7 @@ class Machines:
         """Slot of the job on each host (of one of them, if hosts are shared)."""
         self.last_change: FloatArray = np.zeros(self.size)
         self.counts = [0] * STATES
-        self.counts[IDLE] = compute_hosts  # Batsim leaves storage hosts out, and yet counts their changes
+        self.counts[IDLE] = compute_hosts  # Batsim excludes storage hosts, and yet counts their changes
         self.time_in = [0.0] * STATES
         """Machine-seconds of closed periods in each state."""
 
@@ -179,29 +179,29 @@ class Machines:
 
 
 class Fallible:
-    """Hosts that are broken, and how often each fails to wake."""
+    """Broken hosts, and the probability that each host fails to wake."""
 
     def __init__(self, size: int) -> None:
-        """None."""
+        """Begin with no host broken and no failures expected."""
         self.broken: BoolArray = np.zeros(size, dtype=np.bool_)
         self._chance = np.zeros(size)
         self._draws: list[Any] = [None] * size
         """Generator that the chance of each host is drawn from."""
 
     def expect(self, ids: IntArray, percent: float, seed: int) -> None:
-        """From now on, so many percent of the wake-ups of hosts fail."""
+        """Let ``percent`` of the wake-ups of hosts fail from now on."""
         draws = np.random.default_rng(seed)
         self._chance[ids] = percent / 100.0
         for host in ids.tolist():
             self._draws[host] = draws
 
     def repair(self, ids: IntArray) -> None:
-        """Let hosts be whole, and come when they are woken."""
+        """Repair hosts, and let their wake-ups succeed."""
         self.broken[ids] = False
         self._chance[ids] = 0.0
 
     def stay_away(self, ids: IntArray) -> BoolArray:
-        """Tell which of the hosts that are woken do not come."""
+        """Return a mask of the woken hosts that fail to wake."""
         away = self.broken[ids].copy()
         for place, host in enumerate(ids.tolist()):
             chance = self._chance[host]
@@ -240,7 +240,7 @@ class Meter:
             self._at = now
 
     def change(self, now: float, by_w: float, wattmin_by_w: float = 0.0) -> None:
-        """Charge for the time until now, and go on with another power."""
+        """Charge for the time until now, and continue with another power."""
         if now > self._at:
             self.accrue(now)
         self.power_w += by_w

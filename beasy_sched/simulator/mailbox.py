@@ -14,12 +14,12 @@ from beasy_sched.formats.simgrid_network import Latency
 from beasy_sched.simulator.clock import ROUTE, TRANSFER, Action, StepClock
 
 AT_ONCE, SWITCHED, ANSWERED, KILLED, LAST = 1, 2, 3, 5, 10**9
-"""Rounds of SimGrid's actors within a step, by what sends in them: what the step has woken; a host, whose
-P-state is set first; the scheduler's answer to a message of the same step; a kill in an answer; what comes
-after all others. Whatever has hosts metered first takes a round for each."""
+"""Rounds of SimGrid's actors within a step, by sender: actors that the step has woken; a host, whose P-state
+is set first; the scheduler's answer to a message of the same step; a kill in an answer; senders after all
+others. A sender that has hosts metered first takes a round for each."""
 
 MASTER_HOST = -1
-"""Sender of what comes from the master host; others are compute hosts, by number."""
+"""Number of the master host as a sender; others are compute hosts, by number."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +33,7 @@ class Item:
     number: int = 0
     """Place of the item in the order of actions, by when it was sent."""
     met: bool = False
-    """Whether the server was waiting for the item; then the server goes on before the sender."""
+    """Whether the server was waiting for the item; then the server continues before the sender."""
     host: int = MASTER_HOST
     """Host that sends the item."""
 
@@ -41,12 +41,12 @@ class Item:
 class Mailbox:
     """The items that wait for the server, the one under way first.
 
-    Without latency the server takes one item in each *zero step* of SimGrid, in which the clock stands still
-    (`take`). With latency an item that meets the server is under way as long as its host's route takes; the
-    step of the clock that ends this gives it to the server (`receive`).
+    Without latency the server takes one item in each *zero step* of SimGrid, in which the clock does not
+    advance (`take`). With latency an item that meets the server is under way as long as its host's route
+    takes; the step of the clock that ends this gives it to the server (`receive`).
 
-    After each item the server looks: if the scheduler is ready and no other item waits, all that was gathered
-    goes out as one message. What others put into the mailbox in that step comes after this look.
+    After each item the server checks: if the scheduler is ready and no other item waits, all gathered events
+    are sent as one message. Items that others put into the mailbox in that step follow after this check.
     """
 
     __slots__ = ("_awaited", "_clock", "_late", "_routes", "has_latency", "items")
@@ -117,7 +117,7 @@ class Mailbox:
     def receive(
         self, ended: Sequence[Action], send: Callable[[], bool], woken: Callable[[Action], None]
     ) -> bool:
-        """Give the server the first item, as `take` does, in a step that has ``ended`` other actions, too.
+        """Give the server the first item, as `take` does, in a step that has also ``ended`` other actions.
 
         `put_rest` has to follow.
         """
@@ -141,7 +141,7 @@ class Mailbox:
         return sends
 
     def put_rest(self) -> None:
-        """Put the items that were to come late."""
+        """Put the items of later rounds."""
         if self._late:
             late, self._late = self._late, []
             for _, item in sorted(late, key=itemgetter(0)):

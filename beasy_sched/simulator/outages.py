@@ -1,8 +1,8 @@
-"""Hosts that break, and hosts that do not come when they are woken: no Batsim has these.
+"""Host failures and failed wake-ups (not available in Batsim).
 
-A host that breaks goes out of service as by an event ``machine_unavailable``, but its job fails with it, and
-while it is being woken it does not come. A wake-up that fails takes its time and energy, and ends where it
-began: the host is asleep. The scheduler is told so before the others of the group are answered for.
+A host that breaks goes out of service as by an event ``machine_unavailable``, but its job also fails, and a
+wake-up under way fails. A wake-up that fails takes its time and energy, and the host is asleep again at its
+end. The scheduler is notified of it before the other hosts of the group are acknowledged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class HostFailures:
     """Plays the lines of a file of failures."""
 
     def __init__(self, world: World, execution: Execution, notify: Callable[..., None]) -> None:
-        """``notify`` tells the scheduler: the kind of the notice, and its fields."""
+        """``notify`` sends a notice to the scheduler: its kind, and its fields."""
         self._world = world
         self._execution = execution
         self._notify = notify
@@ -45,7 +45,7 @@ class HostFailures:
             self._put_back(failure.hosts)
 
     def _break(self, hosts: HostSet) -> None:
-        """Take hosts out of service, those under way at the end of that; fail the jobs on them."""
+        """Take hosts out of service, those being switched at the end of the switch; fail the jobs on them."""
         world, ids = self._world, hosts.ids
         states = world.table.states[world.machines.mode[ids]]
         resting = (states != SWITCHING_ON) & (states != SWITCHING_OFF)

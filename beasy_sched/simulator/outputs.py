@@ -60,7 +60,7 @@ class Tracer:
         machine_states: bool = True,
         pstates: bool | None = None,
     ) -> None:
-        """Open the files under temporary names; P-states are written with ``energy`` unless told otherwise.
+        """Open the files under temporary names; ``pstates`` defaults to ``energy``.
 
         Raises InputError where that is not possible.
         """
@@ -190,7 +190,7 @@ class Tracer:
     def keep(self) -> dict[str, int]:
         """Hand all rows to the system, so that they outlive this process; return each file's size, bytes.
 
-        The schedule file is left out: it has nothing before the end. Raises InputError.
+        The schedule file is excluded: it is empty before the end. Raises InputError.
         """
         names = [name for name in self._files if name != run_files.SCHEDULE]
         self._flush(*names)

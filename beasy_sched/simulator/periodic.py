@@ -1,4 +1,4 @@
-"""What Batsim 5 does again and again: periodic calls, and probes, which read the energy of hosts."""
+"""Periodic calls and probes of Batsim 5; probes read the energy of hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beasy_sched.simulator.execution import host_powers_w
 from beasy_sched.simulator.world import World
 
 _SAME_TICK: Final = 1e-9
-"""Share of a period by which the clock may be short of a multiple of it that has come all the same."""
+"""Share of a period by which the clock may be short of a multiple that counts as reached."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,15 +28,15 @@ class _Trigger:
 
     period_ms: int
     left: int | None
-    """Number of times that the call or probe is still to come; None for ever."""
+    """Number of calls or readings left; None if unlimited."""
     probe: Mapping[str, Any] | None = None
     """Request of a probe, in the words of the wire; None for a call."""
     armed: bool = False
-    """Whether a probe has seen its first period, in which it tells nothing, and which does not count."""
+    """Whether a probe has passed its first period, in which it sends nothing, and which does not count."""
 
 
 class Periodic:
-    """Periodic calls and probes: each comes at the multiples of its period, counted from time 0."""
+    """Periodic calls and probes: each is due at the multiples of its period, counted from time 0."""
 
     def __init__(self, world: World, names: Sequence[str]) -> None:
         self._world = world
@@ -149,8 +149,8 @@ class Periodic:
             short, long = sorted((trigger.period_ms, other.period_ms))
             if long % short:
                 raise DecisionRefused(
-                    f"Period inconsistency found: {long} ms is no multiple of {short} ms; longer periods must"
-                    " be multiples of all shorter ones"
+                    f"Period inconsistency found: {long} ms is not a multiple of {short} ms; longer periods"
+                    " must be multiples of all shorter ones"
                 )
         triggers[name] = trigger
         self._world.calls += 1
@@ -181,7 +181,7 @@ class Periodic:
         self._wait = clock.wait(PROBE if due else CALL, self, wait_s)
 
     def tick(self) -> list[Event]:
-        """Return what is told at this moment, calls before probes, each by name; wait for the next one."""
+        """Return the events due now, calls before probes, each by name; wait for the next one."""
         world = self._world
         told: list[Event] = []
         for name, trigger in self._due(self._calls):
@@ -215,7 +215,7 @@ class Periodic:
         return True
 
     def _reading(self, probe: Mapping[str, Any]) -> Event:
-        """Return what a probe tells: joules since time 0."""
+        """Return the reading of a probe: joules since time 0."""
         world, hosts, how = self._world, _hosts_of(probe), probe["resources_aggregation_function_type"]
         total_j = world.meter.meter_all(world.now)
         data: float | list[float] = total_j

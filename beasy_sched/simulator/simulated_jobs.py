@@ -23,13 +23,13 @@ from beasy_sched.simulator.clock import Action
 from beasy_sched.simulator.machines import ModeTable
 
 SUBMITTED, RUNNING, BY_HAND, ENDED = range(4)
-"""States in the life of a job; BY_HAND: the scheduler has said that it runs (CHANGE_JOB_STATE)."""
+"""States in the life of a job; BY_HAND: the scheduler has set it to running (CHANGE_JOB_STATE)."""
 
 STATE_WORDS = ("SUBMITTED", "RUNNING", "RUNNING", "COMPLETED")
 
 
 class SimJob(Struct, eq=False):
-    """A submitted job: what was asked, where it runs, and how far it is.
+    """A submitted job: its request, its hosts, and its progress.
 
     A job is one *leaf* (a delay or a parallel task) at a time; only composed jobs have several.
     """
@@ -75,7 +75,7 @@ class SimJob(Struct, eq=False):
     idle_w: float = 0.0
     power_w: float = 0.0
     lingering_w: float = 0.0
-    """Power above idle that the job's hosts draw after its end, until Batsim's server knows of it, W."""
+    """Power above idle that the job's hosts draw after its end, until Batsim's server receives it, W."""
     energy_j: float = 0.0
     powered_at: float = 0.0
     owned_metering: float = 0.0
@@ -102,7 +102,7 @@ _NO_FLOPS = 1e-10
 def check_storage(job: SimJob, leaf: Homogeneous | Parallel, compute_hosts: int) -> None:
     """Raise DecisionRefused where a task would compute on a storage host; their ids follow all others.
 
-    Batsim takes the first executor to be on the first host and so on, whatever the mapping says.
+    Batsim takes the first executor to be on the first host and so on, regardless of the mapping.
     """
     executors = job.size if job.executors is None else len(job.executors)
     for place, host in enumerate(job.alloc.ids[:executors].tolist()):

@@ -59,7 +59,7 @@ Decide = Callable[[Message], Reply]
 
 
 class Ending(str, Enum):
-    """How a simulation ended."""
+    """Ending of a simulation."""
 
     FINISHED = "finished"
     DEADLOCK = "deadlock"
@@ -156,8 +156,8 @@ class Simulation:
         """Run to the end.
 
         ``decide`` gets each message and returns the reply; ``progress``, if given, is called now and
-        then with the share of jobs that have been submitted. While ``ignores_power`` is true and nothing goes
-        on, messages that only announce power are not put to ``decide``: it would have nothing to answer.
+        then with the share of jobs that have been submitted. While ``ignores_power`` is true and nothing is
+        under way, messages that only announce power are not passed to ``decide``: it has nothing to answer.
         Raises DecisionRefused where Batsim would abort, and whatever ``decide`` raises; no output file is
         left then.
         """
@@ -186,10 +186,10 @@ class Simulation:
             self.world.tracer.discard()
 
     def _tells_power_only(self, events: list[Event]) -> bool:
-        """Whether nothing goes on but announcements of power."""
+        """Whether nothing is under way except announcements of power."""
         world = self.world
-        goes_on = world.jobs or world.switching or world.calls or self._requests.dynamic_open
-        return not goes_on and all(type(event) is PowerAnnounced for event in events)
+        under_way = world.jobs or world.switching or world.calls or self._requests.dynamic_open
+        return not under_way and all(type(event) is PowerAnnounced for event in events)
 
     def _ask(self, decide: Decide, events: list[Event]) -> Reply:
         self._messages += 1
@@ -264,7 +264,7 @@ class Simulation:
             )
 
     def _go_on(self) -> None:
-        """Put the reply's next decision, or its end, into the mailbox as soon as its time has come."""
+        """Put the reply's next decision, or its end, into the mailbox at its time."""
         decision = next(self._decisions, None)
         at = self._reply_now
         if decision is not None:
@@ -287,7 +287,7 @@ class Simulation:
         self._ready = True
 
     def listen(self) -> list[Event]:
-        """Go on to the next message and return its events, or none where nothing is left to happen.
+        """Advance to the next message and return its events, or none if nothing is left to happen.
 
         Raises DecisionRefused where Batsim would abort.
         """
@@ -310,7 +310,7 @@ class Simulation:
                 return []
 
     def _listen_from_afar(self) -> list[Event]:
-        """Go on to the next message where Batsim's own messages take time."""
+        """Advance to the next message where Batsim's own messages take time."""
         clock = self.world.clock
         while ended := clock.step():
             clock.short.clear()  # steps end them here
@@ -349,7 +349,7 @@ class Simulation:
         return self._ready and bool(self.world.outbox)
 
     def _told(self) -> list[Event]:
-        """Return what is told to the scheduler, and forget the jobs whose ends that tells."""
+        """Return the events for the scheduler, and forget the jobs whose ends are among them."""
         self._ready = False
         world = self.world
         events, world.outbox = world.outbox, []
@@ -374,7 +374,7 @@ class Simulation:
             self._execution.charge_late_metering()
 
     def _by_round(self, ended: Sequence[Action]) -> tuple[list[Action], list[tuple[int, Action]]]:
-        """Divide what has ended into what is sent at once, and the others with the rounds of their sending.
+        """Divide ended actions into those sent at once, and the others with the rounds of their sending.
 
         SimGrid lets all who wake run in rounds, and in each of them they do one thing that concerns others.
         A host that was switched changes its P-state in the first, its state in the second. The end of a job
@@ -435,7 +435,7 @@ class Simulation:
                 put(item)
 
     def _alone(self, action: Action) -> bool:
-        """Handle the only end of a step at once where the server would take it at once, too.
+        """Handle the only end of a step at once if the server would also take it at once.
 
         This is the usual case, and cheaper than going through the mailbox. Returns whether it was handled.
         """
@@ -545,11 +545,11 @@ class Inputs:
     limit: int = 0
     """Number of the first hosts that are used (0: all)."""
     limit_by_workload: bool = False
-    """Use only as many hosts as the largest ``nb_res`` of the workloads says."""
+    """Use only as many hosts as the largest ``nb_res`` of the workloads."""
     failures: PathLike | None = None
     """File of failures of hosts (`formats.failures`), which no real Batsim has."""
     strict: BatsimFormat | None = None
-    """Version of Batsim; whatever it aborts on is refused, even where the meaning is clear."""
+    """Version of Batsim; whatever it aborts on is rejected, even if the meaning is clear."""
 
     def read(
         self, options: SimulationOptions
@@ -565,7 +565,7 @@ class Inputs:
             master=self.master,
             roles=self.roles,
             limit=min(filter(None, (self.limit, wanted)), default=0),
-            energy=options.energy or new,  # Batsim 5 switches hosts without metering energy, too
+            energy=options.energy or new,  # Batsim 5 also switches hosts without metering energy
             strict=self.strict is not None,
             needs_powers=self.strict is BatsimFormat.BATSIM4,
             natural_order=new,
@@ -585,7 +585,7 @@ class Inputs:
     def _refuse_others(
         self, form: BatsimFormat, workloads: Sequence[Workload], events: Sequence[Sequence[ExternalEvent]]
     ) -> None:
-        """Refuse files of another version of Batsim. Raises InputError."""
+        """Reject files of another version of Batsim. Raises InputError."""
         strange = [w.path for w in workloads if w.profiles and w.form is not form]
         if form is BatsimFormat.BATSIM5:  # the other forwards what it does not know
             strange += [event.where for one in events for event in one if event.text is None]
@@ -611,10 +611,10 @@ def simulation_from_files(
 ) -> Simulation:
     """Read ``inputs``; with a ``prefix``, Batsim's CSV files will be written there.
 
-    ``tell_hosts`` adds to the first message, as properties, what Batsim does not tell of its hosts: in which
-    P-state they start, and their cores. ``note`` is told what the user should know about the files; they are
-    checked together with the ``site``, its ``plans``, the ``windows`` of the run and its ``policy``, where
-    these are known. Raises InputError.
+    ``tell_hosts`` adds to the first message, as properties, what Batsim does not send about its hosts: their
+    initial P-states and their cores. ``note`` is called with each notice on the files; they are checked
+    together with the ``site``, its ``plans``, the ``windows`` of the run and its ``policy``, if these are
+    available. Raises InputError.
     """
     platform, workloads, events = inputs.read(options)
     failures = [] if inputs.failures is None else read_failures(inputs.failures)
@@ -641,10 +641,10 @@ def simulation_from_files(
 
 
 def note_findings(platform: SimGridPlatform, given: RunInputs, note: Callable[[str], None]) -> None:
-    """Tell what the user should know about the files.
+    """Call ``note`` with each notice on the files.
 
-    Raises ConfigError for a rate that is not a number and, where the policy is known, for a production that
-    is no power: to a scheduler elsewhere, Batsim forwards any value.
+    Raises ConfigError for a rate that is not a number and, if the policy is known, for a production that
+    is not a power: to a scheduler elsewhere, Batsim forwards any value.
     """
     for text in platform.notes:
         note(text)
@@ -659,7 +659,7 @@ def note_findings(platform: SimGridPlatform, given: RunInputs, note: Callable[[s
 
 
 def refuse_formulas(workloads: Sequence[Workload]) -> None:
-    """Refuse names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
+    """Reject names that a spreadsheet would run when it opens ``jobs.csv``. Raises InputError."""
     for workload in workloads:
         ids = (job_id.partition("!")[2] for job_id in workload.jobs.ids)
         for kind, texts in (("job id", ids), ("profile", workload.profiles)):
@@ -674,7 +674,7 @@ def refuse_formulas(workloads: Sequence[Workload]) -> None:
 def _round(action: Action, unmetered: int) -> int:
     """Return the round in which the end of an action is sent.
 
-    Metering takes a round for each host; a task that reaches its walltime is cancelled in a round of its own.
+    Metering takes a round for each host; a task that reaches its walltime is cancelled in a separate round.
     """
     if action.kind == SWITCH:
         return SWITCHED

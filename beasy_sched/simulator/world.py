@@ -1,4 +1,4 @@
-"""The state that all parts of the simulator share: clock, hosts, jobs, and what is told next."""
+"""The state that all parts of the simulator share: clock, hosts, jobs, and the next message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from beasy_sched.simulator.simulated_jobs import SimJob, powers
 
 @dataclass(frozen=True)
 class SimulationOptions:
-    """What Batsim's command-line options say."""
+    """Batsim's command-line options."""
 
     energy: bool = False
     """Meter energy and allow P-state changes (``-E``)."""
@@ -39,14 +39,14 @@ class SimulationOptions:
     acknowledge_dynamic_jobs: bool = False
     """Answer a registration with JOB_SUBMITTED (``--acknowledge-dynamic-jobs``)."""
     profile_reuse: bool = False
-    """Whether profiles are reused (``--enable-profile-reuse``): only told to the scheduler, none is
+    """Whether profiles are reused (``--enable-profile-reuse``): only sent to the scheduler, none is
     forgotten."""
     compute_sharing: bool = False
     """Allow several jobs on a host (``--enable-compute-sharing``)."""
     storage_sharing: bool = True
-    """Whether jobs share storage hosts: only told to the scheduler."""
+    """Whether jobs share storage hosts: only sent to the scheduler."""
     forward_unknown_events: bool = False
-    """Whether unknown events are forwarded: only told to the scheduler, since the events file was read with
+    """Whether unknown events are forwarded: only sent to the scheduler, since the events file was read with
     it."""
     sched_config: str = ""
     """Text for the scheduler (``--sched-cfg``)."""
@@ -106,7 +106,7 @@ class World:
         compute_hosts: int,
         latency: Latency | None = None,
     ) -> None:
-        """``platform`` has all hosts that are metered: so many compute hosts, then storage hosts."""
+        """``platform`` has all hosts that are metered: ``compute_hosts``, then storage hosts."""
         self.options = options
         self.energy = options.energy
         self.dialect = dialect
@@ -135,11 +135,11 @@ class World:
         self.stamp = 0.0
         """The clock as Batsim prints it."""
         self.jobs: dict[str, SimJob] = {}
-        """Jobs that have been submitted, and whose end has not been told."""
+        """Jobs that have been submitted, and whose end has not been reported."""
         self.untold: list[SimJob] = []
         """Jobs whose ends are in the outbox."""
         self.outbox: list[Event] = []
-        """Events that the next message will tell."""
+        """Events of the next message."""
         self.switching = 0
         self.calls = 0
         self.fallible: Fallible | None = None
@@ -194,7 +194,7 @@ class World:
             self.tracer.machine_states(self.now, self.machines.counts)
 
     def tell_end(self, job: SimJob) -> None:
-        """Write the row of a job that has ended, and tell the scheduler."""
+        """Write the row of a job that has ended, and report its end to the scheduler."""
         if self.tracer is not None:
             self.tracer.job(job)
         self.untold.append(job)

@@ -33,9 +33,9 @@ class ZmqScheduler:
         timeout_s: float | None = None,
         form: BatsimFormat = BatsimFormat.BATSIM4,
     ) -> None:
-        """Connect to ``endpoint``, whether or not anyone listens yet, and speak as ``form``.
+        """Connect to ``endpoint``, whether or not anyone listens yet, and send messages in ``form``.
 
-        ``timeout_s`` limits the wait for each reply. Raises ConfigError for a bad endpoint.
+        ``timeout_s`` limits the wait for each reply. Raises ConfigError for an invalid endpoint.
         """
         is_new = form is BatsimFormat.BATSIM5
         self._encode = batsim5.encode_message if is_new else batsim4.encode_message
@@ -54,7 +54,7 @@ class ZmqScheduler:
         self._monitor = self._socket.get_monitor_socket(events)
         self._is_connected = False
         self._has_left = False
-        """Whether the scheduler spoken to has closed its connection; one that listens later is another."""
+        """Whether the present scheduler has closed its connection; one that listens later is another."""
         self._has_answered = False
         self.notices: list[str] = []
         """Notices on the scheduler, for the user."""
@@ -70,8 +70,8 @@ class ZmqScheduler:
     def __call__(self, message: Message) -> Reply:
         """Send a message and wait for the reply.
 
-        A reply counts even if the scheduler leaves right after it. The reply to SIMULATION_ENDS is not
-        needed: where none comes, an empty one is returned, and `notices` tells why.
+        A reply counts even if the scheduler disconnects right after it. The reply to SIMULATION_ENDS is not
+        needed: if none arrives, an empty one is returned, and `notices` has the reason.
 
         Raises PeerError when the scheduler vanishes or exceeds the time limit, ProtocolError when its
         reply cannot be read.
@@ -91,7 +91,7 @@ class ZmqScheduler:
         return self._decode(raw)
 
     def greet(self, init: bytes) -> batsim5.Hello:
-        """Begin as Batsim 5 does: send the text for the scheduler, and return how that introduces itself.
+        """Begin as Batsim 5 does: send the text for the scheduler, and return its introduction.
 
         Raises PeerError and ProtocolError as above.
         """
@@ -100,12 +100,12 @@ class ZmqScheduler:
     def _ask(self, message: bytes) -> bytes:
         if self._sees_it_leave() and self._has_answered:
             raise self._gone()
-        self._has_left = False  # where one came and went before it was told anything, another one will do
+        self._has_left = False  # one that left before it received anything may be replaced
         self._send(message)
         deadline = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         while (reply := self._taken(self._poller.poll(_TICK_MS))) is None:
             if self._sees_it_leave():
-                # The end of the connection may be seen before a reply that came ahead of it.
+                # The end of the connection may be detected before a reply that was sent earlier.
                 if (reply := self._taken([(self._socket, self._socket.poll(_GRACE_MS))])) is not None:
                     break
                 raise self._gone()
@@ -117,10 +117,10 @@ class ZmqScheduler:
         return reply
 
     def _send(self, message: bytes) -> None:
-        """Send a message, or have it wait for whoever comes, without blocking.
+        """Send a message, or queue it for the next scheduler that connects, without blocking.
 
-        ZeroMQ has nowhere to put it once it has given a connection up, as it does where something else than
-        ZeroMQ listened, spoke, and hung up: then the endpoint is connected to anew.
+        ZeroMQ cannot queue it once it has given up a connection, as it does if a program without ZeroMQ
+        listened, sent something, and disconnected: then the endpoint is connected again.
         """
         while True:
             try:
@@ -132,7 +132,7 @@ class ZmqScheduler:
                 return
 
     def _taken(self, ready: list[tuple[Any, int]]) -> bytes | None:
-        """Return the reply, once there is one: what has no envelope is dropped by ZeroMQ, after it was ready.
+        """Return the reply if there is one: ZeroMQ drops a message without envelope after it was ready.
 
         Raises PeerError for a reply of several frames.
         """
@@ -151,7 +151,7 @@ class ZmqScheduler:
     def _sees_it_leave(self) -> bool:
         """Read the connection's events; return whether the scheduler has closed it.
 
-        A connection that ends before its handshake was never told anything: the message waits for the next.
+        A connection that ends before its handshake received nothing: the message waits for the next.
         """
         while self._monitor.poll(0):
             event = recv_monitor_message(self._monitor)["event"]
@@ -161,7 +161,7 @@ class ZmqScheduler:
         return self._has_left
 
     def _gone(self) -> PeerError:
-        return PeerError(f"the scheduler at {self.endpoint} has gone away in the middle of the simulation")
+        return PeerError(f"the scheduler at {self.endpoint} disconnected during the simulation")
 
     def close(self) -> None:
         """Close the connection."""

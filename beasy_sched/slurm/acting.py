@@ -53,7 +53,7 @@ class Acting(Bridge):
         on_kill: OnKill = "cancel",
         on_reject: OnReject = "hold",
     ) -> None:
-        """As `Bridge`; ``on_kill`` and ``on_reject`` are the treatment of killed and rejected jobs.
+        """Begin as `Bridge`; ``on_kill`` and ``on_reject`` are the treatment of killed and rejected jobs.
 
         ``adopts``: jobs that an earlier bridge started are announced to the scheduler; otherwise, because
         Batsim has no message for it, their hosts are out of service until they end.
@@ -250,7 +250,7 @@ class Acting(Bridge):
         return self._ask(now_s, a.SwitchOff if falls.all() else a.SwitchOn, hosts.ids)
 
     def failed(self, now_s: float, action: a.ClusterAction, why: str) -> None:
-        """As `Bridge.failed`; a job that cannot be started is withdrawn from the scheduler."""
+        """Extend `Bridge.failed`: a job that cannot be started is withdrawn from the scheduler."""
         super().failed(now_s, action, why)
         if isinstance(action, a.StartJob):
             tracked = self.tracked.get(action.job)

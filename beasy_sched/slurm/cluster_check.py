@@ -157,7 +157,7 @@ def _version(found: SlurmFacts) -> Iterator[Finding]:
 
 
 def _power_saving(found: SlurmFacts) -> Iterator[Finding]:
-    """Without it, ``scontrol update ... State=POWER_DOWN`` is refused."""
+    """Check power saving, without which Slurm rejects ``scontrol update ... State=POWER_DOWN``."""
     config = found.config
     text = config.get("SuspendTime", "NONE")
     number = re.match(r"\d+", text)

@@ -59,7 +59,7 @@ class PastJob(Struct, frozen=True, gc=False):
     submit_s: float | None
     """Time of submission, s since 1970, as all times here; None if unknown."""
     start_s: float | None
-    """None for a job that has not started."""
+    """Time of the start; None for a job that has not started."""
     end_s: float | None
     limit_s: float | None
     """Its time limit; None without one."""

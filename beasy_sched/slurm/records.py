@@ -103,7 +103,7 @@ class SlurmJob(Struct, frozen=True):
     node_count: int = 1
     """Number of nodes that the job requests."""
     time_limit_s: float | None = None
-    """None without a limit."""
+    """Time limit, s; None without one."""
     submit_s: float = 0.0
     """Time of submission, s since 1970, as all times here; 0 if unknown."""
     eligible_s: float = 0.0

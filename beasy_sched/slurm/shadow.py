@@ -45,7 +45,7 @@ class Shadow(Bridge):
     acts = False
 
     def __init__(self, platform: Platform, partition: str, *, epoch_s: float) -> None:
-        """As `Bridge`."""
+        """Begin as `Bridge` does."""
         super().__init__(platform, partition, epoch_s=epoch_s)
         self.compared: dict[str, ShadowJob] = {}
         """Every job that was submitted, by Slurm's id."""

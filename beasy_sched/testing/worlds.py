@@ -339,7 +339,7 @@ def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> W
     except InputError:
         if (lost := _without_return(world, witness)) is None:
             raise
-        raise HostsLost(lost, "that left while they were switched on or off came back") from None
+        raise HostsLost(lost, "that left while they were switched on or off returned") from None
     except DecisionRefused:
         if (stayed := _without_leaving_now(world, witness)) is None:
             raise

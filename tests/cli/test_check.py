@@ -110,7 +110,7 @@ def test_power_that_ends_before_the_run(place: Path, capsys: pytest.CaptureFixtu
     assert codes(place, capsys, "--windows", "4") == ["power-short"]
     assert check(place, "--windows", "4") == 1
     out = " ".join(capsys.readouterr().out.split())
-    assert "the power covers 72 h, the run needs 96 h: its last value, 1 kW, is kept" in out
+    assert "the power covers 72 h, the run needs 96 h: its last value, 1 kW, is used" in out
 
 
 def test_events_that_batsim_may_play_in_another_order(
@@ -249,7 +249,7 @@ def test_power_without_a_site(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert codes(place, capsys, site="") == ["power-unused"]
     assert codes(place, capsys, site="", p="", w="") == []  # a file by itself is no run
     (told,) = simulated(place, capsys)
-    assert "power is announced, but without a site it is ignored" in told
+    assert "power events are ignored because no site is given" in told
     assert "pass --site FILE" in told
     assert simulated(place, capsys, "--site", str(place / "site.toml")) == []
 
@@ -272,8 +272,8 @@ def test_missing_power_is_told_once(place: Path, capsys: pytest.CaptureFixture[s
     ("capacity_kwh", "code", "told"),
     [
         (10, None, ""),
-        (60_000, "battery-large", "60000 kWh, which would feed FULL for 4,357 days"),
-        (0.005, "battery-small", "0.005 kWh, which would feed FULL for 31 s only"),
+        (60_000, "battery-large", "60000 kWh, enough to supply FULL for 4,357 days"),
+        (0.005, "battery-small", "0.005 kWh, enough to supply FULL for 31 s only"),
     ],
 )
 def test_a_battery_of_another_unit(

@@ -84,9 +84,9 @@ def test_what_explain_says_of_it(place: Path, capsys: Out) -> None:
     assert exit_code("explain", run, "--at", "5000") == 0
     step = told(capsys)
     assert "Servers lost" in step
-    assert "2 servers (2-3). They were said to be out of service; 2 hosts of them had a job." in step
+    assert "2 servers (2-3). They were reported out of service; 2 hosts of them had a job." in step
     assert exit_code("explain", run, "--job", "three") == 0
-    assert "2 of its 3 hosts were lost. They were said to be out of service" in (story := told(capsys))
+    assert "2 of its 3 hosts were lost. They were reported out of service" in (story := told(capsys))
     assert "01:23:20 It failed because some of its hosts were lost, after 1 h 01 min" in story
     assert exit_code("explain", run, "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["servers_lost"]) == len(log(place))

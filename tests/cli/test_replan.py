@@ -215,7 +215,7 @@ def test_what_a_run_leaves_of_its_plans(ran: Path, capsys: pytest.CaptureFixture
     assert exit_code("plan", "show", f"{ran}_plan.msgpack") == 0
     assert "plan 2, requested at 15.9167 h" in capsys.readouterr().out
     assert exit_code("explain", str(ran), "--at", "10h") == 0
-    assert "Plan 1 counts from 08:00:00 on." in " ".join(capsys.readouterr().out.split())
+    assert "Plan 1 applies from 08:00:00." in " ".join(capsys.readouterr().out.split())
 
 
 def written(prefix: Path) -> dict[str, bytes]:

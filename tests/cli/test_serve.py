@@ -223,7 +223,7 @@ def test_a_site_on_a_platform_without_powers_is_refused_at_once(tmp_path: Path, 
     platform = tmp_path / "platform.xml"
     platform.write_text(NO_POWERS)
     line = refused(capfd, "-p", str(platform), "--site", "default")
-    assert line.startswith("beasy-sched: the hosts have no wattage_per_state: a site requires powers")
+    assert line.startswith("beasy-sched: the hosts have no wattage_per_state, which --site requires")
 
 
 @pytest.mark.slow

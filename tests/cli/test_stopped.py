@@ -323,7 +323,8 @@ def test_killed_at_random_moments(place: Path, out: Path, command: str) -> None:
         sound(out)
         if struck.returncode == 1:
             assert all("Traceback" not in text for text in said), "\n".join(said)
-            assert any("stopped by" in text or "has gone away" in text for text in said), "\n".join(said)
+            reasons = ("stopped by", "disconnected during")
+            assert any(reason in text for text in said for reason in reasons), "\n".join(said)
             assert {path.stat().st_ino for path in out.glob(".*.part")} <= hidden
     processes = begin()
     end(processes)

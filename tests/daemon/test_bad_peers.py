@@ -30,9 +30,9 @@ LATER = [
     (b"", "malformed message: it is empty"),
     (
         raw(e.SimulationBegins(2.0, resources(4))),
-        "a second SIMULATION_BEGINS came in the middle of a simulation",
+        "unexpected second SIMULATION_BEGINS",
     ),
-    (raw(e.RequestedCall(0.5)), "time runs backwards: a message for 0.5 s came after 1.0 s"),
+    (raw(e.RequestedCall(0.5)), "simulated time decreased: message at 0.5 s after 1.0 s"),
     (raw(job("a", at=2.0)), "job w0!a was submitted twice"),
     (
         raw(e.JobCompleted(2.0, "w0!x", e.JobEnd.SUCCESS, HostSet.of([0]))),
@@ -80,7 +80,7 @@ def with_members(name: str, size: int) -> e.JobSubmitted:
     [
         ("MOST_JOBS", 3, "more than 3 jobs were submitted: no simulation has that many"),
         ("MOST_JOBS_AT_ONCE", 3, "more than 3 jobs wait, run or have terms: no simulation has that many"),
-        ("MOST_KEPT", 400, "the ids and members of jobs have more than 200 characters together"),
+        ("MOST_KEPT", 400, "the ids and fields of jobs have more than 200 characters together"),
     ],
 )
 def test_more_jobs_than_are_kept(
@@ -104,7 +104,7 @@ def test_a_job_with_endless_members(tmp_path: Path) -> None:
         peer.ask(BEGIN)
         peer.ask(raw(with_members("a", LONGEST_JOB - 100)))
         peer.socket.send(raw(with_members("b", LONGEST_JOB)))
-        daemon.failed(f"job w0!b has more than {LONGEST_JOB:,} characters of members")
+        daemon.failed(f"job w0!b has more than {LONGEST_JOB:,} characters in its fields")
     assert daemon.files() == ["run_failed_decisions.jsonl", "run_failed_summary.json"]
     assert daemon.summary("run_failed")["jobs"]["submitted"] == 1
 
@@ -132,7 +132,7 @@ def test_what_is_odd_and_yet_allowed(tmp_path: Path, capfd: Capture) -> None:
     assert summary["jobs"]["rejected"] == 1
     no_site, *unknown = sorted(summary["warnings"])
     assert len(unknown) == 2
-    assert no_site.startswith("power is announced, but without a site it is ignored")
+    assert no_site.startswith("power events are ignored because no site is given")
     assert "'NEWS'" in unknown[0]
     assert "version" in unknown[1]
 

@@ -147,7 +147,7 @@ def test_peers_that_do_not_begin(
     ("messages", "error"),
     [
         ([START, BEGINS, END], "event_type"),
-        ([START, BEGINS, said(1.0, job("a")), said(0.5, e.SimulationEnds(0.5))], "time runs backwards"),
+        ([START, BEGINS, said(1.0, job("a")), said(0.5, e.SimulationEnds(0.5))], "simulated time decreased"),
         ([BEGIN, raw(job("a")), START], "not JSON"),
     ],
 )

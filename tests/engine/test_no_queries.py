@@ -69,7 +69,7 @@ def test_a_policy_that_does_nothing_but_measure_is_stopped() -> None:
         def schedule(self, view: View) -> list[Action]:
             return [MeasureEnergy()]
 
-    with pytest.raises(PolicyError, match=r"measured energy.*the run would never end"):
+    with pytest.raises(PolicyError, match=r"measured energy.*endless loop"):
         begun(Curious())
 
 

@@ -30,7 +30,7 @@ def test_power_without_a_site_is_told_once() -> None:
     talk.at(0.0, power(0.0))
     talk.at(60.0, power(60.0))
     (told,) = talk.session.warnings
-    assert "without a site it is ignored" in told
+    assert "power events are ignored because no site is given" in told
     site = Talk(site=small_battery(), energy=EnergySource.MODEL)
     site.at(0.0, power(0.0))
     assert site.session.warnings == []

@@ -31,7 +31,7 @@ def test_power_that_ends_before_the_run() -> None:
     assert site_run(3) == site_run(4) == []
     (told,) = site_run(2)
     assert told.startswith(
-        "the power covers 0.03333 h, the run needs 0.05 h: its last value, 0.1 kW, is kept"
+        "the power covers 0.03333 h, the run needs 0.05 h: its last value, 0.1 kW, is used"
     )
     assert site_run(2, inputs_checked=True) == []  # whoever has looked at the file has said so
 
@@ -50,8 +50,7 @@ def test_jobs_far_shorter_than_their_walltime() -> None:
     assert shares(40.0) == []
     (told,) = shares(100.0)
     assert (
-        told
-        == "the median job runs for 1 % of its walltime: are the workload's flops meant for this platform?"
+        told == "the median job runs for 1 % of its walltime: was the workload generated for this platform?"
     )
     assert shares(100.0, inputs_checked=True) == []
 

@@ -68,7 +68,7 @@ def test_a_difference_is_told_once_with_time_and_both_values() -> None:
     other = {"import_price_per_kwh": 0.5}
     assert warnings(told({}, other, other)) == [
         "grid.price: at 60 s, 0.5 per kWh was announced, but the site file has 0.2:"
-        " what is announced counts, here and later"
+        " announced values take precedence, here and later"
     ]
     both = {"import_price_per_kwh": 0.5, "carbon_g_per_kwh": 0.0}
     assert [text.split(" ")[0] for text in warnings(told(both, both))] == ["grid.price:", "grid.carbon:"]

@@ -171,7 +171,7 @@ def test_a_planner_that_fails_loses_nothing(prepared: Prepared, policy: str, fat
     assert sum(session.outcomes.counts().values()) == session.submitted
     failed = replanning.count(PlanOutcome.FAILED) + replanning.count(PlanOutcome.LATE)
     assert failed >= 1
-    assert [w for w in session.warnings if "the one before stays in effect" in w]
+    assert [w for w in session.warnings if "the previous one stays in effect" in w]
     told = [line for line in ran.lines if line[1] == "plan"]
     assert len(told) == len(replanning.done)
     if fate == "second":

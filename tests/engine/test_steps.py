@@ -47,7 +47,7 @@ def test_production_missing_at_time_0_is_taken_as_0_with_a_warning() -> None:
     assert talk.policy.asked == []
     talk.at(0.001, e.RequestedCall(0.001))
     assert talk.policy.asked == [0.001]
-    assert "no production was announced by time 0" in talk.session.power.warnings[0]
+    assert "no power event at time 0" in talk.session.power.warnings[0]
     assert talk.session.view.budget.renew_w == 0.0
     talk.at(60.001, e.RequestedCall(60.001))
     assert record(talk).renew_w == 0.0

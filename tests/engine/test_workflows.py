@@ -61,7 +61,7 @@ def test_a_member_that_cannot_be_read_refuses_the_job() -> None:
     talk = Talk()
     assert talk.at(1.0, came(1.0, "b", deadline_s="soon")) == [d.RejectJob(1.0, "w0!b")]
     assert talk.session.warnings == [
-        "job w0!b was refused: deadline_s: found 'soon', expected a number of 0 or more"
+        "job w0!b was rejected: deadline_s: found 'soon', expected a number of 0 or more"
     ]
 
 
@@ -70,7 +70,7 @@ def test_a_job_that_waits_for_none_that_comes_is_postponed() -> None:
     talk.run_job(0.0, "a", "0")
     assert talk.at(1.0, came(1.0, "b", after=["none"])) == []
     assert talk.at(2.0, no_more(2.0)) == [d.RejectJob(2.0, "w0!b")]
-    assert talk.session.warnings == ["job w0!b waits for jobs that never come: w0!none"]
+    assert talk.session.warnings == ["job w0!b depends on jobs that were never submitted: w0!none"]
     assert talk.session.outcomes.counts()[JobState.POSTPONED.value] == 1
 
 

@@ -200,7 +200,7 @@ def test_without_the_file_the_daemon_warns(tmp_path: Path) -> None:
         return session.warnings
 
     (told,) = told_with(own)
-    assert "waking one counts as instantaneous" in told
+    assert "waking is assumed instantaneous" in told
     assert "no speed_per_state of host 'host0'" in told
     assert told.endswith("pass Batsim's platform file with -p FILE")
     assert told_with(own, read_simgrid_platform(own, master="none").platform) == []

@@ -51,8 +51,8 @@ def test_a_job_that_did_not_wait_for_a_lower_phase(tmp_path: Path) -> None:
     log.write_text(log.read_text("utf-8") + json.dumps(line) + "\n", "utf-8")
     assert shown("""
         Workflow and deadline
-          00:00:20  A job of phase 0 of its workflow was submitted only now: it did not wait for
-                    that one.
+          00:00:20  A job of the earlier phase 0 of its workflow was submitted too late to be
+                    waited for.
     """) in text(explain_job(prefix, "a"))
 
 
@@ -97,9 +97,9 @@ def test_a_job_that_was_backfilled_and_killed(tmp_path: Path) -> None:
                     run past that time, on hosts that the reservation does not need (1).
 
         End
-          00:05:00  The storage guard found too little energy for the step: 15 Wh needed, 10 Wh to
-                    be had, 5 Wh missing, at 20.00 % of charge. Its end saves 7.92 Wh. It had
-                    spent 1.39 Wh: those that have spent least go first.
+          00:05:00  The storage guard found a shortage in this step: 15 Wh required, 10 Wh
+                    available, 5 Wh short, at 20.00 % of charge. Killing it saves 7.92 Wh. It had
+                    used 1.39 Wh; jobs that have used least are killed first.
           00:05:00  It was killed after 50 s; its hosts used 1.39 Wh.
 """)
 
@@ -138,9 +138,9 @@ def test_without_jobs_csv(tmp_path: Path) -> None:
                     run past that time, on hosts that the reservation does not need (1).
 
         End
-          00:05:00  The storage guard found too little energy for the step: 15 Wh needed, 10 Wh to
-                    be had, 5 Wh missing, at 20.00 % of charge. Its end saves 7.92 Wh. It had
-                    spent 1.39 Wh: those that have spent least go first.
+          00:05:00  The storage guard found a shortage in this step: 15 Wh required, 10 Wh
+                    available, 5 Wh short, at 20.00 % of charge. Killing it saves 7.92 Wh. It had
+                    used 1.39 Wh; jobs that have used least are killed first.
 """)
 
 

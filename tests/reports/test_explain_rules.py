@@ -147,10 +147,10 @@ def test_every_sentence_is_of_a_rule_that_some_policy_names() -> None:
     no_hosts = ("reject", "asks for no host")  # Batsim 5 may send such a job; no job of these worlds is one
     assert sentence(*no_hosts, {"hosts_asked": 0}) == ENGINE_WORDS[no_hosts].sentence
     withdrawn = ("reject", WITHDRAWN)  # only a real cluster says so
-    told = "Its user, or an administrator, took it out of the queue, after 5 s of waiting."
+    told = "It was cancelled by its user or an administrator after 5 s of waiting."
     assert sentence(*withdrawn, {"waited_s": 5.0}) == told
     runs = ("start", RUNS)  # so does this
-    assert sentence(*runs, {}) == "It was started before this run began, which took it over."
+    assert sentence(*runs, {}) == "It was already running when this run started."
     waiting = ("waiting", STILL_WAITING)  # and this, runs that end early
     assert sentence(*waiting, {"waited_s": 5.0}).endswith("ended early, after 5 s of waiting.")
     assert said | {no_hosts, withdrawn, runs, waiting} == RULES
@@ -230,9 +230,9 @@ def test_the_rules_that_the_page_shows_exist() -> None:
                 "saves_j": 216_000.0,
                 "spent_j": 1.8e7,
             },
-            "The storage guard found too little energy for the step: 200 Wh needed, 100 Wh to be had, 100 Wh"
-            " missing, at 20.00 % of charge. After what idle servers save, 50 Wh were to be found. Its end"
-            " saves 60 Wh. Every running job is killed then; it had spent 5 kWh.",
+            "The storage guard found a shortage in this step: 200 Wh required, 100 Wh available, 100 Wh"
+            " short, at 20.00 % of charge. After putting idle servers to sleep, 50 Wh were still missing."
+            " Killing it saves 60 Wh. In this mode every running job is killed; it had used 5 kWh.",
         ),
         (
             "compensate",

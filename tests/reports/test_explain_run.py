@@ -26,16 +26,16 @@ OVERVIEW = """\
 Run {prefix}
 
 Why jobs waited: 0.3 job-hours of 3 jobs
-  0.2 job-hours (77 %) of 2 jobs: others were before them in the queue.
+  0.2 job-hours (77 %) of 2 jobs: waiting behind other jobs in the queue.
   0.1 job-hours (23 %) of 1 job: not enough free hosts (had a reservation).
 
 Longest waits
   00:00:30  w0!d, 2 hosts: waited 9 min 30 s and never started; the run ended at 00:10:00.
-            Why: others were before them in the queue.
+            Why: waiting behind other jobs in the queue.
   00:00:20  w0!b, 1 host: waited 3 min 50 s, started at 00:04:10. Why: not enough free
             hosts (had a reservation).
-  00:00:30  w0!c, 1 host: waited 3 min 40 s, started at 00:04:10. Why: others were before
-            them in the queue.
+  00:00:30  w0!c, 1 host: waited 3 min 40 s, started at 00:04:10. Why: waiting behind
+            other jobs in the queue.
 
 Jobs killed: 1
   00:05:00  w0!c: by the storage guard, for lack of energy, 5 Wh short in this step,
@@ -79,8 +79,8 @@ def test_without_jobs_csv_the_log_says_when_jobs_came(tmp_path: Path) -> None:
 def test_all_kills_and_the_longest_waits(tmp_path: Path) -> None:
     prefix = write_run(tmp_path)
     killed = " ".join(" ".join(lines_of(explain_killed(prefix))).split())
-    assert "00:05:00 w0!c on 1 host after 50 s. The storage guard found too little energy" in killed
-    assert "It had spent 1.39 Wh" in killed
+    assert "00:05:00 w0!c on 1 host after 50 s. The storage guard found a shortage" in killed
+    assert "It had used 1.39 Wh" in killed
     (wait,) = explain_waits(prefix, 1).data["longest_waits"]
     assert (wait["job"], wait["refused_for"], wait["waited_s_by_rule"]) == ("w0!d", RUN_OVER, {QUEUED: 570.0})
 
@@ -132,13 +132,14 @@ def test_every_rule_has_its_words() -> None:
 
 def test_reasons_in_the_summary_of_a_run() -> None:
     assert (
-        in_words("rejected", "asks for more hosts than there are", 4) == "ask for more than the 4 hosts here"
+        in_words("rejected", "asks for more hosts than there are", 4)
+        == "request more than the 4 hosts of the platform"
     )
     assert in_words("killed", "a rule of one's own") == "a rule of one's own"
     rows = reason_rows("postponed", {"": 3, "ends after the last window": 13}, 4)
     assert rows == [
         ("    walltime exceeds the planned horizon", "13"),
-        ("    others were before them in the queue", "3"),
+        ("    waiting behind other jobs in the queue", "3"),
     ]
     assert reason_rows("postponed", {"": 3}, 4) == []
 

@@ -57,9 +57,9 @@ def test_a_step_without_enough_energy_and_past_the_plan(tmp_path: Path) -> None:
           00:05:00  1 server to sleep. Job w0!c ran there and is killed.
 
         Jobs killed: 1
-          00:05:00  w0!c. The storage guard found too little energy for the step: 15 Wh needed, 10
-                    Wh to be had, 5 Wh missing, at 20.00 % of charge. Its end saves 7.92 Wh. It
-                    had spent 1.39 Wh: those that have spent least go first.
+          00:05:00  w0!c. The storage guard found a shortage in this step: 15 Wh required, 10 Wh
+                    available, 5 Wh short, at 20.00 % of charge. Killing it saves 7.92 Wh. It had
+                    used 1.39 Wh; jobs that have used least are killed first.
 """)
 
 

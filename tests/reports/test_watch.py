@@ -193,7 +193,7 @@ def test_where_there_is_no_terminal_a_note_says_so(
 ) -> None:
     assert exit_code("simulate", *inputs_of(site), "--watch", "--json") == 0
     out, err = capfd.readouterr()
-    assert err.count("warning: --watch is ignored: the standard error is not a terminal\n") == 1
+    assert err.count("warning: --watch is ignored: stderr is not a terminal\n") == 1
     assert out.startswith("{")
 
 

@@ -26,7 +26,7 @@ class Backup(NamedTuple):
     fuel_cell_w: FloatArray
     """Planned power of a fuel cell that is reduced while the battery is above its planned level."""
     planned_j: FloatArray
-    """That level at the end of each cell."""
+    """Planned level at the end of each cell."""
     import_w: FloatArray | None = None
     """Maximum power of a grid; None without a grid."""
 

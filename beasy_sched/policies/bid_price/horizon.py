@@ -76,7 +76,7 @@ class ForeseenSteps(NamedTuple):
     held_w: FloatArray
     """Further power of a fuel cell, as long as the battery is not above its planned level."""
     planned_j: FloatArray
-    """That level at the end of each step, J."""
+    """Planned level at the end of each step, J."""
     flops: FloatArray | None
     """Work of all jobs that run then, flops/s; None without a demand forecast."""
 

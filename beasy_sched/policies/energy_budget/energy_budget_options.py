@@ -39,9 +39,9 @@ class EnergyBudgetOptions(Options, frozen=True):
     """Energy for the period: a share of the energy of all hosts when computing (``0.6``, ``"60%"``), an
     amount (``"500 kWh"``, ``"1.2e12 J"``), or ``"inf"`` for no limit. None: no budget and no period."""
     period_start: float | str = 0.0
-    """When the period starts, counted from time 0: seconds, or a duration such as ``"2d"``."""
+    """Start of the period, counted from time 0: seconds, or a duration such as ``"2d"``."""
     period_end: float | str | None = None
-    """When the period ends; required with a budget."""
+    """End of the period; required with a budget."""
     monitoring: float | str = 600.0
     """Interval between measurements of the energy used."""
     shutdown: Shutdown = "none"
