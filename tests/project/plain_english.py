@@ -140,12 +140,12 @@ class Exception_(NamedTuple):
 RULE = "name of a rule in the decision log, which is an interface"
 
 EXCEPTIONS: tuple[Exception_, ...] = (
-    Exception_("beasy_sched/engine/rolling.py", "planned anew", RULE),
+    Exception_("beasy_sched/engine/replanning.py", "planned anew", RULE),
     Exception_("beasy_sched/engine/session.py", "waits for jobs that never come", RULE),
-    Exception_("beasy_sched/engine/words.py", "planned anew", RULE),
-    Exception_("beasy_sched/engine/words.py", "waits for jobs that never come", RULE),
+    Exception_("beasy_sched/engine/session_words.py", "planned anew", RULE),
+    Exception_("beasy_sched/engine/session_words.py", "waits for jobs that never come", RULE),
     Exception_("beasy_sched/policies/greenslot/planning.py", "its workflow was refused", RULE),
-    Exception_("beasy_sched/policies/greenslot/words.py", "its workflow was refused", RULE),
+    Exception_("beasy_sched/policies/greenslot/greenslot_words.py", "its workflow was refused", RULE),
     Exception_("beasy_sched/reports/explain_time.py", "planned anew", RULE),
     Exception_("beasy_sched/testing/invariants.py", "waits for jobs that never come", RULE),
 )
