@@ -123,7 +123,7 @@ _TIME: Final[dict[str, Any]] = {"type": parsed(parse_duration), "metavar": "TIME
 
 
 def _filter_option(field: str) -> Any:
-    read = parsed(_numbers(ANY_WHOLE, "a list of whole numbers such as 1,5"))
+    read = parsed(_numbers(ANY_WHOLE, "a list of integers such as 1,5"))
     return option(f"Keep only jobs with these values of {field}.", type=read, metavar="N,...")
 
 
@@ -291,7 +291,7 @@ def workload(
 
     A trace in the Standard Workload Format (Parallel Workloads Archive) may be plain or gzip. A job asks for
     ceil(processors / cores-per-host) hosts and computes run time x reference speed flops on each.
-    Rows that cannot be read or used are counted, by reason, in a summary on the standard error.
+    Rows that cannot be read or used are counted, by reason, in a summary on stderr.
 
     \b
     Examples:
@@ -312,7 +312,7 @@ def workload(
 
     \b
     Weeks cut by the energy-budget study's script have the jobs that were running at 0 and those that
-    waited at 0.1: they are kept as they are; --from 1 leaves them out. To cut weeks in this way
+    waited at 0.1: they are kept unchanged; --from 1 omits them. To cut weeks in this way
     yourself, use --carry-over.
     """
     if argument is not None and given.swf is not None:

@@ -1,6 +1,6 @@
 """Whole files or none: what is written appears under its name only when it is complete.
 
-Until then it is beside that name as ``.NAME.part`` (``.NAME.1.part`` where several write the same file),
+Until then it is next to that name as ``.NAME.part`` (``.NAME.1.part`` where several write the same file),
 locked for as long as its writer lives: that is how leftovers of a killed process are recognized; the next
 writer of the file removes them. Files of a `FileSet` get their names together.
 
@@ -39,7 +39,7 @@ _OLD_FILE = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK",
 def write_atomic(
     path: PathLike, content: Content | Iterable[Content], folder: HeldFolder | None = None
 ) -> None:
-    """Write ``content`` (one text or many pieces; text as UTF-8) to ``path``, whole or not at all.
+    """Write ``content`` (one text or many pieces; text as UTF-8) to ``path`` atomically.
 
     Raises InputError, naming ``path``, where it cannot be written. A piece that fails to be made
     leaves an older file as it was.
@@ -423,7 +423,7 @@ def _open_part(folder: HeldFolder, name: str, *, alone: bool) -> tuple[str, Bina
 
 
 def _is_being_written(part: str, folder: HeldFolder) -> bool:
-    """Whether the writer of a temporary file lives. Raises OSError for what is no file that can be opened."""
+    """Whether the writer of a temporary file lives. Raises OSError if the file cannot be opened."""
     descriptor = folder.open(part, _OLD_FILE)
     try:
         return _lock(descriptor) is False
@@ -443,7 +443,7 @@ def _remove(name: str, folder: HeldFolder) -> None:
 
 
 def _check_stored(descriptor: int) -> None:
-    """Raise OSError where the file system has no room: some tell only when a file is closed."""
+    """Raise OSError where the file system has no room: some report this only when a file is closed."""
     try:
         copy = os.dup(descriptor)
     except OSError:  # too many files are open: the file's own end must do

@@ -141,7 +141,7 @@ def named_machines(text: object) -> HostSet:
 def merge_events(files: Sequence[Sequence[ExternalEvent]]) -> list[ExternalEvent]:
     """Put the events of several files, each sorted as Batsim plays it, into the order of a run.
 
-    Each file has a sender of its own, which waits from one of its timestamps to the next; of events with the
+    Each file has its own sender, which waits from one of its timestamps to the next; of events with the
     same timestamp, those come first whose senders have waited longest.
     """
     positions = [0] * len(files)
@@ -212,7 +212,7 @@ def power_event_lines(
 def event_lines_for(form: BatsimFormat, path: PathLike, data: bytes) -> Iterator[str]:
     """Convert an events file whose contents are ``data``, line by line (each with its line end).
 
-    Lines of that form already stay as they are. Where machines come and go, lines for Batsim 5 are in the
+    Lines already of that form stay unchanged. If machines leave and return, lines for Batsim 5 are in the
     order in which Batsim 4 plays them, since Batsim 5 keeps that of the file. Raises InputError.
     """
     events = [*_lines(path, data)]

@@ -31,7 +31,7 @@ from beasy_sched.structs import check_numbers, has_usual_numbers
 _TIME: Final = Range(0, LATEST_S)
 
 NO_WALLTIME = -1
-"""Walltimes in a file that stand for no time limit."""
+"""Walltimes in a file that mean no time limit."""
 
 
 class WorkloadJob(Struct, gc=False):
@@ -174,7 +174,7 @@ def _are_whole(numbers: Sequence[float | int]) -> BoolArray:
 
 
 class FileJob(Struct, forbid_unknown_fields=True, gc=False):
-    """A job in a file that has no members beside those that Batsim knows."""
+    """A job in a file that has no members other than those that Batsim knows."""
 
     id: str | int
     subtime: float | int
@@ -202,7 +202,7 @@ class FileJobs:
     own: Sequence[dict[str, Any]]
     """Further members of each job; empty where none has any."""
     names: int | None
-    """Number of names in the objects of the jobs; None where that is not known."""
+    """Number of names in the objects of the jobs; None where that is unknown."""
 
     @classmethod
     def plain(cls, jobs: Sequence[FileJob]) -> FileJobs:
@@ -254,7 +254,7 @@ def read_jobs(name: str, file: FileJobs, form: BatsimFormat) -> tuple[JobColumns
 
 
 def _sound_columns(name: str, file: FileJobs, form: BatsimFormat) -> JobColumns | None:
-    """Return the jobs of a file in which nothing is odd; None for a file that needs a look at each job."""
+    """Return the jobs of a file without unusual ones; None if its jobs must be checked one by one."""
     jobs = file.known
     if len(jobs) < len(file.jobs) or (file.own and form is BatsimFormat.BATSIM5):  # which drops members
         return None
@@ -321,7 +321,7 @@ def _one_by_one(
 def _check_limit_of_batsim5(job_id: object, walltime: object) -> None:
     if walltime == NO_WALLTIME:
         raise WorkloadError(
-            f"job {job_id!r}: 'walltime' is {NO_WALLTIME}, which Batsim 5 refuses: leave it out where there"
+            f"job {job_id!r}: 'walltime' is {NO_WALLTIME}, which Batsim 5 refuses: omit it where there"
             " is no limit"
         )
 
@@ -433,7 +433,7 @@ def _renamed(value: Any, job_id: str) -> Any:
 
 
 def check_terms(jobs: JobColumns) -> None:
-    """Check deadlines and workflows: what the scheduler would refuse when the jobs come.
+    """Check deadlines and workflows: what the scheduler would reject on submission.
 
     Raises WorkloadError.
     """

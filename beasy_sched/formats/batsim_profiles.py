@@ -2,7 +2,7 @@
 
 Of the execution profiles, ``delay``, ``parallel_homogeneous``, ``parallel_homogeneous_total`` and
 ``parallel`` without communication are modelled, and ``composed`` sequences of them. Everything else is
-refused by name.
+rejected by name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OLD_NAMES = {
 
 
 class WorkloadError(ValueError):
-    """A job or profile is wrong, or of a sort that is not simulated: the text says which and why."""
+    """A job or profile is wrong, or of a sort that is not simulated: the text states which and why."""
 
 
 class ProfileNotModelled(WorkloadError):
@@ -70,7 +70,7 @@ class Homogeneous(Profile):
 
 @dataclass(frozen=True, slots=True)
 class Parallel(Profile):
-    """A computation of its own on every host."""
+    """A separate computation on every host."""
 
     flops: tuple[float, ...]
     """Flops of each executor, in the order of the allocation."""
@@ -172,8 +172,7 @@ def _composed(name: str, code: int, raw: Mapping[str, Any]) -> Profile:
     repeat = raw.get("repeat", 1)
     if not isinstance(repeat, int) or isinstance(repeat, bool) or not 1 <= repeat <= LARGEST_INT:
         raise WorkloadError(
-            f"profile {name!r}: 'repeat' is {found_text(repeat)}, expected a whole number from 1 to"
-            f" {LARGEST_INT}"
+            f"profile {name!r}: 'repeat' is {found_text(repeat)}, expected an integer from 1 to {LARGEST_INT}"
         )
     sequence = raw.get("seq")
     if not isinstance(sequence, list) or not sequence or not all(isinstance(s, str) for s in sequence):

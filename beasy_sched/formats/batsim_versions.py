@@ -60,7 +60,7 @@ def is_of_batsim5(profiles: Mapping[str, Any]) -> bool:
 
 
 def profile_from_batsim5(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a profile of Batsim 5 in Batsim 4's form; unknown types stay as they are.
+    """Return a profile of Batsim 5 in Batsim 4's form; unknown types stay unchanged.
 
     Raises ValueError for a type of Batsim 4, which Batsim 5 refuses, and a wrong ``generation_strategy``.
     """
@@ -108,7 +108,7 @@ def profile_for_batsim5(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
 def extras_from(extra_data: Any, taken: frozenset[str] = JOB_MEMBERS) -> dict[str, Any] | None:
     """Return the members that a job of Batsim 4 has for this ``extra_data`` of Batsim 5.
 
-    Those are the members of a JSON object, written out as a text or not. Any other text, and an object with
+    Those are the members of a JSON object, written out as a string or not. Any other text, and an object with
     a member that is among those ``taken``, becomes one member, ``extra_data``. None where there is nothing.
     """
     if extra_data is None:
@@ -144,10 +144,10 @@ def dropped_by_batsim5(raw: Mapping[str, Any]) -> list[str]:
 
 
 def event_from_batsim5(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a generic event, whose ``data`` is a text, as Batsim 4 forwards one: an object.
+    """Return a generic event, whose ``data`` is a string, as Batsim 4 forwards one: an object.
 
     The members of a JSON object are those of the event. Its type is the object's, or else
-    `DEFAULT_EVENT_TYPE`. Data of other sorts stays a text, in an event of the type ``generic``.
+    `DEFAULT_EVENT_TYPE`. Data of other sorts stays a string, in an event of the type ``generic``.
     """
     try:
         members = ANY_JSON.decode(line["data"].encode())
@@ -209,7 +209,7 @@ def workload_for_batsim5(raw: Mapping[str, Any], name: str = "w0") -> tuple[dict
 
 
 def workload_for_batsim4(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return a workload of Batsim 5 in Batsim 4's form, and what was left out: what Batsim 5 drops itself.
+    """Return a workload of Batsim 5 in Batsim 4's form, and what was omitted: what Batsim 5 drops itself.
 
     Raises ValueError for profiles that cannot be converted.
     """

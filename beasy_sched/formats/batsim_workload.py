@@ -1,6 +1,6 @@
 """Batsim workloads (JSON), checked as Batsim checks them; how long their jobs run, and what they draw.
 
-Files of Batsim 5 are recognised by the types of their profiles, and brought to the form of Batsim 4.
+Files of Batsim 5 are recognized by the types of their profiles, and brought to the form of Batsim 4.
 """
 
 from __future__ import annotations
@@ -214,14 +214,14 @@ def workload_demand_w(
 ) -> FloatArray:
     """Return the demand (W a step) of Batsim workloads that are played together.
 
-    Runs are expected to last as their profiles say, or to their ``walltimes``. Raises InputError.
+    Runs are expected to last as their profiles state, or to their ``walltimes``. Raises InputError.
     """
     jobs = expected_jobs(paths, platform, walltimes=walltimes)
     return demand_power_w(platform, jobs.submit_s, jobs.run_s, jobs.hosts, steps=steps, step_s=step_s)
 
 
 def expected_jobs(paths: Sequence[PathLike], platform: Platform, *, walltimes: bool = False) -> JobForecast:
-    """Return when the jobs of workloads come and how long they are expected to run. Raises InputError."""
+    """Return submission times and expected run times of the jobs of workloads. Raises InputError."""
     from beasy_sched.planner.requests import JobForecast
 
     speed = reference_speed_flops(platform)

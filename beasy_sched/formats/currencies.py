@@ -117,7 +117,7 @@ CURRENCIES: Final[Mapping[str, Currency]] = {
 def currency_named(name: str) -> Currency:
     """Return the currency that a site names; one that is not in the table has its own name as its one unit.
 
-    No price in it is refused for its size alone, unless it is beyond that of every known currency.
+    No price in it is rejected for its size alone, unless it is beyond that of every known currency.
     """
     code = name.strip().upper()
     if code in CURRENCIES:

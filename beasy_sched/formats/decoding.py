@@ -1,6 +1,6 @@
 """The boundary where bytes become values: JSON, CSV and MessagePack, checked as UTF-8 and against types.
 
-Every error says what was found and what is expected, with the line where that is known.
+Every error states what was found and what is expected, with the line where that is known.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class Malformed(ValueError):
-    """Bytes that cannot be read: the text says why, ``line`` (from 1) where, as far as it is known."""
+    """Bytes that cannot be read: the text states why, ``line`` (from 1) where, as far as it is known."""
 
     def __init__(self, message: str, line: int | None = None, *, ends_early: bool = False) -> None:
-        """Say what is wrong, and in which line of the bytes; or that only their end is missing."""
+        """State what is wrong, and in which line of the bytes; or that only their end is missing."""
         super().__init__(message)
         self.line = line
         self.ends_early = ends_early
 
 
 class JsonDecoder(Generic[T]):
-    """Decodes JSON to one type. Numbers are checked as far as the type says."""
+    """Decodes JSON to one type. Numbers are checked as far as the type states it."""
 
     def __init__(self, kind: type[T]) -> None:
         """``kind`` is whatever msgspec decodes."""
@@ -71,7 +71,7 @@ class JsonDecoder(Generic[T]):
         return found if len(found) == lines else None
 
     def attempt(self, data: bytes) -> T | None:
-        """Decode UTF-8 bytes; None for JSON of another shape. Raises Malformed for what is no JSON."""
+        """Decode UTF-8 bytes; None for JSON of another shape. Raises Malformed for what is not JSON."""
         try:
             _check_text(data)
             return self._decode(data)
@@ -90,7 +90,7 @@ class JsonDecoder(Generic[T]):
         return _not_json(data, str(error))
 
     def _misfit(self, message: str, data: bytes) -> Malformed:
-        """The error for data of another shape, which may be no JSON behind that place."""
+        """The error for data of another shape, which may not be JSON behind that place."""
         try:
             return Malformed(shortened(_in_words(message, msgspec.json.decode(data), self._kind)))
         except RecursionError:
@@ -112,7 +112,7 @@ def _check_text(data: bytes) -> None:
 
 
 def _is_deep(data: bytes) -> bool:
-    """Tell whether pairs of brackets are left when the innermost ones are removed again and again."""
+    """Return whether pairs of brackets are left when the innermost ones are removed again and again."""
     brackets = data.translate(None, _NO_BRACKETS)
     for _ in range(MOST_NESTED):
         before, brackets = brackets, brackets.replace(b"{}", b"").replace(b"[]", b"")
@@ -125,7 +125,7 @@ _NUMBER: Final = re.compile(rb"-?[0-9][0-9.]*(?:[eE][+-]?[0-9]+)?(?=[\s,}\]]|$)"
 
 
 def _out_of_range(data: bytes, message: str) -> Malformed | None:
-    """The error for a number that no double can hold: msgspec does not say which one."""
+    """The error for a number that no double can hold: msgspec does not state which one."""
     if "out of range" not in message:
         return None
     for found in _NUMBER.finditer(data):
@@ -159,7 +159,7 @@ def check_names(data: bytes, names: int | None = None) -> None:
     """Raise Malformed where an object has a name twice: decoding keeps the last, other programs the first.
 
     ``data`` is valid JSON. ``names`` is how many names were found in it, where that is known: there are none
-    beside them if there are no more colons.
+    next to them if there are no more colons.
     """
     if data.count(b":") != names:
         # What numbers are does not matter, and Python's have limits.
@@ -244,7 +244,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def csv_line(line: str, delimiter: str = ",") -> list[str]:
-    """Return the cells of one line, without quotes; empty where it is no line of a table."""
+    """Return the cells of one line, without quotes; empty where it is not a line of a table."""
     try:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:
@@ -277,7 +277,7 @@ def read_csv(path: PathLike, mentioned: str = "") -> tuple[list[str], Iterator[t
 
 
 def _rows_with(mentioned: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows with a text, below the header of a table in which nothing but empty cells is quoted."""
+    """The rows with a given string, below the header of a table in which only empty cells are quoted."""
     start, line = text.index("\n") + 1, 2
     while (found := text.find(mentioned, start)) >= 0:
         line += text.count("\n", start, found)
@@ -320,13 +320,13 @@ def read_columns(path: PathLike) -> dict[str, Any]:
         table = table_of.read_csv(io.BytesIO(data), read_options=whole, convert_options=texts)
     except ValueError as error:
         for _ in _of_width(path, names, csv_rows(data.decode(), path)):
-            pass  # a row of another width is told with its line
+            pass  # a row of another width is reported with its line
         raise InputError(path, f"cannot be read as a table: {shortened(str(error))}") from None
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
 def read_frame(path: PathLike, types: Mapping[str, Any] | None = None) -> pd.DataFrame:
-    """Read a CSV file as a data frame, columns as ``types`` says. Raises InputError, and ConfigError."""
+    """Read a CSV file as a data frame with columns of ``types``. Raises InputError and ConfigError."""
     pandas, data = _pandas(), read_bytes(path)
     names, cells = (csv_line(line) for line in [*as_text(data, path).split("\n", 2), ""][:2])
     if len(cells) > len(names):  # pandas would make an index of the first ones

@@ -5,7 +5,7 @@
     {"timestamp": 0, "type": "wakes_fail", "resources": "0-9", "percent": 20, "seed": 1}
 
 ``breaks``: from then on the hosts are out of service; what runs there fails, and those that are being woken
-do not come. ``wakes_fail``: from then on, so many percent of the wake-ups of the hosts fail (all without
+fail to wake. ``wakes_fail``: from then on, so many percent of the wake-ups of the hosts fail (all without
 ``percent``), drawn with the ``seed`` (0 without). ``repaired`` ends both.
 """
 

@@ -1,4 +1,4 @@
-"""Files that belong together: they replace those of an earlier run at the same time, or not at all."""
+"""Files that belong together: they replace those of an earlier run at the same time, or none of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Sources of a run's predictions of the production, as a user names them; files of forecasts.
 
 ``none``; ``perfect:EVENTS`` (the real production, for studies; ``perfect`` alone where the run's own events
-are known); ``predictor:FILE`` (training data, or a TOML file that tells more); any other text is a forecast
-file.
+are known); ``predictor:FILE`` (training data, or a TOML file with further settings); any other text is a
+forecast file.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def _values(table: Table, name: str) -> tuple[FloatArray, ConditionScheme | None
     if stated is None:
         known = ", ".join(CONDITION_COLUMNS)
         expected = f"a power with its unit (W, kW, MW), or one of {known}"
-        raise InputError(table.path, f"column {name!r} is not known, expected {expected}")
+        raise InputError(table.path, f"column {name!r} is unknown, expected {expected}")
     return table.numbers(name) * _unit_w(table, name, stated), None
 
 

@@ -9,7 +9,7 @@
 - ``time,value``: times without an offset are in the zone that the column's name or the user states, or else
   UTC; those of a column ``time_s`` are simulated seconds.
 
-Units are those of `beasy_sched.formats.unit_table`, in the column's name or stated beside the file.
+Units are those of `beasy_sched.formats.unit_table`, in the column's name or stated next to the file.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RateGaps(str, Enum):
     HOLD = "hold"
     """A gap has the value before it."""
     INTERPOLATE = "interpolate"
-    """A straight line between the values beside the gap."""
+    """A straight line between the values around the gap."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class RateQuantity:
     columns: re.Pattern[str]
     """Names of columns that hold the quantity."""
     unit: Callable[[str, str | None], RateUnit]
-    """Unit that a text states, on a site with that currency (None: unknown). Raises UnitError."""
+    """Unit that a string states, on a site with that currency (None: unknown). Raises UnitError."""
     example: str
     """Unit that messages name."""
 
@@ -124,9 +124,9 @@ class GridRate(NamedTuple):
 
 
 def read_rate(source: RateFile, calendar: Calendar) -> GridRate:
-    """Read a price or a carbon intensity over simulated time; ``calendar`` tells what time 0 is.
+    """Read a price or a carbon intensity over simulated time; ``calendar`` states what time 0 is.
 
-    Values are per kWh; hours at the end that have none yet are left out. Raises InputError that names file,
+    Values are per kWh; hours at the end that have none yet are omitted. Raises InputError that names file,
     line and column.
     """
     table = _of_auction(_table(source), source)
@@ -262,7 +262,7 @@ def _column(table: Table, source: RateFile) -> str:
 
 
 def _unit(table: Table, column: str, source: RateFile) -> RateUnit:
-    """The unit of the column's values, from its name or beside the file; refuses two that differ."""
+    """The unit of the column's values, from its name or next to the file; refuses two that differ."""
     stated = rate_in_name(column) or _BARE_UNITS.get(column.lower())
     given, quantity = source.unit, source.quantity
     if given is None and stated is None:
@@ -369,7 +369,7 @@ def _evenly(starts_s: FloatArray) -> _Times:
 def _days_and_hours(table: Table, day_column: str, hour_column: str, calendar: Calendar) -> _Times:
     """Times of local days with hours from 1; a day of the change of clocks has 23 or 25, or always 24.
 
-    Where it has 24, its hours are those of the clock: one that is skipped does not exist, one that comes
+    Where it has 24, its hours are those of the clock: one that is skipped does not exist, one that occurs
     twice counts twice as long.
     """
     days, hours = table.texts(day_column), table.numbers(hour_column)

@@ -23,7 +23,7 @@ _KINDS = {
 
 
 def kind_of(mode: int) -> str:
-    """Say what has this ``st_mode``."""
+    """Return the kind of file with this ``st_mode``."""
     return _KINDS.get(stat.S_IFMT(mode), "a device")
 
 
@@ -84,7 +84,7 @@ class HeldFolder:
         """Return the ``st_mode`` of what has a name in it; None where nothing has it."""
         try:
             return self.stat(name).st_mode
-        except (OSError, ValueError):  # or opening it tells what is wrong
+        except (OSError, ValueError):  # or opening it reports the error
             return None
 
     def rename(self, name: str, new: str) -> None:

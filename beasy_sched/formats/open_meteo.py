@@ -73,7 +73,7 @@ def _series(
 
 
 def _times(table: Table, place: Mapping[str, Any]) -> tuple[IntArray, tuple[str, ...]]:
-    """Seconds since 1970 (UTC) of each row, and what is said of its local time."""
+    """Seconds since 1970 (UTC) of each row, and a note on its local time."""
     texts = table.texts("time")
     if texts and is_number(texts[0]):
         return table.numbers("time").astype("int64"), ()

@@ -57,7 +57,7 @@ class PackedFormat:
         return msgspec.msgpack.encode(file)
 
     def write(self, path: PathLike, contents: Any) -> None:
-        """Write to ``path``, whole or not at all. Raises InputError."""
+        """Write to ``path`` atomically. Raises InputError."""
         write_atomic(path, self.packed(contents))
 
     def read(self, path: PathLike, kind: type[T]) -> T:

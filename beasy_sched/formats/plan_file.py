@@ -26,7 +26,7 @@ SEASON_FORMAT = PackedFormat("beasy-sched season", 1, "plan of the season")
 
 
 def write_plans(path: PathLike, plans: PlanStore) -> None:
-    """Write all windows to ``path``, whole or not at all. Raises InputError."""
+    """Write all windows to ``path`` atomically. Raises InputError."""
     PLAN_FORMAT.write(path, list(plans))
 
 
@@ -43,7 +43,7 @@ def read_plans(path: PathLike) -> PlanStore:
 
 
 def write_season(path: PathLike, season: Season) -> None:
-    """Write a coarse plan to ``path``, whole or not at all. Raises InputError."""
+    """Write a coarse plan to ``path`` atomically. Raises InputError."""
     SEASON_FORMAT.write(path, season)
 
 

@@ -373,12 +373,12 @@ _PRODUCTIONS: Final = (
 
 
 def is_export(text: str) -> bool:
-    """Whether a text is an export of a service that `read_weather_file` recognises by its content alone."""
+    """Whether a string is an export of a service that `read_weather_file` recognizes by its content alone."""
     return text.lstrip()[:1] in "{[" or any(find_header(text, is_header) for is_header, _ in _EXPORTS)
 
 
 def is_production(text: str) -> bool:
-    """Whether a text is a table of a country's production by type, one of which has to be chosen."""
+    """Whether a string is a table of a country's production by type, one of which has to be chosen."""
     return any(find_header(text, is_header) for is_header, _ in _PRODUCTIONS)
 
 

@@ -1,6 +1,6 @@
 """PVGIS' hourly exports, CSV (a block of lines above and below the table) and JSON.
 
-Times are UTC, such as ``20200227:0010``: a value at that minute stands for the hour. Power (P, in W) is for
+Times are UTC, such as ``20200227:0010``: a value at that minute represents the hour. Power (P, in W) is for
 the nominal power that the file states.
 """
 

@@ -31,7 +31,7 @@ def rate_json_table(path: PathLike, contents: Mapping[str, Any]) -> Table:
     if not known:
         raise InputError(
             path,
-            "is JSON in a form that is not known: expected that of Energy-Charts, aWATTar, Electricity Maps,"
+            "is JSON in a form that is unknown: expected that of Energy-Charts, aWATTar, Electricity Maps,"
             f" WattTime or the UK's Carbon Intensity, or a table (CSV); found {listed(sorted(contents))}",
         )
     return columns_table(path, known)

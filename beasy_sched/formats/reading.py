@@ -1,6 +1,6 @@
 """The boundary where files are read: bytes, text, and TOML into types; errors name the file and the place.
 
-No other module opens a file to read it. JSON, CSV and MessagePack are read in `decoding`, beside this.
+No other module opens a file to read it. JSON, CSV and MessagePack are read in `decoding`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def reading(path: PathLike) -> Iterator[None]:
 def open_file(path: PathLike) -> io.BufferedReader:
     """Open a file to read bytes from; whoever asks closes it.
 
-    Raises InputError for what is no file: a folder, a pipe that nobody opens to write to, a name that no file
-    can have. Of a pipe or a device, no more than `MOST_UNPACKED_BYTES` can be read.
+    Raises InputError for what is not a file: a folder, a pipe that nobody opens to write to, an invalid
+    name. Of a pipe or a device, no more than `MOST_UNPACKED_BYTES` can be read.
     """
     with reading(path):
         try:
@@ -62,7 +62,7 @@ def open_file(path: PathLike) -> io.BufferedReader:
 
 @contextlib.contextmanager
 def opened(path: PathLike) -> Iterator[io.BufferedReader]:
-    """Open a file as `open_file` does, for a block; one that cannot read on raises InputError, too."""
+    """Open a file as `open_file` does, for a block; one that cannot read on raises InputError as well."""
     with open_file(path) as file, reading(path):
         yield file
 
@@ -129,7 +129,7 @@ class _Stream(io.FileIO):
 def read_bytes(path: PathLike, *, most: int | None = None, what: str = "") -> bytes:
     """Return the contents of a file. Raises InputError, also for more than ``most`` bytes.
 
-    ``what`` says then for what they are too many.
+    ``what`` then names the purpose for which they are too many.
     """
     with opened(path) as file:
         if most is None:
@@ -141,7 +141,7 @@ def read_bytes(path: PathLike, *, most: int | None = None, what: str = "") -> by
 
 
 _ENCODINGS: Final = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-"""Byte order marks at the start of a text, and what they say of it."""
+"""Byte order marks at the start of a file, and the encoding that they mean."""
 
 
 def plain_bytes(data: bytes, path: PathLike, *, most: int = limits.MOST_UNPACKED_BYTES) -> bytes:
@@ -222,12 +222,12 @@ def line_at(data: bytes, at: int) -> int:
 
 
 def package_text(package: str, *path: str) -> str:
-    """Return a text file that comes with the program."""
+    """Return a text file that is included in the package."""
     return resources.files(package).joinpath(*path).read_text("utf-8")
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number."""
+    """Whether a string is a number."""
     try:
         number_in(text)
     except ValueError:

@@ -1,6 +1,6 @@
 """The summary of a run, ``PREFIX_summary.json``: what it holds, with meanings and units; how it is read.
 
-A field without a default is always in the file, null where there is no value. A field with one is left out
+A field without a default is always in the file, null where there is no value. A field with one is omitted
 where it has none. A section that could not be made is empty in the file (`RunSummary.unmade`), and None here.
 """
 
@@ -56,7 +56,7 @@ class SettingsPart(_Part, kw_only=True):
     """Source of the energy used: ``batsim``'s answers, or the daemon's own account, ``model``."""
     power_actions: bool
     retry_s: float | None = None
-    """Time for which a server that did not come was left alone, s; None where the user did not say."""
+    """Time for which a server that failed to wake was left alone, s; None if the user did not set it."""
 
 
 class JobsPart(_Part):
@@ -106,9 +106,9 @@ class LostServersPart(_Part):
     """Servers that were not there: lost ones (`engine.lost`), and those out of service."""
 
     servers: Count
-    """Number of servers that did not come when they were woken, or went out of service, at least once."""
+    """Number of servers that failed to wake, or went out of service, at least once."""
     failed_wakes: Count
-    """Number of times that a server was woken and did not come."""
+    """Number of times that a server failed to wake."""
     breakdowns: Count
     """Number of times that a server went out of service."""
     missing: Count
@@ -121,11 +121,11 @@ class DueJobsPart(_Part):
     jobs: Annotated[Count, Meaning("jobs", "jobs with a deadline")]
     jobs_met: Annotated[Count, Meaning("jobs", "of these, met")]
     jobs_missed: Annotated[Count, Meaning("jobs", "those that did not")]
-    jobs_refused: Annotated[Count, Meaning("jobs", "those that were refused")]
+    jobs_refused: Annotated[Count, Meaning("jobs", "those that were rejected")]
     workflows: Annotated[Count, Meaning("workflows", "workflows with a deadline")]
     workflows_met: Annotated[Count, Meaning("workflows", "of these, met")]
     workflows_missed: Annotated[Count, Meaning("workflows", "those that did not")]
-    workflows_refused: Annotated[Count, Meaning("workflows", "those that were refused")]
+    workflows_refused: Annotated[Count, Meaning("workflows", "those that were rejected")]
     lateness_s_sum: Annotated[Number, Meaning("s", "lateness of all late jobs together")]
     lateness_s_mean: Annotated[Number | None, Meaning("s", "mean lateness of late jobs")]
     lateness_s_max: Annotated[Number | None, Meaning("s", "largest lateness")]
@@ -185,7 +185,7 @@ class SitePart(_Part, kw_only=True):
         Number, Meaning("", "largest relative residual of the energy balance")
     ]
     hydrogen_hold: str | None = None
-    """When the planned hydrogen is held: ``never``, ``curtailment`` or ``surplus``."""
+    """Condition under which the planned hydrogen is held: ``never``, ``curtailment`` or ``surplus``."""
     hydrogen_final_kg: Annotated[Number | None, Meaning("kg", "hydrogen at the end; null without a tank")] = (
         None
     )
@@ -203,7 +203,7 @@ class SitePart(_Part, kw_only=True):
 
 
 def _levels(site: SitePart, kind: type[_Levels]) -> _Levels | None:
-    """The fields of ``kind``, which a site has together or not at all."""
+    """The fields of ``kind``, which a site has together, or none of them."""
     values = {name: getattr(site, name) for name in kind.__struct_fields__}
     return None if None in values.values() else kind(**values)
 
@@ -268,7 +268,7 @@ class GridPart(_Part):
     export_revenue: Annotated[Number, Meaning("currency", "what the export earned")]
     """Revenue of the export, which is not subtracted from the cost."""
     carbon_kg: Annotated[
-        Number | None, Meaning("kg", "carbon of the import; null where the intensity is not known")
+        Number | None, Meaning("kg", "carbon of the import; null where the intensity is unknown")
     ]
     green_kwh: Annotated[Number, Meaning("kWh", "renewable energy that was used")]
     green_share: Annotated[Number | None, Meaning("", "its share of the energy used, 0 to 1")]
@@ -336,7 +336,7 @@ class RiskWindow(msgspec.Struct):
 
     @property
     def wrong(self) -> bool:
-        """Whether the window went wrong."""
+        """Whether the window was violated."""
         return self.killed > 0 or self.below > 0
 
 
@@ -344,12 +344,12 @@ class RiskFigures(msgspec.Struct):
     """Section of a policy with a risk limit (`policies.risk`)."""
 
     promised: Number
-    """Share of windows that may go wrong."""
+    """Share of windows that may be violated."""
     windows: list[RiskWindow]
 
     @property
     def wrong(self) -> int:
-        """Number of windows that went wrong."""
+        """Number of violated windows."""
         return sum(window.wrong for window in self.windows)
 
 
@@ -390,7 +390,7 @@ class RunSummary(_Part, kw_only=True):
     """Words for the rules of a user's policy (`engine.session_words.Words`), by action and rule."""
     warnings: list[str]
     by_policy: dict[str, Any] = {}
-    """Sections that the policy added; they stand in the file after the other sections, before the
+    """Sections that the policy added; they are in the file after the other sections, before the
     warnings."""
     unmade: tuple[str, ...] = ()
     """Names of the sections that could not be made."""
@@ -430,7 +430,7 @@ class RunSummary(_Part, kw_only=True):
 
 
 _APART: Final = ("by_policy", "unmade")
-"""Fields that stand in the file without a name of their own."""
+"""Fields that are in the file without their own name."""
 SECTIONS: Final = tuple(name for name in RunSummary.__struct_fields__ if name not in _APART)
 """Names in the file that are the summary's own, in order; all others are sections of the policy."""
 _NEEDED: Final = ("settings", "jobs", "quality", "warnings")
@@ -526,7 +526,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _options(hint: Any) -> list[Any]:
-    """The types that a field may have, without what is said of them."""
+    """The types that a field may have, without their meaning."""
     if hasattr(hint, "__metadata__"):
         return _options(hint.__origin__)
     return [each for option in get_args(hint) for each in _options(option)] or [hint]

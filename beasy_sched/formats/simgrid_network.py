@@ -37,7 +37,7 @@ _PREFIXES = "kMGTPEZY"
 
 
 class LinkError(ValueError):
-    """A link or route that SimGrid refuses, too."""
+    """A link or route that SimGrid refuses as well."""
 
 
 class UnsupportedNetwork(ValueError):
@@ -266,7 +266,7 @@ class Network:
         if zone is not None:
             host = _Host(up, down, loopback)
             for name in names:
-                if down is up:  # each host has a link of its own for both directions
+                if down is up:  # each host has its own link for both directions
                     link = Link(*up)
                     host = _Host(link, link, loopback)
                 zone.hosts[name] = host

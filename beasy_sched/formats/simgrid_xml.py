@@ -57,7 +57,7 @@ ROLES = ("compute_node", "storage", "master")
 """Roles that a host can have; no role means compute_node."""
 
 NO_MASTER_HOST = "none"
-"""Value to give as the master host where the platform file itself says which host it is."""
+"""Value to give as the master host where the platform file itself states which host it is."""
 
 _POWER_PROPERTIES = (POWERS_PROPERTY, OLD_POWERS_PROPERTY, OFF_PROPERTY, OLD_OFF_PROPERTY)
 
@@ -119,7 +119,7 @@ def read_simgrid_platform(
     ``master`` is given the role of master host (no host is called ``none``, Batsim's way to leave that to
     the file); ``roles`` gives hosts further roles, and goes before ``master``; ``limit`` keeps only the
     first so many compute hosts (0: all). Without ``energy`` powers and sleep states are ignored, and not
-    checked, as Batsim does without ``-E``. A master host that the file calls so, too, is an error if
+    checked, as Batsim does without ``-E``. A master host that the file also marks is an error if
     ``strict``, as it is for Batsim, and otherwise a note: older files of ours are so. With ``needs_powers``
     each host that is metered must have powers under the name that Batsim 4.2 reads: without, that aborts at
     the first metering. Hosts are numbered in
@@ -181,7 +181,7 @@ def _require_powers(hosts: Sequence[_Host]) -> None:
     for host in hosts:
         if not host.properties.get(POWERS_PROPERTY, "").strip():
             old = host.properties.get(OLD_POWERS_PROPERTY, "").strip()
-            fix = f"add it beside {OLD_POWERS_PROPERTY}, which only Batsim 4.0 reads" if old else "add it"
+            fix = f"add it next to {OLD_POWERS_PROPERTY}, which only Batsim 4.0 reads" if old else "add it"
             raise host.error(
                 f"host {host.name!r} has no {POWERS_PROPERTY}, and Batsim 4.2 aborts when it meters such a"
                 f" host ('No power range properties specified for host {host.name}'): {fix}, or run without"
@@ -296,7 +296,7 @@ def _cores(text: str) -> int:
 
 
 def _check_off_powers(properties: Mapping[str, str]) -> None:
-    """Raise ValueError for a power of hosts that are off which is no number, or differs from its twin."""
+    """Raise ValueError for a power of hosts that are off which is not a number, or differs from its twin."""
     found: dict[str, float] = {}
     for name in (OFF_PROPERTY, OLD_OFF_PROPERTY):
         text = properties.get(name, "")
@@ -321,7 +321,7 @@ def _initial_pstate(host: _Host, speeds: Sequence[float]) -> int:
 
 
 class _HostReader:
-    """One pass over the file with expat; hosts come out in the order of the file."""
+    """One pass over the file with expat; hosts are in the order of the file."""
 
     def __init__(self, path: PathLike) -> None:
         self.path = path
@@ -403,7 +403,7 @@ class _HostReader:
     def _end(self, tag: str) -> None:
         if tag in ("host", "cluster", "cabinet"):
             for host in self._open if tag != "host" else ():
-                # A cluster is a zone of its own: its properties are also its hosts' zone properties.
+                # A cluster is a separate zone: its properties are also its hosts' zone properties.
                 host.zone_properties = {**host.properties, **self._zones[-1], **host.properties}
             self.hosts += self._open
             self._open = []

@@ -39,21 +39,21 @@ from beasy_sched.structs import as_type
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w, kwh_to_j
 
 DEFAULT_SITE: Final = "default"
-"""Name that selects the site file that comes with the package."""
+"""Name that selects the site file that is included in the package."""
 
 
 def default_site_text() -> str:
-    """The commented site file that comes with the package."""
+    """The commented site file that is included in the package."""
     return package_text("beasy_sched.formats", "default_site.toml")
 
 
 def default_site() -> Site:
-    """The site of the file that comes with the package."""
+    """The site of the file that is included in the package."""
     return parse_site(default_site_text(), "default_site.toml")
 
 
 def read_site_text(name: PathLike) -> str:
-    """Return the text of a site file; ``DEFAULT_SITE`` names the one that comes with the package.
+    """Return the text of a site file; ``DEFAULT_SITE`` names the one included in the package.
 
     Raises InputError.
     """
@@ -106,7 +106,7 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
 
 
 class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of the file's sections: unknown names are refused."""
+    """Base of the file's sections: unknown names are rejected."""
 
 
 class _Life(_Section, frozen=True, kw_only=True):
@@ -228,7 +228,7 @@ Spec = TypeVar("Spec", BatterySpec, HydrogenSpec)
 def _spec(kind: type[Spec], section: _Section) -> Spec:
     values: dict[str, Any] = {}
     for field, value in msgspec.structs.asdict(section).items():
-        if field == "life":  # which is no part of the specification
+        if field == "life":  # which is not part of the specification
             continue
         name, convert = _CONVERSIONS.get(field, (field, None))
         values[name] = value if convert is None else convert(value)
@@ -423,7 +423,7 @@ def _required(calendar: Calendar | None, field: str) -> Calendar:
 def _rate(
     given: str | _Rate, field: str, section: _GridSection, calendar: Calendar | None, folder: Path
 ) -> tuple[Foreseen, str | None]:
-    """Read a price or a carbon intensity, and its currency; the file is beside the site file."""
+    """Read a price or a carbon intensity, and its currency; the file is next to the site file."""
     from beasy_sched.formats.grid_rates import CARBON, PRICE, RateFile, RateGaps, read_rate
 
     rate = _Rate(file=given) if isinstance(given, str) else given

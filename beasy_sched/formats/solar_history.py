@@ -1,7 +1,7 @@
 """Training data of the solar predictor: hourly production of the past with the conditions of its hours.
 
-Read are Renewables.ninja exports (weather, or solar power), NASA POWER, ENTSO-E, and plain CSV files. The
-conditions come from the cloud cover, a clearness ratio, words, or a second, modelled production:
+The files are Renewables.ninja exports (weather, or solar power), NASA POWER, ENTSO-E, and plain CSV files.
+The conditions come from the cloud cover, a clearness ratio, words, or a second, modelled production:
 
 =================  ===================================  ====================================================
 file               production                           conditions

@@ -53,7 +53,7 @@ class SwfFindings:
     rows: int = 0
     """Lines that are neither blank nor comments."""
     bad_rows: int = 0
-    """Rows left out because they cannot be read."""
+    """Rows omitted because they cannot be read."""
     examples: list[str] = field(default_factory=list)
     """The first few bad rows, each with its line and what is wrong."""
     long_rows: int = 0
@@ -69,7 +69,7 @@ class SwfFindings:
 
 
 class SwfReader:
-    """One pass over a trace. `header` and `findings` are complete when `chunks` has come to its end."""
+    """One pass over a trace. `header` and `findings` are complete when `chunks` has reached its end."""
 
     def __init__(
         self, path: PathLike, *, accept_damaged: bool = False, progress: Progress | None = None
@@ -95,7 +95,7 @@ class SwfReader:
     def chunks(self) -> Iterator[FloatArray]:
         """Yield arrays of shape (rows, 19): column i is field i + 1, the last one the line number.
 
-        Rows are in the file's order. Bad rows are left out and counted in `findings`. Raises InputError
+        Rows are in the file's order. Bad rows are omitted and counted in `findings`. Raises InputError
         for a file that cannot be read, is damaged (unless that is accepted), or has no readable row.
         """
         with opened(self.path) as raw:
@@ -118,7 +118,7 @@ class SwfReader:
             raise InputError(self.path, f"not an SWF trace, no row can be read; {self.findings.examples[0]}")
 
     def _sane(self, chunk: FloatArray) -> FloatArray:
-        """Leave out rows with infinite or absurd values, and NaN."""
+        """Omit rows with infinite or absurd values, and NaN."""
         sane = (np.abs(chunk) <= _MOST).all(axis=1)
         if sane.all():
             return chunk

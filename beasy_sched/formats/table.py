@@ -1,7 +1,7 @@
 """Tables in text files as people leave them, and the series of weather or power that they hold.
 
-Tables have comment lines, spreadsheet damage, odd line ends; their cells numbers, and dates, in ISO form or
-as spreadsheets write them (D/M/Y, M/D/Y, Y/M/D). Every reader of weather or power returns a series on a
+Tables have comment lines, spreadsheet damage, unusual line ends; their cells numbers, and dates, in ISO form
+or as spreadsheets write them (D/M/Y, M/D/Y, Y/M/D). Every reader of weather or power returns a series on a
 regular grid of times.
 """
 
@@ -39,7 +39,7 @@ class Table:
 
     path: str
     preamble: tuple[str, ...]
-    """The lines above the header line, as they are."""
+    """The lines above the header line, unchanged."""
     names: tuple[str, ...]
     rows: list[list[str]]
     lines: IntArray
@@ -203,7 +203,7 @@ def parse_table(path: PathLike, text: str, is_header: Callable[[list[str]], bool
     and empty lines are dropped. Raises InputError for rows that do not fit the header, and for JSON.
     """
     if re.match(r"\s*(\{|\[\s*[\[{])", text):
-        raise InputError(path, "is JSON in a form that is not known: expected a table (CSV)", line=1)
+        raise InputError(path, "is JSON in a form that is unknown: expected a table (CSV)", line=1)
     lines = text.splitlines()
     for number, line in enumerate(lines):
         readings = [(_stripped(csv_line(line, d)), d) for d in DELIMITERS]
@@ -323,7 +323,7 @@ def read_moment(text: str) -> Moment | None:
 
 
 def is_date(text: str) -> bool:
-    """Whether a text is a date, with a time of day or without, in any order of its parts."""
+    """Whether a string is a date, with a time of day or without, in any order of its parts."""
     return read_moment(text) is not None or any(_year_last(text.strip(), o)[0] is not None for o in DateOrder)
 
 
@@ -391,7 +391,7 @@ _LOCAL_NAMES = frozenset(
 def zone_in_name(name: str) -> tuple[tzinfo | None, str]:
     """Return the zone that a column's name states, and its text: ``time (UTC)``, ``cet_cest_timestamp``.
 
-    A text without a zone is one that may have summer time or not, such as CET. The text is empty for other
+    A string without a zone is one that may have summer time or not, such as CET. The text is empty for other
     names.
     """
     words = _words(name)
@@ -464,7 +464,7 @@ class TimeSeries:
     capacity_w: float | None = None
     """Capacity that ``power_w`` is for, where the file states it."""
     technology: str | None = None
-    """Technology: ``"pv"``, ``"wind"``, ``"weather"``, or None if the file does not say."""
+    """Technology: ``"pv"``, ``"wind"``, ``"weather"``, or None if the file does not state it."""
     notes: tuple[str, ...] = ()
     """Notes for the user on what the reader repaired or assumed."""
     wind_height_m: float | None = None

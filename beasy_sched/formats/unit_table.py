@@ -2,7 +2,7 @@
 
 Quantities are power and energy, prices and carbon per energy, irradiance, wind speed, temperature and shares.
 Case does not matter, with one exception: ``mW`` and ``mWh`` with a capital after a small m are thousandths,
-which no file of a plant or a market has, so that they are refused. What is not in a table is refused by name.
+which no file of a plant or a market has: they are rejected, and so is any unit that is not in a table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_HOUR, SECONDS_PER_MINU
 
 
 class UnitError(ValueError):
-    """A unit that cannot be converted: the text names it and says what is expected."""
+    """A unit that cannot be converted: the text names it and states what is expected."""
 
 
 _PREFIXES: Final = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
@@ -91,7 +91,7 @@ _REASONS: Final = {
     **dict.fromkeys(("wp", "kwp", "mwp", "gwp"), "a plant's capacity, not its power"),
     **dict.fromkeys(("hp", "ps", "bhp"), "not one of the units of electric power"),
 }
-"""Units beside those of power that must not be taken for one."""
+"""Units other than those of power that must not be taken for one."""
 _MILLI: Final = re.compile(r"m(Wh?|J)(?![a-z])")
 _LONGEST_NAME: Final = 400
 """Characters of a column's name in which a unit is looked for."""
@@ -134,7 +134,7 @@ class PowerUnit:
 
     @property
     def is_power(self) -> bool:
-        """Whether the values are powers as they are."""
+        """Whether the values are powers already."""
         return not (self.of_rows or self.per_unit)
 
     def watts(self, row_s: float) -> float:
@@ -215,7 +215,7 @@ def unit_in_name(column: str) -> str | None:
 
 
 def _is_of_power(unit: str) -> bool:
-    """Whether a text is a unit of power or energy, or one that must not be taken for it."""
+    """Whether a string is a unit of power or energy, or one that must not be taken for it."""
     return _power_unit(unit) is not None or folded(unit) in _REASONS or bool(_MILLI.fullmatch(unit.strip()))
 
 
@@ -293,7 +293,7 @@ def rate_in_name(column: str) -> str | None:
     """Return the unit per energy in a column's name, such as ``EUR/MWh``, ``ct/kWh`` or ``/kWh``.
 
     The name may have it in brackets (``Price [EUR/MWh]``), after its words (``Carbon Intensity gCO2eq/kWh
-    (direct)``), or with underscores (``price_eur_per_mwh``). A word in front of it that is no unit is part
+    (direct)``), or with underscores (``price_eur_per_mwh``). A word in front of it that is not a unit is part
     of the text that is returned, unless it is one for a price.
     """
     if len(column) > _LONGEST_NAME:
@@ -337,7 +337,7 @@ def _is_money_or_mass(text: str) -> bool:
 def irradiance_w_m2(unit: str, row_s: float) -> float:
     """Return the mean irradiance (W/m2) of a row of ``row_s`` seconds that has one of this unit.
 
-    Decoration is no matter: ``kW/m²``, ``kW/m^2``, ``kWh/m2``, ``J m**-2``, ``MJ/m^2/hr``, ``kW/m??``.
+    Decoration is ignored: ``kW/m²``, ``kW/m^2``, ``kWh/m2``, ``J m**-2``, ``MJ/m^2/hr``, ``kW/m??``.
     Raises UnitError.
     """
     plain = unicodedata.normalize("NFKC", unit).strip().replace("^", "").replace("â2", "2")
@@ -388,7 +388,7 @@ def cover_share(unit: str) -> float:
 
 
 def is_unit(text: str) -> bool:
-    """Whether a text is a unit of one of the quantities of this module."""
+    """Whether a string is a unit of one of the quantities of this module."""
     if _is_of_power(text) or rate_in_name(f"[{text}]") is not None:
         return True
     readers: tuple[Callable[[str], object], ...] = (

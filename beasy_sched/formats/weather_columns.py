@@ -85,7 +85,7 @@ def weather_series(
 ) -> TimeSeries:
     """Return the columns of ``names`` that are weather, with those of ``more``; of wind, the highest.
 
-    ``units`` are those stated beside the names. A unit that is not stated is the usual one, with a note.
+    ``units`` are those stated next to the names. A unit that is not stated is the usual one, with a note.
     Raises InputError for other units, and where there is neither irradiance nor wind speed nor ``more``.
     """
     known = [found for name in names if (found := _known(name, units or {})) is not None]

@@ -2,7 +2,7 @@
 
 Renewables.ninja: three ``#`` lines (title, units, and JSON with units and params), a header line and hourly
 rows in UTC, each the mean of the hour that starts at its time. The ``#`` lines and the local time may be
-missing, and a spreadsheet may have cut the JSON into cells. Synthetic weather is written in this form, too.
+missing, and a spreadsheet may have cut the JSON into cells. Synthetic weather also has this form.
 
 NASA POWER, hourly: a header block, then ``YEAR,MO,DY,HR`` and one column a parameter. Hours are UTC or local
 solar time (LST, UTC plus a whole number of hours for each 15 degrees of longitude). An hour's irradiance,
@@ -63,7 +63,7 @@ _NINJA_UNITS = {
     "temperature": "°C",
     "cloud_cover": "fraction",
 }
-"""The quantities, and the units of exports that do not say, or that say "unknown" (version 1.4)."""
+"""The quantities, and the units of exports that do not state them, or that state "unknown" (version 1.4)."""
 _NINJA_COLUMNS = ("electricity", "irradiance_direct", "irradiance_diffuse", "radiation_surface", "wind_speed")
 """The columns of which one at least makes a file an export."""
 MOST_OVER_CAPACITY = 1.2
@@ -189,7 +189,7 @@ def _ninja_capacity_w(table: Table, params: dict[str, Any]) -> float | None:
 
 
 def _ninja_technology(table: Table) -> str | None:
-    """Sun, wind or weather, from the title, or else from the columns or the file's name."""
+    """Solar, wind or weather, from the title, or else from the columns or the file's name."""
     title = table.preamble[0] if table.preamble else ""
     for pattern, technology in ((r"Weather", "weather"), (r"Wind", "wind"), (r"PV|Solar", "pv")):
         if re.search(rf"\b({pattern})\b", title):
@@ -245,7 +245,7 @@ def ninja_lines(
     """The lines (with line ends) of an hourly raw export of ``technology``, ``"pv"`` or ``"wind"``.
 
     ``weather`` has the export's own columns: ``irradiance_direct`` and ``irradiance_diffuse`` in kW/m2,
-    or ``wind_speed`` in m/s. ``source`` says in the title where the numbers are from.
+    or ``wind_speed`` in m/s. ``source`` states the origin of the numbers in the title.
     """
     columns = {"electricity": electricity_kw, **weather}
     units = {"time": "UTC", **{name: _NINJA_UNITS[name] for name in columns}}

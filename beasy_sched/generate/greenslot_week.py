@@ -62,7 +62,7 @@ class WorkflowKind:
         return len(self.deadline_hours) * _DAYS
 
     def deadline_s(self, number: int) -> float:
-        """When the workflow of this number (from 0) is due, s."""
+        """Time at which the workflow of this number (from 0) is due, s."""
         day, place = divmod(number, len(self.deadline_hours))
         return (day + 1) * SECONDS_PER_DAY + (self.deadline_hours[place] - _START_HOUR) * SECONDS_PER_HOUR
 

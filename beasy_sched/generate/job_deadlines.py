@@ -1,4 +1,4 @@
-"""Deadlines and chains for jobs that come from a trace or a model, which have none of their own.
+"""Deadlines and chains for jobs that come from a trace or a model, which have none.
 
 The members that they write are read by the scheduler: see `beasy_sched.model.jobs.Terms`.
 """
@@ -122,8 +122,8 @@ def with_chains(
 ) -> GeneratedWorkload:
     """Give the jobs of a trace the member ``after``; the arrays are its columns 1, 17 and 18, by job.
 
-    A preceding job that is not among the jobs, or not before the job, counts as none. The report says how
-    many jobs have one.
+    A preceding job that is not among the jobs, or not before the job, counts as none. The report states
+    how many jobs have one.
     """
     if how == "none":
         return workload

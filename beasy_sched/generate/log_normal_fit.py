@@ -2,7 +2,7 @@
 
 The thesis finds both log-normal in MetaCentrum's trace by the Kolmogorov-Smirnov test (Section 3.2.1;
 p = 0.2174 for gaps, 0.1802 for run times). Here the distance itself is given: with the parameters estimated
-from the same values and thousands of jobs, a p-value says little.
+from the same values and thousands of jobs, a p-value means little.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class ProductionCase(str, Enum):
 def gaussian_factors(uniform: FloatArray, sigma: float) -> FloatArray:
     """Turn uniform numbers in [0, 1) into factors of mean 1 and standard deviation ``sigma``, 0.05 to 1.95.
 
-    Raises ConfigError for a sigma that is no share from 0 to 1.
+    Raises ConfigError for a sigma that is not a share from 0 to 1.
     """
     if not 0.0 <= sigma <= 1.0:
         raise ConfigError(f"sigma: found {sigma!r}, expected a number from 0 to 1 (20 % is 0.2)")
@@ -60,7 +60,7 @@ def gaussian_factors(uniform: FloatArray, sigma: float) -> FloatArray:
 def noisy_arrivals(submit_s: FloatArray, window_s: float, *, sigma: float = SIGMA, seed: int) -> FloatArray:
     """Noise on the times between arrivals (s, rising), the first counted from the window's start.
 
-    Arrivals that are pushed out of the window come a second before its end.
+    Arrivals that are pushed out of the window are moved to a second before its end.
     """
     gaps_s = np.diff(submit_s, prepend=0.0)
     factors = gaussian_factors(uniforms(seed, Stream.NOISE_ARRIVALS, len(submit_s)), sigma)
@@ -82,7 +82,7 @@ def noisy_workload(
     run_sigma: float = SIGMA,
     walltimes: WalltimeRule = "groups",
 ) -> GeneratedWorkload:
-    """Return the workload that really comes where ``workload`` had been forecast.
+    """Return the actual workload where ``workload`` had been forecast.
 
     ``walltimes``: ``groups``, five equal groups of overestimation of the run time that will happen, drawn
     by ``seed``; ``keep``, those of the forecast (a job may now run into its own); ``none``, no limit.
@@ -110,7 +110,7 @@ def real_production(
     window_steps: int | None = None,
     seed: int = 0,
 ) -> FloatArray:
-    """Return the power (W) that really comes in each step where ``forecast_w`` had been forecast.
+    """Return the actual power (W) in each step where ``forecast_w`` had been forecast.
 
     u is that of the plans: it grows from the start of each window of ``window_steps`` steps (None: one
     window). ``seed`` is for `ProductionCase.BETWEEN`. Raises ConfigError for powers that cannot be.

@@ -1,7 +1,7 @@
 """Platforms: server files (TOML), and SimGrid 4.1 platform files for Batsim.
 
-A server file says what one kind of server draws and computes; the shipped presets (``servers/*.toml``) and a
-user's own file have the same fields, see `ServerSpec`.
+A server file states what one kind of server draws and computes; the shipped presets (``servers/*.toml``) and
+a user's own file have the same fields, see `ServerSpec`.
 
 A platform file has every DVFS state, sleep, transitions, and no network latency. Layout (docs of SimGrid's
 host_energy plugin, and Batsim's sample platforms): each host lists one speed and one ``idle:full`` power per
@@ -41,7 +41,7 @@ from beasy_sched.model.platform import (
 from beasy_sched.structs import as_type
 
 SLEEP_SPEED_FLOPS: Final = 1e-3
-"""Speed written for the sleep state: Batsim's own platforms use 1e-9 Mflop/s, since 0 is refused."""
+"""Speed written for the sleep state: Batsim's own platforms use 1e-9 Mflop/s, since 0 is rejected."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*([_-][A-Za-z0-9]+)*")
 
 ONE_PSTATE: Final = Means(
@@ -84,7 +84,7 @@ class ServerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pstates: tuple[PState, ...]
     """From the fastest to the slowest."""
     sleep: Sleep | None = None
-    """Left out for servers that cannot sleep."""
+    """Omitted for servers that cannot sleep."""
 
     def check(self) -> None:
         """Raise ConfigError, naming the field, for figures that cannot be."""
@@ -150,7 +150,7 @@ def load_server(source: PathLike) -> ServerSpec:
         if text not in preset_names():
             raise ConfigError(
                 f"unknown server {text!r}: the presets are {', '.join(preset_names())}; "
-                "a file of your own must end in .toml"
+                "your own file must end in .toml"
             )
         text = f"{text}.toml"
         contents = package_text("beasy_sched.generate", "servers", text)
@@ -164,7 +164,7 @@ def load_server(source: PathLike) -> ServerSpec:
 
 
 MASTER_HOST: Final = "master_host"
-"""Name of the host on which Batsim itself runs; it is no machine of the scheduler."""
+"""Name of the host on which Batsim itself runs; it is not a machine of the scheduler."""
 _HOSTS_A_PIECE: Final = 2000
 
 
@@ -274,7 +274,7 @@ def platform_xml(platform: Platform) -> Iterator[str]:
 
 
 def write_platform(platform: Platform, path: PathLike) -> None:
-    """Write the platform file of ``platform``, whole or not at all. Raises InputError, ConfigError."""
+    """Write the platform file of ``platform`` atomically. Raises InputError, ConfigError."""
     write_atomic(path, platform_xml(platform))
 
 

@@ -19,8 +19,8 @@ _TAKEN: Final = frozenset({"beasy_sched", "numpy", "msgspec", "pandas", "pytest"
 def write_policy(name: str, folder: Path) -> list[Path]:
     """Write ``NAME.py`` with a policy class, and ``NAME_test.py``, into ``folder``; return their paths.
 
-    The class is called as the module, in CamelCase. Raises ConfigError for a name that is no module's, for a
-    folder that does not exist, and where a file exists: nothing is overwritten.
+    The class is called as the module, in CamelCase. Raises ConfigError for a name that is not a module's, for
+    a folder that does not exist, and where a file exists: nothing is overwritten.
     """
     check_module_name(name)
     if not folder.is_dir():

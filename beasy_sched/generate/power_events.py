@@ -60,7 +60,7 @@ class Gaps(str, Enum):
 
     REFUSE = "refuse"
     INTERPOLATE = "interpolate"
-    """A straight line over up to six intervals; longer gaps are refused."""
+    """A straight line over up to six intervals; longer gaps are rejected."""
 
 
 class Night(str, Enum):

@@ -71,5 +71,5 @@ def grouped_walltimes(run_s: FloatArray, seed: int) -> FloatArray:
 
 
 def to_microseconds(times_s: FloatArray) -> FloatArray:
-    """Round times as Batsim prints them, so that file and messages say the same; never down to 0."""
+    """Round times as Batsim prints them, so that file and messages agree; never down to 0."""
     return np.maximum(np.round(times_s, 6), 1e-6)

@@ -1,4 +1,4 @@
-"""Commented site files from a few sizes: the site file that comes with the program, with other numbers."""
+"""Commented site files from a few sizes: the site file of the package with other numbers."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ class SiteSizes:
 
 
 def site_text(sizes: SiteSizes) -> str:
-    """Return the text of a site file, with the comments of the file that comes with the program.
+    """Return the text of a site file, with the comments of the file that is included in the package.
 
-    Sections that the site does not have are in it, too, as comments. Whether the numbers make sense is for
-    the reader of the file to say. Raises ConfigError for sizes of what the site does not have.
+    Sections that the site does not have are in it as well, as comments. Whether the numbers make sense is for
+    the reader of the file to decide. Raises ConfigError for sizes of what the site does not have.
     """
     _check(sizes)
     values = _values(sizes)

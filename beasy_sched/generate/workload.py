@@ -51,7 +51,7 @@ class Report:
     rows: int = 0
     """Jobs found in the input."""
     dropped: dict[str, int] = field(default_factory=dict)
-    """Jobs left out, by reason."""
+    """Jobs omitted, by reason."""
     examples: dict[str, list[str]] = field(default_factory=dict)
     """Lines of the first few of them (``line 7``), by reason."""
     notes: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Report:
 
     @property
     def dropped_total(self) -> int:
-        """Number of jobs left out."""
+        """Number of jobs omitted."""
         return sum(self.dropped.values())
 
 
@@ -85,10 +85,10 @@ class GeneratedWorkload:
     """Speed at which a job takes its run time, flops/s per host."""
     profile_type: ProfileType = "parallel_homogeneous"
     extras: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Further members of the jobs; None is left out."""
+    """Further members of the jobs; None is omitted."""
     report: Report = field(default_factory=Report)
     midnight_s: float | None = 0.0
-    """Time of a local midnight, counted as submissions are, s; None where a trace does not say."""
+    """Time of a local midnight, counted as submissions are, s; None where a trace does not state it."""
 
     @property
     def size(self) -> int:
@@ -108,13 +108,13 @@ class GeneratedWorkload:
         return int(np.count_nonzero(exceeds(self.run_s, self.walltime_s)))
 
     def write(self, path: PathLike) -> None:
-        """Write the workload file, whole or not at all. Raises InputError, and ConfigError as below."""
+        """Write the workload file atomically. Raises InputError, and ConfigError as below."""
         write_atomic(path, self.json_pieces())
 
     def json_pieces(self, form: BatsimFormat = BatsimFormat.BATSIM4) -> Iterator[bytes]:
         """Make the JSON text, one job per line; jobs of the same run time share a profile.
 
-        Policies see the names of profiles, so these tell nothing: numbers in the order of first use.
+        Policies see the names of profiles, so these reveal nothing: numbers in the order of first use.
 
         Raises ConfigError for numbers that Batsim could not read.
         """
@@ -188,7 +188,7 @@ def _by_first_use(values: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def plain_numbers(values: FloatArray) -> list[int | float | None]:
-    """Make whole numbers integers, and NaN None: as people write numbers in a file."""
+    """Make integral numbers integers, and NaN None: as people write numbers in a file."""
     return [
         int(v) if v.is_integer() and abs(v) < _LARGEST_INTEGER else None if v != v else v
         for v in values.tolist()
@@ -239,7 +239,7 @@ class WorkloadOptions:
     hosts: Annotated[
         int | None,
         Means(
-            "hosts of the site (synthetic: 50; trace: as its header says, or its largest job needs)",
+            "hosts of the site (synthetic: 50; trace: as its header states, or its largest job needs)",
             "Hosts of the site (default: the trace's size; 50).",
             HOSTS,
         ),
@@ -336,7 +336,7 @@ class SwfOptions(WorkloadOptions):
     zero_run_time_s: Annotated[
         float | None,
         Means(
-            "run time, s, for jobs whose run time is 0 ({default}: leave them out)",
+            "run time, s, for jobs whose run time is 0 ({default}: omit them)",
             "Run time for jobs whose run time is 0 (otherwise dropped). Jobs without one are always dropped.",
             ABOVE_0,
         ),
@@ -355,7 +355,7 @@ class SwfOptions(WorkloadOptions):
     chains: Annotated[
         Chains,
         Means(
-            'what becomes of preceding jobs and think times: ``"none"``, ``"keep"`` or ``"wait"``',
+            'how preceding jobs and think times are handled: ``"none"``, ``"keep"`` or ``"wait"``',
             "Let jobs wait for the preceding job of the trace (column 17): keep submits them at the trace's "
             "times; wait submits them with that job, after whose end they wait for their think time (column "
             "18).",
@@ -464,7 +464,7 @@ def synthetic_workload(options: SyntheticOptions) -> GeneratedWorkload:
 
 
 def split_by_shares(total: int, shares: Sequence[float]) -> list[int]:
-    """Split ``total`` into whole numbers in proportion to ``shares`` (largest remainders first)."""
+    """Split ``total`` into integers in proportion to ``shares`` (largest remainders first)."""
     exact = [total * share / sum(shares) for share in shares]
     counts = [math.floor(value) for value in exact]
     remainders = sorted(range(len(shares)), key=lambda i: (counts[i] - exact[i], i))
@@ -489,7 +489,7 @@ def _arrivals(options: SyntheticOptions) -> FloatArray:
 
 
 def _time_of_day(share: FloatArray, night_ratio: float) -> FloatArray:
-    """Return when (0 to 1) a share of the day's arrivals has come, for a sinusoidal rate of arrival."""
+    """Return when (0 to 1) a share of the day's arrivals has occurred, for a sinusoidal rate of arrival."""
     if night_ratio == 1.0:
         return share
     times = np.linspace(0.0, 1.0, 1441)

@@ -21,7 +21,7 @@ from beasy_sched.units import counted
 
 OUTSIDE: Final = "outside the time window"
 WAITING_SUBMIT_S: Final = 0.1
-"""When jobs are submitted that already wait at the window's start: after those that run."""
+"""Time at which jobs are submitted that already wait at the window's start: after those that run."""
 _EXAMPLES: Final = 5
 PARTIAL: Final = (2, 3, 4)
 """Statuses of rows that hold one part of a job that was suspended: not its last, its last (it completed),
@@ -192,7 +192,7 @@ def workload_from_swf(
     """Convert the trace at ``path``; the file is read once, as a stream.
 
     Jobs are sorted by submission (those of one instant stay in the file's order), and the window's start
-    becomes 0. Every row that is left out is counted in the workload's ``report``. Raises InputError for a
+    becomes 0. Every row that is omitted is counted in the workload's ``report``. Raises InputError for a
     file that cannot be read, and where no job is left.
     """
     reader = SwfReader(path, accept_damaged=options.accept_damaged, progress=progress)
@@ -230,7 +230,7 @@ def workload_from_swf(
 
 
 def local_time(reader: SwfReader, time_s: float) -> datetime | None:
-    """Return the local time of a moment of the trace's own time; None where the header does not tell.
+    """Return the local time of a moment of the trace's own time; None where the header does not state it.
 
     ``reader`` has read the header, which is complete after the first chunk.
     """
@@ -244,7 +244,7 @@ def local_time(reader: SwfReader, time_s: float) -> datetime | None:
 
 
 def _midnight_s(reader: SwfReader, start_s: float) -> float | None:
-    """The local midnight before the window's start, counted from it; None where the header does not tell."""
+    """The local midnight before the window's start, counted from it; None if the header does not state it."""
     local = local_time(reader, start_s)
     return None if local is None else -float(local.hour * 3600 + local.minute * 60 + local.second)
 
@@ -344,7 +344,7 @@ def _trace_walltimes(rows: Rows, options: SwfOptions) -> None:
 
 
 def _ids(rows: Rows) -> tuple[Sequence[str], bool]:
-    """Take the job numbers as ids, or count from 1 where they are no ids; tell which."""
+    """Take the job numbers as ids, or count from 1 where they are not ids; return which."""
     numbers = rows["job_number"]
     if (numbers >= 0).all() and len(np.unique(numbers)) == len(numbers):
         return [str(number) for number in plain_numbers(numbers)], True

@@ -165,8 +165,8 @@ def test_a_workload_of_batsim_5(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("job", "profile", "reason"),
     [
-        ({"walltime": -1}, {}, "'walltime' is -1, which Batsim 5 refuses: leave it out"),
-        ({"walltime": -1, "extra_data": "x"}, {}, "'walltime' is -1, which Batsim 5 refuses: leave it out"),
+        ({"walltime": -1}, {}, "'walltime' is -1, which Batsim 5 refuses: omit it"),
+        ({"walltime": -1, "extra_data": "x"}, {}, "'walltime' is -1, which Batsim 5 refuses: omit it"),
         ({"walltime": 0}, {}, "invalid walltime"),
         ({"id": "row01"}, {}, "Invalid string job identifier 'row01'"),
         ({"id": "x w0 y"}, {}, "Invalid string job identifier 'x w0 y'"),

@@ -79,7 +79,7 @@ def test_conditions(tmp_path, name, cell, scheme, code):
             ["issued,valid,W", "0,0,1", "0,3600,1", "0,7200,1", "0,9000,1"],
             r":5: is not valid at",
         ),
-        (["issued,valid,sky", "0,0,1"], r"column 'sky' is not known, expected a power with its unit"),
+        (["issued,valid,sky", "0,0,1"], r"column 'sky' is unknown, expected a power with its unit"),
         (["issued,valid,pv_kwh", "0,0,1"], r"column 'pv_kwh' is in kwh: expected powers in W, kW or MW"),
         (["issued,valid,pv [%]", "0,0,1"], r"column 'pv \[%\]' is in %: expected powers in W, kW or MW"),
         (["issued,valid,pv_kva", "0,0,1"], r"column 'pv_kva': unit 'kva' is apparent power"),

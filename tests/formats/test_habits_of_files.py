@@ -102,7 +102,7 @@ def test_values_up_to_their_time(read):
             "is a typical year",
         ),
         ('{"energy": {"values": [{"date": "2024-06-01", "value": 1.0}]}}', "is JSON, but not of NASA POWER"),
-        ('[{"time": 1, "value": 2}]', "is JSON in a form that is not known"),
+        ('[{"time": 1, "value": 2}]', "is JSON in a form that is unknown"),
     ],
 )
 def test_what_is_refused_in_one_line(read, text, message):
@@ -145,7 +145,7 @@ def test_json_of_prices_and_carbon(rate):
     column = "intensity.actual [gCO2/kWh]"
     assert rate({"data": halves}, CARBON, column=column) == ([2, 2.5], [200, 201])
     with pytest.raises(
-        InputError, match="is JSON in a form that is not known: expected that of Energy-Charts"
+        InputError, match="is JSON in a form that is unknown: expected that of Energy-Charts"
     ):
         rate({"data": {"viewer": {}}})
     data[1]["unit"] = "Eur/kWh"

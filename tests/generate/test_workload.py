@@ -403,7 +403,7 @@ def test_command_line(tmp_path: Path) -> None:
         (["t.swf", "--duration", "1d", "--absolute"], "needs --from"),
         (["t.swf", "--carry-over"], "needs --from"),
         (["t.swf", "--from", "x"], "'x' is not a duration"),
-        (["t.swf", "--status", "a"], "whole numbers"),
+        (["t.swf", "--status", "a"], "a list of integers"),
         (["t.swf", "--extra", "name"], "'name' is not one of user"),
         (["t.swf", "--missing-walltime", "x"], "'drop', 'none' or a multiple"),
         (["t.swf", "--reference-speed", "0"], "speed above 0"),
