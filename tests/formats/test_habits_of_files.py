@@ -144,9 +144,7 @@ def test_json_of_prices_and_carbon(rate):
     ]
     column = "intensity.actual [gCO2/kWh]"
     assert rate({"data": halves}, CARBON, column=column) == ([2, 2.5], [200, 201])
-    with pytest.raises(
-        InputError, match="is JSON in a form that is unknown: expected that of Energy-Charts"
-    ):
+    with pytest.raises(InputError, match="is JSON in a form that is unknown: expected that of Energy-Charts"):
         rate({"data": {"viewer": {}}})
     data[1]["unit"] = "Eur/kWh"
     with pytest.raises(InputError, match="unit has several values"):
