@@ -86,7 +86,7 @@ def test_more_cloud_is_never_a_sunnier_class(values):
 
 @pytest.mark.parametrize("value", [-0.01, 1.01, 8.0])
 def test_a_cloud_cover_beyond_0_to_1_is_refused(value):
-    with pytest.raises(ConfigError, match=r"cloud cover: found .*expected a number from 0 to 1"):
+    with pytest.raises(ConfigError, match=r"found .*, expected a number from 0 to 1"):
         CLOUD_COVER.classes([0.5, value])
 
 

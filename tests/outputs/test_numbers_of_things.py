@@ -30,7 +30,12 @@ def test_a_site_of_one_host(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("hosts", "text"), [(None, "all hosts here"), (1, "the 1 host here"), (1200, "the 1,200 hosts here")]
+    ("hosts", "text"),
+    [
+        (None, "all hosts of the platform"),
+        (1, "the 1 host of the platform"),
+        (1200, "the 1,200 hosts of the platform"),
+    ],
 )
 def test_hosts_in_a_reason(hosts: int | None, text: str) -> None:
     assert in_words("rejected", "asks for more hosts than there are", hosts).endswith(text)
