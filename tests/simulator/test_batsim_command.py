@@ -222,7 +222,7 @@ def test_powers_that_batsim_would_not_find_are_refused(tmp_path, capfd):
     assert exit_code(*command(tmp_path, "-E")[3:]) == 2
     told = capfd.readouterr().err
     assert "platform.xml:1: host 'n000' has no wattage_per_state, and Batsim 4.2 aborts" in told
-    assert "add it beside watt_per_state, which only Batsim 4.0 reads, or run without -E" in told
+    assert "add it next to watt_per_state, which only Batsim 4.0 reads, or run without -E" in told
     assert written(tmp_path) == []
     with Serving(InOrder()) as serving:
         done = run(tmp_path, port=serving.port)
