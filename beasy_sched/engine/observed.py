@@ -18,12 +18,12 @@ class Observer:
         return None
 
     def begin(self, session: Session) -> None:
-        """Follow ``session`` from now on."""
+        """Prepare for the messages of ``session``."""
 
-    def before(self, message: Message) -> None:
+    def before(self, session: Session, message: Message) -> None:
         """Act before the session gets a message."""
 
-    def after(self, message: Message, reply: Reply) -> None:
+    def after(self, session: Session, message: Message, reply: Reply) -> None:
         """Act after the session has answered a message."""
 
 
@@ -43,11 +43,12 @@ class ObservedSession:
 
     def step(self, message: Message) -> Reply:
         """Answer a message as `Session.step` does, between the observers' turns."""
+        session = self.session
         for observer in self._outermost_first:
-            observer.before(message)
-        reply = self.session.step(message)
+            observer.before(session, message)
+        reply = session.step(message)
         for observer in self._observers:
-            observer.after(message, reply)
+            observer.after(session, message, reply)
         return reply
 
 

@@ -230,17 +230,11 @@ class _WindowKeeper(Observer):
 
     def __init__(self, keep: Callable[[Session], None]) -> None:
         self._keep = keep
-        self._session: Session | None = None
         self._windows = 0
 
-    def begin(self, session: Session) -> None:
-        """Follow ``session`` from now on."""
-        self._session = session
-
-    def after(self, message: Message, reply: Reply) -> None:
+    def after(self, session: Session, message: Message, reply: Reply) -> None:
         """Keep the files if a window has ended."""
-        session = self._session
-        if session is not None and len(session.windows) > self._windows:
+        if len(session.windows) > self._windows:
             self._windows = len(session.windows)
             self._keep(session)
 

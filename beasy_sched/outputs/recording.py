@@ -75,7 +75,7 @@ class _Recorder(Observer):
     def __init__(self, writer: RecordingWriter) -> None:
         self._writer = writer
 
-    def after(self, message: Message, reply: Reply) -> None:
+    def after(self, session: Session, message: Message, reply: Reply) -> None:
         """Record a message and its reply."""
         self._writer.add(encode_message(message), encode_reply(reply))
 

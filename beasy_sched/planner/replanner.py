@@ -54,7 +54,6 @@ class Replanner(Observer):
         self._start_planner = planner
         self._process: PlannerProcess | None = None
         self._limit_s, self._stopped = limit_s, stopped
-        self._session: Session | None = None
         self._asked: PlanRequest | None = None
         self._problem = ""
 
@@ -63,21 +62,15 @@ class Replanner(Observer):
         """Observers that the run needs; none if no plans are made during it."""
         return () if self.rule is None else (self,)
 
-    def begin(self, session: Session) -> None:
-        """Follow ``session`` from now on."""
-        self._session = session
-
-    def before(self, message: Message) -> None:
+    def before(self, session: Session, message: Message) -> None:
         """Pass the plan that takes effect with this message to the session."""
-        session = self._session
-        if session is not None and session.replanning is not None and session.replanning.is_due(message.now):
+        if session.replanning is not None and session.replanning.is_due(message.now):
             session.take_plan(self._answer())
 
-    def after(self, message: Message, reply: Reply) -> None:
+    def after(self, session: Session, message: Message, reply: Reply) -> None:
         """Request the plan that the session has asked for."""
-        session = self._session
-        replanning = None if session is None else session.replanning
-        if session is not None and replanning is not None and replanning.request is not self._asked:
+        replanning = session.replanning
+        if replanning is not None and replanning.request is not self._asked:
             self._asked = replanning.request
             if self._asked is not None:
                 self._ask(self._asked, session.cluster.platform)

@@ -157,7 +157,6 @@ class Metrics(Observer):
         self._client = load_optional("prometheus_client", "beasy-sched[metrics]", "--metrics")
         self._families = load_optional("prometheus_client.core", "beasy-sched[metrics]", "--metrics")
         self._policy, self._clock_s = policy, clock_s
-        self._session: Session | None = None
         self._began_s = 0.0
         """Time at which the last message arrived, by the clock of `time.perf_counter`, s."""
         self._seen = _Seen()
@@ -195,16 +194,14 @@ class Metrics(Observer):
             self._count_ended(len(self._outcomes))
             self._submitted_before += self._seen.submitted
             self._outcomes, self._counted, self._seen = session.outcomes, 0, _Seen()
-        self._session = session
 
-    def before(self, message: Message) -> None:
+    def before(self, session: Session, message: Message) -> None:
         """Record when a message arrived."""
         self._began_s = time.perf_counter()
 
-    def after(self, message: Message, reply: Reply) -> None:
+    def after(self, session: Session, message: Message, reply: Reply) -> None:
         """Store a snapshot of the session, which takes some microseconds."""
-        if self._session is not None:
-            self._note(self._session, reply, time.perf_counter() - self._began_s)
+        self._note(session, reply, time.perf_counter() - self._began_s)
 
     def note_power_reading(self, at_s: float) -> None:
         """Record the time of the last reading of a source of power, s since 1970: its age counts from then.

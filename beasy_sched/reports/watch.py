@@ -70,7 +70,6 @@ class Watch(Observer):
         self._console, self._policy = console, policy
         self._clock_s, self._processor_s = clock_s, processor_s
         self._decided: deque[Decided] = deque(maxlen=_DECISIONS)
-        self._session: Session | None = None
         self._show: Callable[[Session], None] | None = None
         self._drawn_s = self._began_s = -math.inf
         """Wall-clock times of the last update and of the start of the run, s."""
@@ -110,14 +109,9 @@ class Watch(Observer):
 
         return note
 
-    def begin(self, session: Session) -> None:
-        """Follow ``session`` from now on."""
-        self._session = session
-
-    def after(self, message: Message, reply: Reply) -> None:
+    def after(self, session: Session, message: Message, reply: Reply) -> None:
         """Update the view regularly, and at the end."""
-        session = self._session
-        if session is not None and (self._clock_s() >= self._drawn_s + _LEAST_S or session.ended):
+        if self._clock_s() >= self._drawn_s + _LEAST_S or session.ended:
             self._draw(session)
 
     def _draw(self, session: Session) -> None:

@@ -30,10 +30,10 @@ class Noting(Observer):
     def begin(self, session: object) -> None:
         self.calls.append(f"{self.name} begins")
 
-    def before(self, message: Message) -> None:
+    def before(self, session: object, message: Message) -> None:
         self.calls.append(f"{self.name} before")
 
-    def after(self, message: Message, reply: Reply) -> None:
+    def after(self, session: object, message: Message, reply: Reply) -> None:
         self.calls.append(f"{self.name} after {reply.now:g}")
 
 
